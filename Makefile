@@ -33,7 +33,7 @@ bench: install-dev       ## a round against a bare loop, the lossy parts, the co
 	$(BIN)/python benchmarks/lossy.py
 	$(BIN)/python benchmarks/coders.py
 
-gpu: install-dev         ## on a GPU: its tests, a short training run, its tables; else says that there is none
+gpu: install-dev         ## on a GPU: doctor, its tests, its tables, training; else says that there is none
 	@$(BIN)/python benchmarks/gpu.py --all --out gpu.md
 
 install-node:            ## what a machine with a SuperNode needs, and no more: docs/deploy.md

@@ -4,12 +4,13 @@ Then what training gains there (``gpu_training.py``), and every number that was
 asked for, beside what was found.
 
     python benchmarks/gpu.py [--entries 25600000 100000000] [--repeats 20] [--out FILE]
-    python benchmarks/gpu.py --all      # also tests on the GPU and a short run: make gpu
+    python benchmarks/gpu.py --all      # the doctor and tests on the GPU before: make gpu
 
-Ours and torch's way take turns in one process; what is printed are medians, with the share of the
-copy's bandwidth that ours reaches where it moves the whole vector. Results are compared before
-they are timed: a selection with torch.topk, messages with those that the host writes. Without a GPU
-it says so in one line.
+A step, or a line of a table, that fails says so, and the rest goes on; training needs Flower. Ours
+and torch's way take turns in one process; what is printed are medians, with the share of the copy's
+bandwidth that ours reaches where it moves the whole vector. Results are compared before they are
+timed: a selection with torch.topk, messages with those that the host writes. Without a GPU it says
+so in one line, with what to do.
 """
 
 import argparse
@@ -22,15 +23,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import gpu_training
 import numpy as np
-import stack
 import torch
-from gpu_training import Target, resnet50, targets
+from targets import Target, resnet50, targets
 from torch import Tensor
 from turns import Pair
 
-from compressors import compress, decompress, device, parse
+from compressors import compress, decompress, parse
+from compressors.devicecheck import absent, by_loops
 from compressors.kernels.gpu.codes import Numbers, quantize
 from compressors.kernels.gpu.entries import Entries
 from compressors.kernels.gpu.layout import layout_of
@@ -111,12 +111,8 @@ def messages(shapes: dict[str, tuple[int, ...]], place: torch.device) -> list[Wo
 
 def _by_host(work: Callable[[], Any]) -> Any:
     """``work`` without kernels."""
-    taken = set(device.DEVICES)
-    device.DEVICES.clear()
-    try:
+    with by_loops():
         return work()
-    finally:
-        device.DEVICES.update(taken)
 
 
 def agree(x: Tensor) -> None:
@@ -142,6 +138,27 @@ def _wait(place: torch.device) -> None:
         torch.cuda.synchronize(place)
 
 
+class Steps:
+    """Steps that are taken one after the other: which failed is told at once, and in the end."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+
+    def do(self, name: str, work: Callable[[], Any]) -> Any:
+        """What ``work`` returns; None where it fails."""
+        try:
+            return work()
+        except (Exception, SystemExit) as error:
+            self.failed.append(name)
+            print(f"FAILED  {name}: {type(error).__name__}: {error}", flush=True)
+            return None
+
+    def program(self, name: str, *words: str) -> None:
+        """Another Python, which cannot break this one's GPU."""
+        print(f"{name} ...", flush=True)
+        self.do(name, lambda: subprocess.run([sys.executable, *words], cwd=ROOT, check=True))
+
+
 @dataclass(frozen=True)
 class Timed:
     """Medians of milliseconds by key: ours, and torch's way."""
@@ -150,16 +167,17 @@ class Timed:
     peers: dict[str, float]
 
 
-def table(works: list[Work], place: torch.device, repeats: int) -> tuple[list[str], Timed]:
+def table(
+    works: list[Work], place: torch.device, repeats: int, steps: Steps
+) -> tuple[list[str], Timed]:
     """Lines of the table, shares in the bandwidth of the first line, and the times by key."""
     lines, times, copy = [], Timed({}, {}), 0.0
     for work in works:
-        work.ours()  # compiles
-        ours, peers = [], []
-        for _ in range(repeats):
-            ours.append(timed(work.ours, place))
-            if work.peer is not None:
-                peers.append(timed(work.peer, place))
+        found = steps.do(work.name, lambda work=work: turns(work, place, repeats))
+        if found is None:
+            lines.append(f"| {work.name} | failed | | | | | | | |")
+            continue
+        ours, peers = found
         times.ours[work.key] = median(ours)
         bandwidth = work.moved / (median(ours) * 1e6)
         copy = copy or bandwidth
@@ -173,22 +191,38 @@ def table(works: list[Work], place: torch.device, repeats: int) -> tuple[list[st
             f"| {work.name} | {median(ours):.3f} | {min(ours):.3f} | {max(ours):.3f} | {share} | "
             f"{peer} | {faster} |"
         )
+        print(lines[-1], flush=True)
     return lines, times
 
 
+def turns(work: Work, place: torch.device, repeats: int) -> tuple[list[float], list[float]]:
+    """Milliseconds of ours and of torch's way (of none: empty), in turns."""
+    work.ours()  # compiles
+    ours, peers = [], []
+    for _ in range(repeats):
+        ours.append(timed(work.ours, place))
+        if work.peer is not None:
+            peers.append(timed(work.peer, place))
+    return ours, peers
+
+
 def asked(n: int, times: Timed) -> list[Target]:
-    """What was asked of a vector of ``n`` entries."""
-    ours, what = times.ours, f"{n} entries: "
-    return [
-        Target(f"{what}exact top-k against torch.topk", times.peers["top-k"] / ours["top-k"], 5.0,
-               least=True),
-        Target(f"{what}exact top-k against reading once", ours["top-k"] / ours["reading"], 2.0),
-        Target(f"{what}cnat to packed 9 bits against a copy", ours["cnat"] / ours["copy"], 2.0),
-    ]  # fmt: skip
+    """What was asked of a vector of ``n`` entries, as far as it was measured."""
+    ours, what, found = times.ours, f"{n} entries: ", []
+    if {"top-k"} <= ours.keys():
+        ratio = times.peers["top-k"] / ours["top-k"]
+        found.append(Target(f"{what}exact top-k against torch.topk", ratio, 5.0, least=True))
+    for key, beside, told in (
+        ("top-k", "reading", "exact top-k against reading once"),
+        ("cnat", "copy", "cnat to packed 9 bits against a copy"),
+    ):
+        if {key, beside} <= ours.keys():
+            found.append(Target(what + told, ours[key] / ours[beside], 2.0))
+    return found
 
 
 def report(
-    place: torch.device, entries: Sequence[int], repeats: int, shapes: Any
+    place: torch.device, entries: Sequence[int], repeats: int, shapes: Any, steps: Steps
 ) -> tuple[str, list[Target]]:
     """The tables of the kernels, with the device's name, and what was asked for."""
     name = torch.cuda.get_device_name(place) if place.type == "cuda" else str(place)
@@ -198,50 +232,76 @@ def report(
     goals: list[Target] = []
     for n in entries:
         x = torch.randn(n, device=place)
-        agree(x)
-        rows, times = table(works(x), place, repeats)
+        steps.do(f"{n} entries: exact top-k is torch.topk's", lambda x=x: agree(x))
+        made = steps.do(f"{n} entries: preparing", lambda x=x: works(x)) or []
+        rows, times = table(made, place, repeats, steps)
         text += [row.replace("| ", f"| {n} entries, ", 1) for row in rows]
         goals += asked(n, times)
-        del x
-    rows, times = table(messages(shapes, place), place, repeats)
+        del x, made
+    made = steps.do("messages as the host's", lambda: messages(shapes, place)) or []
+    rows, times = table(made, place, repeats, steps)
     what = f"an update of {len(shapes)} tensors by sbc(0.01) to bytes"
-    return "\n".join(text + rows) + "\n", [*goals, Target(what, times.ours["message"], 2.0, "ms")]
+    if "message" in times.ours:
+        goals.append(Target(what, times.ours["message"], 2.0, "ms"))
+    return "\n".join(text + rows) + "\n", goals
 
 
-def everything() -> None:
-    """The tests whose tensors lie on the GPU, and short runs with their updates there."""
+def before(steps: Steps) -> None:
+    """The doctor, then the tests whose tensors lie on the GPU."""
+    steps.program("doctor", "-m", "compressors.devicecheck", "--device", "cuda")
     every = ["-m", "slow or not slow", "-n", "0", "-q"]
-    subprocess.run([sys.executable, "-m", "pytest", *every, *TESTS], cwd=ROOT, check=True)
-    run = ["run", "--task", "digits", "--method", "sbc", "--gradient", "0.01", "--device", "cuda",
-           "--iterations", "200"]  # fmt: skip
+    steps.program("the kernels' tests", "-m", "pytest", *every, *TESTS)
+
+
+def runs(steps: Steps) -> None:
+    """Short runs with their updates on the GPU."""
+    run = ["-m", "fedsim", "run", "--task", "digits", "--method", "sbc", "--gradient", "0.01",
+           "--device", "cuda", "--iterations", "200"]  # fmt: skip
     for many in ("1", "auto"):
         more = ["--stack", many, "--out", f"fedsim-results/gpu-stack-{many}"]
-        subprocess.run([sys.executable, "-m", "fedsim", *run, *more], cwd=ROOT, check=True)
+        steps.program(f"a run with --stack {many}", *run, *more)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def training(repeats: int) -> tuple[list[str], list[Target]]:
+    """What stacks gain, and what compression costs of a round; it needs Flower."""
+    import gpu_training
+    import stack
+
+    gains = stack.report((16, 64), "cuda", repeats)
+    spent, goals = gpu_training.report("cuda", repeats)
+    return ["", "Times faster with --stack:", "", *gains, "", spent], goals
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--entries", type=int, nargs="+", default=[25_600_000, 100_000_000])
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--out", type=Path, help="a file for the tables")
-    parser.add_argument("--all", action="store_true", help="tests and a training run as well")
+    parser.add_argument(
+        "--all", action="store_true", help="doctor, tests and training runs as well"
+    )
     given = parser.parse_args(arguments)
     if min(*given.entries, given.repeats) < 1:
         parser.error("--entries and --repeats are at least 1")
-    if not torch.cuda.is_available():
-        print("There is no GPU here: torch.cuda.is_available() is false. Nothing was run.")
-        return
+    if why := absent(torch.device("cuda")):
+        print(f"There is no GPU here: {why}. Nothing was run.")
+        return 1
+    steps = Steps()
     if given.all:
-        everything()
-    text, goals = report(torch.device("cuda"), given.entries, given.repeats, resnet50())
-    gains = stack.report((16, 64), "cuda", given.repeats)
-    spent, more = gpu_training.report("cuda", given.repeats)
-    text += "\n".join(["", "Times faster with --stack:", "", *gains, "", spent, "",
-                       *targets([*goals, *more]), ""])  # fmt: skip
+        before(steps)
+    shapes = steps.do("torchvision's ResNet-50", resnet50) or {"w": (2048, 1000), "b": (1000,)}
+    text, goals = report(torch.device("cuda"), given.entries, given.repeats, shapes, steps)
+    if given.all:
+        runs(steps)
+    lines, more = steps.do("training", lambda: training(given.repeats)) or ([], [])
+    text += "\n".join([*lines, "", *targets([*goals, *more]), ""])
+    if steps.failed:
+        text += f"\n{len(steps.failed)} steps failed: {', '.join(steps.failed)}\n"
     if given.out:
         given.out.write_text(text, encoding="utf-8")
     print(text)
+    return int(bool(steps.failed))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -6,14 +6,13 @@ batch 32; every way is compared with the plain one before it is timed.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import Any
 
 import stack
-import torch
 from stack import Model
+from targets import Target
 
 from compressors import State, Tensors, compress, decompress, parse
 from fedsim.tasks.models.cifar import resnet
@@ -23,46 +22,6 @@ LENET5 = stack.MODELS[-1]
 RESNET20 = Model("ResNet-20", partial(resnet, 20), 32, 3)
 METHOD = "sbc(0.01)"
 ITERATIONS = 10  # of a round, where compression is a part of one
-
-
-@dataclass(frozen=True)
-class Target:
-    """A number that was asked for, and what was found.
-
-    Args:
-        what: of what it is.
-        value: what was measured.
-        bound: what was asked for.
-        unit: of both.
-        least: whether the bound is the least that is good enough; else it is the most.
-    """
-
-    what: str
-    value: float
-    bound: float
-    unit: str = "times"
-    least: bool = False
-
-    def line(self) -> str:
-        """Its row in the table."""
-        met = self.value >= self.bound if self.least else self.value <= self.bound
-        asked = f"{'at least' if self.least else 'at most'} {self.bound:g} {self.unit}"
-        text = f"{self.value:.3g} {self.unit}"
-        return f"| {self.what} | {asked} | {text} | {'yes' if met else 'no'} |"
-
-
-def targets(measured: Sequence[Target]) -> list[str]:
-    """The table of what was asked for."""
-    head = ["| target | asked | found | met |", "| --- | --- | --- | --- |"]
-    return [*head, *(target.line() for target in measured)]
-
-
-def resnet50() -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the 161 parameters of torchvision's ResNet-50."""
-    from torchvision.models import resnet50 as made
-
-    with torch.device("meta"):
-        return {name: tuple(x.shape) for name, x in made().named_parameters()}
 
 
 def stacked(model: Model, clients: int, device: str, repeats: int, least: float) -> Target:

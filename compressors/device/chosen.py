@@ -106,7 +106,8 @@ class _Choosing:
         selected = largest(flat, layout, nominal, plan.sides)
         base, most = np.cumsum(nominal) - nominal, tuple(nominal.tolist())
         (origins,) = upload(flat.device, base)
-        where = (selected.positions, origins, selected.found[:, 0], origins)
+        found = selected.found[:, 0].contiguous()  # kernels take tables without strides
+        where = (selected.positions, origins, found, origins)
         entries = Entries(flat, layout.tables[3], *where, most)
         buckets = _buckets(way, entries)
         measured: tuple[Tensor, ...] = ()
@@ -121,11 +122,11 @@ class _Choosing:
             side, values = np.zeros(len(most), np.int64), None
             ours = more or [edges[:, 0], edges[:, 0], sums[:, 0]]
             values = yield from self.magnitudes(counts[:, 0], ours, buckets, selected, base)
-        found = counts[np.arange(len(most)), side]
+        sent = counts[np.arange(len(most)), side]
         starts = base + side * selected.room
-        there, many, outs = upload(flat.device, starts, found, base)
+        there, many, outs = upload(flat.device, starts, sent, base)
         entries = Entries(flat, layout.tables[3], selected.positions, there, many, outs, most)
-        return Choice(entries, self.sizes, nominal, found, base, starts, values, buckets)
+        return Choice(entries, self.sizes, nominal, sent, base, starts, values, buckets)
 
     def magnitudes(
         self, found: np.ndarray, measured: list[np.ndarray], buckets: Buckets | None,

@@ -14,7 +14,7 @@ from compressors.device.chosen import Choice, Waiting
 from compressors.kernels import noise
 from compressors.kernels.gpu import codes
 from compressors.kernels.gpu.codes import Numbers
-from compressors.kernels.gpu.layout import upload
+from compressors.kernels.gpu.layout import padded, upload
 from compressors.kernels.gpu.stream import Rice, put_fields, put_plane, stream
 from compressors.quantize.dither import rounded
 from compressors.quantize.levels import level_table
@@ -97,8 +97,10 @@ def numbers_on(
     parts = [np.asarray(x, np.float32) for x in (exact, told, factors, levels)]
     many = -(-np.asarray(most, np.int64) // (way.bucket or 1 << 62))
     bases = np.cumsum(many) - many
-    bits, bases_there = upload(device, np.concatenate(parts).view(np.int32), bases)
-    floats = bits.to(torch.int32).view(torch.float32).split([x.size for x in parts])
+    flat = padded(parts)
+    bits, bases_there = upload(device, np.concatenate(flat).view(np.int32), bases)
+    cut = bits.to(torch.int32).view(torch.float32).split([x.size for x in flat])
+    floats = [there[: x.size] for there, x in zip(cut, parts, strict=True)]
     there = None if way.factor is None else floats[2]
     return Numbers(floats[0], floats[1], bases_there, way.bucket or 0, there, floats[3])
 

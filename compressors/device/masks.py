@@ -13,7 +13,8 @@ from compressors.kernels.gpu.clear import cleared
 def masked(tensors: Mapping[str, Tensor], chosen: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
     """Copies of ``tensors`` that are zero at the ``chosen`` flat positions of the same names.
 
-    None where kernels do not take them: on the CPU, without triton, of another type than float32.
+    None where kernels do not take them: on the CPU, without a Triton that works, of another type
+    than float32.
     """
     if not takes({**tensors}) or any(x.dtype != torch.float32 for x in tensors.values()):
         return None

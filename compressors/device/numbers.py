@@ -15,13 +15,15 @@ _ROUNDING = 2.0**-51  # four times the unit of rounding of float64
 
 
 def spread(
-    sums: np.ndarray, counts: np.ndarray, edges: np.ndarray
+    sums: np.ndarray, counts: np.ndarray, edges: np.ndarray, power: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bounds of what other orders of summation find for ``sums`` of ``counts`` terms.
 
-    ``edges`` are float32 bits: no term is a fraction of their unit in the last place.
+    ``edges`` are float32 bits: terms are powers of values that are no fraction of their unit in the
+    last place. The square of a value is a multiple of the square of that unit.
     """
-    exact = sums < np.ldexp(1.0, np.maximum(edges >> 23, 1) - 97)  # 2**53 such units
+    units = power * (np.maximum(edges >> 23, 1) - 150)
+    exact = sums < np.ldexp(1.0, units + 53)  # 2**53 such units
     slack = np.where(exact, 0.0, (counts + 4.0) * _ROUNDING)
     return sums * (1 - slack), sums * (1 + slack)
 
@@ -43,8 +45,7 @@ def of_sums(
     """
     if number.norm == "inf":
         return tops.astype(np.int32).view(np.float32), np.ones(tops.size, bool)
-    edges = np.zeros_like(edges) if number.norm == "2" else edges  # squares have other units
-    ends = spread(sums, counts, edges)
+    ends = spread(sums, counts, edges, 2 if number.norm == "2" else 1)
     low, high = (_finish(number.norm, end, counts) for end in ends)
     return low, low == high
 

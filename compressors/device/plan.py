@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from compressors.device import DEVICES
-from compressors.kernels.gpu.language import present
+from compressors.kernels.gpu.tried import works
 
 _LARGEST = 1 << 31  # entries of an update: positions within a program are 32-bit numbers
 
@@ -21,6 +21,6 @@ def takes(tensors: Mapping[str, Any]) -> bool:
     return (
         len(places) == 1
         and next(iter(places)).type in DEVICES
-        and present()
         and 0 < sum(x.numel() for x in tensors.values()) < _LARGEST
+        and works(next(iter(places)))
     )

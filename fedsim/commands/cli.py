@@ -17,6 +17,7 @@ from fedsim.commands import (
     codec,
     comparing,
     deploying,
+    doctor,
     experiment,
     listing,
     measuring,
@@ -34,7 +35,7 @@ from fedsim.settings.config import CHECKPOINT_SECONDS
 
 COMMANDS = (
     searching, sweeping, running, deploying, reporting, comparing, verifying, pricing, listing,
-    codec, measuring, experiment, theory,
+    codec, measuring, experiment, theory, doctor,
 )  # fmt: skip
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 

@@ -95,8 +95,7 @@ class Stack:
                 trained = self.trainer.watch.call(partial(self._together, jobs))
             failed: Exception = RuntimeError("its steps draw from torch's global generator")
         except Exception as error:
-            trained, failed = None, error
-            error.__traceback__ = None  # which would keep the stack's tensors
+            trained, failed = None, _without_frames(error)
         if trained is not None:
             return list(trained)
         if isinstance(failed, _NoBatch):  # the others are trained without that client
@@ -173,6 +172,18 @@ class Stack:
             return self.trainer.batch(job.client, job.done + i)
         except Exception as error:
             raise _NoBatch(position, error) from error
+
+
+def _without_frames(error: Exception) -> Exception:
+    """``error`` and all that it came of without the frames, which would keep the stack's tensors.
+
+    A full device would otherwise have no room for a smaller stack either.
+    """
+    chain: list[BaseException] = [error]
+    for one in chain:  # which grows
+        one.__traceback__ = None
+        chain += [x for x in (one.__cause__, one.__context__) if x and x not in chain]
+    return error
 
 
 def _of(stacked: State, i: int) -> State:

@@ -22,7 +22,7 @@ def bench() -> Iterator[Any]:
     """The script as a module."""
     with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
         yield importlib.import_module("gpu")
-    for name in ("gpu", "gpu_training", "stack"):
+    for name in ("gpu", "gpu_training", "stack", "targets"):
         sys.modules.pop(name, None)
 
 
@@ -31,7 +31,7 @@ def bench() -> Iterator[Any]:
 def test_every_work_is_timed_and_printed(bench: Any) -> None:
     shapes = {"w": (5, 40), "b": (7,)}
     with taken():
-        text, goals = bench.report(DEVICE, [300], 1, shapes)
+        text, goals = bench.report(DEVICE, [300], 1, shapes, bench.Steps())
     rows = text.splitlines()[4:]
     assert len(rows) == 7
     assert all(row.count("|") == 10 for row in rows)
@@ -68,10 +68,12 @@ def test_a_target_that_was_met(bench: Any, value: float, met: str) -> None:
 def test_what_training_gains_is_measured(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the CPU, with small models in the place of theirs."""
     known = set(TASKS)
-    small = bench.stack.MODELS[0]
-    monkeypatch.setattr(bench.gpu_training, "LENET5", small)
-    monkeypatch.setattr(bench.gpu_training, "RESNET20", bench.stack.MODELS[5])
-    spent, goals = bench.gpu_training.report("cpu", 1)
+    with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
+        training = importlib.import_module("gpu_training")
+    models = training.stack.MODELS
+    monkeypatch.setattr(training, "LENET5", models[0])
+    monkeypatch.setattr(training, "RESNET20", models[5])
+    spent, goals = training.report("cpu", 1)
     assert spent.startswith("Training was measured in ")
     assert [target.bound for target in goals] == [10.0, 1.0, 5.0]
     assert all(target.value > 0 for target in goals)
@@ -94,8 +96,40 @@ def test_a_selection_that_differs_is_refused(bench: Any, monkeypatch: pytest.Mon
 
 def test_without_a_gpu_it_says_so(bench: Any, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    bench.main(["--all"])
+    assert bench.main(["--all"]) == 1
     assert capsys.readouterr().out.startswith("There is no GPU here")
+
+
+def test_a_step_that_fails_is_told_and_the_rest_goes_on(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    done: list[str] = []
+
+    def program(words: list[str], **_: Any) -> None:
+        done.append(words[2])
+        if words[2] != "fedsim":
+            raise bench.subprocess.CalledProcessError(1, words)
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("a kernel failed")
+
+    x = torch.zeros(3)
+    works = [bench.Work("one", broken, key="copy"), bench.Work("two", lambda: x, key="reading")]
+    monkeypatch.setattr(bench, "absent", lambda device: "")
+    monkeypatch.setattr(bench.torch, "device", lambda name: DEVICE)
+    monkeypatch.setattr(bench.subprocess, "run", program)
+    for name, made in (("agree", None), ("works", works), ("messages", [])):
+        monkeypatch.setattr(bench, name, lambda *_, made=made: made)
+    monkeypatch.setattr(bench, "training", broken)
+    out = tmp_path / "gpu.md"
+    assert bench.main(["--all", "--entries", "3", "--repeats", "1", "--out", str(out)]) == 1
+    assert done == ["compressors.devicecheck", "pytest", "fedsim", "fedsim"]
+    failed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILED")]
+    told = ["doctor", "the kernels' tests", "one", "training"]
+    assert [line.split(":")[0].removeprefix("FAILED  ") for line in failed] == told
+    text = out.read_text()
+    assert "| 3 entries, one | failed |" in text and "| 3 entries, two | 0.0" in text
+    assert text.endswith(f"\n4 steps failed: {', '.join(told)}\n")
 
 
 def test_the_update_of_resnet50(bench: Any) -> None:

@@ -1,7 +1,7 @@
 """Triton where it is installed, and the one place where a kernel is started.
 
-The modules beside this one can be imported without triton; ``present`` says whether their kernels
-can run. A product and a sum are never fused: the compiled loops round each by itself.
+The modules beside this one can be imported without it. A product and a sum are never fused: the
+compiled loops round each by itself.
 """
 
 from threading import Lock
@@ -13,20 +13,30 @@ try:
 except ImportError:  # the machine has no kernels for a GPU, and torch's operations do the work
     triton = tl = None
 
-__all__ = ["constexpr", "jit", "launch", "present", "tl"]
+__all__ = ["constexpr", "interpreted", "jit", "launch", "present", "tl"]
 
 _ONE = Lock()  # two threads neither compile one kernel nor share the interpreter
 constexpr: Any = None if tl is None else tl.constexpr
 
 
 def present() -> bool:
-    """Whether triton is installed, so that the kernels here can run."""
+    """Whether triton is installed; whether its kernels run somewhere, ``tried`` says."""
     return triton is not None
+
+
+def interpreted() -> bool:
+    """Whether kernels run in Triton's interpreter: ``TRITON_INTERPRET`` as it was at the import."""
+    return type(_probe).__name__ == "InterpretedFunction"
 
 
 def jit(function: Any) -> Any:
     """``function`` as a kernel, or as it is where triton is missing."""
     return function if triton is None else triton.jit(function)
+
+
+@jit
+def _probe():
+    pass
 
 
 def launch(kernel: Any, programs: int, *arguments: Any, warps: int = 4, **constants: Any) -> None:

@@ -4,6 +4,7 @@ A segment is a tensor of an update, or what was chosen of it. A block is up to `
 one segment and the work of one program, so that a kernel handles all segments in one launch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -78,10 +79,24 @@ def per_segment(counts: Tensor, layout: Layout) -> Tensor:
 
 
 def upload(device: torch.device, *arrays: np.ndarray) -> list[Tensor]:
-    """Int64 arrays on ``device``, in one copy that the host does not wait for."""
-    joined = torch.from_numpy(np.concatenate([a.reshape(-1) for a in arrays]).astype(np.int64))
-    parts = send(joined, device).split([a.size for a in arrays])
-    return [part.view(a.shape) for part, a in zip(parts, arrays, strict=True)]
+    """Int64 arrays on ``device``, in one copy that the host does not wait for.
+
+    Each starts at a multiple of 16 bytes: Triton compiles a kernel again for any other address.
+    """
+    flat = padded([a.astype(np.int64) for a in arrays])
+    parts = send(torch.from_numpy(np.concatenate(flat)), device).split([a.size for a in flat])
+    return [part[: a.size].view(a.shape) for part, a in zip(parts, arrays, strict=True)]
+
+
+def padded(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Each array flat, with zeros up to a multiple of 16 bytes.
+
+    Example:
+        >>> [a.tolist() for a in padded([np.arange(3), np.zeros(1, np.float32)])]
+        [[0, 1, 2, 0], [0.0, 0.0, 0.0, 0.0]]
+    """
+    flat = [a.reshape(-1) for a in arrays]
+    return [np.pad(a, (0, -a.size % (16 // a.itemsize))) for a in flat]
 
 
 def send(x: Tensor, device: torch.device) -> Tensor:

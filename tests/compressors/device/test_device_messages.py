@@ -1,5 +1,7 @@
 """Messages of updates on a GPU are those of the host: bytes, what was sent, and the memory."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,8 +9,10 @@ from torch import Tensor
 
 from compressors import ROWS, UpdateError, compress, parse
 from compressors.kernels.gpu.entries import ENTRIES
+from compressors.kernels.gpu.language import launch
+from compressors.kernels.gpu.layout import layout_of
 from compressors.segments import plan
-from tests.support.gpu import by_kernels, needs_triton, same_as_host, taken, waits
+from tests.support.gpu import by_kernels, needs_triton, received, same_as_host, taken, waits
 
 pytestmark = needs_triton
 TEXTS = (
@@ -113,6 +117,42 @@ def test_means_that_the_order_of_a_sum_could_change(
     wide = torch.tensor([2.0**60, 2.0**36, 1.0, 1.0])  # halfway, but for what float64 cannot hold
     same_as_host(text, [{"half": half, "both": both, "wide": wide}])
     assert len(asked) == 3 and asked[1] == 1  # the values of the last tensor alone
+
+
+def test_a_small_norm_that_the_order_of_a_sum_could_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The root of the sum of squares lies halfway between two float32 numbers, far below 2**-48."""
+    asked = waits(monkeypatch, "compressors.device.write")
+    half = torch.tensor([2.0**-60, 2.0**-72, 2.0**-72, 2.0**-84])
+    same_as_host("qsgd(7)", [{"half": half, "one": half[:1]}])
+    assert len(asked) == 3 and asked[1] == 1
+
+
+LAUNCHING = ("codes", "join", "measure", "select", "stream", "unpack")
+
+
+@pytest.mark.parametrize(
+    "text", ["sbc(0.3)", "qsgd(7, 4)", "flat(topk(0.3) | float32)", "shrink(qsgd(7))"]
+)
+def test_kernels_are_compiled_for_one_kind_of_address_and_of_stride(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton compiles a kernel again where an argument does not start at 16 bytes."""
+    addresses: list[int] = []
+
+    def launched(kernel: Any, programs: int, *given: Any, **constants: Any) -> None:
+        assert all(x.is_contiguous() for x in given), kernel.__name__
+        addresses.extend(x.data_ptr() % 16 for x in given)
+        launch(kernel, programs, *given, **constants)
+
+    for room in LAUNCHING:
+        monkeypatch.setattr(f"compressors.kernels.gpu.{room}.launch", launched)
+    for many in (1, 3):
+        layout_of.cache_clear()
+        update = {f"t{i}": torch.randn(5 + i) for i in range(many)}
+        received(text, by_kernels(text, update)[0].payload, update)
+    assert addresses and not any(addresses)
 
 
 def test_buckets_in_doubt_wait_once_more(monkeypatch: pytest.MonkeyPatch) -> None:

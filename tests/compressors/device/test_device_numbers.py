@@ -29,6 +29,16 @@ def test_norms() -> None:
     assert of_sums(Number("1", float), counts, tops, tops, beyond)[0] == np.finfo(np.float32).max
 
 
+def test_a_norm_of_small_values_is_in_doubt_where_the_order_shows() -> None:
+    """The unit of squares is the square of the values' unit, not that of float32's least."""
+    halfway = np.array([(1 + 2.0**-24) ** 2 * 2.0**-120] * 3)  # exact; its root is between two
+    counts, norm = np.full(3, 4), Number("2", float)
+    edges = np.array([2.0**-84, 2.0**-60, 2.0**-140], np.float32).view(np.int32)
+    values, certain = of_sums(norm, counts, edges, edges, halfway)
+    assert certain.tolist() == [False, True, False]  # of values from 2**-60 on it is exact
+    assert values[1] == 2.0**-60
+
+
 def test_a_magnitude_cut_off_at_standard_deviations() -> None:
     counts = np.array([4, 4, 1, 0, 4])
     tops = np.array([8, 8, 5, 0, 0], np.float32).view(np.int32)

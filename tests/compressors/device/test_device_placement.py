@@ -14,7 +14,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from compressors import compress, decompress, parse
-from compressors.device import read, write
+from compressors.device import plan, read, write
 from compressors.kernels.gpu import codes, join, layout, measure, select, stream, unpack
 from tests.support.gpu import needs_triton
 
@@ -43,6 +43,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     for room in (codes, join, measure, select, stream, unpack):
         monkeypatch.setattr(room, "launch", launch)
+    monkeypatch.setattr(plan, "works", lambda device: True)
     monkeypatch.setattr(write, "fetch", fetch)
     monkeypatch.setattr(read, "fetch", lambda *many: [0 * x for x in fetch(*many)])
     monkeypatch.setattr(Tensor, "data_ptr", lambda x: 0)

@@ -24,7 +24,7 @@ CELL = {
 }  # fmt: skip
 NAMES = [
     "search", "sweep", "run", "report", "verify", "list", "compress", "decompress", "measure",
-    "experiment", "theory", "price", "deploy",
+    "experiment", "theory", "price", "deploy", "compare", "doctor",
 ]  # fmt: skip
 
 

@@ -1,6 +1,8 @@
 """Stacks that cannot be, and a device on which they do not fit."""
 
+import gc
 import logging
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +152,32 @@ def test_auto_shrinks_until_the_stack_fits(
     stack.train(jobs)
     assert tried == [2, 2, 2]  # it remembers
     assert "20.00 GiB more needed" in caplog.text and "2 at once from here on" in caplog.text
+
+
+def test_what_did_not_fit_is_free_before_fewer_are_tried(
+    make_task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a stack that failed no tensor is left: neither error of the chain holds a frame."""
+    config = RunConfig.of(task=make_task(clients=8).name, method="raw", clients=8, stack="auto")
+    stack = stack_of(config)
+    gradients, made, alive = stack._gradients, list[weakref.ref[Tensor]](), list[int]()
+
+    def step(weights: Any, buffers: Any, x: Tensor, y: Tensor) -> Any:
+        alive.append(sum(one() is not None for one in made))
+        made.extend(weakref.ref(one) for one in (*weights.values(), x))
+        if len(x) > 2:
+            activations = torch.zeros(len(x), 1000)
+            made.append(weakref.ref(activations))
+            raise torch.cuda.OutOfMemoryError(FULL)
+        return gradients(weights, buffers, x, y)
+
+    monkeypatch.setattr(stack, "_gradients", step)
+    gc.disable()  # what only a collection frees is not free where it is needed
+    try:
+        stack.train(jobs_of(stack))
+    finally:
+        gc.enable()
+    assert alive[:3] == [0, 0, 0]  # before 8, 4 and 2 at once
 
 
 def test_a_number_of_clients_that_does_not_fit_is_an_error(

@@ -1,0 +1,263 @@
+"""Looks whether messages made on a device are the host's, and what a device says of itself.
+
+    python -m compressors.devicecheck [--device cuda]
+
+is for a machine without Flower; ``fedsim doctor --device cuda`` does the same. Each step says what
+it found, or how it failed, and the rest goes on.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors import device as kernels
+from compressors.base import State, Tensors
+from compressors.device import read, write
+from compressors.kernels.gpu.layout import fetch, layout_of
+from compressors.kernels.gpu.select import largest
+from compressors.kernels.gpu.tried import cause
+from compressors.message import compress, decompress
+from compressors.parsing.grammar import parse
+
+METHODS = (
+    "raw", "sbc(0.01)", "flat(topk(0.01) | float32)", "ef(topk(0.05) | cnat | golomb)", "cnat",
+    "ef(sign)", "l1_sign", "topk(0.05) | magnitude | golomb", "qsgd(7)", "qsgd(7, 64)",
+    "natural_dither(7)", "terngrad", "shrink(qsgd(7, 4))", "by_name('b', raw, '*', ef(cnat))",
+)  # fmt: skip
+ROUNDS, MESSAGES, REPEATS = 3, 200, 20
+SHAPES = ((300, 200), (64, 3, 5, 5), (200,))
+ENTRIES = 25_600_000
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step's name, whether it went well, and what it found or how it failed."""
+
+    name: str
+    well: bool
+    found: str
+
+
+def absent(device: torch.device) -> str:
+    """Why torch cannot use ``device``, and what to do; empty where it can.
+
+    Example:
+        >>> absent(torch.device("cpu"))
+        ''
+    """
+    if device.type != "cuda" or torch.cuda.is_available():
+        return ""
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is a build for the CPU: install one for CUDA"
+    built = f"torch {torch.__version__} is a build for CUDA {torch.version.cuda} and finds no GPU"
+    return f"{built}: see that `nvidia-smi` lists one and CUDA_VISIBLE_DEVICES does not hide it"
+
+
+def checks(
+    device: torch.device, shapes: Sequence[tuple[int, ...]] = SHAPES, messages: int = MESSAGES,
+    entries: int = ENTRIES,
+) -> Iterator[Step]:  # fmt: skip
+    """Each step as it ends: versions, TF32, kernels, equal bytes, waits, pace.
+
+    Args:
+        device: where updates lie.
+        shapes: of an update's tensors.
+        messages: how many of one update must be equal.
+        entries: of the vector whose pace is taken.
+    """
+    update = partial(_update, shapes)
+    steps: dict[str, Callable[[], str]] = {
+        "versions": partial(_versions, device),
+        "TF32": _tf32,
+        "kernels": partial(_kernels, device),
+    }
+    for text in METHODS:
+        steps[f"equal bytes: {text}"] = partial(_equal, device, update, text)
+    for text in ("sbc(0.01)", "qsgd(7)"):
+        steps[f"{messages} equal messages: {text}"] = partial(
+            _again, device, update(0), text, messages
+        )
+    steps["waits"] = partial(_waits, device, update(0))
+    steps["pace of top-k"] = partial(_pace, device, entries)
+    for name, work in steps.items():
+        try:
+            found, well = work(), True
+        except Exception as error:  # whatever driver, compiler or kernel raise: the rest goes on
+            found, well = f"{type(error).__name__}: {error}", False
+        yield Step(name, well, " ".join(found.split()))
+
+
+def _update(shapes: Sequence[tuple[int, ...]], number: int) -> dict[str, Tensor]:
+    """An update on the host: names to float32, with ties, zeros and both signs."""
+    drawn = torch.Generator().manual_seed(number)
+    names = "abcdefgh"
+    made = [torch.randn(shape, generator=drawn) for shape in shapes]
+    return {n: (64 * x).round() / 64 if n == "a" else x for n, x in zip(names, made, strict=False)}
+
+
+def _on(device: torch.device, update: Tensors) -> dict[str, Tensor]:
+    return {name: x.to(device) for name, x in update.items()}
+
+
+@contextmanager
+def by_loops() -> Iterator[None]:
+    """No kernel of a GPU takes an update, inside."""
+    taken = set(kernels.DEVICES)
+    kernels.DEVICES.clear()
+    try:
+        yield
+    finally:
+        kernels.DEVICES.update(taken)
+
+
+def _versions(device: torch.device) -> str:
+    told = f"Python {sys.version.split()[0]}, torch {torch.__version__}, numpy {np.__version__}"
+    if device.type != "cuda":
+        return f"{told}, {device}"
+    about = torch.cuda.get_device_properties(device)
+    return (f"{told}, CUDA {torch.version.cuda}, {about.name}, sm_{about.major}{about.minor}, "
+            f"{about.total_memory / 2**30:.0f} GiB")  # fmt: skip
+
+
+def _tf32() -> str:
+    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    said = {True: "on", False: "off"}
+    return (f"{said[products.allow_tf32]} for matrix products, {said[convolutions.allow_tf32]} "
+            "for convolutions, outside runs")  # fmt: skip
+
+
+def _kernels(device: torch.device) -> str:
+    if why := cause(device):
+        raise RuntimeError(f"{why}: messages are made through the host, with the same bytes")
+    return "Triton's kernels run"
+
+
+def _same(here: Tensors, there: Tensors, what: str) -> None:
+    for name, x in here.items():
+        if x.numpy().tobytes() != there[name].cpu().numpy().tobytes():
+            raise RuntimeError(f"{what} of {name!r} differs")
+
+
+def _equal(device: torch.device, update: Callable[[int], Tensors], text: str) -> str:
+    """Rounds with memory: payload, memory, and what is read of it."""
+    method, bits = parse(text), 0
+    here: State | None = None
+    there: State | None = None
+    for number in range(ROUNDS):
+        own = update(number)
+        with by_loops():
+            expected, here = compress(method, own, here, number)
+        found, there = compress(method, _on(device, own), there, number)
+        if found.payload != expected.payload:
+            raise RuntimeError(f"round {number + 1}: the message differs from the host's")
+        _same(here, there, f"round {number + 1}: the memory")
+        back = decompress(method, found.payload, _on(device, own))
+        sent = {name: one.decoded for name, one in expected.sent.items()}
+        _same(sent, back, f"round {number + 1}: what is read")
+        bits += 8 * len(found.payload)
+    return f"{ROUNDS} rounds, {bits} bits"
+
+
+def _again(device: torch.device, update: Tensors, text: str, messages: int) -> str:
+    """A race shows as a message that differs once in a while."""
+    method, there = parse(text), _on(device, update)
+    payloads = {compress(method, there, None, 7)[0].payload for _ in range(messages)}
+    if len(payloads) > 1:
+        raise RuntimeError(f"{len(payloads)} different messages of one update")
+    return "all of the same bytes"
+
+
+def _waits(device: torch.device, update: Tensors) -> str:
+    """Whatever makes the host wait is an error, but for the places that say that they wait."""
+    if device.type != "cuda":
+        return f"not looked at on {device}"
+    sbc, there = parse("sbc(0.01)"), _on(device, update)
+    payload = compress(sbc, there)[0].payload  # compiles
+
+    def waiting(*tensors: Tensor) -> list[np.ndarray]:
+        torch.cuda.set_sync_debug_mode("default")
+        try:
+            return fetch(*tensors)
+        finally:
+            torch.cuda.set_sync_debug_mode("error")
+
+    rooms, before = (write, read), torch.cuda.get_sync_debug_mode()
+    try:
+        for room in rooms:
+            vars(room)["fetch"] = waiting
+        torch.cuda.set_sync_debug_mode("error")
+        _, state = compress(sbc, there)
+        compress(sbc, there, state)
+        decompress(sbc, payload, there)
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+        for room in rooms:
+            vars(room)["fetch"] = fetch
+    return "none but those that are meant"
+
+
+def _pace(device: torch.device, entries: int) -> str:
+    """Milliseconds; no bound is set."""
+    x = torch.randn(entries, device=device)
+    layout, k = layout_of((entries,), device), max(1, entries // 100)
+
+    def ours() -> Tensor:
+        return largest(x, layout, np.array([k]), 1).positions
+
+    chosen, theirs = x[ours()].abs(), torch.topk(x.abs(), k).values
+    if not torch.equal(chosen.sort().values, theirs.sort().values):
+        raise RuntimeError("top-k differs from torch.topk")
+    works = {"ours": ours, "reading once": x.amax, "torch.topk": lambda: torch.topk(x.abs(), k)}
+    times = [f"{name} {_milliseconds(device, work):.3f} ms" for name, work in works.items()]
+    return f"{', '.join(times)} ({entries} entries, p = 0.01, medians of {REPEATS})"
+
+
+def _milliseconds(device: torch.device, work: Callable[[], object]) -> float:
+    found = []
+    for _ in range(REPEATS):
+        _finish(device)
+        start = time.perf_counter()
+        work()
+        _finish(device)
+        found.append(1e3 * (time.perf_counter() - start))
+    return median(found)
+
+
+def _finish(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints each step; 0 where all went well, 1 where one failed, or nothing could be run."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:1, ...")
+    device = torch.device(parser.parse_args(arguments).device)
+    if why := absent(device):
+        print(f"There is no CUDA here: {why}. Nothing was run.")
+        return 1
+    return told(device)
+
+
+def told(device: torch.device) -> int:
+    """Prints each step of ``checks`` as it ends: 0 where all went well, else 1."""
+    failed = []
+    for step in checks(device):
+        print(f"{'ok    ' if step.well else 'FAILED'}  {step.name}: {step.found}", flush=True)
+        failed += [] if step.well else [step.name]
+    if failed:
+        print(f"{len(failed)} steps failed: {', '.join(failed)}")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

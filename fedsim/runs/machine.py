@@ -1,0 +1,201 @@
+"""What there is on this machine for runs, and what to do about the rest: ``fedsim doctor``."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+NEEDED = ("numpy", "torch", "numba", "flwr", "pandas", "pyarrow")
+_INSTALL = "install fedsim's dependencies: `pip install -e .` in its folder, or `make install`"
+_LEAST_DISK, _LEAST_MEMORY = 2.0, 1.0  # GiB
+
+DATA = {
+    "MNIST": ("MNIST/raw",),
+    "Fashion-MNIST": ("FashionMNIST/raw",),
+    "CIFAR-10": ("cifar10.npz", "cifar-10-batches-py"),
+    "ImageNet": ("imagenet/train", "train"),
+    "Shakespeare": ("shakespeare",),
+    "WikiText-2 or Penn Treebank": ("ptb", "wikitext-2"),
+    "MovieLens": ("ml-20m", "ml-1m", "ml-latest-small"),
+}
+"""What each data set's files or folder are called below the data folder: docs/tasks.md."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a machine.
+
+    Args:
+        name: what it is.
+        found: what was found.
+        advice: what to do about it, one sentence; empty where nothing is to be done.
+        lacking: whether every run needs it and it is missing.
+    """
+
+    name: str
+    found: str
+    advice: str = ""
+    lacking: bool = False
+
+
+def machine() -> list[Part]:
+    """Every part, in the order of the screen; a part that cannot be looked at says why."""
+    return [_looked(name, look) for name, look in LOOKS.items()]
+
+
+def _looked(name: str, look: Callable[[str], Part]) -> Part:
+    try:
+        return look(name)
+    except Exception as error:
+        return Part(name, f"{type(error).__name__}: {error}", "look at what this error names")
+
+
+def _fedsim(name: str) -> Part:
+    from fedsim.runs.environment import described
+
+    return Part(name, described())
+
+
+def _python(name: str) -> Part:
+    return Part(name, sys.version.split()[0])
+
+
+def _package(name: str) -> Part:
+    """A package that every run imports: it is imported."""
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return Part(name, "missing", _INSTALL, True)
+    try:
+        module = import_module(name)
+    except Exception as error:  # a library of the system that it lacks, a damaged installation
+        why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        again = f"install it again: `pip install --force-reinstall {name}=={found}`"
+        return Part(name, f"{found}, cannot be imported ({why})", again, True)
+    if name != "torch":
+        return Part(name, found)
+    build = module.version.cuda
+    return Part(name, f"{found} ({'build for the CPU' if build is None else f'CUDA {build}'})")
+
+
+def _ray(name: str) -> Part:
+    if find_spec(name) is None:
+        return Part(name, "missing", "install it (`pip install ray`) for --engine flower and for "
+                    "--jobs above 1; other runs do without")  # fmt: skip
+    return Part(name, version(name))
+
+
+def _gpu(name: str) -> Part:
+    import torch
+
+    from compressors.devicecheck import absent
+
+    if torch.cuda.is_available():
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        return Part(name, ", ".join(names), "`fedsim doctor --device cuda` looks at it")
+    if shutil.which("nvidia-smi"):  # there may be one that torch does not see
+        return Part(name, "none that torch can use", absent(torch.device("cuda")))
+    return Part(name, "none: runs train on the CPU")
+
+
+def _triton(name: str) -> Part:
+    import torch
+
+    from compressors.kernels.gpu.language import interpreted
+    from compressors.kernels.gpu.tried import cause
+
+    there = torch.cuda.is_available()
+    found = version(name) if find_spec(name) else "missing"
+    if not there:
+        if found != "missing" and interpreted():
+            found += ", interpreted: " + (cause(torch.device("cpu")) or "a kernel runs")
+        return Part(name, f"{found}; nothing to do without a GPU")
+    why = cause(torch.device("cuda"))
+    if why:
+        mend = "mend that, for messages go through the host until then: Triton 3.4 or newer, which "
+        mend += "torch's CUDA builds bring, needs a C compiler and TRITON_INTERPRET unset"
+        return Part(name, f"{found}, does not work: {why}", mend)
+    return Part(name, f"{found}, a kernel runs")
+
+
+def _compiler(name: str) -> Part:
+    asked = [told] if (told := os.environ.get("CC")) else ["cc", "gcc"]
+    found = next(filter(None, map(shutil.which, asked)), None)
+    if found is None:
+        return Part(name, "none", "install gcc where updates lie on a GPU: Triton needs it; other "
+                    "runs do without")  # fmt: skip
+    return Part(name, found)
+
+
+def _kernels(name: str) -> Part:
+    from compressors.kernels.segments.choose import variance
+
+    folder = Path(str(variance.stats.cache_path))
+    if any(folder.glob("*.nbi")):
+        return Part(name, "ready")
+    return Part(name, "not compiled yet", "the first run compiles them, which takes a minute or "
+                "two, and keeps them for the next")  # fmt: skip
+
+
+def _data(name: str) -> Part:
+    told = os.environ.get("FEDSIM_DATA")
+    if not told:
+        return Part(name, "digits (comes with scikit-learn); $FEDSIM_DATA is not set",
+                    "set FEDSIM_DATA to a folder of data sets, or give --data, for other tasks: "
+                    "docs/tasks.md")  # fmt: skip
+    folder = Path(told)
+    if not folder.is_dir():
+        lost = f"digits; $FEDSIM_DATA is {told}, which is not a folder"
+        return Part(name, lost, "set FEDSIM_DATA to the folder that holds the data sets")
+    there = [title for title, any_of in DATA.items() if any((folder / x).exists() for x in any_of)]
+    lacking = [title for title in DATA if title not in there]
+    advice = f"for {', '.join(lacking)} see docs/tasks.md" if lacking else ""
+    return Part(name, f"{', '.join(['digits', *there])} (in {told})", advice)
+
+
+def _disk(name: str) -> Part:
+    left = shutil.disk_usage(Path.cwd()).free / 2**30
+    few = left < _LEAST_DISK
+    advice = "free some space, or give --out a folder on another disk" if few else ""
+    return Part(name, f"{left:.1f} GiB in this folder", advice)
+
+
+def _cores(name: str) -> Part:
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return Part(name, f"{cores} (torch: {torch.get_num_threads()} threads; a worker of a run: one)")
+
+
+def _memory(name: str) -> Part:
+    pages = {line.split(":")[0]: int(line.split()[1]) for line in _meminfo()}
+    whole, left = (pages[key] / 2**20 for key in ("MemTotal", "MemAvailable"))
+    advice = "end what else runs here, or give fewer --workers and --jobs"
+    return Part(name, f"{left:.1f} of {whole:.1f} GiB free", advice if left < _LEAST_MEMORY else "")
+
+
+def _meminfo() -> Sequence[str]:
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.startswith("Mem")]
+
+
+LOOKS: dict[str, Callable[[str], Part]] = {
+    "fedsim": _fedsim,
+    "Python": _python,
+    **dict.fromkeys(NEEDED, _package),
+    "ray": _ray,
+    "GPU": _gpu,
+    "triton": _triton,
+    "C compiler": _compiler,
+    "compiled loops": _kernels,
+    "data sets": _data,
+    "disk": _disk,
+    "cores": _cores,
+    "memory": _memory,
+}
+"""How each part is looked at."""

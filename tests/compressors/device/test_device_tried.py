@@ -1,0 +1,82 @@
+"""Triton that is installed and does not work: one kernel is tried, then the host does the work."""
+
+import subprocess
+import sys
+import tomllib
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from compressors import compress, parse
+from compressors.kernels.gpu import tried
+from tests.support.gpu import DEVICE, needs_triton, taken
+
+pytestmark = needs_triton
+ROOT = Path(__file__).parents[3]
+UPDATE = {"w": torch.tensor([0.0, 3.0, 1.0, 0.5], device=DEVICE)}
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """Nothing was tried yet, nor is what a test found remembered."""
+    tried.cause.cache_clear(), tried.works.cache_clear()
+    yield
+    tried.cause.cache_clear(), tried.works.cache_clear()
+
+
+def broken(*_: Any, **__: Any) -> None:
+    raise RuntimeError("at 3:4\nFailed to find C compiler. Please specify via CC")
+
+
+def test_kernels_work_here() -> None:
+    assert tried.cause(DEVICE) == "" and tried.works(DEVICE)
+
+
+@pytest.mark.parametrize("text", ["sbc(0.25)", "cnat"])
+def test_a_kernel_that_raises_leaves_the_work_to_the_host(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = compress(parse(text), {n: x.cpu() for n, x in UPDATE.items()})[0].payload
+    monkeypatch.setattr(tried, "launch", broken)
+    with taken(), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = [compress(parse(text), UPDATE)[0].payload for _ in range(3)]
+    assert found == [expected] * 3
+    (said,) = (str(one.message) for one in told)
+    assert said == (
+        f"Triton does not work on {DEVICE} (RuntimeError: Failed to find C compiler. Please "
+        "specify via CC): messages of updates there are made through the host, with the same bytes"
+    )
+
+
+def test_a_kernel_that_counts_wrongly_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tried, "launch", lambda *_, **__: None)
+    assert tried.cause(DEVICE) == "a kernel counted wrongly"
+
+
+def test_the_interpreter_is_not_given_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that follow addresses would read a GPU's on the host."""
+    monkeypatch.setattr(tried, "interpreted", lambda: True)
+    monkeypatch.setattr(tried, "launch", broken)
+    assert tried.cause(torch.device("cuda", 0)).startswith("TRITON_INTERPRET is set")
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_whether_kernels_are_interpreted_is_known() -> None:
+    for told, found in (("1", "True"), ("0", "False")):
+        child = "from compressors.kernels.gpu.language import interpreted; print(interpreted())"
+        done = subprocess.run([sys.executable, "-c", child], cwd=ROOT, text=True, check=True,
+                              capture_output=True, env={"TRITON_INTERPRET": told})  # fmt: skip
+        assert done.stdout.strip() == found
+
+
+def test_the_least_torch_has_what_kernels_use() -> None:
+    """``tl.histogram`` takes a mask since Triton 3.4, which came with torch 2.8."""
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    nodes = (ROOT / "node-requirements.txt").read_text().splitlines()
+    assert "torch>=2.8" in wanted and "torch>=2.8" in nodes
