@@ -1,7 +1,6 @@
 """What a row of the catalogue says."""
 
 from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache
 from importlib import import_module
 from inspect import Parameter, Signature, get_annotations, isclass, isfunction
 from typing import Any, Literal, NamedTuple, get_args
@@ -168,24 +167,6 @@ def _check(row: Row, made: Any) -> None:
         )
 
 
-@lru_cache(maxsize=1)
-def _contracts() -> dict[str, tuple[type, ...]]:
-    """What each kind of row makes, imported with the first class that is checked."""
-    from compressors.base import Compressor, VectorCodec
-    from compressors.parts import PositionCode, Quantizer, Sparsifier, SymbolCode
-
-    return {
-        "sparsifier": (Sparsifier,),
-        "quantizer": (Quantizer,),
-        "positions": (PositionCode,),
-        "symbols": (SymbolCode,),
-        "coder": (PositionCode, SymbolCode),
-        "codec": (VectorCodec,),
-        "compressor": (Compressor,),
-        "method": (Compressor,),
-    }
-
-
 def lacking(kind: str, thing: Any) -> list[str]:
     """What a class or an object lacks of a kind's contract, in the contract's order.
 
@@ -194,9 +175,17 @@ def lacking(kind: str, thing: Any) -> list[str]:
         >>> lacking("codec", Nothing)
         ['needs_seed', 'write', 'read']
     """
+    from compressors import base, parts  # with the first class that is checked
+
+    contracts: tuple[type, ...] = {
+        "sparsifier": (parts.Sparsifier,), "quantizer": (parts.Quantizer,),
+        "positions": (parts.PositionCode,), "symbols": (parts.SymbolCode,),
+        "coder": (parts.PositionCode, parts.SymbolCode), "codec": (base.VectorCodec,),
+        "compressor": (base.Compressor,), "method": (base.Compressor,),
+    }[kind]  # fmt: skip
     settings = getattr(thing, "__dataclass_fields__", {})  # a default may be missing
     missing = []
-    for contract in _contracts()[kind]:
+    for contract in contracts:
         for name, value in vars(contract).items():
             if name.startswith("_"):
                 continue

@@ -45,11 +45,6 @@ def _place(a, m):
     return (np.uint64(a) * np.uint64(m)) >> _32
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _get(words, bit):
-    return (words[bit >> _6] >> (_63 - (bit & _63))) & _1
-
-
 @njit(cache=True, nogil=True)
 def build(indices, hashes, words):
     """Sets the places of ``indices`` in ``words`` (zeros, ceil(m / 64))."""
@@ -62,15 +57,6 @@ def build(indices, hashes, words):
 
 
 @njit(cache=True, nogil=True)
-def _hash(hashes, start, a, b):
-    """Both words of noise for a chunk; a loop each, which become vector code."""
-    for i in range(a.size):
-        a[i] = draw(hashes.mul_a, hashes.add_a, start + i)
-    for i in range(a.size):
-        b[i] = _second(hashes, start + i)
-
-
-@njit(cache=True, nogil=True)
 def _ask(words, m, a, b, live, count):
     """Keeps of the first ``count`` of ``live`` those whose place is set; moves them on by b."""
     kept = np.uint64(0)
@@ -78,7 +64,8 @@ def _ask(words, m, a, b, live, count):
         i = live[t]
         asked = a[i]
         live[kept] = i
-        kept += _get(words, _place(asked, m))
+        bit = _place(asked, m)
+        kept += (words[bit >> _6] >> (_63 - (bit & _63))) & _1
         a[i] = np.uint32(asked + b[i])
     return np.int64(kept)
 
@@ -93,7 +80,10 @@ def positives(words, n, hashes, expected):
     for start in range(0, n, CHUNK):
         if count + CHUNK > found.size:
             found = grown(found, count, 2 * found.size)
-        _hash(hashes, start, a, b)
+        for i in range(CHUNK):  # a loop each: they become vector code
+            a[i] = draw(hashes.mul_a, hashes.add_a, start + i)
+        for i in range(CHUNK):
+            b[i] = _second(hashes, start + i)
         left = min(CHUNK, n - start)
         for i in range(left):
             live[i] = i
@@ -147,32 +137,6 @@ def _conflicts(found, hashes):
 
 
 @njit(cache=True, nogil=True)
-def _by_size(sizes):
-    """The sets that are not empty, by (size, bit): a counting sort."""
-    place = np.zeros(sizes.max() + 2, np.int64)
-    for size in sizes:
-        place[size + 1] += size > 0
-    place = np.cumsum(place)
-    order = np.empty(place[-1], np.int32)
-    for j in range(sizes.size):
-        if sizes[j]:
-            order[place[sizes[j]]] = j
-            place[sizes[j]] += 1
-    return order
-
-
-@njit(cache=True, nogil=True)
-def _without(items, start, stop, chosen):
-    """Moves the items that are not chosen to the front of a set; where they end."""
-    end = start
-    for t in range(start, stop):
-        if not chosen[items[t]]:
-            items[end] = items[t]
-            end += 1
-    return end
-
-
-@njit(cache=True, nogil=True)
 def resolve(found, r, hashes, multiplier, offset):
     """Sorted ``r`` of the positives ``found`` by their conflict sets (Algorithm 1, policy P2).
 
@@ -181,13 +145,27 @@ def resolve(found, r, hashes, multiplier, offset):
     that has none left is skipped, and dropped for the next time.
     """
     starts, stops, items = _conflicts(found, hashes)
-    order = _by_size(stops - starts)
+    sizes = stops - starts
+    place = np.zeros(sizes.max() + 2, np.int64)  # a counting sort of the sets that are not empty
+    for size in sizes:
+        place[size + 1] += size > 0
+    place = np.cumsum(place)
+    order = np.empty(place[-1], np.int32)
+    for j in range(sizes.size):
+        if sizes[j]:
+            order[place[sizes[j]]] = j
+            place[sizes[j]] += 1
     chosen = np.zeros(found.size, np.bool_)
     count = drawn = 0
     while count < r:
         kept = 0
         for j in order:
-            stops[j] = _without(items, starts[j], stops[j], chosen)
+            end = starts[j]
+            for t in range(starts[j], stops[j]):  # the items that are not chosen come to the front
+                if not chosen[items[t]]:
+                    items[end] = items[t]
+                    end += 1
+            stops[j] = end
             left = stops[j] - starts[j]
             if left == 0:
                 continue

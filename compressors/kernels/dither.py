@@ -32,11 +32,6 @@ def _symbol(level, value):
 
 
 @njit(cache=True, nogil=True)
-def _bits(value):
-    return np.float32(value).view(np.int32)
-
-
-@njit(cache=True, nogil=True)
 def power_sum(x, square, sums):
     """The sum of |x| or of x * x in float64: sums side by side (scratch), one would wait."""
     lanes = sums.size
@@ -135,7 +130,7 @@ def natural(x, norm, levels, multiplier, offset, start, codes):
         ratio = abs(x[i]) / norm
         ratio = ratio if ratio < _ONE else _ONE
         word = draw(multiplier, offset, np.uint32(first + np.uint32(i)))
-        carried = np.int32(_bits(ratio) + np.int32(word >> np.uint32(9)))
+        carried = np.int32(np.float32(ratio).view(np.int32) + np.int32(word >> np.uint32(9)))
         above = np.int32(np.int32(carried >> np.int32(23)) - base)
         t = ratio * blow
         below = _up(t if t < _ONE else _ZERO, word)
