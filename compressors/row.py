@@ -1,6 +1,7 @@
 """What a row of the catalogue says."""
 
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from importlib import import_module
 from inspect import Parameter, Signature, get_annotations, isclass, isfunction
 from typing import Any, Literal, NamedTuple, get_args
@@ -38,7 +39,7 @@ class Composition:
                 f"{self.equation!r} is not a method: write 'name(p) = topk(p) | float16'"
             )
 
-    @property
+    @cached_property
     def __signature__(self) -> Signature:
         inside = self.equation.partition(")")[0].partition("(")[2]
         parameters = []
@@ -108,7 +109,7 @@ class Row:
         made = vars(self)["make"]
         if self.kind == "method" and isinstance(made, str) and made.startswith(f"{self.name}("):
             vars(self)["make"] = Composition(made)
-        elif not _is_place(made):
+        elif not (isinstance(made, str) and made.count(":") == 1):  # a place: see ``_Make``
             _check(self, made)
             if isclass(made) and "codec_id" not in get_annotations(made):
                 own: Any = made
@@ -126,7 +127,7 @@ class _Make:
         if row is None:
             return self
         made = vars(row)["make"]
-        if _is_place(made):
+        if isinstance(made, str):
             module, name = made.split(":")
             made = getattr(import_module(f"compressors.{module}"), name)
             _check(row, made)
@@ -143,10 +144,6 @@ class _Make:
 
 
 type.__setattr__(Row, "make", _Make())  # after @dataclass, which would take it for a default
-
-
-def _is_place(make: Any) -> bool:
-    return isinstance(make, str) and make.count(":") == 1
 
 
 def _check(row: Row, made: Any) -> None:

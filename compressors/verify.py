@@ -127,20 +127,18 @@ def _messages(compressor: Compressor, update: Tensors) -> None:
         if compress(compressor, update, state, seed)[0].payload != packet.payload:
             raise PartError("the same update, memory and seed give other bytes the second time")
         if seed == 0:
-            _check_cut(compressor, packet.payload, update)
+            whole = len(packet.payload)
+            for cut in range(0, whole, max(1, whole // _CUTS)):
+                words = f"a payload cut to {cut} of {whole} bytes"
+                try:
+                    decompress(compressor, packet.payload[:cut], update)
+                except PayloadError:
+                    continue
+                except Exception as error:
+                    raised = type(error).__name__
+                    raise PartError(f"{words} raises {raised}, not PayloadError") from error
+                raise PartError(f"{words} is decoded as if it were whole")
         state = after
-
-
-def _check_cut(compressor: Compressor, payload: bytes, update: Tensors) -> None:
-    for cut in range(0, len(payload), max(1, len(payload) // _CUTS)):
-        words = f"a payload cut to {cut} of {len(payload)} bytes"
-        try:
-            decompress(compressor, payload[:cut], update)
-        except PayloadError:
-            continue
-        except Exception as error:
-            raise PartError(f"{words} raises {type(error).__name__}, not PayloadError") from error
-        raise PartError(f"{words} is decoded as if it were whole")
 
 
 def _unchanged(before: Tensors, after: Tensors) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +74,8 @@ class Part:
     Args:
         plan: their method.
         rule: the plan's number among the rules of ``by_name``, from which its seed follows, or -1.
-        tensors: which of the update's, in its order.
+        tensors: which of the update's, in its order: int64 (tensors,).
+        names: of them.
         cuts: of each, its name, its shape, where it starts and where it ends in a vector of all.
         sizes: entries of each: int64 (tensors,).
         total: entries of all.
@@ -95,7 +97,8 @@ class Part:
 
     plan: Plan
     rule: int
-    tensors: tuple[int, ...]
+    tensors: np.ndarray
+    names: tuple[str, ...]
     cuts: tuple[tuple[str, tuple[int, ...], int, int], ...]
     sizes: np.ndarray
     total: int
@@ -121,10 +124,10 @@ class Part:
 
     def cut(self, flat: np.ndarray) -> dict[str, Tensor]:
         """The tensors by name: each looks at its part of ``flat``, and has a storage of its own."""
-        found = {}
+        tensors = {}
         for name, shape, start, stop in self.cuts:
-            found[name] = torch.from_numpy(flat[start:stop].reshape(shape))
-        return found
+            tensors[name] = torch.from_numpy(flat[start:stop].reshape(shape))
+        return tensors
 
 
 @dataclass(eq=False)
@@ -136,6 +139,7 @@ class Layout:
         parts: one for each plan.
         header: the first bytes of a message.
         keys: names of the tensors that the memory has.
+        key_shapes, holders: their shapes, and the tensors that they belong to: int64.
         begun: whether the method was asked if it can begin a memory for these tensors.
     """
 
@@ -144,7 +148,16 @@ class Layout:
     parts: tuple[Part, ...]
     header: bytes
     keys: tuple[str, ...]
+    key_shapes: tuple[torch.Size, ...]
+    holders: np.ndarray
     begun: bool = False
+
+    def residuals(self, state: Any) -> Given | None:
+        """The tensors of a memory, in the order of ``keys``; None for that of another layout."""
+        if type(state) is not dict or state.keys() != {*self.keys}:
+            return None
+        kept = given({key: state[key] for key in self.keys})
+        return None if kept is None or kept.shapes != self.key_shapes else kept
 
 
 @lru_cache(maxsize=64)
@@ -172,11 +185,14 @@ def layout_of(
             _part(own, i, some, names, "residual" if plan.keeps else f"{i}/residual")
             for i, (own, (_, some)) in enumerate(rules) if some
         ]  # fmt: skip
-    keys = [key for part in parts for key in part.keys]
+    held = [pair for part in parts for pair in zip(part.keys, part.tensors.tolist(), strict=False)]
     if plan.keeps:  # one residual around all rules
-        keys = [f"residual/{name}" for name in names]
+        held.sort(key=itemgetter(1))
     header = (VERSION << 16 | fingerprint(compressor, like)).to_bytes(HEADER // 8)
-    return Layout(names, shapes, tuple(parts), header, tuple(keys))
+    return Layout(
+        names, shapes, tuple(parts), header, tuple(key for key, _ in held),
+        tuple(shapes[i] for _, i in held), np.array([i for _, i in held], np.int64),
+    )  # fmt: skip
 
 
 def low_bits(plan: Plan, k: int, n: int) -> int:
@@ -206,7 +222,8 @@ def _part(
     return Part(
         plan=plan,
         rule=rule,
-        tensors=tuple(place[name] for name in like),
+        tensors=np.array([place[name] for name in like], np.int64),
+        names=tuple(like),
         cuts=tuple(
             (name, tuple(x.shape), start, start + x.numel())
             for (name, x), start in zip(like.items(), starts, strict=True)

@@ -162,9 +162,13 @@ def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
         yield Fault(
             one.positions, "puts values at wrong places", replace(one.positions, policy="p2")
         )
-    found = list(_of_quantizer(one.quantize, _values(one, d), turned))
-    yield from found
     select: Any = one.sparsify
+    left = kept(select, d)  # what the quantizer is given at most, or nominally if that is unknown
+    most = select.count(d) or d if left.bound.kind == "unknown" else left.most
+    if one.writes_positions and isinstance(one.positions, Bloom) and one.positions.policy == "p0":
+        most = min(d, ceil(expected_positives(most, d, one.positions.eps)))
+    found = list(_of_quantizer(one.quantize, max(1, most), turned))
+    yield from found
     if isinstance(select, GSpar) and _noisy(bound(select, d)):
         yield Fault(select, "multiplies what it keeps", TopK(select.p))
     if not getattr(select, "scaled", False):
@@ -184,15 +188,6 @@ def _of_quantizer(one: Any, k: int, turned: bool) -> Iterator[Fault]:
         yield from _of_quantizer(one.second, k, turned)
     elif _noisy(known) and (turned or not _within_the_largest(one)):
         yield Fault(one, "is unbiased with omega >= 1", Shrink(one))
-
-
-def _values(one: Pipeline, d: int) -> int:
-    """How many values the quantizer is given at most, or nominally where that is not known."""
-    left = kept(one.sparsify, d)
-    most = one.sparsify.count(d) or d if left.bound.kind == "unknown" else left.most
-    if one.writes_positions and isinstance(one.positions, Bloom) and one.positions.policy == "p0":
-        most = min(d, ceil(expected_positives(most, d, one.positions.eps)))
-    return max(1, most)
 
 
 def _within_the_largest(quantizer: Any) -> bool:
