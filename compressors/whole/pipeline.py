@@ -113,11 +113,11 @@ class Pipeline:
             parts.append(self.positions)
         return parts if self.symbols == Fixed() else [*parts, self.symbols]
 
-    @property
+    @cached_property
     def _dense(self) -> bool:
         return isinstance(self.sparsify, Identity)
 
-    @property
+    @cached_property
     def writes_positions(self) -> bool:
         """Whether positions travel."""
         return not self._dense and not self.sparsify.needs_seed
@@ -149,13 +149,14 @@ class Pipeline:
         if flat.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         place, values = self._choose(flat, x.shape, out, seed)
+        rounding = tensor_seed(seed, ROUND)
         with out.span("side"):  # a quantizer may open the span itself, the inner one counts
-            symbols = self.quantize.quantize(values, place, out, tensor_seed(seed, ROUND))
+            symbols = self.quantize.quantize(values, place, out, rounding)
         if self._own:
             check_symbols(self.quantize, symbols, place.k, flat.device)
         with out.span("values"):
             self.symbols.write_symbols(symbols.codes, symbols.alphabet, out)
-        decoded = self.quantize.dequantize(symbols, place, tensor_seed(seed, ROUND))
+        decoded = self.quantize.dequantize(symbols, place, rounding)
         if self._own:
             check_values(self.quantize, decoded, place.k)
         if place.indices is None:
