@@ -138,8 +138,7 @@ class Layout:
         names, shapes: of the update's tensors.
         parts: one for each plan.
         header: the first bytes of a message.
-        keys: names of the tensors that the memory has.
-        key_shapes, holders: their shapes, and the tensors that they belong to: int64.
+        held: of each tensor that the memory has, its name, and the update's tensor it belongs to.
         begun: whether the method was asked if it can begin a memory for these tensors.
     """
 
@@ -147,17 +146,29 @@ class Layout:
     shapes: tuple[torch.Size, ...]
     parts: tuple[Part, ...]
     header: bytes
-    keys: tuple[str, ...]
-    key_shapes: tuple[torch.Size, ...]
-    holders: np.ndarray
+    held: tuple[tuple[str, int], ...]
     begun: bool = False
 
-    def residuals(self, state: Any) -> Given | None:
-        """The tensors of a memory, in the order of ``keys``; None for that of another layout."""
-        if type(state) is not dict or state.keys() != {*self.keys}:
+    def residuals(self, state: Any) -> tuple[list[int], list[Tensor]] | None:
+        """The addresses of the tensors' residuals, and what keeps them: 0 for zeros, -1 for none.
+
+        None where the memory is that of another layout.
+        """
+        addresses, kept = [-1] * len(self.names), []
+        if state is not None and (type(state) is not dict or len(state) != len(self.held)):
             return None
-        kept = given({key: state[key] for key in self.keys})
-        return None if kept is None or kept.shapes != self.key_shapes else kept
+        for key, i in self.held:
+            if state is None:
+                addresses[i] = 0
+                continue
+            x = state.get(key)
+            if type(x) is not Tensor or x.dtype is not torch.float32 or not x.is_cpu:
+                return None
+            if x.shape != self.shapes[i] or not x.is_contiguous() or x.is_neg():
+                return None
+            kept.append(x)
+            addresses[i] = x.data_ptr()
+        return addresses, kept
 
 
 @lru_cache(maxsize=64)
@@ -189,10 +200,7 @@ def layout_of(
     if plan.keeps:  # one residual around all rules
         held.sort(key=itemgetter(1))
     header = (VERSION << 16 | fingerprint(compressor, like)).to_bytes(HEADER // 8)
-    return Layout(
-        names, shapes, tuple(parts), header, tuple(key for key, _ in held),
-        tuple(shapes[i] for _, i in held), np.array([i for _, i in held], np.int64),
-    )  # fmt: skip
+    return Layout(names, shapes, tuple(parts), header, tuple(held))
 
 
 def low_bits(plan: Plan, k: int, n: int) -> int:

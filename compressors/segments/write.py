@@ -120,18 +120,14 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Writ
     if own is None or layout is None:
         return None
     seed = seed_of(seed)
-    memory, kept = np.full(len(own.names), -1, np.int64), None
-    if state is not None:
-        kept = layout.residuals(state)
-        if kept is None:
-            return None
-        memory[layout.holders] = kept.addresses
-    elif layout.keys:
-        if not layout.begun:
-            check_finite(update)
-            compressor.init(update)  # which refuses sizes around which a memory would grow
-            layout.begun = True
-        memory[layout.holders] = 0
+    if state is None and layout.held and not layout.begun:
+        check_finite(update)
+        compressor.init(update)  # which refuses sizes around which a memory would grow
+        layout.begun = True
+    kept = layout.residuals(state)
+    if kept is None:
+        return None
+    memory = np.array(kept[0], np.int64)
     chosen, most = [], HEADER
     for part in layout.parts:
         choice = _choose(part, own, memory, seed)
@@ -163,7 +159,7 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Writ
             as_is |= {name: update[name] for name in part.names}
         choice.flat = None
     if len(chosen) > 1:
-        rest = {key: rest[key] for key in layout.keys}
+        rest = {key: rest[key] for key, _ in layout.held}
     del words
     payload = stream.close((position + 7) // 8)
     spans = dict(zip(SPANS, books.tolist(), strict=True))
