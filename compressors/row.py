@@ -41,9 +41,9 @@ class Composition:
 
     @cached_property
     def __signature__(self) -> Signature:
-        inside = self.equation.partition(")")[0].partition("(")[2]
+        listed = self.equation.partition(")")[0].partition("(")[2]
         parameters = []
-        for setting in filter(None, inside.split(", ")):
+        for setting in filter(None, listed.split(", ")):
             name, _, default = setting.partition("=")
             value = _literal(default) if default else Parameter.empty
             parameters.append(Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value))

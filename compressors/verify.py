@@ -111,7 +111,7 @@ def _messages(compressor: Compressor, update: Tensors) -> None:
     state: State | None = None
     unread = {key: torch.full_like(x, math.nan) for key, x in update.items()}
     for seed in range(3):
-        kept = {key: x.clone() for key, x in update.items()}
+        copies = {key: x.clone() for key, x in update.items()}
         memory = {key: x.clone() for key, x in (state or {}).items()}
         packet, after = compress(compressor, update, state, seed)
         check_update(compressor, packet.sent, update)
@@ -122,7 +122,7 @@ def _messages(compressor: Compressor, update: Tensors) -> None:
             raise PartError(f"the writer books {booked}, the reader {read}: open the same spans")
         if not content and any(one.count for one in packet.sent.values()):
             raise PartError("entries are said to be sent, and no bit but the header's is written")
-        if not _unchanged(kept, update) or not _unchanged(memory, state or {}):
+        if not _unchanged(copies, update) or not _unchanged(memory, state or {}):
             raise PartError("write() changes the update or the memory that it is given")
         if compress(compressor, update, state, seed)[0].payload != packet.payload:
             raise PartError("the same update, memory and seed give other bytes the second time")

@@ -62,17 +62,17 @@ def largest_magnitude(x):
 @njit(cache=True, nogil=True)
 def bucket_sums(x, bucket, power):
     """Of every ``bucket`` values: max |x| (power 0), the sum of |x| (1) or of x * x (2)."""
-    found = np.empty((x.size + bucket - 1) // bucket, np.float64)
+    totals = np.empty((x.size + bucket - 1) // bucket, np.float64)
     scratch = np.empty(_LANES, np.float64)
     top = np.empty(1, np.int32)
-    for b in range(found.size):
+    for b in range(totals.size):
         part = x[b * bucket : min((b + 1) * bucket, x.size)]
         if power == 0:
             top[0] = largest_magnitude(part)
-            found[b] = np.float64(top.view(np.float32)[0])
+            totals[b] = np.float64(top.view(np.float32)[0])
         else:
-            found[b] = power_sum(part, power == 2, scratch)
-    return found
+            totals[b] = power_sum(part, power == 2, scratch)
+    return totals
 
 
 @njit(cache=True, nogil=True)

@@ -20,19 +20,19 @@ _FIRST = 128  # entries on which all widths are tried
 @njit(cache=True, nogil=True)
 def divisors(n, most):
     """Up to ``most`` divisors of ``n`` from 4 to n / 4, those nearest to its root, best first."""
-    found = np.zeros(most, np.int64)
+    rows = np.zeros(most, np.int64)
     count = 0
     d = np.int64(math.sqrt(n))
     least = max(4, d - _STEPS)
     while d >= least and count < most:
         if n % d == 0:
-            found[count] = n // d
+            rows[count] = n // d
             count += 1
             if d * d != n and count < most:
-                found[count] = d
+                rows[count] = d
                 count += 1
         d -= 1
-    return found[:count]
+    return rows[:count]
 
 
 @njit(cache=True, nogil=True)

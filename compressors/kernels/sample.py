@@ -21,21 +21,21 @@ _MARGIN = 6.0  # standard deviations between k and the candidates expected
 @njit(cache=True, nogil=True)
 def _up_to(multiplier, offset, n, limit, room):
     """The places 0..n-1 in order whose word is at most ``limit``, and their words."""
-    found, kept = np.empty(room + CHUNK, np.int64), np.empty(room + CHUNK, np.uint32)
+    places, kept_words = np.empty(room + CHUNK, np.int64), np.empty(room + CHUNK, np.uint32)
     flags, words = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint32)
     busy = np.empty(CHUNK // 8, np.int64)
     count = 0
     for start in range(0, n, CHUNK):
-        if count + CHUNK > found.size:
-            size = 2 * found.size
-            found, kept = grown(found, count, size), grown(kept, count, size)
+        if count + CHUNK > places.size:
+            size = 2 * places.size
+            places, kept_words = grown(places, count, size), grown(kept_words, count, size)
         for i in range(CHUNK):
             words[i] = draw(multiplier, offset, start + i)
             flags[i] = words[i] <= limit
         flags[min(CHUNK, n - start) :] = 0
         used = busy[: marked(flags, busy)]
-        count += gather(flags, used, words, start, found[count:], kept[count:])
-    return found[:count], kept[:count]
+        count += gather(flags, used, words, start, places[count:], kept_words[count:])
+    return places[:count], kept_words[:count]
 
 
 def up_to(n: int, limit: int, seed: int) -> np.ndarray:

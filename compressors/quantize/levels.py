@@ -45,13 +45,13 @@ def bucket_norms(values: Tensor, norm: str, size: int) -> np.ndarray:
     """
     if norm not in NORMS:
         p, x = float(norm), np.abs(values.detach().cpu().numpy().astype(np.float64))
-        found = np.zeros(-(-x.size // size))
-        for b in range(found.size):
+        norms = np.zeros(-(-x.size // size))
+        for b in range(norms.size):
             sizes = x[b * size : (b + 1) * size]
             top = sizes.max()
             if top > 0:  # of magnitudes over the largest one, so that no power overflows
-                found[b] = top * max(1.0, float(np.power(sizes / top, p).sum() ** (1 / p)))
-        return np.minimum(found, _LARGEST).astype(np.float32)
+                norms[b] = top * max(1.0, float(np.power(sizes / top, p).sum() ** (1 / p)))
+        return np.minimum(norms, _LARGEST).astype(np.float32)
     if on_cpu(values):
         sums = kernel.bucket_sums(values.numpy(), size, NORMS.index(norm))
     else:  # the order of a sum may differ (in float64)

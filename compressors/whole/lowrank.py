@@ -79,7 +79,7 @@ class LowRank:
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
-        kept = recall("q", state, {
+        starts = recall("q", state, {
             name: (self.rank, _sides(x.shape)[1]) for name, x in update.items()
             if self._pays(x.shape)
         })  # fmt: skip
@@ -93,7 +93,7 @@ class LowRank:
                     sent[name] = SentTensor(x, ALL, x.shape)
                     continue
                 p, q, after[f"q/{name}"] = iterate(
-                    x.reshape(x.shape[0], -1).contiguous(), kept[name]
+                    x.reshape(x.shape[0], -1).contiguous(), starts[name]
                 )
                 out.float32s(p.cpu().numpy())
                 out.float32s(q.cpu().numpy())

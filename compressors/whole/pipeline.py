@@ -213,8 +213,8 @@ class Pipeline:
             units = -(-n // unit)
             k = self.read_count(bits, units)
             with bits.span("positions"):
-                found = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
-            indices = _entries(found.to(like.device), unit, n)
+                chosen = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
+            indices = _entries(chosen.to(like.device), unit, n)
         place = Place(indices, like.shape)
         with bits.span("side"):
             alphabet, side = self.quantize.read_side(bits, place)

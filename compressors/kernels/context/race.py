@@ -91,11 +91,11 @@ def before(mass, scale, c, zoom):
     if piece >= np.uint64(_PIECES):
         piece = np.uint64(_PIECES)
         shift = _31
-        inside = x - (np.uint64(_PIECES) << (_25 - zoom))
+        offset = x - (np.uint64(_PIECES) << (_25 - zoom))
     else:
-        inside = x - (piece << shift)
+        offset = x - (piece << shift)
     low = TABLE[c, piece]
-    return low + ((inside * (TABLE[c, piece + np.uint64(1)] - low)) >> shift)
+    return low + ((offset * (TABLE[c, piece + np.uint64(1)] - low)) >> shift)
 
 
 @njit(cache=True, nogil=True, inline="always")
