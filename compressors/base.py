@@ -153,13 +153,13 @@ def read_each(
     bits: BitReader, like: Tensors, read: Callable[[int, Tensor], Tensor]
 ) -> dict[str, Tensor]:
     """Every tensor by ``read``, from its ordinal and its like; books how many entries travelled."""
-    found = {}
+    tensors = {}
     for i, (name, x) in enumerate(like.items()):
         bits.places = None
-        found[name] = read(i, x)
+        tensors[name] = read(i, x)
         if bits.places is not None:
             bits.sent[name] = bits.places.numel()
-    return found
+    return tensors
 
 
 def finite(x: Tensor) -> bool:

@@ -19,43 +19,34 @@ Span = Literal["header", "positions", "values", "side"]
 SPANS: tuple[Span, ...] = ("header", "positions", "values", "side")
 
 
-class _Open:
-    """An open span; a class, because several are opened for every tensor."""
-
-    __slots__ = ("_cursor", "_name", "_outer")
-
-    def __init__(self, cursor: "_Cursor", name: Span) -> None:
-        self._cursor, self._name = cursor, name
-
-    def __enter__(self) -> None:
-        self._outer = self._cursor._switch(self._name)
-
-    def __exit__(self, *error: object) -> None:
-        self._cursor._switch(self._outer)
-
-
 class _Cursor:
     """A position in a stream of words, and the account of which span its bits belong to."""
 
     def __init__(self) -> None:
-        self.position = 0
-        self._span: Span = "header"
-        self._since = 0
+        self.position = self._since = 0
+        self._open: list[Span] = ["header"]  # the innermost span last
         self._booked: dict[Span, int] = dict.fromkeys(SPANS, 0)
 
-    def span(self, name: Span) -> "_Open":
-        """Books what is written or read inside under ``name``; spans nest, the inner one counts."""
-        return _Open(self, name)
+    def span(self, name: Span) -> "_Cursor":
+        """``with`` it, books what is written or read under ``name``; of nested ones the inner."""
+        self._book()
+        self._open.append(name)
+        return self
 
-    def _switch(self, name: Span) -> Span:
-        self._booked[self._span] += self.position - self._since
+    def __enter__(self) -> None:
+        """The span is open: see ``span``."""
+
+    def __exit__(self, *error: object) -> None:
+        self._book()
+        self._open.pop()
+
+    def _book(self) -> None:
+        self._booked[self._open[-1]] += self.position - self._since
         self._since = self.position
-        outer, self._span = self._span, name
-        return outer
 
     def spans(self) -> dict[Span, int]:
         """Bits so far by span; they sum to ``position``."""
-        self._switch(self._span)
+        self._book()
         return dict(self._booked)
 
 

@@ -41,8 +41,8 @@ class Call:
     def __str__(self) -> str:
         if self.name == "|":
             return " | ".join(map(str, self.given))
-        inside = [*map(str, self.given), *(f"{key}={one}" for key, one in self.named.items())]
-        return f"{self.name}({', '.join(inside)})" if self.called else self.name
+        arguments = [*map(str, self.given), *(f"{key}={one}" for key, one in self.named.items())]
+        return f"{self.name}({', '.join(arguments)})" if self.called else self.name
 
 
 def read(source: str) -> Call:

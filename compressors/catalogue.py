@@ -273,13 +273,5 @@ def add_rows(place: str) -> None:
             raise ValueError(f"{file}: {type(error).__name__}: {error}") from error
 
 
-def _usable(row: Row) -> bool:
-    """Whether the package that a row needs, if any, is on this machine."""
-    try:
-        return not row.needs or find_spec(row.needs) is not None
-    except ImportError:
-        return False
-
-
-ROWS: tuple[Row, ...] = tuple(row for row in _EVERY if _usable(row))
+ROWS: tuple[Row, ...] = tuple(row for row in _EVERY if not row.needs or find_spec(row.needs))
 """The rows of what can be made on this machine."""

@@ -115,10 +115,31 @@ def compress(
         check_finite(update)
     before = compressor.init(update) if state is None else state_of(state)
     check_whose(compressor, before)
+    out = BitWriter()
+    out.uint(VERSION, 8)
+    out.uint(fingerprint(compressor, update), 16)
+    if compressor.needs_seed:
+        out.uint(seed, 32)
     with np.errstate(**_NUMPY):
         if plan is not None:
-            return _write_there(plan, compressor, update, before, seed)
-        return _write(compressor, update, before, seed)
+            from compressors.device.write import write
+
+            there = write(plan, dict(update), before, seed)
+            sent, after, spans = there.sent, there.state, there.spans
+            payload = out.to_bytes() + there.stream  # both of whole bytes
+        else:
+            with out.span("values"):  # what a method does not book itself belongs to values
+                sent, after = compressor.write(update, before, out, seed)
+            if is_foreign(compressor):
+                check_update(compressor, sent, update)
+            for name, tensor in sent.items():
+                looked_at = tensor.values.data_ptr() == update[name].data_ptr()
+                if not looked_at and not finite(tensor.values):
+                    raise NotFinite(f"tensor {name!r}: what arrives by {short_text(compressor)} "
+                                    "overflows float32")  # fmt: skip
+            payload, spans = out.to_bytes(), out.spans()
+    spans["header"] += 8 * len(payload) - sum(spans.values())
+    return Packet(payload, sent, spans), after
 
 
 def _plan(compressor: Any, update: Tensors) -> Any:
@@ -128,45 +149,6 @@ def _plan(compressor: Any, update: Tensors) -> Any:
     from compressors.device.plan import takes
 
     return plan_of(compressor) if takes(update) else None
-
-
-def _write_there(
-    plan: Any, compressor: Compressor, update: Tensors, before: State, seed: int
-) -> tuple[Packet, State]:
-    from compressors.device.write import write
-
-    out, written = _header(compressor, update, seed), write(plan, dict(update), before, seed)
-    payload, spans = out.to_bytes() + written.stream, written.spans  # both of whole bytes
-    spans["header"] += 8 * len(payload) - sum(spans.values())
-    return Packet(payload, written.sent, spans), written.state
-
-
-def _header(compressor: Compressor, update: Tensors, seed: int) -> BitWriter:
-    out = BitWriter()
-    out.uint(VERSION, 8)
-    out.uint(fingerprint(compressor, update), 16)
-    if compressor.needs_seed:
-        out.uint(seed, 32)
-    return out
-
-
-def _write(
-    compressor: Compressor, update: Tensors, before: State, seed: int
-) -> tuple[Packet, State]:
-    out = _header(compressor, update, seed)
-    with out.span("values"):  # what a method does not book itself belongs to values
-        sent, after = compressor.write(update, before, out, seed)
-    if is_foreign(compressor):
-        check_update(compressor, sent, update)
-    for name, one in sent.items():
-        looked_at = one.values.data_ptr() == update[name].data_ptr()
-        if not looked_at and not finite(one.values):
-            raise NotFinite(f"tensor {name!r}: what arrives by {short_text(compressor)} overflows "
-                            "float32")  # fmt: skip
-    payload = out.to_bytes()
-    spans = out.spans()
-    spans["header"] += 8 * len(payload) - out.position
-    return Packet(payload, sent, spans), after
 
 
 @dataclass(frozen=True)
@@ -202,13 +184,18 @@ def receive(compressor: Compressor, payload: bytes, like: Tensors) -> Received:
             came = read.decode(compressor, payload, like)
             if came is not None:
                 return Received(*came)
-        return _read(compressor, BitReader(payload), like)
-
-
-def _read(compressor: Compressor, bits: BitReader, like: Tensors) -> Received:
-    seed = _opened(compressor, bits, like)
-    with bits.span("values"):
-        update = compressor.read(bits, like, seed)
+        bits = BitReader(payload)
+        version = bits.uint(8)
+        if version != VERSION:
+            raise PayloadError(f"message version {version}: this reads version {VERSION}")
+        if bits.uint(16) != fingerprint(compressor, like):
+            raise PayloadError(
+                f"the payload was not made by {short_text(compressor)} for these tensors "
+                f"({len(like)}, of {sum(x.numel() for x in like.values())} entries)"
+            )
+        seed = bits.uint(32) if compressor.needs_seed else 0
+        with bits.span("values"):
+            update = compressor.read(bits, like, seed)
     bits.finish()
     for name, x in update.items():
         if not finite(x):
@@ -223,19 +210,6 @@ def _from_outside(method: Any) -> bool:
     """Whether a compressor, or the codec or compressor that it is around, is not the package's."""
     inner = getattr(method, "codec", getattr(method, "inner", None))
     return is_foreign(method) or (inner is not None and _from_outside(inner))
-
-
-def _opened(compressor: Compressor, bits: BitReader, like: Tensors) -> int:
-    """The seed that the header brings, after a look at the rest of the header."""
-    version = bits.uint(8)
-    if version != VERSION:
-        raise PayloadError(f"message version {version}: this reads version {VERSION}")
-    if bits.uint(16) != fingerprint(compressor, like):
-        raise PayloadError(
-            f"the payload was not made by {short_text(compressor)} for these tensors "
-            f"({len(like)}, of {sum(x.numel() for x in like.values())} entries)"
-        )
-    return bits.uint(32) if compressor.needs_seed else 0
 
 
 def contents(compressor: Compressor, payload: bytes) -> BitReader:

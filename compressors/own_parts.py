@@ -68,8 +68,8 @@ def check_rebuilt(part: Any, given: Any, n: int) -> np.ndarray:
 
 
 def _check_rising(said: str, positions: np.ndarray, n: int) -> None:
-    inside = positions.size == 0 or (positions[0] >= 0 and positions[-1] < n)
-    if not inside or not bool((positions[1:] > positions[:-1]).all()):
+    in_range = positions.size == 0 or (positions[0] >= 0 and positions[-1] < n)
+    if not in_range or not bool((positions[1:] > positions[:-1]).all()):
         raise PartError(f"{said} that do not rise from entry 0 to entry {n - 1}")
 
 

@@ -157,16 +157,11 @@ def fingerprint(method: Any, like: Mapping[str, Any]) -> int:
         method: a compressor, or a part of one.
         like: anything with a ``shape``, by name.
     """
-    shapes = tuple((name, tuple(x.shape)) for name, x in like.items())
-    return _hash(_text(method), shapes)
+    return _hash(method, tuple([(name, tuple(x.shape)) for name, x in like.items()]))
 
 
 @lru_cache(maxsize=256)
-def _text(method: Hashable) -> str:
-    return text(method)
-
-
-@lru_cache(maxsize=256)
-def _hash(method: str, tensors: tuple[tuple[str, tuple[int, ...]], ...]) -> int:
-    layout = f"_Layout(method={method!r}, tensors={tensors!r})"  # as messages have always had it
+def _hash(method: Hashable, tensors: tuple[tuple[str, tuple[int, ...]], ...]) -> int:
+    # as messages have always had it
+    layout = f"_Layout(method={text(method)!r}, tensors={tensors!r})"
     return int.from_bytes(blake2b(layout.encode(), digest_size=2).digest(), "big")

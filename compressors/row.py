@@ -1,7 +1,7 @@
 """What a row of the catalogue says."""
 
 from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache
+from functools import cached_property
 from importlib import import_module
 from inspect import Parameter, Signature, get_annotations, isclass, isfunction
 from typing import Any, Literal, NamedTuple, get_args
@@ -39,11 +39,11 @@ class Composition:
                 f"{self.equation!r} is not a method: write 'name(p) = topk(p) | float16'"
             )
 
-    @property
+    @cached_property
     def __signature__(self) -> Signature:
-        inside = self.equation.partition(")")[0].partition("(")[2]
+        listed = self.equation.partition(")")[0].partition("(")[2]
         parameters = []
-        for setting in filter(None, inside.split(", ")):
+        for setting in filter(None, listed.split(", ")):
             name, _, default = setting.partition("=")
             value = _literal(default) if default else Parameter.empty
             parameters.append(Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value))
@@ -109,7 +109,7 @@ class Row:
         made = vars(self)["make"]
         if self.kind == "method" and isinstance(made, str) and made.startswith(f"{self.name}("):
             vars(self)["make"] = Composition(made)
-        elif not _is_place(made):
+        elif not (isinstance(made, str) and made.count(":") == 1):  # a place: see ``_Make``
             _check(self, made)
             if isclass(made) and "codec_id" not in get_annotations(made):
                 own: Any = made
@@ -127,7 +127,7 @@ class _Make:
         if row is None:
             return self
         made = vars(row)["make"]
-        if _is_place(made):
+        if isinstance(made, str):
             module, name = made.split(":")
             made = getattr(import_module(f"compressors.{module}"), name)
             _check(row, made)
@@ -144,10 +144,6 @@ class _Make:
 
 
 type.__setattr__(Row, "make", _Make())  # after @dataclass, which would take it for a default
-
-
-def _is_place(make: Any) -> bool:
-    return isinstance(make, str) and make.count(":") == 1
 
 
 def _check(row: Row, made: Any) -> None:
@@ -168,24 +164,6 @@ def _check(row: Row, made: Any) -> None:
         )
 
 
-@lru_cache(maxsize=1)
-def _contracts() -> dict[str, tuple[type, ...]]:
-    """What each kind of row makes, imported with the first class that is checked."""
-    from compressors.base import Compressor, VectorCodec
-    from compressors.parts import PositionCode, Quantizer, Sparsifier, SymbolCode
-
-    return {
-        "sparsifier": (Sparsifier,),
-        "quantizer": (Quantizer,),
-        "positions": (PositionCode,),
-        "symbols": (SymbolCode,),
-        "coder": (PositionCode, SymbolCode),
-        "codec": (VectorCodec,),
-        "compressor": (Compressor,),
-        "method": (Compressor,),
-    }
-
-
 def lacking(kind: str, thing: Any) -> list[str]:
     """What a class or an object lacks of a kind's contract, in the contract's order.
 
@@ -194,9 +172,17 @@ def lacking(kind: str, thing: Any) -> list[str]:
         >>> lacking("codec", Nothing)
         ['needs_seed', 'write', 'read']
     """
+    from compressors import base, parts  # with the first class that is checked
+
+    contracts: tuple[type, ...] = {
+        "sparsifier": (parts.Sparsifier,), "quantizer": (parts.Quantizer,),
+        "positions": (parts.PositionCode,), "symbols": (parts.SymbolCode,),
+        "coder": (parts.PositionCode, parts.SymbolCode), "codec": (base.VectorCodec,),
+        "compressor": (base.Compressor,), "method": (base.Compressor,),
+    }[kind]  # fmt: skip
     settings = getattr(thing, "__dataclass_fields__", {})  # a default may be missing
     missing = []
-    for contract in _contracts()[kind]:
+    for contract in contracts:
         for name, value in vars(contract).items():
             if name.startswith("_"):
                 continue

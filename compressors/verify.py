@@ -111,7 +111,7 @@ def _messages(compressor: Compressor, update: Tensors) -> None:
     state: State | None = None
     unread = {key: torch.full_like(x, math.nan) for key, x in update.items()}
     for seed in range(3):
-        kept = {key: x.clone() for key, x in update.items()}
+        copies = {key: x.clone() for key, x in update.items()}
         memory = {key: x.clone() for key, x in (state or {}).items()}
         packet, after = compress(compressor, update, state, seed)
         check_update(compressor, packet.sent, update)
@@ -122,25 +122,23 @@ def _messages(compressor: Compressor, update: Tensors) -> None:
             raise PartError(f"the writer books {booked}, the reader {read}: open the same spans")
         if not content and any(one.count for one in packet.sent.values()):
             raise PartError("entries are said to be sent, and no bit but the header's is written")
-        if not _unchanged(kept, update) or not _unchanged(memory, state or {}):
+        if not _unchanged(copies, update) or not _unchanged(memory, state or {}):
             raise PartError("write() changes the update or the memory that it is given")
         if compress(compressor, update, state, seed)[0].payload != packet.payload:
             raise PartError("the same update, memory and seed give other bytes the second time")
         if seed == 0:
-            _check_cut(compressor, packet.payload, update)
+            whole = len(packet.payload)
+            for cut in range(0, whole, max(1, whole // _CUTS)):
+                words = f"a payload cut to {cut} of {whole} bytes"
+                try:
+                    decompress(compressor, packet.payload[:cut], update)
+                except PayloadError:
+                    continue
+                except Exception as error:
+                    raised = type(error).__name__
+                    raise PartError(f"{words} raises {raised}, not PayloadError") from error
+                raise PartError(f"{words} is decoded as if it were whole")
         state = after
-
-
-def _check_cut(compressor: Compressor, payload: bytes, update: Tensors) -> None:
-    for cut in range(0, len(payload), max(1, len(payload) // _CUTS)):
-        words = f"a payload cut to {cut} of {len(payload)} bytes"
-        try:
-            decompress(compressor, payload[:cut], update)
-        except PayloadError:
-            continue
-        except Exception as error:
-            raise PartError(f"{words} raises {type(error).__name__}, not PayloadError") from error
-        raise PartError(f"{words} is decoded as if it were whole")
 
 
 def _unchanged(before: Tensors, after: Tensors) -> bool:

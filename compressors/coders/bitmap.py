@@ -44,9 +44,9 @@ class Bitmap:
         if k == 0:
             return np.empty(0, np.int64)
         bits.need(n)
-        found = int(bitmap.count_bits(bits.words, bits.position, n))
-        if found != k:
-            raise PayloadError(f"a bitmap of {found} entries where {k} are announced")
+        ones = int(bitmap.count_bits(bits.words, bits.position, n))
+        if ones != k:
+            raise PayloadError(f"a bitmap of {ones} entries where {k} are announced")
         indices = np.empty(k, np.int64)
         bitmap.find_bits(bits.words, bits.position, n, indices)
         bits.position += n

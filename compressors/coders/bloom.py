@@ -135,16 +135,16 @@ class Bloom:
         self, filled: np.ndarray, n: int, r: int, hashes: kernel.Hashes, seed: int
     ) -> np.ndarray:
         """What both sides make of a filter: sorted int64 positions."""
-        found = kernel.positives(filled, n, hashes, int(expected_positives(r, n, self.eps)))
-        if found.size < r:
-            raise PayloadError(f"Bloom filter: {found.size} positives where {r} were written")
-        if self.policy == "p0" or found.size == r:
-            return found.copy()
+        candidates = kernel.positives(filled, n, hashes, int(expected_positives(r, n, self.eps)))
+        if candidates.size < r:
+            raise PayloadError(f"Bloom filter: {candidates.size} positives where {r} were written")
+        if self.policy == "p0" or candidates.size == r:
+            return candidates.copy()
         if self.policy == "p1":
-            by_chance = np.argpartition(words(tensor_seed(seed, _PICK), found), r - 1)[:r]
-            return np.sort(found[by_chance])
+            by_chance = np.argpartition(words(tensor_seed(seed, _PICK), candidates), r - 1)[:r]
+            return np.sort(candidates[by_chance])
         if self.policy == "p2":
-            return kernel.resolve(found, r, hashes, *key(tensor_seed(seed, _PICK)))
-        over = found.size - r
+            return kernel.resolve(candidates, r, hashes, *key(tensor_seed(seed, _PICK)))
+        over = candidates.size - r
         first = {"middle": over // 2, "rightmost": over}.get(self.policy, 0)
-        return found[first : first + r].copy()
+        return candidates[first : first + r].copy()

@@ -28,8 +28,8 @@ _A_SHARE = 0.02  # the header, and what it takes to learn how many entries rows 
 
 @lru_cache(maxsize=1024)
 def _divisors(n: int) -> np.ndarray:
-    found = grid.divisors(n, _WIDTHS)
-    return found[(found <= _WIDEST) & (n // found <= _WIDEST)]
+    divisors = grid.divisors(n, _WIDTHS)
+    return divisors[(divisors <= _WIDEST) & (n // divisors <= _WIDEST)]
 
 
 def _widths(n: int, k: int) -> np.ndarray:

@@ -68,7 +68,9 @@ class _Tables(NamedTuple):
         return int(counts @ self.widths.sum(0))
 
 
-def _tables(word: Callable[[int], str], tails: int, shift: int, told: dict[str, int]) -> _Tables:
+def _tables(
+    word: Callable[[int], str], tails: int, shift: int, whole_words: dict[str, int]
+) -> _Tables:
     """The tables of a code whose tail is ``tails`` bits longer than the number."""
     widths = np.zeros((2, 64), np.int64)
     heads = np.zeros(64, np.uint64)
@@ -77,8 +79,8 @@ def _tables(word: Callable[[int], str], tails: int, shift: int, told: dict[str, 
         tail = 1 if whole == "0" else length + tails  # omega(1) is nothing but the last zero
         widths[:, length] = len(whole) - tail, tail
         heads[length] = int("0" + whole[: len(whole) - tail], 2)
-    lengths = np.zeros(1 << _WINDOW if told else 0, np.uint8)
-    for start, whole_length in told.items():  # every window with that beginning
+    lengths = np.zeros(1 << _WINDOW if whole_words else 0, np.uint8)
+    for start, whole_length in whole_words.items():  # every window with that beginning
         free = _WINDOW - len(start)
         lengths[int(start, 2) << free : (int(start, 2) + 1) << free] = whole_length
     return _Tables(heads, widths, lengths, np.uint64(shift))

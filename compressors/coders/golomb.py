@@ -134,8 +134,8 @@ class Golomb:
         if indices.size == 0:
             return 0
         m = self._m(indices.size, n, indices)
-        told = _FIT_BITS if self.kind == "fit" else 0
-        return told + int(
+        choice_bits = _FIT_BITS if self.kind == "fit" else 0
+        return choice_bits + int(
             golomb.count_bits(indices, m) if m & (m - 1) else rice.count_bits(indices, _log2(m))
         )
 

@@ -151,7 +151,13 @@ class SparseHuffman:
         if self.fit:
             code = PrefixCode.best(*tally(tokens, universe))
         else:
-            code = self._published(numbers, alphabet)
+            symbols, weights = smoothed(numbers, alphabet, self.sample)
+            if symbols[0] != 0:  # no zero in the message, but runs of them are in the code
+                symbols, weights = np.append(0, symbols), np.append(1, weights)
+            runs = run_probabilities(float(weights[0]) / float(weights.sum()), self.gamma)
+            chances = np.concatenate((runs[:1], weights[1:] / weights.sum(), runs[1:]))
+            both = np.append(symbols, np.arange(alphabet, universe))
+            code = PrefixCode.best(both, whole_weights(chances))
         code.write_table(universe, out)
         code.encode(tokens, universe, out)
 
@@ -169,15 +175,6 @@ class SparseHuffman:
         numbers = empty_numbers(k, alphabet)
         code.decode_runs(bits, runs, values, numbers)
         return codes_of(numbers, alphabet, device)
-
-    def _published(self, numbers: np.ndarray, alphabet: int) -> PrefixCode:
-        symbols, weights = smoothed(numbers, alphabet, self.sample)
-        if symbols[0] != 0:  # no zero in the message, but runs of them are in the code
-            symbols, weights = np.append(0, symbols), np.append(1, weights)
-        runs = run_probabilities(float(weights[0]) / float(weights.sum()), self.gamma)
-        chances = np.concatenate((runs[:1], weights[1:] / weights.sum(), runs[1:]))
-        tokens = np.append(symbols, np.arange(alphabet, alphabet + self.gamma - 1))
-        return PrefixCode.best(tokens, whole_weights(chances))
 
 
 def whole_weights(chances: np.ndarray) -> np.ndarray:

@@ -30,22 +30,16 @@ def _window(words, position, n, start):
     return peek(words, position + start) & (_ALL if left >= 64 else ~(_ALL >> np.uint64(left)))
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _ones(word):
-    """How many bits are set (sums of neighbours, in pairs, fours and bytes)."""
-    word -= (word >> _1) & np.uint64(0x5555555555555555)
-    pairs = np.uint64(0x3333333333333333)
-    word = (word & pairs) + ((word >> np.uint64(2)) & pairs)
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
 @njit(cache=True, nogil=True)
 def count_bits(words, position, n):
     """How many of the ``n`` bits from ``position`` are set."""
-    count = np.int64(0)
+    count, pairs = np.int64(0), np.uint64(0x3333333333333333)
     for start in range(0, n, 64):
-        count += _ones(_window(words, position, n, start))
+        word = _window(words, position, n, start)  # sums of neighbours: in pairs, fours and bytes
+        word -= (word >> _1) & np.uint64(0x5555555555555555)
+        word = (word & pairs) + ((word >> np.uint64(2)) & pairs)
+        word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+        count += np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
     return count
 
 

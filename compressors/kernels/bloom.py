@@ -45,11 +45,6 @@ def _place(a, m):
     return (np.uint64(a) * np.uint64(m)) >> _32
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _get(words, bit):
-    return (words[bit >> _6] >> (_63 - (bit & _63))) & _1
-
-
 @njit(cache=True, nogil=True)
 def build(indices, hashes, words):
     """Sets the places of ``indices`` in ``words`` (zeros, ceil(m / 64))."""
@@ -62,15 +57,6 @@ def build(indices, hashes, words):
 
 
 @njit(cache=True, nogil=True)
-def _hash(hashes, start, a, b):
-    """Both words of noise for a chunk; a loop each, which become vector code."""
-    for i in range(a.size):
-        a[i] = draw(hashes.mul_a, hashes.add_a, start + i)
-    for i in range(a.size):
-        b[i] = _second(hashes, start + i)
-
-
-@njit(cache=True, nogil=True)
 def _ask(words, m, a, b, live, count):
     """Keeps of the first ``count`` of ``live`` those whose place is set; moves them on by b."""
     kept = np.uint64(0)
@@ -78,7 +64,8 @@ def _ask(words, m, a, b, live, count):
         i = live[t]
         asked = a[i]
         live[kept] = i
-        kept += _get(words, _place(asked, m))
+        bit = _place(asked, m)
+        kept += (words[bit >> _6] >> (_63 - (bit & _63))) & _1
         a[i] = np.uint32(asked + b[i])
     return np.int64(kept)
 
@@ -86,23 +73,26 @@ def _ask(words, m, a, b, live, count):
 @njit(cache=True, nogil=True)
 def positives(words, n, hashes, expected):
     """Sorted int64 indices below ``n`` whose places are all set; about ``expected`` of them."""
-    found = np.empty(expected + CHUNK, np.int64)
+    candidates = np.empty(expected + CHUNK, np.int64)
     a, b = np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32)
     live = np.empty(CHUNK, np.uint32)
     count = 0
     for start in range(0, n, CHUNK):
-        if count + CHUNK > found.size:
-            found = grown(found, count, 2 * found.size)
-        _hash(hashes, start, a, b)
+        if count + CHUNK > candidates.size:
+            candidates = grown(candidates, count, 2 * candidates.size)
+        for i in range(CHUNK):  # a loop each: they become vector code
+            a[i] = draw(hashes.mul_a, hashes.add_a, start + i)
+        for i in range(CHUNK):
+            b[i] = _second(hashes, start + i)
         left = min(CHUNK, n - start)
         for i in range(left):
             live[i] = i
         for _ in range(hashes.h):
             left = _ask(words, hashes.m, a, b, live, left)
         for t in range(left):
-            found[count + t] = start + np.int64(live[t])
+            candidates[count + t] = start + np.int64(live[t])
         count += left
-    return found[:count]
+    return candidates[:count]
 
 
 @njit(cache=True, nogil=True)
@@ -117,11 +107,11 @@ def ones(words):
 
 
 @njit(cache=True, nogil=True)
-def _visit(found, hashes, ends, items):
+def _visit(candidates, hashes, ends, items):
     """Goes through (set, item): counts in ``ends`` (m,), and stores where ``items`` has room."""
     last = np.full(ends.size, -1, np.int32)  # the newest item of a set: two places may be one bit
-    for x in range(found.size):
-        a, b = draw(hashes.mul_a, hashes.add_a, found[x]), _second(hashes, found[x])
+    for x in range(candidates.size):
+        a, b = draw(hashes.mul_a, hashes.add_a, candidates[x]), _second(hashes, candidates[x])
         for _ in range(hashes.h):
             bit = np.int64(_place(a, hashes.m))
             a = np.uint32(a + b)
@@ -133,23 +123,30 @@ def _visit(found, hashes, ends, items):
 
 
 @njit(cache=True, nogil=True)
-def _conflicts(found, hashes):
-    """The items of each conflict set: ``items[starts[j]:stops[j]]``, numbers into ``found``.
+def _conflicts(candidates, hashes):
+    """The items of each conflict set: ``items[starts[j]:stops[j]]``, numbers into ``candidates``.
 
     Set j holds the positives with a place at bit j, each once, in order.
     """
     sizes = np.zeros(hashes.m, np.int64)
-    _visit(found, hashes, sizes, np.empty(0, np.int32))
+    _visit(candidates, hashes, sizes, np.empty(0, np.int32))
     starts = np.cumsum(sizes) - sizes
     stops, items = starts.copy(), np.empty(sizes.sum(), np.int32)
-    _visit(found, hashes, stops, items)
+    _visit(candidates, hashes, stops, items)
     return starts, stops, items
 
 
 @njit(cache=True, nogil=True)
-def _by_size(sizes):
-    """The sets that are not empty, by (size, bit): a counting sort."""
-    place = np.zeros(sizes.max() + 2, np.int64)
+def resolve(candidates, r, hashes, multiplier, offset):
+    """Sorted ``r`` of the positives ``candidates`` by their conflict sets (Algorithm 1, policy P2).
+
+    The sets are gone through by (size, bit), again and again; each gives an item that no set
+    gave before, by word number 0, 1, 2 ... of the noise of ``multiplier`` and ``offset``; a set
+    that has none left is skipped, and dropped for the next time.
+    """
+    starts, stops, items = _conflicts(candidates, hashes)
+    sizes = stops - starts
+    place = np.zeros(sizes.max() + 2, np.int64)  # a counting sort of the sets that are not empty
     for size in sizes:
         place[size + 1] += size > 0
     place = np.cumsum(place)
@@ -158,36 +155,17 @@ def _by_size(sizes):
         if sizes[j]:
             order[place[sizes[j]]] = j
             place[sizes[j]] += 1
-    return order
-
-
-@njit(cache=True, nogil=True)
-def _without(items, start, stop, chosen):
-    """Moves the items that are not chosen to the front of a set; where they end."""
-    end = start
-    for t in range(start, stop):
-        if not chosen[items[t]]:
-            items[end] = items[t]
-            end += 1
-    return end
-
-
-@njit(cache=True, nogil=True)
-def resolve(found, r, hashes, multiplier, offset):
-    """Sorted ``r`` of the positives ``found`` by their conflict sets (Algorithm 1, policy P2).
-
-    The sets are gone through by (size, bit), again and again; each gives an item that no set
-    gave before, by word number 0, 1, 2 ... of the noise of ``multiplier`` and ``offset``; a set
-    that has none left is skipped, and dropped for the next time.
-    """
-    starts, stops, items = _conflicts(found, hashes)
-    order = _by_size(stops - starts)
-    chosen = np.zeros(found.size, np.bool_)
+    chosen = np.zeros(candidates.size, np.bool_)
     count = drawn = 0
     while count < r:
         kept = 0
         for j in order:
-            stops[j] = _without(items, starts[j], stops[j], chosen)
+            end = starts[j]
+            for t in range(starts[j], stops[j]):  # the items that are not chosen come to the front
+                if not chosen[items[t]]:
+                    items[end] = items[t]
+                    end += 1
+            stops[j] = end
             left = stops[j] - starts[j]
             if left == 0:
                 continue
@@ -200,4 +178,4 @@ def resolve(found, r, hashes, multiplier, offset):
             if count == r:
                 break
         order = order[:kept]
-    return found[chosen]
+    return candidates[chosen]

@@ -5,14 +5,14 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def largest(x, size, counts, found):
-    """Fills ``found`` with sorted indices; how many were filled.
+def largest(x, size, counts, indices):
+    """Fills ``indices`` with sorted indices; how many were filled.
 
     Args:
         x: float32 (n,).
         size: entries of a chunk; the last may be shorter.
         counts: int64 (chunks,), how many to take of each; zeros of ``x`` are never taken.
-        found: int64, room for all of them.
+        indices: int64, room for all of them.
     """
     bits = x.view(np.int32)
     keys = np.empty(size, np.int64)
@@ -27,6 +27,6 @@ def largest(x, size, counts, found):
         least = np.partition(part, length - counts[chunk])[length - counts[chunk]]
         for i in range(length):
             if keys[i] >= least and keys[i] >> np.int64(32):
-                found[total] = start + i
+                indices[total] = start + i
                 total += 1
     return total

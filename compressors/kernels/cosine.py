@@ -22,11 +22,11 @@ def basis(size: int) -> np.ndarray:
         >>> basis(2).round(4).tolist()
         [[0.7071, 0.7071], [0.7071, -0.7071]]
     """
-    found = np.array([[math.cos(math.pi * (i + 0.5) * k / size) for i in range(size)]
+    matrix = np.array([[math.cos(math.pi * (i + 0.5) * k / size) for i in range(size)]
                       for k in range(size)])  # fmt: skip
-    found *= math.sqrt(2 / size)
-    found[0] /= math.sqrt(2)
-    return found
+    matrix *= math.sqrt(2 / size)
+    matrix[0] /= math.sqrt(2)
+    return matrix
 
 
 @njit(cache=True, nogil=True)

@@ -32,11 +32,6 @@ def _symbol(level, value):
 
 
 @njit(cache=True, nogil=True)
-def _bits(value):
-    return np.float32(value).view(np.int32)
-
-
-@njit(cache=True, nogil=True)
 def power_sum(x, square, sums):
     """The sum of |x| or of x * x in float64: sums side by side (scratch), one would wait."""
     lanes = sums.size
@@ -67,17 +62,17 @@ def largest_magnitude(x):
 @njit(cache=True, nogil=True)
 def bucket_sums(x, bucket, power):
     """Of every ``bucket`` values: max |x| (power 0), the sum of |x| (1) or of x * x (2)."""
-    found = np.empty((x.size + bucket - 1) // bucket, np.float64)
+    totals = np.empty((x.size + bucket - 1) // bucket, np.float64)
     scratch = np.empty(_LANES, np.float64)
     top = np.empty(1, np.int32)
-    for b in range(found.size):
+    for b in range(totals.size):
         part = x[b * bucket : min((b + 1) * bucket, x.size)]
         if power == 0:
             top[0] = largest_magnitude(part)
-            found[b] = np.float64(top.view(np.float32)[0])
+            totals[b] = np.float64(top.view(np.float32)[0])
         else:
-            found[b] = power_sum(part, power == 2, scratch)
-    return found
+            totals[b] = power_sum(part, power == 2, scratch)
+    return totals
 
 
 @njit(cache=True, nogil=True)
@@ -135,7 +130,7 @@ def natural(x, norm, levels, multiplier, offset, start, codes):
         ratio = abs(x[i]) / norm
         ratio = ratio if ratio < _ONE else _ONE
         word = draw(multiplier, offset, np.uint32(first + np.uint32(i)))
-        carried = np.int32(_bits(ratio) + np.int32(word >> np.uint32(9)))
+        carried = np.int32(np.float32(ratio).view(np.int32) + np.int32(word >> np.uint32(9)))
         above = np.int32(np.int32(carried >> np.int32(23)) - base)
         t = ratio * blow
         below = _up(t if t < _ONE else _ZERO, word)

@@ -63,57 +63,43 @@ def _amplitudes(y, u, v):
 
 
 @njit(cache=True, nogil=True)
-def _start(y, x):
-    """The best two rates of the grid, as an array (2,)."""
-    shapes = np.empty((_GRID.size, x.size))
-    for g in range(_GRID.size):
-        _shape(_GRID[g], x, shapes[g])
-    best, rates = np.inf, np.zeros(2)
-    for g in range(_GRID.size):
-        for other in range(g):
-            error = _amplitudes(y, shapes[g], shapes[other])[2]
-            if error < best:
-                best = error
-                rates[0], rates[1] = _GRID[g], _GRID[other]
-    return rates
-
-
-@njit(cache=True, nogil=True)
-def _refine(y, x, rates):
-    """Moves one rate at a time by smaller and smaller factors while that helps."""
-    shapes, tried = np.empty((2, x.size)), np.empty(x.size)
-    for one in range(2):
-        _shape(rates[one], x, shapes[one])
-    best = _amplitudes(y, shapes[0], shapes[1])[2]
-    for step in _STEPS:
-        for turn in range(40):
-            one = turn % 2
-            factor = step if turn % 4 < 2 else 1.0 / step
-            rate = rates[one] * factor
-            if abs(rate) > _STEEPEST:
-                continue
-            _shape(rate, x, tried)
-            error = _amplitudes(y, tried, shapes[1 - one])[2]
-            if error < best:
-                best, rates[one] = error, rate
-                shapes[one] = tried
-
-
-@njit(cache=True, nogil=True)
 def fit(curve):
-    """Amplitude, rate, amplitude, rate (4,) as float64, for a ``curve`` (float64) of k > 1."""
+    """Amplitude, rate, amplitude, rate (4,) as float64, for a ``curve`` (float64) of k > 1.
+
+    The best two rates of a grid; then one moves at a time, by smaller and smaller factors while
+    that helps.
+    """
     k = curve.size
     size = min(k, _POINTS)
     ranks = np.arange(size) * (k - 1) // (size - 1)
     y, x = curve[ranks], ranks / (k - 1)
     top = max(np.abs(y).max(), 1e-300)
     y = y / top
-    rates = _start(y, x)
-    _refine(y, x, rates)
+    shapes = np.empty((_GRID.size, size))
+    for g in range(_GRID.size):
+        _shape(_GRID[g], x, shapes[g])
+    best, first, second = np.inf, 0, 0
+    for g in range(_GRID.size):
+        for other in range(g):
+            error = _amplitudes(y, shapes[g], shapes[other])[2]
+            if error < best:
+                best, first, second = error, g, other
+    rates, tried = np.array([_GRID[first], _GRID[second]]), np.empty(size)
+    shapes[0], shapes[1] = shapes[first].copy(), shapes[second].copy()
+    for step in _STEPS:
+        for turn in range(40):
+            moved = turn % 2
+            rate = rates[moved] * (step if turn % 4 < 2 else 1.0 / step)
+            if abs(rate) > _STEEPEST:
+                continue
+            _shape(rate, x, tried)
+            error = _amplitudes(y, tried, shapes[1 - moved])[2]
+            if error < best:
+                best, rates[moved] = error, rate
+                shapes[moved] = tried
     rates = rates.astype(np.float32).astype(np.float64)  # as they will travel
-    shapes = np.empty((2, size))
-    for one in range(2):
-        _shape(rates[one], x, shapes[one])
+    for term in range(2):
+        _shape(rates[term], x, shapes[term])
     a, c, _ = _amplitudes(y, shapes[0], shapes[1])
     return np.array([a * top, rates[0], c * top, rates[1]])
 

@@ -5,6 +5,8 @@ a time. Here as many fields as fit into 64 bits are put together in a register f
 and of single bits 64 at once. ``low`` takes a plane out of wider numbers on the way.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -20,23 +22,25 @@ _32 = np.uint64(32)
 _ODD_1 = np.uint64(0xFF00FF00FF00FF00)
 _ODD_2 = np.uint64(0xFFFF0000FFFF0000)
 _BLOCK = 4096
+EIGHT, _FOUR, _TWO = (0,) * 8, (0,) * 4, (0,) * 2  # see ``_put_groups``
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _put_groups(words, position, values, width, low, size):
-    """``put_fields`` in groups of ``size`` fields (size * width <= 64), a constant when compiled.
+@njit(cache=True, nogil=True)
+def _put_groups(words, position, values, width, low, group):
+    """``put_fields`` in groups of as many fields as the tuple ``group`` is long.
 
-    A group is put together in a register without looking at where it will stand, so that
-    groups overlap in the processor; what does not fill a group goes one by one.
+    So its length is a constant when compiled; that many fields fit into 64 bits. A group is put
+    together in a register without looking at where it will stand, so that groups overlap in the
+    processor; what does not fill a group goes one by one.
     """
-    mask = _ALL >> (_64 - width)
+    mask, size = _ALL >> (_64 - width), len(group)
     bits = np.uint64(size) * width
     groups = values.size // size
     for i in range(groups):
-        group = np.uint64(0)
+        word = np.uint64(0)
         for j in range(size):
-            group = (group << width) | ((np.uint64(values[size * i + j]) >> low) & mask)
-        put(words, position, group, bits)
+            word = (word << width) | ((np.uint64(values[size * i + j]) >> low) & mask)
+        put(words, position, word, bits)
         position += np.int64(bits)
     for i in range(size * groups, values.size):
         put(words, position, (np.uint64(values[i]) >> low) & mask, width)
@@ -106,25 +110,10 @@ def _put_bytes(words, position, values, width, low):
 
 
 @njit(cache=True, nogil=True)
-def _put_8(words, position, values, width, low):
-    return _put_groups(words, position, values, width, low, 8)
-
-
-@njit(cache=True, nogil=True)
-def _put_16(words, position, values, width, low):
-    return _put_groups(words, position, values, width, low, 4)
-
-
-@njit(cache=True, nogil=True)
-def _put_32(words, position, values, width, low):
-    return _put_groups(words, position, values, width, low, 2)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _get_groups(words, position, values, width, low, size):
-    """Reads groups of ``size`` fields (size * width <= 64), a constant when compiled."""
+def _get_groups(words, position, values, width, low, group):
+    """``get_fields`` in groups; see ``_put_groups``."""
+    size, last = len(group), _64 - width
     groups = values.size // size
-    last = _64 - width
     for i in range(groups):
         window = peek(words, position)
         for j in range(size):
@@ -151,21 +140,6 @@ def _get_1(words, position, values, width, low):
 
 
 @njit(cache=True, nogil=True)
-def _get_8(words, position, values, width, low):
-    return _get_groups(words, position, values, width, low, 8)
-
-
-@njit(cache=True, nogil=True)
-def _get_16(words, position, values, width, low):
-    return _get_groups(words, position, values, width, low, 4)
-
-
-@njit(cache=True, nogil=True)
-def _get_32(words, position, values, width, low):
-    return _get_groups(words, position, values, width, low, 2)
-
-
-@njit(cache=True, nogil=True)
 def _get_64(words, position, values, width, low):
     last = _64 - width
     for i in range(values.size):
@@ -175,15 +149,21 @@ def _get_64(words, position, values, width, low):
 
 
 # Kernels by the widest field they take: as many fields in a group as fit into a word.
-_PUT = (
-    (1, _put_1),
-    (7, _put_8),
-    (8, _put_bytes),
-    (16, _put_16),
-    (32, _put_32),
-    (64, _put_64),
+_PUT: tuple[tuple[int, Any, tuple[Any, ...]], ...] = (
+    (1, _put_1, ()),
+    (7, _put_groups, (EIGHT,)),
+    (8, _put_bytes, ()),
+    (16, _put_groups, (_FOUR,)),
+    (32, _put_groups, (_TWO,)),
+    (64, _put_64, ()),
 )
-_GET = ((1, _get_1), (8, _get_8), (16, _get_16), (32, _get_32), (64, _get_64))
+_GET: tuple[tuple[int, Any, tuple[Any, ...]], ...] = (
+    (1, _get_1, ()),
+    (8, _get_groups, (EIGHT,)),
+    (16, _get_groups, (_FOUR,)),
+    (32, _get_groups, (_TWO,)),
+    (64, _get_64, ()),
+)
 
 
 def put_fields(words, position, values, width, low=0):
@@ -191,11 +171,11 @@ def put_fields(words, position, values, width, low=0):
 
     The bits of ``pack.put`` with ``(values >> low) & (2**width - 1)``, without that array.
     """
-    kernel = next(kernel for widest, kernel in _PUT if width <= widest)
-    return kernel(words, position, values, np.uint64(width), np.uint64(low))
+    kernel, group = next((kernel, group) for widest, kernel, group in _PUT if width <= widest)
+    return kernel(words, position, values, np.uint64(width), np.uint64(low), *group)
 
 
 def get_fields(words, position, values, width, low=0):
     """Fills ``values`` with ``width``-bit fields (1 to 64), each shifted up by ``low`` bits."""
-    kernel = next(kernel for widest, kernel in _GET if width <= widest)
-    return kernel(words, position, values, np.uint64(width), np.uint64(low))
+    kernel, group = next((kernel, group) for widest, kernel, group in _GET if width <= widest)
+    return kernel(words, position, values, np.uint64(width), np.uint64(low), *group)

@@ -46,24 +46,24 @@ def _width(one, t):
 
 
 @njit(cache=True, nogil=True)
-def low_bits(found, t):
+def low_bits(classes, t):
     """How many low bits gaps of these classes have together."""
     total = np.int64(0)
-    for one in found:
+    for one in classes:
         total += _width(one, t)
     return total
 
 
 @njit(cache=True, nogil=True)
-def rebuild(found, t, n, words, position, indices):
+def rebuild(classes, t, n, words, position, indices):
     """Fills ``indices`` from classes and the low bits at ``position``; whether all are below n.
 
     No class is above that of a gap of n, so no sum comes near 2**63.
     """
     index = np.int64(-1)
-    for i in range(found.size):
-        width = _width(found[i], t)
-        gap = (np.int64(found[i]) + 1 - (width << t)) << width
+    for i in range(classes.size):
+        width = _width(classes[i], t)
+        gap = (np.int64(classes[i]) + 1 - (width << t)) << width
         if width:
             gap += np.int64(peek(words, position) >> (_64 - np.uint64(width)))
             position += width

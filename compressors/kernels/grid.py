@@ -20,19 +20,19 @@ _FIRST = 128  # entries on which all widths are tried
 @njit(cache=True, nogil=True)
 def divisors(n, most):
     """Up to ``most`` divisors of ``n`` from 4 to n / 4, those nearest to its root, best first."""
-    found = np.zeros(most, np.int64)
+    rows = np.zeros(most, np.int64)
     count = 0
     d = np.int64(math.sqrt(n))
     least = max(4, d - _STEPS)
     while d >= least and count < most:
         if n % d == 0:
-            found[count] = n // d
+            rows[count] = n // d
             count += 1
             if d * d != n and count < most:
-                found[count] = d
+                rows[count] = d
                 count += 1
         d -= 1
-    return found[:count]
+    return rows[:count]
 
 
 @njit(cache=True, nogil=True)
@@ -79,9 +79,23 @@ def _score(indices, width, counts):
 
 
 @njit(cache=True, nogil=True)
-def _steps(indices, width, counts):
-    """``steps`` of ``_saving`` for rows and for columns; ``counts`` must be zero."""
-    down, across = np.zeros(_MOST, np.int64), np.zeros(_MOST, np.int64)
+def best(indices, n, widths, priors):
+    """Which of ``widths`` and of ``priors`` is best, and about the bits that it saves.
+
+    Of the widths the better half goes on to four times as many entries, until one is left.
+    """
+    counts, k, size = np.zeros(widths.max(), np.int32), indices.size, _FIRST
+    alive, scores = np.arange(widths.size), np.empty(widths.size)
+    while alive.size > 1:
+        for i in range(alive.size):
+            scores[i] = -_score(indices[:size], widths[alive[i]], counts)
+        keep = (alive.size + 1) // 2 if size < k else 1
+        alive = alive[np.argsort(scores[: alive.size])[:keep]]
+        size *= 4
+    at = alive[0]
+    width = widths[at]
+    rows = n // width
+    down, across = np.zeros(_MOST, np.int64), np.zeros(_MOST, np.int64)  # see ``_saving``
     inverse, last, filled = 1 / width, np.int64(-1), 0
     for index in indices:
         row = np.int64((index + 0.5) * inverse)
@@ -92,33 +106,6 @@ def _steps(indices, width, counts):
         c = counts[column]
         counts[column] = c + 1
         across[min(c, _MOST - 1)] += 1
-    return down, across
-
-
-@njit(cache=True, nogil=True)
-def _width(indices, widths, counts):
-    """The number of the best of ``widths``: the better half of them goes on to four times as
-    many entries, until one is left.
-    """
-    alive, scores = np.arange(widths.size), np.empty(widths.size)
-    size = _FIRST
-    while alive.size > 1:
-        for i in range(alive.size):
-            scores[i] = -_score(indices[:size], widths[alive[i]], counts)
-        keep = (alive.size + 1) // 2 if size < indices.size else 1
-        alive = alive[np.argsort(scores[: alive.size])[:keep]]
-        size *= 4
-    return alive[0]
-
-
-@njit(cache=True, nogil=True)
-def best(indices, n, widths, priors):
-    """Which of ``widths`` and of ``priors`` is best, and about the bits that it saves."""
-    counts = np.zeros(widths.max(), np.int32)
-    at = _width(indices, widths, counts)
-    width, k = widths[at], indices.size
-    rows = n // width
-    down, across = _steps(indices, width, counts)
     if rows > width:
         down, across, rows, width = across, down, width, rows
     chosen, most = 0, -1e30

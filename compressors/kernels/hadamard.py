@@ -31,27 +31,14 @@ def _four(a, b, c, d):
 
 
 @njit(cache=True, nogil=True)
-def _first(x):
-    """The stages between entries 1 and 2 apart."""
-    for i in range(0, x.size, 4):
-        x[i], x[i + 1], x[i + 2], x[i + 3] = _four(x[i], x[i + 1], x[i + 2], x[i + 3])
-
-
-@njit(cache=True, nogil=True)
-def _two(x, h):
-    """The stages between entries ``h`` and 2 ``h`` apart, in one pass through memory."""
-    for start in range(0, x.size, 4 * h):
-        part = x[start : start + 4 * h]
-        q0, q1, q2, q3 = part[:h], part[h : 2 * h], part[2 * h : 3 * h], part[3 * h :]
-        for j in range(h):
-            q0[j], q1[j], q2[j], q3[j] = _four(q0[j], q1[j], q2[j], q3[j])
-
-
-@njit(cache=True, nogil=True)
 def _stages(x, h, end):
     """The stages from ``h`` up to but without ``end``, all powers of two."""
     while 4 * h <= end:
-        _two(x, h)
+        for start in range(0, x.size, 4 * h):  # two stages in one pass through memory
+            part = x[start : start + 4 * h]
+            q0, q1, q2, q3 = part[:h], part[h : 2 * h], part[2 * h : 3 * h], part[3 * h :]
+            for j in range(h):
+                q0[j], q1[j], q2[j], q3[j] = _four(q0[j], q1[j], q2[j], q3[j])
         h *= 4
     if h < end:
         for start in range(0, x.size, 2 * h):
@@ -69,7 +56,9 @@ def _transform(x):
     chunk = min(x.size, _CHUNK)
     for start in range(0, x.size, chunk):
         part = x[start : start + chunk]
-        _first(part)
+        for i in range(0, chunk, 4):  # the stages between entries 1 and 2 apart
+            x0, x1, x2, x3 = part[i], part[i + 1], part[i + 2], part[i + 3]
+            part[i], part[i + 1], part[i + 2], part[i + 3] = _four(x0, x1, x2, x3)
         _stages(part, 4, chunk)
     _stages(x, chunk, x.size)
 
@@ -80,19 +69,6 @@ def _flip(x, multiplier, offset):
     for i in range(x.size):
         if noise.draw(multiplier, offset, i) >> np.uint32(31):
             x[i] = -x[i]
-
-
-@njit(cache=True, nogil=True)
-def _rounded(x):
-    out = np.empty(x.size, np.float32)
-    for i in range(x.size):
-        value = x[i] + 0.0  # no minus zeros
-        if value > _LARGEST:
-            value = _LARGEST
-        elif value < -_LARGEST:
-            value = -_LARGEST
-        out[i] = np.float32(value)
-    return out
 
 
 @njit(cache=True, nogil=True)
@@ -111,7 +87,15 @@ def _rotate(x, multiplier, offset, back):
         start += size
     if back:
         _flip(work, multiplier, offset)
-    return _rounded(work)
+    out = np.empty(x.size, np.float32)
+    for i in range(x.size):
+        value = work[i] + 0.0  # no minus zeros
+        if value > _LARGEST:
+            value = _LARGEST
+        elif value < -_LARGEST:
+            value = -_LARGEST
+        out[i] = np.float32(value)
+    return out
 
 
 def rotate_torch(x: Tensor, seed: int, back: bool) -> Tensor:
@@ -119,18 +103,17 @@ def rotate_torch(x: Tensor, seed: int, back: bool) -> Tensor:
     words = noise.words_torch(seed, torch.arange(x.numel(), device=x.device))
     signs = 1.0 - 2.0 * (words >> 31).double()
     work = x.double() if back else x.double() * signs
-    blocks = [_transform_torch(block) for block in work.split(block_sizes(x.numel()))]
+    blocks = []
+    for block in work.split(block_sizes(x.numel())):
+        h = 1
+        while h < block.numel():
+            pairs = block.view(-1, 2, h)
+            low, high = pairs[:, 0], pairs[:, 1]
+            block = torch.stack([low + high, low - high], 1).flatten()
+            h *= 2
+        blocks.append(block * (1.0 / math.sqrt(block.numel())))
     work = torch.cat(blocks) * signs if back else torch.cat(blocks)
     return (work.clamp(-_LARGEST, _LARGEST) + 0.0).float()
-
-
-def _transform_torch(x: Tensor) -> Tensor:
-    h = 1
-    while h < x.numel():
-        pairs = x.view(-1, 2, h)
-        x = torch.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], 1).flatten()
-        h *= 2
-    return x * (1.0 / math.sqrt(x.numel()))
 
 
 def block_sizes(n: int) -> list[int]:

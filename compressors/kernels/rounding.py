@@ -49,10 +49,10 @@ def whole(x, multiplier, offset, out):
     limit = np.float32(16777216.0)
     for i in range(x.size):
         size = abs(x[i])
-        inside = size < limit
-        t = np.float64(size if inside else np.float32(0.0))
+        fits = size < limit
+        t = np.float64(size if fits else np.float32(0.0))
         near = np.float32(_round(t, draw(multiplier, offset, np.uint32(i))))
-        near = near if inside else size
+        near = near if fits else size
         out[i] = (-near if x[i] < np.float32(0.0) else near) + np.float32(0.0)
 
 

@@ -71,16 +71,16 @@ def decode_runs(words, position, end, n, k, one, indices):
     entry ``n``, or past ``k`` ones.
     """
     fill = indices.size > 0
-    found, index = np.int64(0), np.int64(0)
-    while found < k:
-        run, position = _next_run(words, position, end, k - found if one else n - index)
+    done, index = np.int64(0), np.int64(0)
+    while done < k:
+        run, position = _next_run(words, position, end, k - done if one else n - index)
         if run == 0 or run > n - index:
             return np.int64(-1)
         if one:
             if fill:
                 for j in range(run):
-                    indices[found + j] = index + j
-            found += run
+                    indices[done + j] = index + j
+            done += run
         index += run
         one = not one
     return position
@@ -116,10 +116,10 @@ def decode_symbols(words, position, end, k, alphabet, width, codes):
 
     -1 where the code runs past bit ``end`` or past ``k`` symbols, or a code is not a symbol.
     """
-    found, fill = np.int64(0), codes.size > 0
+    done, fill = np.int64(0), codes.size > 0
     most, low = np.uint64(alphabet), np.uint64(64 - width)
-    while found < k:
-        run, position = _next_run(words, position, end, k - found)
+    while done < k:
+        run, position = _next_run(words, position, end, k - done)
         if run == 0 or position + width > end:
             return np.int64(-1)
         symbol = peek(words, position) >> low
@@ -128,6 +128,6 @@ def decode_symbols(words, position, end, k, alphabet, width, codes):
             return np.int64(-1)
         if fill:
             for j in range(run):
-                codes[found + j] = symbol
-        found += run
+                codes[done + j] = symbol
+        done += run
     return position

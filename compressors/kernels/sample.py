@@ -19,42 +19,23 @@ _MARGIN = 6.0  # standard deviations between k and the candidates expected
 
 
 @njit(cache=True, nogil=True)
-def _flag(multiplier, offset, start, limit, words, flags):
-    for i in range(flags.size):
-        words[i] = draw(multiplier, offset, start + i)
-        flags[i] = words[i] <= limit
-
-
-@njit(cache=True, nogil=True)
 def _up_to(multiplier, offset, n, limit, room):
     """The places 0..n-1 in order whose word is at most ``limit``, and their words."""
-    found, kept = np.empty(room + CHUNK, np.int64), np.empty(room + CHUNK, np.uint32)
+    places, kept_words = np.empty(room + CHUNK, np.int64), np.empty(room + CHUNK, np.uint32)
     flags, words = np.empty(CHUNK, np.uint8), np.empty(CHUNK, np.uint32)
     busy = np.empty(CHUNK // 8, np.int64)
     count = 0
     for start in range(0, n, CHUNK):
-        if count + CHUNK > found.size:
-            size = 2 * found.size
-            found, kept = grown(found, count, size), grown(kept, count, size)
-        _flag(multiplier, offset, start, limit, words, flags)
+        if count + CHUNK > places.size:
+            size = 2 * places.size
+            places, kept_words = grown(places, count, size), grown(kept_words, count, size)
+        for i in range(CHUNK):
+            words[i] = draw(multiplier, offset, start + i)
+            flags[i] = words[i] <= limit
         flags[min(CHUNK, n - start) :] = 0
         used = busy[: marked(flags, busy)]
-        count += gather(flags, used, words, start, found[count:], kept[count:])
-    return found[:count], kept[:count]
-
-
-def _first(places: np.ndarray, words: np.ndarray, k: int, low: int) -> np.ndarray:
-    """The k of ``places`` with the smallest words, ties to the lowest place, in order.
-
-    Words below ``low`` are among them, unless there are k or more of those.
-    """
-    kept = words < low
-    if np.count_nonzero(kept) >= k:
-        kept[:] = False
-    others = np.flatnonzero(~kept)
-    order = np.lexsort((places[others], words[others]))
-    kept[others[order[: k - np.count_nonzero(kept)]]] = True
-    return places[kept]
+        count += gather(flags, used, words, start, places[count:], kept_words[count:])
+    return places[:count], kept_words[:count]
 
 
 def up_to(n: int, limit: int, seed: int) -> np.ndarray:
@@ -84,4 +65,10 @@ def smallest(n: int, k: int, seed: int) -> np.ndarray:
     places, words = _up_to(*key(seed), n, np.uint32(limit), math.ceil(k + margin))
     if places.size < k:
         places, words = _up_to(*key(seed), n, np.uint32(_TOP), n)
-    return _first(places, words, k, low)
+    below = words < low  # which are among them, unless there are k or more of those
+    if np.count_nonzero(below) >= k:
+        below[:] = False
+    others = np.flatnonzero(~below)
+    order = np.lexsort((places[others], words[others]))  # ties go to the lowest place
+    below[others[order[: k - np.count_nonzero(below)]]] = True
+    return places[below]

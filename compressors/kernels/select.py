@@ -59,12 +59,12 @@ def _sample(bits, k):
     grows as the cube root of n k.
     """
     n = bits.size
-    found = np.empty(np.int64(2.0 * (np.float64(n) * k) ** (1 / 3)) + 32, np.int32)
+    places = np.empty(np.int64(2.0 * (np.float64(n) * k) ** (1 / 3)) + 32, np.int32)
     spread = np.uint64(0)
-    for i in range(found.size):
+    for i in range(places.size):
         spread += _GOLDEN
-        found[i] = bits[((spread >> _40) * np.uint64(n)) >> _24]
-    return found
+        places[i] = bits[((spread >> _40) * np.uint64(n)) >> _24]
+    return places
 
 
 @njit(cache=True, nogil=True)
@@ -166,10 +166,10 @@ def at_least(x, threshold, side):
     """
     floor = max(np.int32(threshold), _LEAST)
     bits = x.view(np.int32)
-    found, keys, fits = _above(bits, floor, side, scratch(x.size // 8))
+    places, keys, fits = _above(bits, floor, side, scratch(x.size // 8))
     if not fits:
-        found, keys, _ = _above(bits, floor, side, scratch(x.size))
-    return found, keys
+        places, keys, _ = _above(bits, floor, side, scratch(x.size))
+    return places, keys
 
 
 @njit(cache=True, nogil=True)
@@ -181,11 +181,11 @@ def largest_in(room, x, k, side):
         mask = _MAGNITUDE if side == MAGNITUDE else _ALL
         threshold = _threshold(_sample(bits, k), k / n, flip, mask)
     while True:
-        found, keys, fits = _above(bits, threshold, side, room)
+        places, keys, fits = _above(bits, threshold, side, room)
         if not fits:
             room = scratch(n)
-        elif found.size >= k or threshold == 1:
-            return largest_of(found, keys, k)
+        elif places.size >= k or threshold == 1:
+            return largest_of(places, keys, k)
         else:
             threshold = _LEAST
 

@@ -54,27 +54,26 @@ def _expression(call: Call, words: Mapping[str, Any]) -> Any:
 
     ``words``: what words in it stand for.
     """
-    parts = [_part(one, words) for one in (call.given if call.name == "|" else [call])]
+    parts = []
+    for part in call.given if call.name == "|" else [call]:
+        name = part.name
+        if not NAME.fullmatch(name):
+            raise ValueError(f"expected a name, not {shortened(name or '(')}")
+        if name not in CATALOGUE:
+            near = get_close_matches(name.lower(), CATALOGUE, n=1)
+            some = "known are sbc, gradient_dropping, raw, ...: "
+            guess = f"did you mean {near[0]!r}? " if near else some
+            raise ValueError(f"unknown name {name!r}: {guess}`fedsim list methods` prints them all")
+        row = CATALOGUE[name]
+        if row.name != name:
+            raise ValueError(f"CATALOGUE[{name!r}] is the row {row.name!r}: give both one name")
+        given = [_argument(one, words) for one in part.given]
+        named = {key: _argument(one, words) for key, one in part.named.items()}
+        thing = made(name, *given, **named)
+        parts.append(Part(SLOTS[row.kind], name, thing) if row.kind in SLOTS else thing)
     if len(parts) == 1 and not isinstance(parts[0], Part):
         return parts[0]
     return pipeline(parts)
-
-
-def _part(call: Call, words: Mapping[str, Any]) -> Any:
-    name = call.name
-    if not NAME.fullmatch(name):
-        raise ValueError(f"expected a name, not {shortened(name or '(')}")
-    if name not in CATALOGUE:
-        near = get_close_matches(name.lower(), CATALOGUE, n=1)
-        some = "known are sbc, gradient_dropping, raw, ...: "
-        guess = f"did you mean {near[0]!r}? " if near else some
-        raise ValueError(f"unknown name {name!r}: {guess}`fedsim list methods` prints them all")
-    row = CATALOGUE[name]
-    if row.name != name:
-        raise ValueError(f"CATALOGUE[{name!r}] is the row {row.name!r}: give both one name")
-    named = {key: _argument(one, words) for key, one in call.named.items()}
-    thing = made(name, *(_argument(one, words) for one in call.given), **named)
-    return Part(SLOTS[row.kind], row.name, thing) if row.kind in SLOTS else thing
 
 
 def made(name: str, *positional: Any, **named: Any) -> Any:

@@ -44,8 +44,8 @@ def two_means(values: Tensor, counts: Tensor) -> Tensor:
     """
     if values.device.type != "cpu":
         return two_means_torch(values, counts)
-    found = sign.two_means(values.detach().contiguous().numpy(), counts.numpy())
-    return torch.from_numpy(found)
+    means = sign.two_means(values.detach().contiguous().numpy(), counts.numpy())
+    return torch.from_numpy(means)
 
 
 def two_means_torch(values: Tensor, counts: Tensor) -> Tensor:

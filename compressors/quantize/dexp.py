@@ -54,8 +54,8 @@ class FitDExp:
         plain = values.detach().cpu().numpy()
         codes, curve = ranks(np.abs(plain))
         codes = 2 * codes + (plain < 0)
-        found = curve if k <= _FEW else kernel.fit(curve)
-        side = np.clip(found, -LARGEST, LARGEST).astype(np.float32)
+        parameters = curve if k <= _FEW else kernel.fit(curve)
+        side = np.clip(parameters, -LARGEST, LARGEST).astype(np.float32)
         with out.span("side"):
             out.float32s(side)
         symbols = torch.from_numpy(codes).to(code_dtype(2 * k)).to(values.device)
@@ -82,8 +82,8 @@ class FitDExp:
             curve = kernel.evaluate(curve, alphabet // 2)
         magnitudes = torch.from_numpy(np.clip(curve, 0, LARGEST).astype(np.float32))
         both = codes.long()
-        found = magnitudes.to(codes.device)[both >> 1]
-        return torch.where(both % 2 == 1, -found, found)
+        values = magnitudes.to(codes.device)[both >> 1]
+        return torch.where(both % 2 == 1, -values, values)
 
     def bound_on(self, k: int) -> Bound:
         """None."""

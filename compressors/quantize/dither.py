@@ -76,7 +76,14 @@ class Dither:
 
     def __post_init__(self) -> None:
         plain(self)
-        object.__setattr__(self, "norm", _norm_name(self.norm))
+        try:
+            p = math.nan if isinstance(self.norm, bool) else float(self.norm)
+        except (TypeError, ValueError, OverflowError):
+            p = math.nan
+        if not p >= 1:
+            given = shown(self.norm)
+            raise ValueError(f"dither: norm is {given}: p is a number of at least 1, or inf")
+        object.__setattr__(self, "norm", str(p).removesuffix(".0"))  # numbers are taken too
         if hasattr(self.norm_code, "quantize"):  # in a text, a bare cnat is the quantizer
             object.__setattr__(self, "norm_code", text(self.norm_code))
         check_one_of("dither: kind", self.kind, tuple(MOST_LEVELS))
@@ -168,14 +175,3 @@ def rounded(norms: np.ndarray, seed: int) -> np.ndarray:
     noise = words(tensor_seed(seed, _NORM_NOISE), np.arange(norms.size)) >> np.uint32(9)
     carried = (norms.view(np.uint32) + noise) & np.uint32(0xFF800000)  # the mantissa is cut off
     return np.minimum(carried, _TOP_POWER).view(np.float32)
-
-
-def _norm_name(norm: Any) -> str:
-    """``norm`` as the text of a number of at least 1, or ``inf``: numbers are taken too."""
-    try:
-        p = math.nan if isinstance(norm, bool) else float(norm)
-    except (TypeError, ValueError, OverflowError):
-        p = math.nan
-    if not p >= 1:
-        raise ValueError(f"dither: norm is {shown(norm)}: p is a number of at least 1, or inf")
-    return str(p).removesuffix(".0")

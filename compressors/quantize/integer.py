@@ -45,7 +45,16 @@ class RandomInteger:
         """Whole numbers from the least one, or IEEE bits; which, is the side information."""
         if values.numel() == 0:
             return Symbols(nothing(values, torch.uint8), 1)
-        near = _whole_numbers(values.contiguous(), seed)
+        values = values.contiguous()
+        if on_cpu(values):
+            near = fresh(values.numel(), torch.float32)
+            kernel.whole(values.numpy(), *key(seed), near.numpy())
+        else:
+            size = values.abs()
+            small = torch.where(size < _WHOLE, size, torch.zeros_like(size)).to(torch.float64)
+            near = kernel.round_torch(small, seed).to(torch.float32)
+            near = torch.where(size < _WHOLE, near, size)
+            near = torch.where(values < 0, -near, near) + 0.0
         low, high = (float(end) for end in torch.aminmax(near))
         wide = max(-low, high) > _WHOLE
         with out.span("side"):
@@ -93,15 +102,3 @@ class RandomInteger:
         """None (Theorem 4)."""
         return neither("unbiased, but no omega is finite: near 0 the second moment is |x|, not x^2 "
                        "(Theorem 4 of Horváth et al. 2022); at most 1/4 per entry")  # fmt: skip
-
-
-def _whole_numbers(values: Tensor, seed: int) -> Tensor:
-    """``values`` (k,) rounded to whole float32 numbers by chance."""
-    if on_cpu(values):
-        near = fresh(values.numel(), torch.float32)
-        kernel.whole(values.numpy(), *key(seed), near.numpy())
-        return near
-    size = values.abs()
-    inside = torch.where(size < _WHOLE, size, torch.zeros_like(size)).to(torch.float64)
-    near = torch.where(size < _WHOLE, kernel.round_torch(inside, seed).to(torch.float32), size)
-    return torch.where(values < 0, -near, near) + 0.0

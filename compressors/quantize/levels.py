@@ -44,35 +44,24 @@ def bucket_norms(values: Tensor, norm: str, size: int) -> np.ndarray:
     Never infinite, and never below a magnitude in the bucket (rounding keeps order).
     """
     if norm not in NORMS:
-        return _power_norms(values.detach().cpu().numpy(), float(norm), size)
+        p, x = float(norm), np.abs(values.detach().cpu().numpy().astype(np.float64))
+        norms = np.zeros(-(-x.size // size))
+        for b in range(norms.size):
+            sizes = x[b * size : (b + 1) * size]
+            top = sizes.max()
+            if top > 0:  # of magnitudes over the largest one, so that no power overflows
+                norms[b] = top * max(1.0, float(np.power(sizes / top, p).sum() ** (1 / p)))
+        return np.minimum(norms, _LARGEST).astype(np.float32)
     if on_cpu(values):
         sums = kernel.bucket_sums(values.numpy(), size, NORMS.index(norm))
-    else:
-        sums = _bucket_sums_torch(values, norm, size).cpu().numpy()
+    else:  # the order of a sum may differ (in float64)
+        wide = values.new_zeros(-(-values.numel() // size) * size, dtype=torch.float64)
+        wide[: values.numel()] = values.abs()
+        wide = wide.view(-1, size)
+        wide = wide.amax(1) if norm == "inf" else (wide if norm == "1" else wide.square()).sum(1)
+        sums = wide.cpu().numpy()
     exact = np.sqrt(sums) if norm == "2" else sums
     return np.minimum(exact, _LARGEST).astype(np.float32)
-
-
-def _power_norms(values: np.ndarray, p: float, size: int) -> np.ndarray:
-    """The norms of any p: of magnitudes over the largest one, so that no power overflows."""
-    found = np.zeros(-(-values.size // size))
-    for b in range(found.size):
-        sizes = np.abs(values[b * size : (b + 1) * size].astype(np.float64))
-        top = sizes.max()
-        if top > 0:
-            found[b] = top * max(1.0, float(np.power(sizes / top, p).sum() ** (1 / p)))
-    return np.minimum(found, _LARGEST).astype(np.float32)
-
-
-def _bucket_sums_torch(values: Tensor, norm: str, size: int) -> Tensor:
-    """``kernel.bucket_sums`` on any device; the order of a sum may differ (in float64)."""
-    buckets = -(-values.numel() // size)
-    wide = values.new_zeros(buckets * size, dtype=torch.float64)
-    wide[: values.numel()] = values.abs()
-    wide = wide.view(buckets, size)
-    if norm == "inf":
-        return wide.amax(1)
-    return wide.sum(1) if norm == "1" else wide.square().sum(1)
 
 
 def codes_of(

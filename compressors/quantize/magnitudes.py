@@ -83,7 +83,15 @@ class SharedMagnitude:
         if place.k == 0:
             return Symbols(codes, self._alphabet)
         if self.bits == 2:
-            upper, levels = self._halves(values.abs())
+            sizes = values.abs()
+            median = torch.kthvalue(sizes, sizes.numel() // 2 + 1).values
+            upper = sizes >= median
+            high, low = sizes[upper], sizes[~upper]
+            low = low if low.numel() else high
+            if self.value == "min":
+                levels = torch.stack([low.min(), median])
+            else:
+                levels = torch.tensor([mean(low), mean(high)], dtype=torch.float32)
             codes, side = 2 * codes + upper, _Shared(levels, None)
         else:
             sizes = values.abs()
@@ -94,18 +102,6 @@ class SharedMagnitude:
         with out.span("side"):
             out.float32s(side.levels.cpu().numpy())
         return Symbols(codes, self._alphabet, side)
-
-    def _halves(self, magnitudes: Tensor) -> tuple[Tensor, Tensor]:
-        """Which values lie in the upper half, uint8 (k,), and the halves' magnitudes (2,)."""
-        median = torch.kthvalue(magnitudes, magnitudes.numel() // 2 + 1).values
-        upper = magnitudes >= median
-        high, low = magnitudes[upper], magnitudes[~upper]
-        low = low if low.numel() else high
-        if self.value == "min":
-            levels = torch.stack([low.min(), median])
-        else:
-            levels = torch.tensor([mean(low), mean(high)], dtype=torch.float32)
-        return upper.to(torch.uint8), levels
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, _Shared | None]:
         """The magnitudes, if there are values."""

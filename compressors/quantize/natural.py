@@ -100,24 +100,20 @@ class Natural:
         values = values.detach().contiguous()
         low, high, sign = self.lowest + _BIAS, self.highest + _BIAS, self.bits - 1
         if values.device.type == "cpu":
-            return Symbols(self._compiled(values, seed), alphabet)
+            target = np.empty(values.numel(), np.uint16 if self.bits == 9 else np.uint8)
+            floats = values.numpy()
+            window = np.uint32(low), np.uint32(high), np.uint32(sign)
+            bits = floats.view(np.uint32)
+            if self.rounding == "nearest":
+                natural.codes_nearest(bits, *window, target)
+            elif self.bits == 9:
+                natural.codes_random(bits, *noise.key(seed), 0, target)
+            else:
+                natural.codes_window(floats, bits, *noise.key(seed), 0, *window, target)
+            return Symbols(torch.from_numpy(target).view(code_dtype(alphabet)), alphabet)
         rolled = seed if self.rounding == "random" else None
         codes = natural.codes_torch(values, rolled, low, high, sign)
         return Symbols(codes.to(code_dtype(alphabet)), alphabet)
-
-    def _compiled(self, values: Tensor, seed: int) -> Tensor:
-        target = np.empty(values.numel(), np.uint16 if self.bits == 9 else np.uint8)
-        floats = values.numpy()
-        bits = floats.view(np.uint32)
-        window = (self.lowest + _BIAS, self.highest + _BIAS, self.bits - 1)
-        low, high, sign = (np.uint32(number) for number in window)
-        if self.rounding == "nearest":
-            natural.codes_nearest(bits, low, high, sign, target)
-        elif self.bits == 9:
-            natural.codes_random(bits, *noise.key(seed), 0, target)
-        else:
-            natural.codes_window(floats, bits, *noise.key(seed), 0, low, high, sign, target)
-        return torch.from_numpy(target).view(code_dtype(1 << self.bits))
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
         """Nothing to read."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, contraction
-from compressors.parts import Place, Quantizer, Symbols
+from compressors.parts import Place, Symbols
 from compressors.printing import shown
 
 
@@ -32,10 +32,10 @@ class Shrink:
     """
 
     codec_id: ClassVar[str] = "shrink"
-    inner: Quantizer
+    inner: Any  # a quantizer; hashable: all that is configured is frozen
 
     def __post_init__(self) -> None:
-        if not hasattr(self.inner, "dequantize") or self._omega(2) is None:
+        if not hasattr(self.inner, "dequantize") or _omega(self.inner, 2) is None:
             raise ValueError(
                 "shrink takes a quantizer that is unbiased (qsgd(levels), cnat), not "
                 f"{shown(self.inner)}"
@@ -67,11 +67,7 @@ class Shrink:
 
     def factor(self, k: int) -> float:
         """1 / (1 + omega) of ``k`` values."""
-        return 1 / (1 + (self._omega(k) or 0.0))
-
-    def _omega(self, k: int) -> float | None:
-        inner: Any = self.inner  # hashable: all that is configured is frozen
-        return _known(inner, k)
+        return 1 / (1 + (_omega(self.inner, k) or 0.0))
 
     def bound_on(self, k: int) -> Bound:
         """1 / (1 + omega): the least error of a multiple of an unbiased value."""
@@ -80,6 +76,6 @@ class Shrink:
 
 
 @lru_cache(maxsize=1024)
-def _known(inner: Any, k: int) -> float | None:
+def _omega(inner: Any, k: int) -> float | None:
     known = bound(inner, max(1, k))
     return known.omega if known.kind == "unbiased" else None

@@ -56,7 +56,14 @@ class Sketch:
         if place.k == 0:
             return Symbols(torch.zeros(0, dtype=torch.uint8, device=values.device), 1)
         ordered = _sort(values)
-        edges = self._edges(ordered)
+        below = int(torch.searchsorted(ordered, ordered.new_zeros(1)))
+        low = max(round(self.buckets * below / place.k), int(below > 0))
+        low = min(low, self.buckets - int(below < place.k))
+        ranks = [
+            _equal_ranks(0, below, low), _equal_ranks(below, place.k, self.buckets - low)
+        ]  # fmt: skip
+        # the smallest value of each bucket that is not empty
+        edges = torch.unique(ordered[torch.cat(ranks).to(ordered.device)])
         starts = torch.searchsorted(ordered, edges)
         stops = np.append(starts.cpu().numpy(), ordered.numel())
         sums = np.add.reduceat(ordered.cpu().numpy(), stops[:-1], dtype=np.float64)
@@ -70,15 +77,6 @@ class Sketch:
     @property
     def _width(self) -> int:
         return (self.buckets - 1).bit_length()
-
-    def _edges(self, ordered: Tensor) -> Tensor:
-        """The smallest value of each bucket that is not empty, in order: (b,)."""
-        k = ordered.numel()
-        below = int(torch.searchsorted(ordered, ordered.new_zeros(1)))
-        shares = round(self.buckets * below / k)
-        low = min(max(shares, int(below > 0)), self.buckets - int(below < k))
-        ranks = [_equal_ranks(0, below, low), _equal_ranks(below, k, self.buckets - low)]
-        return torch.unique(ordered[torch.cat(ranks).to(ordered.device)])
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor | None]:
         """The means of the buckets, if there are values; their number is the alphabet."""

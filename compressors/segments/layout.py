@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +74,8 @@ class Part:
     Args:
         plan: their method.
         rule: the plan's number among the rules of ``by_name``, from which its seed follows, or -1.
-        tensors: which of the update's, in its order.
+        tensors: which of the update's, in its order: int64 (tensors,).
+        names: of them.
         cuts: of each, its name, its shape, where it starts and where it ends in a vector of all.
         sizes: entries of each: int64 (tensors,).
         total: entries of all.
@@ -95,7 +97,8 @@ class Part:
 
     plan: Plan
     rule: int
-    tensors: tuple[int, ...]
+    tensors: np.ndarray
+    names: tuple[str, ...]
     cuts: tuple[tuple[str, tuple[int, ...], int, int], ...]
     sizes: np.ndarray
     total: int
@@ -121,10 +124,10 @@ class Part:
 
     def cut(self, flat: np.ndarray) -> dict[str, Tensor]:
         """The tensors by name: each looks at its part of ``flat``, and has a storage of its own."""
-        found = {}
+        tensors = {}
         for name, shape, start, stop in self.cuts:
-            found[name] = torch.from_numpy(flat[start:stop].reshape(shape))
-        return found
+            tensors[name] = torch.from_numpy(flat[start:stop].reshape(shape))
+        return tensors
 
 
 @dataclass(eq=False)
@@ -135,7 +138,7 @@ class Layout:
         names, shapes: of the update's tensors.
         parts: one for each plan.
         header: the first bytes of a message.
-        keys: names of the tensors that the memory has.
+        held: of each tensor that the memory has, its name, and the update's tensor it belongs to.
         begun: whether the method was asked if it can begin a memory for these tensors.
     """
 
@@ -143,8 +146,29 @@ class Layout:
     shapes: tuple[torch.Size, ...]
     parts: tuple[Part, ...]
     header: bytes
-    keys: tuple[str, ...]
+    held: tuple[tuple[str, int], ...]
     begun: bool = False
+
+    def residuals(self, state: Any) -> tuple[list[int], list[Tensor]] | None:
+        """The addresses of the tensors' residuals, and what keeps them: 0 for zeros, -1 for none.
+
+        None where the memory is that of another layout.
+        """
+        addresses, kept = [-1] * len(self.names), []
+        if state is not None and (type(state) is not dict or len(state) != len(self.held)):
+            return None
+        for key, i in self.held:
+            if state is None:
+                addresses[i] = 0
+                continue
+            x = state.get(key)
+            if type(x) is not Tensor or x.dtype is not torch.float32 or not x.is_cpu:
+                return None
+            if x.shape != self.shapes[i] or not x.is_contiguous() or x.is_neg():
+                return None
+            kept.append(x)
+            addresses[i] = x.data_ptr()
+        return addresses, kept
 
 
 @lru_cache(maxsize=64)
@@ -172,11 +196,11 @@ def layout_of(
             _part(own, i, some, names, "residual" if plan.keeps else f"{i}/residual")
             for i, (own, (_, some)) in enumerate(rules) if some
         ]  # fmt: skip
-    keys = [key for part in parts for key in part.keys]
+    held = [pair for part in parts for pair in zip(part.keys, part.tensors.tolist(), strict=False)]
     if plan.keeps:  # one residual around all rules
-        keys = [f"residual/{name}" for name in names]
+        held.sort(key=itemgetter(1))
     header = (VERSION << 16 | fingerprint(compressor, like)).to_bytes(HEADER // 8)
-    return Layout(names, shapes, tuple(parts), header, tuple(keys))
+    return Layout(names, shapes, tuple(parts), header, tuple(held))
 
 
 def low_bits(plan: Plan, k: int, n: int) -> int:
@@ -206,7 +230,8 @@ def _part(
     return Part(
         plan=plan,
         rule=rule,
-        tensors=tuple(place[name] for name in like),
+        tensors=np.array([place[name] for name in like], np.int64),
+        names=tuple(like),
         cuts=tuple(
             (name, tuple(x.shape), start, start + x.numel())
             for (name, x), start in zip(like.items(), starts, strict=True)

@@ -4,7 +4,7 @@ A message goes that way where ``plan_of`` finds a plan for its method. Every oth
 part by part, as the contracts say (``parts``), with the same bytes as its plan would give.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -20,6 +20,7 @@ from compressors.whole.lift import ByName, Flat, PerTensor
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.raw import Raw
 
+_SIDES = {Identity: 0, TopK: 1, OneSided: 2}  # of the sparsifiers that have kernels
 _MOST_LOW = 32  # bits of a remainder that fit beside 32 of a unary part
 
 
@@ -70,24 +71,19 @@ def plan_of(compressor: Hashable) -> Plan | Rules | None:
     if isinstance(compressor, ErrorFeedback) and compressor.decay != 1:
         return None
     inner: Any = compressor.inner if isinstance(compressor, ErrorFeedback) else compressor
-    if type(inner) is not ByName:
-        return _lifted(inner, keeps)
-    rules: tuple[tuple[str, Any], ...] = inner.rules
-    plans = [plan_of(one) for _, one in rules]
-    known = [plan for plan in plans if isinstance(plan, Plan)]
-    if len(known) < len(plans):
+    if type(inner) is ByName:
+        rules: tuple[tuple[str, Any], ...] = inner.rules
+        plans = [plan_of(rule) for _, rule in rules]
+        known = [replace(p, keeps=keeps or p.keeps) for p in plans if isinstance(p, Plan)]
+        return Rules(inner, tuple(known), keeps) if len(known) == len(plans) else None
+    if type(inner) is Raw:
+        inner = PerTensor(Pipeline(Identity(), Float32()))
+    if type(inner) not in (PerTensor, Flat) or type(inner.codec) is not Pipeline:
         return None
-    return Rules(inner, tuple(replace(plan, keeps=keeps or plan.keeps) for plan in known), keeps)
-
-
-def _lifted(lift: Any, keeps: bool) -> Plan | None:
-    """The plan of a pipeline for each tensor, or for all of them as one."""
-    if type(lift) is Raw:
-        lift = PerTensor(Pipeline(Identity(), Float32()))
-    if type(lift) not in (PerTensor, Flat) or type(lift.codec) is not Pipeline:
+    pipeline, joined = inner.codec, type(inner) is Flat
+    sides = _SIDES.get(type(pipeline.sparsify))
+    if getattr(pipeline.sparsify, "sample", None) is not None:
         return None
-    pipeline, joined = lift.codec, type(lift) is Flat
-    sides = SIDES.get(type(pipeline.sparsify), _none)(pipeline.sparsify)
     way = way_of(pipeline.quantize)
     if sides is None or way is None or pipeline.symbols != Fixed():
         return None
@@ -99,15 +95,3 @@ def _lifted(lift: Any, keeps: bool) -> Plan | None:
     if sides == 2 and way.number and way.number.norm != "mean":
         return None
     return Plan(pipeline, way, sides, keeps, joined)
-
-
-def _none(part: Any) -> None:
-    """The part has no kernels."""
-
-
-SIDES: dict[type, Callable[[Any], int | None]] = {
-    Identity: lambda part: 0,
-    TopK: lambda part: 1 if part.sample is None else None,
-    OneSided: lambda part: 2,
-}
-"""The sparsifiers that have kernels; their function gives None where a setting has none."""

@@ -93,42 +93,37 @@ def walk(layout: Layout, payload: bytes, books: np.ndarray) -> list[Walked] | No
 
     None where the payload is cut, or longer than the message is.
     """
+    stream, bits = np.frombuffer(payload, np.uint8), 8 * len(payload)
     position, walked = HEADER, []
     for part in layout.parts:
-        one = _walk(part, payload, position, books)
-        if one is None:
+        table, segments = part.table, part.table.shape[1]
+        found, begins = np.zeros(segments, np.int64), np.zeros(segments, np.int64)
+        _, number_bits, bucket = part.form
+        slots = min(part.numbers.size, bits // number_bits + 1) if bucket else part.numbers.size
+        numbers, positions, words = part.numbers[:slots].copy(), None, stream[:0].view(np.uint64)
+        if part.plan.sides:
+            positions = np.empty(min(part.wanted, bits), np.int64)  # each takes a bit or more
+            padded = payload + bytes(16 - len(payload) % 8)
+            words = np.frombuffer(padded, ">u8").astype(np.uint64)
+        usual, at = table[WANTED], np.array([0, position, 0, 0])
+        while True:
+            position = frame.walk(
+                stream, words, at, table, usual, part.form, positions, found, numbers, begins, books
+            )
+            if position != frame.PAUSES:
+                break
+            if table is part.table:
+                table, usual = table.copy(), usual.copy()
+            s = int(at[0])
+            usual[s] = found[s]
+            table[LOW, s] = low_bits(part.plan, int(found[s]), int(table[SIZE, s]))
+        if position < 0:
             return None
-        walked.append(one)
-        position = one.end
-    left = 8 * len(payload) - position
+        walked.append(Walked(position, found, begins, positions, numbers))
+    left = bits - position
     if left >= 8 or (left and payload[-1] & ((1 << left) - 1)):
         return None
     return walked
-
-
-def _walk(part: Part, payload: bytes, position: int, books: np.ndarray) -> Walked | None:
-    """Reads from ``position`` on; None for what was not written in one pass."""
-    stream, table, bits = np.frombuffer(payload, np.uint8), part.table, 8 * len(payload)
-    found, begins = np.zeros(table.shape[1], np.int64), np.zeros(table.shape[1], np.int64)
-    _, number_bits, bucket = part.form
-    slots = min(part.numbers.size, bits // number_bits + 1) if bucket else part.numbers.size
-    numbers, positions, words = part.numbers[:slots].copy(), None, stream[:0].view(np.uint64)
-    if part.plan.sides:
-        positions = np.empty(min(part.wanted, bits), np.int64)  # each takes a bit or more
-        padded = payload + bytes(16 - len(payload) % 8)
-        words = np.frombuffer(padded, ">u8").astype(np.uint64)
-    usual, at = table[WANTED], np.array([0, position, 0, 0])
-    while True:
-        end = frame.walk(
-            stream, words, at, table, usual, part.form, positions, found, numbers, begins, books
-        )
-        if end != frame.PAUSES:
-            return None if end < 0 else Walked(end, found, begins, positions, numbers)
-        if table is part.table:
-            table, usual = table.copy(), usual.copy()
-        s = int(at[0])
-        usual[s] = found[s]
-        table[LOW, s] = low_bits(part.plan, int(found[s]), int(table[SIZE, s]))
 
 
 def counts_of(part: Part, found: np.ndarray, positions: np.ndarray | None) -> dict[str, int]:
@@ -143,4 +138,4 @@ def counts_of(part: Part, found: np.ndarray, positions: np.ndarray | None) -> di
     if positions is not None and part.plan.joined:
         until = [start for _, _, start, _ in part.cuts] + [part.total]
         many = np.diff(np.searchsorted(positions[: found[0]], until))
-    return {cut[0]: k for cut, k in zip(part.cuts, many.tolist(), strict=True)}
+    return dict(zip(part.names, many.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""How the symbols of each quantizer that has kernels are made: the table of them.
+"""How the symbols of each quantizer that has kernels are made.
 
 A way says what a symbol is, and which numbers go with it: a mean, a norm, or a norm per bucket.
 """
@@ -79,76 +79,47 @@ class Way:
         return 9 if self.powers else 32
 
 
-def way_of(quantizer: Any) -> Way | None:
-    """The way of a quantizer; None where it has no kernels.
+def way_of(part: Any) -> Way | None:
+    """The way of a quantizer; None where it, or one of its settings, has no kernels.
 
     Example:
         >>> way_of(Dither(7, bucket=64)).width, way_of(Dither(7, norm=3))
         (4, None)
     """
-    return WAYS.get(type(quantizer), _none)(quantizer)
-
-
-def _none(part: Any) -> None:
-    """The part has no kernel."""
-
-
-def _natural(part: Natural) -> Way:
-    settings = (part.lowest + 127, part.highest + 127, part.bits - 1)
-    kind = Kind(kinds.NATURAL, code_dtype(1 << part.bits), part.rounding == "random", settings)
-    return Way(kind, part.bits)
-
-
-def _dither(part: Dither) -> Way | None:
-    if part.norm not in NORMS:
-        return None
-    way = _levels(part.levels, str(part.norm), part.kind == "natural")
-    return replace(way, bucket=part.bucket, powers=part.norm_code == "cnat")
+    kind = type(part)
+    if kind is Float32:
+        return Way(Kind(kinds.FLOAT32, torch.int32), 32)
+    if kind is Mean:
+        return Way(Kind(kinds.SHARED, torch.uint8), 0, Number("mean", mean))
+    if kind is Natural:
+        window = (part.lowest + 127, part.highest + 127, part.bits - 1)
+        dtype, random = code_dtype(1 << part.bits), part.rounding == "random"
+        return Way(Kind(kinds.NATURAL, dtype, random, window), part.bits)
+    if kind is Sign:
+        return Way(Kind(kinds.COINS, torch.uint8, True), 1, known=part.magnitude)
+    if kind is ScaledSign:
+        return Way(Kind(kinds.SIGN, torch.uint8), 1, Number("mean", lambda x: mean(x.abs())))
+    if kind is SharedMagnitude and (part.value, part.bits) == ("avg", 1):
+        number = Number(
+            "mean", lambda x: float(two_means(x.abs().numpy(), np.array([x.numel()]))[0, 0])
+        )
+        return Way(Kind(kinds.SIGN, torch.uint8), 1, number)
+    if kind is Dither and part.norm in NORMS:
+        way = _levels(part.levels, str(part.norm), part.kind == "natural")
+        return replace(way, bucket=part.bucket, powers=part.norm_code == "cnat")
+    if kind is TernGrad:
+        number = Number("inf", lambda x: float(part.scale(x)[0]), part.clip)
+        return replace(_levels(1, "inf", False), number=number)
+    if kind is Shrink and (inner := way_of(part.inner)) is not None:
+        return replace(inner, factor=part.factor)
+    return None
 
 
 def _levels(levels: int, norm: str, natural: bool) -> Way:
+    """A level and a sign in one symbol."""
     number = Number(norm, lambda x: float(bucket_norms(x, norm, x.numel())[0]))
-    kind = kinds.POWERS if natural else kinds.LEVELS
-    alphabet = 2 * levels + 1
+    kind, alphabet = kinds.POWERS if natural else kinds.LEVELS, 2 * levels + 1
     return Way(
         Kind(kind, code_dtype(alphabet), True, (levels, 0, 0)), (alphabet - 1).bit_length(),
         number, table=(levels, natural),
     )  # fmt: skip
-
-
-def _terngrad(part: TernGrad) -> Way:
-    number = Number("inf", lambda x: float(part.scale(x)[0]), part.clip)
-    return replace(_levels(1, "inf", False), number=number)
-
-
-def _shrunk(part: Shrink) -> Way | None:
-    way = way_of(part.inner)
-    return None if way is None else replace(way, factor=part.factor)
-
-
-def _scaled(part: ScaledSign) -> Way:
-    return Way(Kind(kinds.SIGN, torch.uint8), 1, Number("mean", lambda x: mean(x.abs())))
-
-
-def _magnitude(part: SharedMagnitude) -> Way | None:
-    if (part.value, part.bits) != ("avg", 1):
-        return None
-    return Way(Kind(kinds.SIGN, torch.uint8), 1, Number("mean", _mean_magnitude))
-
-
-def _mean_magnitude(x: Tensor) -> float:
-    return float(two_means(x.abs().numpy(), np.array([x.numel()]))[0, 0])
-
-
-WAYS: dict[type, Callable[[Any], Way | None]] = {
-    Float32: lambda part: Way(Kind(kinds.FLOAT32, torch.int32), 32),
-    Mean: lambda part: Way(Kind(kinds.SHARED, torch.uint8), 0, Number("mean", mean)),
-    Natural: _natural,
-    Sign: lambda part: Way(Kind(kinds.COINS, torch.uint8, True), 1, known=part.magnitude),
-    ScaledSign: _scaled,
-    SharedMagnitude: _magnitude,
-    Dither: _dither,
-    TernGrad: _terngrad,
-    Shrink: _shrunk,
-}
-"""The quantizers that have kernels; their function gives None where a setting has none."""

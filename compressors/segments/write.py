@@ -4,7 +4,6 @@ Nothing is said of what is wrong with an update or a memory: the way is left, an
 (``message``) names it.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +45,7 @@ class Chosen:
         positions: which, from BASE of each on: int64; None where all are sent.
         values: the entries there, and in the end what the receiver will see; None likewise.
         sources: addresses of the values that are coded: int64 (segments,).
-        numbers, told: what symbols are multiples of, and as the receiver knows it.
+        numbers, decoded: what symbols are multiples of, and as the receiver knows it.
         most: bits that it takes at most.
     """
 
@@ -60,7 +59,7 @@ class Chosen:
     values: np.ndarray | None
     sources: np.ndarray
     numbers: np.ndarray
-    told: np.ndarray
+    decoded: np.ndarray
     most: int
 
 
@@ -81,25 +80,37 @@ class Written:
     def counts(self) -> dict[str, int]:
         """How many entries of each tensor travel."""
         many: dict[str, int] = {}
-        for one in self.chosen:
-            many |= counts_of(one.part, one.found, one.positions)
+        for choice in self.chosen:
+            many |= counts_of(choice.part, choice.found, choice.positions)
         return {name: many[name] for name in self.layout.names}
 
     def sent(self) -> Sent:
         """What the receiver will see of each tensor."""
-        sparse: Sent = {}
-        for one in self.chosen:
-            if one.values is not None and one.positions is not None:
-                sparse |= _sparse(one, one.values, one.positions)
+        sent: Sent = {}
+        for choice in self.chosen:
+            part, where = choice.part, choice.positions
+            if where is None or choice.values is None:
+                continue
+            values, positions = torch.from_numpy(choice.values), torch.from_numpy(where)
+            many, end, joined = counts_of(part, choice.found, where), 0, part.plan.joined
+            for j, (name, size, offset, _) in enumerate(part.cuts):
+                shape = torch.Size(size)
+                start = end if joined else int(choice.table[BASE, j])
+                end = start + many[name]
+                if shape.numel() or joined:
+                    places = positions[start:end] - offset if joined else positions[start:end]
+                    sent[name] = SentTensor(values[start:end], places, shape)
+                else:
+                    sent[name] = SentTensor(torch.zeros(shape), ALL, shape)
         dense = self.as_is
-        if len(sparse) + len(dense) < len(self.layout.names):
-            found = read(self.layout, self.payload)
-            assert found is not None, "a message of our own cannot be read"
-            dense = found[0] | dense
-        return {
-            name: sparse[name] if name in sparse else SentTensor(dense[name].detach(), ALL, shape)
-            for name, shape in zip(self.layout.names, self.layout.shapes, strict=True)
-        }
+        if len(sent) + len(dense) < len(self.layout.names):
+            decoded = read(self.layout, self.payload)
+            assert decoded is not None, "a message of our own cannot be read"
+            dense = decoded[0] | dense
+        for name, shape in zip(self.layout.names, self.layout.shapes, strict=True):
+            if name not in sent:
+                sent[name] = SentTensor(dense[name].detach(), ALL, shape)
+        return {name: sent[name] for name in self.layout.names}
 
 
 def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Written | None:
@@ -109,67 +120,62 @@ def encode(compressor: Any, update: Any, state: State | None, seed: Any) -> Writ
     if own is None or layout is None:
         return None
     seed = seed_of(seed)
-    if state is None and layout.keys and not layout.begun:
+    if state is None and layout.held and not layout.begun:
         check_finite(update)
         compressor.init(update)  # which refuses sizes around which a memory would grow
         layout.begun = True
-    kept = _kept(layout, state)
+    kept = layout.residuals(state)
     if kept is None:
         return None
-    chosen = []
+    memory = np.array(kept[0], np.int64)
+    chosen, most = [], HEADER
     for part in layout.parts:
-        one = _choose(part, own, kept[0], seed)
-        if one is None:
+        choice = _choose(part, own, memory, seed)
+        if choice is None:
             return None
-        chosen.append(one)
-    written = _put(layout, chosen)
-    if written is None:
-        return None
+        chosen.append(choice)
+        most += choice.most
+    stream = Stream(most)
+    words, position, books = stream.words, HEADER, np.zeros(len(SPANS), np.int64)
+    words.view(np.uint8)[: HEADER // 8] = np.frombuffer(layout.header, np.uint8)
     rest: State = {}
     as_is: dict[str, Tensor] = {}
-    for one in chosen:
-        if one.part.keys and one.flat is not None:
-            rest |= zip(one.part.keys, one.part.cut(one.flat).values(), strict=True)
-        if one.part.as_is:
-            as_is |= {name: update[name] for name, *_ in one.part.cuts}
-        one.flat = None
+    for choice in chosen:
+        part, begins = choice.part, np.empty(len(choice.found), np.int64)
+        position = frame.write(
+            words, position, choice.table, choice.positions, choice.found, choice.decoded,
+            part.form, begins, books,
+        )  # fmt: skip
+        fine = part.shared or fill(
+            words, choice.table, choice.found, begins, choice.positions, choice.sources,
+            choice.where, part.plan.keeps, choice.seed, choice.numbers, choice.decoded, part.form,
+            part.factors(choice.found), *part.symbols,
+        )  # fmt: skip
+        if not fine:
+            return None
+        if part.keys and choice.flat is not None:
+            rest |= zip(part.keys, part.cut(choice.flat).values(), strict=True)
+        if part.as_is:
+            as_is |= {name: update[name] for name in part.names}
+        choice.flat = None
     if len(chosen) > 1:
-        rest = {key: rest[key] for key in layout.keys}
-    return Written(*written, rest, layout, as_is, chosen)
+        rest = {key: rest[key] for key, _ in layout.held}
+    del words
+    payload = stream.close((position + 7) // 8)
+    spans = dict(zip(SPANS, books.tolist(), strict=True))
+    spans["header"] += 8 * len(payload) - sum(spans.values())
+    return Written(payload, spans, rest, layout, as_is, chosen)
 
 
-def _kept(layout: Layout, state: Any) -> tuple[list[int], list[Tensor]] | None:
-    """The addresses of the update's residuals, in its order, and what keeps them.
+def _choose(part: Part, own: Given, memory: np.ndarray, seed: int) -> Chosen | None:
+    """What a part sends; None where a value, or a sum with the memory, is not finite.
 
-    0 for one of zeros, -1 for none. None where the memory is not that of the layout.
+    ``memory``: addresses of the update's residuals, as ``choose.add`` takes them.
     """
-    found, held = [-1] * len(layout.names), []
-    if state is not None and (type(state) is not dict or len(state) != len(layout.keys)):
-        return None
-    for part in layout.parts:
-        for i, key in zip(part.tensors, part.keys, strict=False):
-            x = None if state is None else state.get(key)
-            if x is not None:
-                if type(x) is not Tensor or x.dtype is not torch.float32 or not x.is_cpu:
-                    return None
-                if x.shape != layout.shapes[i] or not x.is_contiguous() or x.is_neg():
-                    return None
-                held.append(x)
-                found[i] = x.data_ptr()
-            elif state is None:
-                found[i] = 0
-            else:
-                return None
-    return found, held
-
-
-def _choose(part: Part, own: Given, kept: list[int], seed: int) -> Chosen | None:
-    """What a part sends; None where a value, or a sum with the memory, is not finite."""
-    plan, table, all_of = part.plan, part.table, own.addresses
+    plan, table, addresses = part.plan, part.table, np.array(own.addresses, np.int64)
     if part.rule >= 0:
         seed = tensor_seed(seed, part.rule)
-        all_of, kept = ([many[i] for i in part.tensors] for many in (own.addresses, kept))
-    addresses, memory = np.array(all_of, np.int64), np.array(kept, np.int64)
+        addresses, memory = addresses[part.tensors], memory[part.tensors]
     flat, where = None, addresses
     sums = plan.sides > 0 and plan.keeps and not plan.joined  # made while they are chosen from
     if plan.keeps or plan.joined:
@@ -197,23 +203,23 @@ def _choose(part: Part, own: Given, kept: list[int], seed: int) -> Chosen | None
                 k, n = int(found[s]), int(table[SIZE, s])
                 table[LOW, s] = low = low_bits(plan, k, n)
                 most += 2 * (k + 1).bit_length() + k * (1 + low) + (n >> low)
-    told = numbers
+    decoded = numbers
     if part.measure is not None:
         powers = plan.way.powers
-        told = numbers.copy() if powers else numbers
+        decoded = numbers.copy() if powers else numbers
         doubtful = choose.measure(
-            sources, found, part.form[2], *part.measure, seed if powers else -1, numbers, told,
+            sources, found, part.form[2], *part.measure, seed if powers else -1, numbers, decoded,
             doubts,
         )  # fmt: skip
         if doubtful < 0:
             return None
-    one = Chosen(
-        part, seed, flat, where, table, found, positions, values, sources, numbers, told, most
+    choice = Chosen(
+        part, seed, flat, where, table, found, positions, values, sources, numbers, decoded, most
     )
     if doubtful:
         for s in np.flatnonzero(doubts).tolist():
-            _settle(one, own, s)
-    return one
+            _settle(choice, own, s)
+    return choice
 
 
 def _settle(one: Chosen, own: Given, s: int) -> None:
@@ -234,50 +240,3 @@ def _settle(one: Chosen, own: Given, s: int) -> None:
         one.values[sent] = one.numbers[s]
         if part.keys and one.flat is not None:
             one.flat[start + one.positions[sent]] -= one.numbers[s]
-
-
-def _put(layout: Layout, chosen: list[Chosen]) -> tuple[bytes, dict[Span, int]] | None:
-    """The bytes of a message and their account; None where a value is not finite."""
-    stream = Stream(HEADER + sum([one.most for one in chosen]))
-    words = stream.words
-    words.view(np.uint8)[: HEADER // 8] = np.frombuffer(layout.header, np.uint8)
-    position, books = HEADER, np.zeros(len(SPANS), np.int64)
-    for one in chosen:
-        part, begins = one.part, np.empty(len(one.found), np.int64)
-        position = frame.write(
-            words, position, one.table, one.positions, one.found, one.told, part.form, begins, books
-        )
-        fine = part.shared or fill(
-            words, one.table, one.found, begins, one.positions, one.sources, one.where,
-            part.plan.keeps, one.seed, one.numbers, one.told, part.form, part.factors(one.found),
-            *part.symbols,
-        )  # fmt: skip
-        if not fine:
-            return None
-    del words
-    payload = stream.close((position + 7) // 8)
-    spans = dict(zip(SPANS, books.tolist(), strict=True))
-    spans["header"] += 8 * len(payload) - sum(spans.values())
-    return payload, spans
-
-
-def _sparse(
-    one: Chosen, sent: np.ndarray, where: np.ndarray
-) -> Iterator[tuple[str, SentTensor]]:
-    """What travels of each tensor of which not all does."""
-    values, positions = torch.from_numpy(sent), torch.from_numpy(where)
-    many = counts_of(one.part, one.found, where)
-    end = 0
-    for j, (name, size, offset, _) in enumerate(one.part.cuts):
-        shape, start = torch.Size(size), end
-        if one.part.plan.joined:
-            end += many[name]
-            places = positions[start:end] - offset
-        else:
-            start = int(one.table[BASE, j])
-            end = start + many[name]
-            places = positions[start:end]
-        if shape.numel() or one.part.plan.joined:
-            yield name, SentTensor(values[start:end], places, shape)
-        else:
-            yield name, SentTensor(torch.zeros(shape), ALL, shape)

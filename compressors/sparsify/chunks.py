@@ -74,10 +74,10 @@ class ChunkTopK:
         counts = chunk_counts(self.p, self.size, x.numel())
         if x.device.type != "cpu":
             return largest_torch(x, self.size, counts), 1.0
-        found = np.empty(int(counts.sum()), np.int64)
+        positions = np.empty(int(counts.sum()), np.int64)
         size = min(self.size, max(1, x.numel()))
-        taken = kernel.largest(x.detach().numpy(), size, counts, found)
-        return torch.from_numpy(found[:taken]), 1.0
+        taken = kernel.largest(x.detach().numpy(), size, counts, positions)
+        return torch.from_numpy(positions[:taken]), 1.0
 
     def kept_of(self, d: int) -> Kept:
         """The least share of a chunk that is kept: of the whole ones, or of the last."""

@@ -43,16 +43,16 @@ def above_sampled(x: Tensor, k: int, threshold: Tensor) -> Tensor:
     """
     if x.device.type != "cpu":
         return above_sampled_torch(x, k, threshold)
-    found, keys = select.at_least(x.detach().numpy(), threshold.numpy()[()], select.MAGNITUDE)
-    if found.size > MOST * k:
-        return torch.from_numpy(select.largest_of(found, keys, k).copy())
-    return torch.from_numpy(found.copy())
+    indices, keys = select.at_least(x.detach().numpy(), threshold.numpy()[()], select.MAGNITUDE)
+    if indices.size > MOST * k:
+        return torch.from_numpy(select.largest_of(indices, keys, k).copy())
+    return torch.from_numpy(indices.copy())
 
 
 def above_sampled_torch(x: Tensor, k: int, threshold: Tensor) -> Tensor:
     """The slow, obvious twin of the compiled way, for any device."""
     key = keys_torch(x, select.MAGNITUDE)
-    found = ((key >= threshold) & (key > 0)).nonzero().flatten()
-    if found.numel() > MOST * k:
+    indices = ((key >= threshold) & (key > 0)).nonzero().flatten()
+    if indices.numel() > MOST * k:
         return largest_torch(x, k, select.MAGNITUDE)
-    return found
+    return indices

@@ -31,8 +31,8 @@ def reaching(x: Tensor, magnitude: float) -> Tensor:
     if x.device.type != "cpu":
         key = keys_torch(x, select.MAGNITUDE)
         return ((key >= floor) & (key > 0)).nonzero().flatten()
-    found, _ = select.at_least(x.detach().numpy(), floor, select.MAGNITUDE)
-    return torch.from_numpy(found.copy())
+    indices, _ = select.at_least(x.detach().numpy(), floor, select.MAGNITUDE)
+    return torch.from_numpy(indices.copy())
 
 
 @dataclass(frozen=True)

@@ -95,35 +95,25 @@ def expected_bits(thing: Any, d: int) -> ExpectedBits | None:
     if name == "dgc":  # after its warm-up: topk(p) | float32 | golomb
         k = nominal_count(thing.p, d)
         return ExpectedBits(k * _position_bits(k / d), 32.0 * k, 0.0)
-    return _pipeline(thing, d) if name == "pipeline" else None
-
-
-def _pipeline(pipe: Any, d: int) -> ExpectedBits | None:
-    sent = pipe.quantize  # of two quantizers only the second one's symbols travel
-    while _name(sent) == "then":
-        sent = sent.second
-    k, cost = kept(pipe.sparsify, d).mean, COSTS.get(_name(sent))
-    if k is None or cost is None or _name(pipe.symbols) != "fixed":
+    if name != "pipeline":
         return None
-    positions = _positions(pipe, k, d)
-    if positions is None:
+    quantizer = thing.quantize  # of two only the second one's symbols travel
+    while _name(quantizer) == "then":
+        quantizer = quantizer.second
+    mean, cost = kept(thing.sparsify, d).mean, COSTS.get(_name(quantizer))
+    if mean is None or cost is None or _name(thing.symbols) != "fixed":
         return None
-    each, side = cost(sent, round(k))
-    return ExpectedBits(positions, float(k * each), float(side))
-
-
-def _positions(pipe: Any, k: float, d: int) -> float | None:
-    """Bits of the positions of k entries; of whole units where those are sent."""
-    if not pipe.writes_positions:
-        return 0.0
-    if _name(pipe.positions) != "golomb":
-        return None
-    unit = pipe.sparsify.unit
-    units, chosen = -(-d // unit), k / unit
-    share, fixed = min(1.0, chosen / units), pipe.positions.p
-    if fixed is None:
-        return chosen * _position_bits(share)
-    return chosen * rice_bits(share, rice_parameter(fixed))
+    positions = 0.0
+    if thing.writes_positions:
+        if _name(thing.positions) != "golomb":
+            return None
+        unit, p = thing.sparsify.unit, thing.positions.p
+        units, chosen = -(-d // unit), mean / unit  # whole units have positions
+        share = min(1.0, chosen / units)
+        each = _position_bits(share) if p is None else rice_bits(share, rice_parameter(p))
+        positions = chosen * each
+    each, side = cost(quantizer, round(mean))
+    return ExpectedBits(positions, float(mean * each), float(side))
 
 
 def _position_bits(share: float) -> float:

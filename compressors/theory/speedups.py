@@ -80,14 +80,15 @@ def table1(d: int = 10**6, share: float = 0.1) -> list[Speedup]:
         [(3.16, 3.556), (0.605, 6.046), (0.95, 10.691)]
     """
     q, width = share * d, log2(d)
-    kept = d / q
+    ratio = d / q
     return [
         Speedup("identity", 1.0, 1.0, "1", ""),
         _plain("cnat", d, 1 / 8, 9.0 * d, "3.2-3.6", ""),
-        _plain("S_q", d, kept - 1, (33 + width) * q, "0.6-6.0", f"q = {share:g} d"),
-        _plain("cnat after S_q", d, 9 / 8 * kept - 1, (10 + width) * q, "1.0-10.7",
+        _plain("S_q", d, ratio - 1, (33 + width) * q, "0.6-6.0", f"q = {share:g} d"),
+        _plain("cnat after S_q", d, 9 / 8 * ratio - 1, (10 + width) * q, "1.0-10.7",
                "Theorem 5: 9/8 d/q"),
-        _best("D_sta, 2^(s-1) levels", d, _standard, standard_bits, "1.8-15.9",
+        _best("D_sta, 2^(s-1) levels", d, lambda n, s: standard_omega(n, 2 ** (s - 1)),
+              standard_bits, "1.8-15.9",
               "1 + s bits per coordinate, where 2 + s is printed: 15.9 needs it; 1.8 is what "
               "2 + s and kappa = 1 give"),
         _best("D_nat, s levels", d, natural_omega, natural_bits, "4.1-16.0",
@@ -114,10 +115,6 @@ def as_printed(d: int = 10**6) -> dict[str, float]:
         return 81 / 64 + 9 / 8 * crude(d, s) - 1
 
     return {"D_sta": _top(d, crude, wide, 1.0), "D_nat": _top(d, twice, natural_bits, 1.0)}
-
-
-def _standard(d: int, s: int) -> float:
-    return standard_omega(d, 2 ** (s - 1))
 
 
 def _plain(name: str, d: int, omega: float, bits: float, printed: str, note: str) -> Speedup:

@@ -80,12 +80,12 @@ class CountSketch:
 
     def estimates(self, table: Tensor, n: int) -> Tensor:
         """The estimates (n,) of all entries from a ``table`` (rows, columns)."""
-        found = np.empty((self.rows, n), np.float32)
+        guesses = np.empty((self.rows, n), np.float32)
         for row, line in enumerate(table.cpu().numpy()):
             cells, signs = _places(row, n, self.columns)
-            found[row] = line[cells] * signs
-        found.sort(axis=0)
-        low, high = found[(self.rows - 1) // 2], found[self.rows // 2]
+            guesses[row] = line[cells] * signs
+        guesses.sort(axis=0)
+        low, high = guesses[(self.rows - 1) // 2], guesses[self.rows // 2]
         return torch.from_numpy(low if self.rows % 2 else low / 2 + high / 2)
 
     def unsketch(self, table: Tensor, n: int) -> tuple[Tensor, Tensor]:

@@ -91,7 +91,7 @@ def always_grows(compressor: Compressor) -> str | None:
     """
     for codec in _codecs(compressor):
         if all(faults(codec, d) for d in SIZES):
-            return _told(compressor, {fault for d in SIZES for fault in faults(codec, d)}, "")
+            return _explained(compressor, {fault for d in SIZES for fault in faults(codec, d)}, "")
     return None
 
 
@@ -106,22 +106,22 @@ def grows(compressor: Compressor, like: Tensors) -> str | None:
     None where it does not, or where theory knows no rule.
     """
     for codec, name, d in _sized(compressor, like):
-        if found := faults(codec, d):
-            return _told(compressor, set(found), f" on {name} of {d} entries")
+        if faulty := faults(codec, d):
+            return _explained(compressor, set(faulty), f" on {name} of {d} entries")
     return None
 
 
-def _told(compressor: Compressor, found: set[Fault], where: str) -> str:
-    reasons = "; ".join(dict.fromkeys(f"{text(f.part)} {f.why}" for f in _in_order(found)))
-    cured = _swapped(compressor, {f.part: f.cure for f in _in_order(found)})
+def _explained(compressor: Compressor, faulty: set[Fault], where: str) -> str:
+    reasons = "; ".join(dict.fromkeys(f"{text(f.part)} {f.why}" for f in _in_order(faulty)))
+    cured = _swapped(compressor, {f.part: f.cure for f in _in_order(faulty)})
     return (
         f"{reasons}{where}, so that the memory would grow without end: "
         f"use ef({short_text(cured)}), or leave ef out"
     )
 
 
-def _in_order(found: set[Fault]) -> list[Fault]:
-    return sorted(found, key=lambda f: (text(f.part), f.why, text(f.cure)))
+def _in_order(faulty: set[Fault]) -> list[Fault]:
+    return sorted(faulty, key=lambda f: (text(f.part), f.why, text(f.cure)))
 
 
 def _swapped(thing: Any, cures: dict[Any, Any]) -> Any:
@@ -162,9 +162,13 @@ def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
         yield Fault(
             one.positions, "puts values at wrong places", replace(one.positions, policy="p2")
         )
-    found = list(_of_quantizer(one.quantize, _values(one, d), turned))
-    yield from found
     select: Any = one.sparsify
+    left = kept(select, d)  # what the quantizer is given at most, or nominally if that is unknown
+    most = select.count(d) or d if left.bound.kind == "unknown" else left.most
+    if one.writes_positions and isinstance(one.positions, Bloom) and one.positions.policy == "p0":
+        most = min(d, ceil(expected_positives(most, d, one.positions.eps)))
+    faulty = list(_of_quantizer(one.quantize, max(1, most), turned))
+    yield from faulty
     if isinstance(select, GSpar) and _noisy(bound(select, d)):
         yield Fault(select, "multiplies what it keeps", TopK(select.p))
     if not getattr(select, "scaled", False):
@@ -172,7 +176,7 @@ def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
     alone = bound(select, d)
     if _noisy(alone) or (isinstance(select, RTopK) and alone.kind == "neither"):
         yield Fault(select, "multiplies what it keeps", replace(select, scaled=False))
-    elif not found and _noisy(bound(one, d)):
+    elif not faulty and _noisy(bound(one, d)):
         why = f"and {text(one.quantize)} are unbiased with omega >= 1 together"
         yield Fault(select, why, replace(select, scaled=False))
 
@@ -184,15 +188,6 @@ def _of_quantizer(one: Any, k: int, turned: bool) -> Iterator[Fault]:
         yield from _of_quantizer(one.second, k, turned)
     elif _noisy(known) and (turned or not _within_the_largest(one)):
         yield Fault(one, "is unbiased with omega >= 1", Shrink(one))
-
-
-def _values(one: Pipeline, d: int) -> int:
-    """How many values the quantizer is given at most, or nominally where that is not known."""
-    left = kept(one.sparsify, d)
-    most = one.sparsify.count(d) or d if left.bound.kind == "unknown" else left.most
-    if one.writes_positions and isinstance(one.positions, Bloom) and one.positions.policy == "p0":
-        most = min(d, ceil(expected_positives(most, d, one.positions.eps)))
-    return max(1, most)
 
 
 def _within_the_largest(quantizer: Any) -> bool:

@@ -127,12 +127,12 @@ class Switch:
         once to the nearest, ties to even, elsewhere. Raises ``OverflowError`` where the
         number is beyond float32's largest.
         """
-        found = _nearest(total.long()) * math.ldexp(1.0, self.low)
-        if not bool(torch.isfinite(found).all()):
-            at = int((~torch.isfinite(found)).flatten().nonzero()[0])
+        sums = _nearest(total.long()) * math.ldexp(1.0, self.low)
+        if not bool(torch.isfinite(sums).all()):
+            at = int((~torch.isfinite(sums)).flatten().nonzero()[0])
             whole = int(total.flatten()[at])
             raise OverflowError(f"entry {at}: {whole} * 2**{self.low} is beyond float32")
-        return found
+        return sums
 
 
 def _nearest(total: Tensor) -> Tensor:

@@ -9,12 +9,14 @@ from compressors.printing import short_text
 
 def parts_of(thing: Any) -> Iterator[Any]:
     """A compressor and every part of it, from the outermost inwards."""
-    yield thing
-    inner = thing if isinstance(thing, tuple) else ()
-    if is_dataclass(thing):
-        inner = tuple(getattr(thing, f.name) for f in fields(thing))
-    for part in inner:
-        yield from parts_of(part)
+    left = [thing]
+    while left:
+        part = left.pop()
+        yield part
+        inner = part if isinstance(part, tuple) else ()
+        if is_dataclass(part):
+            inner = tuple([getattr(part, f.name) for f in fields(part)])
+        left += reversed(inner)
 
 
 def needs_server(thing: Any) -> str:
@@ -53,5 +55,5 @@ def check_keeps_nothing(name: str, inner: Any) -> None:
         elif hasattr(part, "server"):
             why = f"whose messages only the server of strategy {part.server} understands"
         if why:
-            told = f"{name} around {short_text(part)}, {why}"
-            raise ValueError(f"{told}: leave one of the two out")
+            refused = f"{name} around {short_text(part)}, {why}"
+            raise ValueError(f"{refused}: leave one of the two out")

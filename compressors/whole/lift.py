@@ -95,7 +95,18 @@ class Flat:
             return {}, state
         joined = torch.cat([x.detach().reshape(-1) for x in update.values()])
         whole = write_tensor(self.codec, joined, out, tensor_seed(seed, 0))
-        return _split(whole, update), state
+        sent, start = {}, 0
+        for name, x in update.items():
+            stop = start + x.numel()
+            if isinstance(whole.indices, Tensor):
+                bounds = torch.tensor([start, stop], device=whole.indices.device)
+                low, high = torch.searchsorted(whole.indices, bounds).tolist()
+                indices = whole.indices[low:high] - start
+                sent[name] = SentTensor(whole.values[low:high], indices, x.shape)
+            else:
+                sent[name] = SentTensor(whole.values[start:stop].view(x.shape), ALL, x.shape)
+            start = stop
+        return sent, state
 
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         if not like:
@@ -118,21 +129,6 @@ def counts(places: np.ndarray, like: Tensors) -> dict[str, int]:
     """How many of the sorted ``places`` in the vector of all tensors lie in each of them."""
     ends = np.cumsum([0, *(x.numel() for x in like.values())])
     return dict(zip(like, np.diff(np.searchsorted(places, ends)).tolist(), strict=True))
-
-
-def _split(whole: SentTensor, like: Tensors) -> Sent:
-    sent, start = {}, 0
-    for name, x in like.items():
-        stop = start + x.numel()
-        if isinstance(whole.indices, Tensor):
-            bounds = torch.tensor([start, stop], device=whole.indices.device)
-            low, high = torch.searchsorted(whole.indices, bounds).tolist()
-            indices = whole.indices[low:high] - start
-            sent[name] = SentTensor(whole.values[low:high], indices, x.shape)
-        else:
-            sent[name] = SentTensor(whole.values[start:stop].view(x.shape), ALL, x.shape)
-        start = stop
-    return sent
 
 
 @dataclass(frozen=True)

@@ -67,16 +67,19 @@ class LowRank:
 
     def init(self, like: Tensors) -> State:
         """A starting Q (rank, rest) for every tensor that is sent by its factors."""
-        return {
-            f"q/{name}": _first_guess(self.rank, _sides(x.shape)[1], ordinal).to(x.device)
-            for ordinal, (name, x) in enumerate(like.items())
-            if self._pays(x.shape)
-        }
+        state: State = {}
+        for ordinal, (name, x) in enumerate(like.items()):
+            if self._pays(x.shape):  # uniform in [-1, 1): the same on every machine
+                room = self.rank, _sides(x.shape)[1]
+                words = noise.words(tensor_seed(_SEED, ordinal), np.arange(room[0] * room[1]))
+                uniform = (words.astype(np.float64) / 2.0**31 - 1.0).astype(np.float32)
+                state[f"q/{name}"] = torch.from_numpy(uniform).view(room).to(x.device)
+        return state
 
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
-        kept = recall("q", state, {
+        starts = recall("q", state, {
             name: (self.rank, _sides(x.shape)[1]) for name, x in update.items()
             if self._pays(x.shape)
         })  # fmt: skip
@@ -90,7 +93,7 @@ class LowRank:
                     sent[name] = SentTensor(x, ALL, x.shape)
                     continue
                 p, q, after[f"q/{name}"] = iterate(
-                    x.reshape(x.shape[0], -1).contiguous(), kept[name]
+                    x.reshape(x.shape[0], -1).contiguous(), starts[name]
                 )
                 out.float32s(p.cpu().numpy())
                 out.float32s(q.cpu().numpy())
@@ -153,13 +156,6 @@ def orthonormal(rows: Tensor) -> Tensor:
             rest = rest - (before @ rest) @ before
             done[k] = rest / rest.norm()
     return done
-
-
-def _first_guess(rank: int, columns: int, ordinal: int) -> Tensor:
-    """Uniform in [-1, 1): plain arithmetic, so that it is the same on every machine."""
-    words = noise.words(tensor_seed(_SEED, ordinal), np.arange(rank * columns))
-    uniform = words.astype(np.float64) / 2.0**31 - 1.0
-    return torch.from_numpy(uniform.astype(np.float32)).view(rank, columns)
 
 
 def _sides(shape: torch.Size) -> tuple[int, int]:

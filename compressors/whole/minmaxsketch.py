@@ -38,8 +38,8 @@ def make(keys: np.ndarray, numbers: np.ndarray, size: int, rows: int, columns: i
 def ask(table: np.ndarray, keys: np.ndarray, seed: int) -> np.ndarray:
     """The largest of each key's cells: its number, or a smaller one where every cell was shared."""
     rows, columns = table.shape
-    found = [table[row][_cells(keys, row, columns, seed)] for row in range(rows)]
-    return np.max(found, axis=0)
+    values = [table[row][_cells(keys, row, columns, seed)] for row in range(rows)]
+    return np.max(values, axis=0)
 
 
 def write(table: np.ndarray, size: int, out: BitWriter) -> None:

@@ -83,8 +83,19 @@ class Pipeline:
             )
         if self.positions != Golomb():
             self.check_positions()
-        if isinstance(self.positions, Lossy):
-            self._check_lossy(self.positions)
+        if not isinstance(self.positions, Lossy):
+            return
+        if self.quantize.one_sign:
+            raise ValueError(
+                f"{shown(self.quantize)} sends one value per tensor and {shown(self.positions)} "
+                "adds positions of any sign: use golomb, or a quantizer of single values such as "
+                "float32"
+            )
+        if self.positions.shifts and self.sparsify.unit != 1:
+            raise ValueError(
+                f"{shown(self.positions)} shifts values by single entries: leave out the units of "
+                f"{shown(self.sparsify)}"
+            )
 
     def check_positions(self) -> None:
         """Raises ``ValueError`` where a position code would have nothing to write."""
@@ -94,18 +105,6 @@ class Pipeline:
                 why = "draws its positions from the seed, and none are written"
             raise ValueError(f"{shown(self.sparsify)} {why}: leave {shown(self.positions)} out")
 
-    def _check_lossy(self, positions: Lossy) -> None:
-        if self.quantize.one_sign:
-            raise ValueError(
-                f"{shown(self.quantize)} sends one value per tensor and {shown(positions)} adds "
-                "positions of any sign: use golomb, or a quantizer of single values such as float32"
-            )
-        if positions.shifts and self.sparsify.unit != 1:
-            raise ValueError(
-                f"{shown(positions)} shifts values by single entries: leave out the units of "
-                f"{shown(self.sparsify)}"
-            )
-
     def text_parts(self) -> list[Any]:
         """The parts that its text names: without what follows from the others."""
         parts: list[Any] = [] if self._dense else [self.sparsify]
@@ -114,11 +113,11 @@ class Pipeline:
             parts.append(self.positions)
         return parts if self.symbols == Fixed() else [*parts, self.symbols]
 
-    @property
+    @cached_property
     def _dense(self) -> bool:
         return isinstance(self.sparsify, Identity)
 
-    @property
+    @cached_property
     def writes_positions(self) -> bool:
         """Whether positions travel."""
         return not self._dense and not self.sparsify.needs_seed
@@ -128,11 +127,6 @@ class Pipeline:
         """Whether any part needs the seed to be read."""
         parts = (self.sparsify, self.quantize, self.positions)
         return any(part.needs_seed for part in parts)
-
-    @cached_property
-    def _shifts(self) -> bool:
-        """Whether values of written positions travel for the positions that are rebuilt."""
-        return isinstance(self.positions, Lossy) and self.positions.shifts
 
     @cached_property
     def _weigh(self) -> Callable[[Tensor, float], Tensor] | None:
@@ -155,13 +149,14 @@ class Pipeline:
         if flat.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         place, values = self._choose(flat, x.shape, out, seed)
+        rounding = tensor_seed(seed, ROUND)
         with out.span("side"):  # a quantizer may open the span itself, the inner one counts
-            symbols = self.quantize.quantize(values, place, out, tensor_seed(seed, ROUND))
+            symbols = self.quantize.quantize(values, place, out, rounding)
         if self._own:
             check_symbols(self.quantize, symbols, place.k, flat.device)
         with out.span("values"):
             self.symbols.write_symbols(symbols.codes, symbols.alphabet, out)
-        decoded = self.quantize.dequantize(symbols, place, tensor_seed(seed, ROUND))
+        decoded = self.quantize.dequantize(symbols, place, rounding)
         if self._own:
             check_values(self.quantize, decoded, place.k)
         if place.indices is None:
@@ -192,7 +187,7 @@ class Pipeline:
                 rebuilt = self.positions.write_positions(chosen.cpu().numpy(), units, out, seed)
             if self._own:
                 check_rebuilt(self.positions, rebuilt, units)
-            if self._shifts:
+            if getattr(self.positions, "shifts", False):  # see ``Lossy``
                 written = chosen
             chosen = torch.from_numpy(rebuilt).to(flat.device)
         indices = _entries(chosen, unit, n)
@@ -210,7 +205,17 @@ class Pipeline:
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
         if like.numel() == 0:
             return torch.zeros_like(like)
-        place = Place(self._read_indices(bits, like, seed), like.shape)
+        n, indices = like.numel(), None
+        if self._places is not None:
+            indices = self._places(n, tensor_seed(seed, _SELECT), like.device)
+        elif not self._dense:
+            unit = self.sparsify.unit
+            units = -(-n // unit)
+            k = self.read_count(bits, units)
+            with bits.span("positions"):
+                chosen = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
+            indices = _entries(chosen.to(like.device), unit, n)
+        place = Place(indices, like.shape)
         with bits.span("side"):
             alphabet, side = self.quantize.read_side(bits, place)
         with bits.span("values"):
@@ -221,18 +226,6 @@ class Pipeline:
         if place.indices is None:
             return values.view(like.shape)
         return scatter(values, place.indices, like.shape)
-
-    def _read_indices(self, bits: BitReader, like: Tensor, seed: int) -> Tensor | None:
-        if self._dense:
-            return None
-        n, unit = like.numel(), self.sparsify.unit
-        if self._places is not None:
-            return self._places(n, tensor_seed(seed, _SELECT), like.device)
-        units = -(-n // unit)
-        k = self.read_count(bits, units)
-        with bits.span("positions"):
-            found = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
-        return _entries(found.to(like.device), unit, n)
 
     def read_count(self, bits: BitReader, n: int) -> int:
         """How many of ``n`` units travel, as ``write`` wrote it; ``PayloadError`` for more."""
@@ -272,6 +265,6 @@ def _entries(units: Tensor, unit: int, n: int) -> Tensor:
     """The entries in ``units`` (sorted) of ``unit`` entries each, the last cut off at ``n``."""
     if unit == 1:
         return units
-    inside = torch.arange(min(unit, n), device=units.device)  # one unit may be more than all
-    entries = (units[:, None] * unit + inside).flatten()
+    offsets = torch.arange(min(unit, n), device=units.device)  # one unit may be more than all
+    entries = (units[:, None] * unit + offsets).flatten()
     return entries[entries < n]

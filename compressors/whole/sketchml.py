@@ -102,9 +102,18 @@ class SketchML:
         found = np.empty(k, np.int64)
         groups = self._groups(means)
         for group in groups:
-            inside = (codes >= group.low) & (codes < group.high)
-            last = group is groups[-1]
-            found[inside] = self._write_group(keys[inside], codes[inside], group, last, out, seed)
+            members = (codes >= group.low) & (codes < group.high)
+            own, size = keys[members], group.high - group.low
+            with out.span("positions"):
+                if group is not groups[-1]:
+                    out.gamma(own.size + 1)
+                _write_keys(own, out)
+            columns = table.columns_of(own.size, self.columns)
+            away = np.abs(codes[members] - group.near)
+            cells = table.make(own, away, size, self.rows, columns, seed)
+            with out.span("values"):
+                table.write(cells, size, out)
+            found[members] = _buckets(cells, own, group, seed)
         return SentTensor(torch.from_numpy(means[found]).to(x.device), chosen, x.shape)
 
     def _groups(self, means: np.ndarray) -> list[_Group]:
@@ -118,22 +127,6 @@ class SketchML:
             for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
                 groups.append(_Group(low, high, high - 1 if low < below else low))
         return groups
-
-    def _write_group(
-        self, keys: np.ndarray, codes: np.ndarray, group: _Group, last: bool, out: BitWriter,
-        seed: int,
-    ) -> np.ndarray:  # fmt: skip
-        """Writes a group; returns the buckets that its keys will be read as."""
-        with out.span("positions"):
-            if not last:
-                out.gamma(keys.size + 1)
-            _write_keys(keys, out)
-        size = group.high - group.low
-        columns = table.columns_of(keys.size, self.columns)
-        cells = table.make(keys, np.abs(codes - group.near), size, self.rows, columns, seed)
-        with out.span("values"):
-            table.write(cells, size, out)
-        return _buckets(cells, keys, group, seed)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
         n = like.numel()
@@ -150,30 +143,22 @@ class SketchML:
         means, keys, found, left = side.numpy(), [], [], k
         groups = self._groups(means)
         for group in groups:
-            one, buckets = self._read_group(bits, group, left, group is groups[-1], n, seed)
-            left -= one.size
-            keys.append(one)
-            found.append(means[buckets])
-        together = np.concatenate(keys)
-        order = np.argsort(together, kind="stable")
-        indices = torch.from_numpy(check_sorted(together[order], n)).to(like.device)
+            with bits.span("positions"):
+                count = left if group is groups[-1] else bits.gamma() - 1
+                if count > left:
+                    raise PayloadError(f"{count} keys announced for a group where {left} are left")
+                keys.append(_read_keys(bits, count, n))
+            columns = table.columns_of(count, self.columns)
+            with bits.span("values"):
+                cells = table.read(bits, self.rows, columns, group.high - group.low)
+            found.append(means[_buckets(cells, keys[-1], group, seed)])
+            left -= count
+        every = np.concatenate(keys)
+        order = np.argsort(every, kind="stable")
+        indices = torch.from_numpy(check_sorted(every[order], n)).to(like.device)
         values = torch.from_numpy(np.concatenate(found)[order]).to(like.device)
         bits.places = indices
         return scatter(values, indices, like.shape)
-
-    def _read_group(
-        self, bits: BitReader, group: _Group, left: int, last: bool, n: int, seed: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """A group's keys and their buckets, of ``left`` keys that are still to come."""
-        with bits.span("positions"):
-            count = left if last else bits.gamma() - 1
-            if count > left:
-                raise PayloadError(f"{count} keys announced for a group where {left} are left")
-            keys = _read_keys(bits, count, n)
-        columns = table.columns_of(count, self.columns)
-        with bits.span("values"):
-            cells = table.read(bits, self.rows, columns, group.high - group.low)
-        return keys, _buckets(cells, keys, group, seed)
 
     def bound_on(self, d: int) -> Bound:
         """None."""

@@ -24,14 +24,6 @@ _SCALE = np.uint64(1 << 53)
 _22 = np.uint64(22)
 
 
-def _class_m(c: int) -> int:
-    """The number of draws for which class ``c`` is exact."""
-    if c <= 16:
-        return c
-    octave, eighth = divmod(c - 17, 8)
-    return int((16 << octave) * (16 + 2 * eighth + 1) / 16)
-
-
 def _row(m: int, zoom: int) -> list[int]:
     """The table's row of ``m`` draws whose pieces cover 2**-zoom of the mass; integers alone."""
     one, left = 1 << 62, 1 << POWER
@@ -59,7 +51,10 @@ def _row(m: int, zoom: int) -> list[int]:
 
 def _tables() -> tuple[np.ndarray, np.ndarray]:
     """``TABLE`` (classes, 66), and for every 64th of the shares the piece in which it starts."""
-    rows = [_row(_class_m(c), 0 if c <= 16 else 1 + (c - 17) // 8) for c in range(CLASSES)]
+    rows = [_row(c, 0) for c in range(17)]
+    for c in range(17, CLASSES):
+        octave, eighth = divmod(c - 17, 8)
+        rows.append(_row(int((16 << octave) * (16 + 2 * eighth + 1) / 16), 1 + octave))
     table = np.array(rows, np.int64)
     starts = np.arange(_PIECES) << (POWER - 6)
     hints = [np.searchsorted(row, starts, side="right") - 1 for row in table]
@@ -96,11 +91,11 @@ def before(mass, scale, c, zoom):
     if piece >= np.uint64(_PIECES):
         piece = np.uint64(_PIECES)
         shift = _31
-        inside = x - (np.uint64(_PIECES) << (_25 - zoom))
+        offset = x - (np.uint64(_PIECES) << (_25 - zoom))
     else:
-        inside = x - (piece << shift)
+        offset = x - (piece << shift)
     low = TABLE[c, piece]
-    return low + ((inside * (TABLE[c, piece + np.uint64(1)] - low)) >> shift)
+    return low + ((offset * (TABLE[c, piece + np.uint64(1)] - low)) >> shift)
 
 
 @njit(cache=True, nogil=True, inline="always")

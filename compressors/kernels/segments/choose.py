@@ -139,7 +139,7 @@ def choose(given, kept, where, sums, table, magnitudes, sided, shared, keeps, ch
 
 
 @njit(cache=True, nogil=True)
-def measure(sources, found, bucket, what, clip, seed, numbers, told, doubts):
+def measure(sources, found, bucket, what, clip, seed, numbers, decoded, doubts):
     """The number of every segment, or of every bucket of it, as sent and as the receiver knows it.
 
     Args:
@@ -150,7 +150,7 @@ def measure(sources, found, bucket, what, clip, seed, numbers, told, doubts):
         clip: standard deviations at which the number is cut off; 0: it is not.
         seed: of the message, where numbers travel as powers of two by chance; else -1.
         numbers: is filled: float32, one per segment, or the buckets' one after the other.
-        told: with what the receiver is told of it; may be the same array.
+        decoded: with what the receiver is told of it; may be the same array.
         doubts: with 1 where numpy may find another mean.
 
     Returns:
@@ -181,11 +181,11 @@ def measure(sources, found, bucket, what, clip, seed, numbers, told, doubts):
                 if bound > 0:
                     number = min(number, bound)
                 numbers[at] = number
-            told[at] = numbers[at]
+            decoded[at] = numbers[at]
             if seed >= 0:
                 own = derived(of_segment(seed, s), _NORM_NOISE)
                 multiplier, offset = key_of(own)
-                bits = told.view(np.uint32)
+                bits = decoded.view(np.uint32)
                 word = draw(multiplier, offset, start // max(1, size)) >> _MANTISSA
                 bits[at] = min(np.uint32(bits[at] + word) & _POWER, _TOP_POWER)
             at += 1

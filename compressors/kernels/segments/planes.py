@@ -8,7 +8,16 @@ of it is compiled to vectors.
 import numpy as np
 from numba import njit
 
-from compressors.kernels.fields import _get_1, _get_8, _get_64, _put_1, _put_8, _put_64, turned
+from compressors.kernels.fields import (
+    EIGHT,
+    _get_1,
+    _get_64,
+    _get_groups,
+    _put_1,
+    _put_64,
+    _put_groups,
+    turned,
+)
 
 BLOCK = 4096  # fields
 WORDS = BLOCK // 2 + 2  # of a block of 32-bit fields, with some to spare
@@ -103,7 +112,7 @@ def pack(codes, width, low, block):
     if width == 1:
         _put_1(block, 0, codes, bits, least)
     elif width < 8:
-        _put_8(block, 0, codes, bits, least)
+        _put_groups(block, 0, codes, bits, least, EIGHT)
     else:
         _put_64(block, 0, codes, bits, least)
 
@@ -122,6 +131,6 @@ def unpack(block, width, low, codes):
     if width == 1:
         _get_1(block, 0, codes, bits, least)
     elif width < 8:
-        _get_8(block, 0, codes, bits, least)
+        _get_groups(block, 0, codes, bits, least, EIGHT)
     else:
         _get_64(block, 0, codes, bits, least)

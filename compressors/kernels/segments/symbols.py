@@ -95,8 +95,8 @@ def _values(codes, start, number, bucket, factor, powers, signs, levels, table, 
 
 
 @njit(cache=True, nogil=True)
-def fill(words, table, found, begins, positions, sources, where, keeps, seed, numbers, told, form,
-         factors, powers, signs, levels, level_table):  # fmt: skip
+def fill(words, table, found, begins, positions, sources, where, keeps, seed, numbers, decoded,
+         form, factors, powers, signs, levels, level_table):  # fmt: skip
     """Writes the symbols of all segments, and takes what they mean from what is kept.
 
     Args:
@@ -106,7 +106,7 @@ def fill(words, table, found, begins, positions, sources, where, keeps, seed, nu
             receiver will see.
         where: addresses of the segments, from which that is taken, if ``keeps``.
         seed: of the message.
-        numbers, told: what the symbols are multiples of, and what the receiver knows of that.
+        numbers, decoded: what the symbols are multiples of, and what the receiver knows of that.
         factors: float32 (segments,) by which values are multiplied in the end, or None.
         powers: lowest and highest biased exponent, the sign's bit, and whether chance rounds.
         signs: whether zeros have coins, in a tuple.
@@ -150,7 +150,7 @@ def fill(words, table, found, begins, positions, sources, where, keeps, seed, nu
                     shift_in(words, begins[s] + begin + start * wide, block, size * wide)
                 if positions is not None or keeps:
                     factor = None if factors is None else factors[s]
-                    _values(mine, start, told[first:], bucket, factor, powers, signs, levels,
+                    _values(mine, start, decoded[first:], bucket, factor, powers, signs, levels,
                             level_table, y)  # fmt: skip
             if positions is not None:
                 for i in range(size):
