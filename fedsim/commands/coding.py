@@ -10,7 +10,7 @@ from fedsim.show.layout import Column, Laid, Row, laid, unbroken_width
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedsim.measure.plan import Of, Plan
+    from fedsim.measure.plan import Plan
 
 CAPTION = (
     "Bits: what the coder writes, its tables included. Ratio: bits over the entropy, of positions "
@@ -27,31 +27,28 @@ def table(frame: pd.DataFrame, plan: Plan, width: int) -> list[Laid]:
 
     methods = dict(zip(OFS, plan[1:], strict=True))
     by_kind = {of: rows for of in OFS if len(rows := frame[frame["of"] == of])}
-    last = [*by_kind][-1]
-    return [
-        _table(rows, of, methods[of], width, CAPTION if of == last else "")
-        for of, rows in by_kind.items()
-    ]
-
-
-def _table(rows: pd.DataFrame, of: Of, method: str, width: int, caption: str) -> Laid:
-    unit, first = _UNIT[of], rows.iloc[0]
-    bound = three(first["entropy_each"])
-    title = f"{of} of {method}: {first['count']}" + (f", entropy {bound} bits" if bound else "")
-    headings = ("bits", f"bits/\n{unit}", "ratio to\nentropy",
-                f"encode\nns/{unit}", f"decode\nns/{unit}")  # fmt: skip
-    columns = [Column("coder", "name"), *map(Column, headings)]
-    lines: list[Row] = []
-    for _, row in rows.iterrows():
-        lossy = "" if row["exact"] or row["error"] else " (lossy)"
-        cells = (
-            f"{row['coder']}{lossy}" + (f"\n{row['error']}" if row["error"] else ""),
-            units.bits(row["bits"]), three(row["bits_each"]), three(row["ratio_to_entropy"], 4),
-            three(row["encode_ns_each"]), three(row["decode_ns_each"]),
-        )  # fmt: skip
-        lines.append((cells, "red" if row["error"] else ""))
-    gap = 3 if unbroken_width(columns, lines, 3) <= width else 1
-    return laid(columns, lines, width, gap=gap, title=title, caption=caption)
+    tables = []
+    for of, rows in by_kind.items():
+        unit, first = _UNIT[of], rows.iloc[0]
+        bound = three(first["entropy_each"])
+        title = f"{of} of {methods[of]}: {first['count']}"
+        title += f", entropy {bound} bits" if bound else ""
+        headings = ("bits", f"bits/\n{unit}", "ratio to\nentropy",
+                    f"encode\nns/{unit}", f"decode\nns/{unit}")  # fmt: skip
+        columns = [Column("coder", "name"), *map(Column, headings)]
+        lines: list[Row] = []
+        for _, row in rows.iterrows():
+            lossy = "" if row["exact"] or row["error"] else " (lossy)"
+            cells = (
+                f"{row['coder']}{lossy}" + (f"\n{row['error']}" if row["error"] else ""),
+                units.bits(row["bits"]), three(row["bits_each"]), three(row["ratio_to_entropy"], 4),
+                three(row["encode_ns_each"]), three(row["decode_ns_each"]),
+            )  # fmt: skip
+            lines.append((cells, "red" if row["error"] else ""))
+        gap = 3 if unbroken_width(columns, lines, 3) <= width else 1
+        caption = CAPTION if of == [*by_kind][-1] else ""
+        tables.append(laid(columns, lines, width, gap=gap, title=title, caption=caption))
+    return tables
 
 
 def three(value: float, digits: int = 3) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
@@ -90,11 +89,11 @@ def advice(frame: pd.DataFrame, width: int) -> str:
 
     from fedsim.measure.advice import advice_text, recommended, search_command
 
-    found = recommended(frame)
-    if not found:
+    choice = recommended(frame)
+    if not choice:
         return ""
-    lines = fill(advice_text(found), width, break_on_hyphens=False)
-    return f"{lines}\n{search_command(found, width)}"
+    lines = fill(advice_text(choice), width, break_on_hyphens=False)
+    return f"{lines}\n{search_command(choice, width)}"
 
 
 def command(flags: argparse.Namespace) -> int:
@@ -102,8 +101,16 @@ def command(flags: argparse.Namespace) -> int:
     job = _methods(flags) if flags.coders is None else _coders(flags)
     check_place(flags.csv, "--csv")
     updates = [read(file, flags).tensors for file in flags.file]
-    with _bar(quiet=flags.json) as progress:
-        frame = job.measure(updates, progress)
+    tell = Console(stderr=True, quiet=flags.json)
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Bar(*columns, console=tell, transient=True, disable=not tell.is_terminal) as bar:
+        task = bar.add_task("")
+        frame = job.measure(
+            updates,
+            lambda done, total, name: bar.update(
+                task, completed=done, total=total, description=name.replace("[", r"\[")
+            ),
+        )
     if flags.csv:
         try:
             from fedsim.ground.files import write_text
@@ -196,15 +203,3 @@ def _table(frame: pd.DataFrame, stacked: bool) -> tuple[list[Column], list[Row]]
         )  # fmt: skip
         rows.append((cells, "red" if row["error"] else ""))
     return columns, rows
-
-
-@contextmanager
-def _bar(quiet: bool) -> Iterator[Progress]:
-    """A bar over the methods on stderr, where stderr is a terminal."""
-    console = Console(stderr=True, quiet=quiet)
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("")
-        yield lambda done, total, name: bar.update(
-            task, completed=done, total=total, description=name.replace("[", r"\[")
-        )

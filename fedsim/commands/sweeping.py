@@ -66,6 +66,7 @@ def add(commands: Any) -> None:
 def command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
     config = from_flags(flags)  # a wrong value is told before torch is imported
+    from fedsim.runs import sweep
     from fedsim.runs.progress import Bars
     from fedsim.settings import grids
 
@@ -76,33 +77,24 @@ def command(flags: argparse.Namespace) -> int:
         many = len(cells) >= 4 and all(cell.config.machine.engine == "local" for cell in cells)
         jobs = min(os.cpu_count() or 1, len(cells)) if many else 1
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
-    metric = cells[0].config.plan.task.metric_name
+    metric, missing = cells[0].config.plan.task.metric_name, ""
     with Bars(rounds, metric, quiet=flags.json) as bars:
-        how = {"jobs": jobs, "ray_address": flags.ray_address, "progress": bars}
-        summaries, missing = _run(config, out, how)
+        how: dict[str, Any] = {"jobs": jobs, "ray_address": flags.ray_address, "progress": bars}
+        if isinstance(config, grids.SweepConfig):
+            summaries = sweep.sweep(config, out, **how)
+        else:
+            summaries = sweep.run_cells(config, out, **how)
+            try:
+                sweep.summarize(out)
+            except UsageError as error:  # two cells at one place on the plane, or several tasks
+                # a page of fewer cells, which could be shown, is there no more
+                (out / "report.html").unlink(missing_ok=True)
+                missing = str(error)
     if flags.json:
         print_document({"out": str(out), "cells": summaries})
     else:
         show(summaries, shown(out, [cell.name for cell in cells], summaries), out, missing)
     return int(any(s["status"] != "done" for s in summaries))
-
-
-def _run(
-    config: grids.SweepConfig | list[grids.Cell], out: Path, how: dict[str, Any]
-) -> tuple[list[dict[str, Any]], str]:
-    """The summaries; and why there is no page (some listed cells cannot share a page), or ""."""
-    from fedsim.runs import sweep
-    from fedsim.settings import grids
-
-    if isinstance(config, grids.SweepConfig):
-        return sweep.sweep(config, out, **how), ""
-    summaries = sweep.run_cells(config, out, **how)
-    try:
-        sweep.summarize(out)
-    except UsageError as error:  # two cells at one place on the plane, or several tasks
-        (out / "report.html").unlink(missing_ok=True)  # of fewer cells, which could be shown
-        return summaries, str(error)
-    return summaries, ""
 
 
 def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
