@@ -93,8 +93,22 @@ class Exploration:
 
     def run(self, jobs: int, ray_address: str | None) -> None:
         """Runs trials until a limit is reached."""
-        if self.study.new:
-            self._adopt()
+        if self.study.new:  # runs that the folder holds already become trials
+            taken, folders = 0, run_folders(self.cells.parent) if self.cells.is_dir() else []
+            check_tasks(self.cells.parent, [self.space.base])
+            for folder in folders:
+                summary = curves.ended(folder)
+                if summary is None or summary["status"] != "done":
+                    continue
+                config = read_run(folder / "config.toml")
+                params, stop = _place(config, self.space), config.plan.stop_at_bits
+                whole = self.goal.budget is None or stop is None or stop >= self.goal.budget
+                if params is not None and whole:
+                    curve, took = curves.read_curve(folder), float(summary["seconds"])
+                    taken += self.study.adopt(params, folder.name, curve, took)
+            if folders:
+                there = f"{taken} of {len(folders)} runs in {self.cells}"
+                self.say(f"{there} are trials of this search")
             self.study.begin()
         self.limits.begin(self.study.seconds)
         for trial in self.study.trials:
@@ -110,25 +124,6 @@ class Exploration:
         found, value = self.goal.point(curve), self.goal.value(curve)
         self._best = self._best if value is None else min(self._best, value)
         self._saturated |= found is not None and self.goal.saturated(found[1])
-
-    def _adopt(self) -> None:
-        """Takes runs that the folder holds already as trials."""
-        taken, folders = 0, run_folders(self.cells.parent) if self.cells.is_dir() else []
-        check_tasks(self.cells.parent, [self.space.base])
-        for folder in folders:
-            summary = curves.ended(folder)
-            if summary is None or summary["status"] != "done":
-                continue
-            config = read_run(folder / "config.toml")
-            params = _place(config, self.space)
-            curve = curves.read_curve(folder)
-            stop = config.plan.stop_at_bits
-            whole = self.goal.budget is None or stop is None or stop >= self.goal.budget
-            if params is not None and whole:
-                took = float(summary["seconds"])
-                taken += self.study.adopt(params, folder.name, curve, took)
-        if folders:
-            self.say(f"{taken} of {len(folders)} runs in {self.cells} are trials of this search")
 
     def _work(self) -> Iterator[Work]:
         for number, params in self._asked():

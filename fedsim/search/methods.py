@@ -73,19 +73,15 @@ def chosen(methods: str | Sequence[str]) -> list[str]:
     if not texts:
         raise UsageError(f"--methods is {methods!r}: it takes all, published, or methods' texts")
     for method in texts:
-        _check(method)
+        if re.fullmatch(r"\w+", method) and method not in CATALOGUE:
+            known = [row.name for row in CATALOGUE.values() if row.kind == "method"]
+            listed = unknown("method", method, ["all", "published", *known])
+            raise UsageError(f"--methods: {listed}")
+        try:
+            resolve(at_rate(method), 0.01 if takes_fraction(method) else None)
+        except UsageError as error:
+            raise UsageError(f"--methods: {str(error).removeprefix('--method: ')}") from error
     return texts
-
-
-def _check(method: str) -> None:
-    """Refuses a text that names no method."""
-    if re.fullmatch(r"\w+", method) and method not in CATALOGUE:
-        known = [row.name for row in CATALOGUE.values() if row.kind == "method"]
-        raise UsageError(f"--methods: {unknown('method', method, ['all', 'published', *known])}")
-    try:
-        resolve(at_rate(method), 0.01 if takes_fraction(method) else None)
-    except UsageError as error:
-        raise UsageError(f"--methods: {str(error).removeprefix('--method: ')}") from error
 
 
 def at_rate(method: str, lr: float = 0.01) -> str:

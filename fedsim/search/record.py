@@ -97,16 +97,6 @@ def importance(frame: pd.DataFrame, goal: Goal) -> dict[str, dict[str, float]]:
     return {name: _shares(ended, column) for name, column in values.items()}
 
 
-def _ordered(names: pd.Series, ranks: pd.Series) -> pd.Series:
-    """Names as whole numbers, by the mean rank of their trials.
-
-    A regression tree finds its best splits of names in this order (Fisher 1958). Optuna gives each
-    name a column of its own, and takes twice the time for every name more.
-    """
-    means = ranks.groupby(names).mean().sort_values(kind="stable")
-    return names.map({name: float(place) for place, name in enumerate(means.index)})
-
-
 def _shares(ended: pd.DataFrame, column: pd.Series) -> dict[str, float]:
     points = ended.reindex(columns=[name for name in NAMES if name in ended]).copy()
     points["gradient"] = points["gradient"].fillna(1.0)
@@ -114,7 +104,12 @@ def _shares(ended: pd.DataFrame, column: pd.Series) -> dict[str, float]:
     distributions: dict[str, Any] = {}
     for name in points:
         if named := points[name].dtype == object or points[name].dtype.kind not in "if":
-            points[name] = _ordered(points[name], column.rank())
+            # Whole numbers by the mean rank of their trials: a regression tree finds its best
+            # splits of names in this order (Fisher 1958). Optuna gives each name a column of its
+            # own, and takes twice the time for every name more.
+            means = column.rank().groupby(points[name]).mean().sort_values(kind="stable")
+            places = {own: float(place) for place, own in enumerate(means.index)}
+            points[name] = points[name].map(places)
         low, high = float(points[name].min()), float(points[name].max())
         distributions[name] = optuna.distributions.FloatDistribution(low, high, log=not named)
     if not distributions:

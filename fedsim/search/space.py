@@ -82,7 +82,7 @@ class Space:
     @cached_property
     def at_one(self) -> frozenset[str]:
         """The methods that work with n = 1 alone."""
-        return frozenset(m for m in self.methods if not _works(self.base, m, 2))
+        return frozenset(m for m in self.methods if why_not(self.base, m, 2))
 
     def bits(self, params: Params) -> int:
         """The bits of a first message at a point, about."""
@@ -171,10 +171,6 @@ class Space:
 def _two(value: float) -> float:
     """A number with two significant digits."""
     return float(f"{value:.2g}")
-
-
-def _works(base: RunConfig, method: str, temporal: int) -> bool:
-    return not why_not(base, method, temporal)
 
 
 def why_not(base: RunConfig, method: str, temporal: int = 1) -> str:

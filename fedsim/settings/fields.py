@@ -310,10 +310,6 @@ def _bits(value: Any, flag: str) -> float:
     return quantity(value, flag, "bits")
 
 
-def _network(value: Any, flag: str) -> Any:
-    return Network(value) if isinstance(value, str) else value
-
-
 @dataclass(frozen=True)
 class Settings:
     """What a user asks of a run; None stands for the default that the sentence names.
@@ -366,7 +362,8 @@ class Settings:
     network: Grouped[Network | None, str] = setting(
         None, "simulate how long rounds take on this network: a preset of `fedsim list networks`, "
         "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; with framing=on "
-        "whole messages take time, and not payloads alone; default: none", plain=_network,
+        "whole messages take time, and not payloads alone; default: none",
+        plain=lambda value, _: Network(value) if isinstance(value, str) else value,
     )  # fmt: skip
     clients: Grouped[Clients, int | None] = group(Clients, int)
     training: Grouped[Training, None] = group(Training)
