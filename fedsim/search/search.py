@@ -92,7 +92,17 @@ def search(
     out, base = Path(out), _base(base)
     limits = _limits(time, trials, seeds)
     check([Cell("search", base)], jobs, here=ray_address is None)
-    space, left = _space(base, budget, target, methods, say)
+    task, texts = base.plan.task, chosen(methods)
+    bits = None if budget is None else quantity(budget, "--budget", "bits")
+    goal = Goal(task.higher_is_better, task.metric_name, bits, target)
+    say(f"preparing: data, model and a message of each of {len(texts)} methods; a first search "
+        "compiles their kernels, which can take minutes; --time begins after it")  # fmt: skip
+    sizes = Sizes(base)
+    fit, left = fitting(base, goal, texts, sizes)
+    for method, why in left.items():
+        say(f"left out: {method}: {why}")
+    space = Space(base, goal, fit, sizes)
+    space.prepare()
     with lock.held(out), journal(out):
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
@@ -115,26 +125,6 @@ def _base(base: RunConfig) -> RunConfig:
         method="raw", temporal=1, gradient=None, validation=part, label=None, stop_at_bits=None,
         evaluate_every=None,
     )  # fmt: skip
-
-
-def _space(
-    base: RunConfig, budget: str | float | None, target: float | None,
-    methods: str | Sequence[str], say: Say,
-) -> tuple[Space, dict[str, str]]:  # fmt: skip
-    """What is searched, and the methods that cannot be, with the reasons, which are said."""
-    task = base.plan.task
-    bits = None if budget is None else quantity(budget, "--budget", "bits")
-    goal = Goal(task.higher_is_better, task.metric_name, bits, target)
-    texts = chosen(methods)
-    say(f"preparing: data, model and a message of each of {len(texts)} methods; a first search "
-        "compiles their kernels, which can take minutes; --time begins after it")  # fmt: skip
-    sizes = Sizes(base)
-    fit, left = fitting(base, goal, texts, sizes)
-    for method, why in left.items():
-        say(f"left out: {method}: {why}")
-    space = Space(base, goal, fit, sizes)
-    space.prepare()
-    return space, left
 
 
 def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:

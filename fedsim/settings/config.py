@@ -148,7 +148,7 @@ def cached_plan(config: RunConfig, own: "tuple[tuple[str, Row], ...]") -> "Plan"
     from fedsim.settings import checks, resolved
 
     plan = resolved.filled(config)
-    checks.together(config, plan)
+    checks.check(config, plan)
     return plan
 
 
