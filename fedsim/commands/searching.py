@@ -87,7 +87,7 @@ def command(flags: argparse.Namespace) -> int:
     )  # fmt: skip
     if flags.json:
         print_document({
-            "out": str(result.out), "goal": result.goal.told(),
+            "out": str(result.out), "goal": result.goal.words(),
             "finalists": records(finalists(result.finalists, result.goal)),
             "importance": result.importance, "left_out": result.left,
             "saturated": result.saturated, "trials": records(result.trials),

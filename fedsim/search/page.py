@@ -35,7 +35,7 @@ def page(
         facts: of the search (task, trials, time) by name.
         left: the methods that were not searched, and why.
     """
-    title = f"{facts['task']}: {goal.told()}"
+    title = f"{facts['task']}: {goal.words()}"
     answer = "<p>No trial has an evaluation that counts.</p>"
     answer = answer if winner is None else _answer(winner, goal, facts["again"])
     note = f'<p class="note">{escape(tables.CAPTION)}</p>'

@@ -82,7 +82,7 @@ def chart(
             ))  # fmt: skip
     marks += stars[::-1]  # the winner last: it lies on top
     marks.append(Marks(kind="points", look=Look(GREY, 0, 0), hollow=[True], name="ended early"))
-    title = f"{task}: {goal.told()}"
+    title = f"{task}: {goal.words()}"
     if winner is not None:
         params = winner.params
         p = "" if params["gradient"] is None else f", p = {units.plain(params['gradient'])}"

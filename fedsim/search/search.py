@@ -167,7 +167,7 @@ def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Pa
     states = frame["state"].value_counts()
     saturated = bool(frame.loc[frame["state"] == "complete", "metric"].map(goal.saturated).any())
     facts = {
-        "task": base.plan.task.name, "goal": goal.told(), "again": again,
+        "task": base.plan.task.name, "goal": goal.words(), "again": again,
         **({"saturated": SATURATED.format(name=goal.name)} if saturated else {}),
         "trials": f"{len(frame)}, of which {states.get('complete', 0)} ended by themselves",
         "time": units.duration(study.seconds), "clients": str(base.plan.clients),

@@ -75,17 +75,17 @@ class Study:
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
         """The space as Optuna has it."""
-        found: dict[str, BaseDistribution] = {
+        distributions: dict[str, BaseDistribution] = {
             "method": CategoricalDistribution(self.space.methods),
             "coder": CategoricalDistribution(CODERS),
         }
         for name, (low, high) in self.space.limits.items():
             whole = name == "temporal"
-            found[name] = (
+            distributions[name] = (
                 IntDistribution(int(low), int(high), log=True) if whole
                 else FloatDistribution(low, high, log=True)
             )  # fmt: skip
-        return found
+        return distributions
 
     @property
     def trials(self) -> list[FrozenTrial]:
@@ -200,8 +200,8 @@ class Study:
 
     def _equals(self, curve: Curve) -> list[float]:
         """The task's loss, then the bits, of curves of equal value."""
-        found = self.space.goal.point(curve)
-        return [self.space.goal.task_loss(curve), found[0] if found else inf]
+        point = self.space.goal.point(curve)
+        return [self.space.goal.task_loss(curve), point[0] if point else inf]
 
 
 def _unwarned() -> Any:

@@ -391,8 +391,8 @@ GROUPS: dict[str, type[Any]] = {
 _PLAIN = {f.name: f.metadata["plain"] for f in fields(Settings) if "group" in f.metadata}
 
 SETTINGS: dict[str, Setting] = {
-    one.name: one
+    setting.name: setting
     for kind, place in ((Settings, ""), *((kind, name) for name, kind in GROUPS.items()))
-    for one in declared(kind, place)
+    for setting in declared(kind, place)
 }
 """Every setting by the name of its flag, with `_` for `-`, in the order of help."""

@@ -80,7 +80,8 @@ def test_cells_of_a_file_have_their_names(tmp_path: Path) -> None:
         "slow-s0": sbc, "slow-s1": sbc | {"seed": 1}, "fast": sbc | {"training": {"lr": 0.5}},
     }  # fmt: skip
     shared = {
-        "task": "digits", "iterations": 4, "temporal": 2, "evaluation": {"every": 1}, "cells": cells,
+        "task": "digits", "iterations": 4, "temporal": 2, "evaluation": {"every": 1},
+        "cells": cells,
     }  # fmt: skip
     run_cells(from_values(shared, "test"), tmp_path)
     results = load(tmp_path)
