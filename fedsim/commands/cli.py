@@ -6,7 +6,6 @@ import re
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -192,6 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return int(flags.command(flags))
     except (UsageError, RunFailed) as error:
         if flags.debug:
+            import traceback
+
             traceback.print_exc()
         print(printable(f"fedsim: {error}"), file=sys.stderr)
         return BAD_USAGE if isinstance(error, UsageError) else SOME_FAILED

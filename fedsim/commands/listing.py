@@ -4,14 +4,11 @@ import argparse
 from collections.abc import Callable
 from typing import Any, get_args
 
-from rich.console import Console
-
 from compressors.catalogue import ROWS, Kind
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
 from fedsim.network.presets import PRESETS
 from fedsim.settings.controllers.listed import CONTROLLERS
-from fedsim.show.layout import Column, Row, laid, print_whole
 from fedsim.tasks.tasklist import LISTED
 
 Listed = dict[str, str]
@@ -69,6 +66,10 @@ def command(flags: argparse.Namespace) -> int:
     if flags.json:
         print_document(listed)
         return 0
+    from rich.console import Console
+
+    from fedsim.show.layout import Column, Row, laid, print_whole
+
     kinds = list(dict.fromkeys(row["kind"] for row in listed))
     rows: list[Row] = []
     for kind in kinds:

@@ -9,7 +9,6 @@ from fedsim.commands.document import print_document, records
 from fedsim.ground import units
 from fedsim.ground.errors import unwritten
 from fedsim.network.presets import PRESETS
-from fedsim.show.layout import Column, Row, laid, print_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +53,7 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.network.spec import parse
     from fedsim.results.load import load
     from fedsim.search.goal import Goal
+    from fedsim.show.layout import print_whole
     from fedsim.show.style import higher_is_better, metric_name
     from fedsim.show.times import over_bandwidths, own_times, priced, to_target
 
@@ -95,6 +95,8 @@ def _laid(
     table: "pd.DataFrame", name: str, target: float | None, metric: str, own: bool, console: Any
 ) -> Any:
     """A network's table; ``own``: the runs went by that clock themselves."""
+    from fedsim.show.layout import Column, Row, laid
+
     headings = ["method", "n", "p", "whole run"]
     headings += [] if target is None else [f"to {metric} {target:g}", "seeds there"]
     rows: list[Row] = []

@@ -17,7 +17,6 @@ from fedsim.settings.config import (
     over,
     read_toml,
 )
-from fedsim.show.layout import print_whole
 
 
 def add(commands: Any) -> None:
@@ -47,6 +46,7 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.results.schema import write_summary
     from fedsim.runs.progress import Bars, Named
     from fedsim.runs.run import run
+    from fedsim.show.layout import print_whole
     from fedsim.show.tables import summary_table
 
     out = shared.folder(flags, f"{config.plan.task.name}-run-{config.digest}")

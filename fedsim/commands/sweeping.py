@@ -14,7 +14,6 @@ from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import TABLE, over, read_toml
 from fedsim.settings.fields import GRADIENT
-from fedsim.show.layout import print_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,6 +163,7 @@ def show(summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
     from rich.console import Console
 
+    from fedsim.show.layout import print_whole
     from fedsim.show.tables import summary_table
 
     console = Console()

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from compressors.theory_tables import TABLES
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError, unknown
-from fedsim.show.layout import Column, Kind, Laid, laid, print_whole, unbroken_width
 
 if TYPE_CHECKING:
     from compressors.theory_tables import Row
+    from fedsim.show.layout import Laid
 
 _LEFT = ("name", "approach", "method", "class", "note", "title", "source")
 _MOST = 10**12  # entries: a thousand times the largest models
@@ -32,6 +30,10 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Prints a table, or the list of tables."""
+    from rich.console import Console
+
+    from fedsim.show.layout import print_whole
+
     console = Console()
     if flags.table is None:
         if flags.entries is not None:
@@ -65,6 +67,8 @@ def command(flags: argparse.Namespace) -> int:
 
 
 def _shown(title: str, rows: list[Row], notes: tuple[str, ...], width: int) -> Laid:
+    from fedsim.show.layout import Column, Kind, laid, unbroken_width
+
     names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]
     if "method" in names and "name" in names:
         names.remove("name")  # the method's text holds its name

@@ -1,6 +1,5 @@
 """A run's settings: one frozen, typed, documented value, from flags, TOML or Python."""
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -280,6 +279,8 @@ def from_toml(path: Path) -> RunConfig:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The values of a TOML file; ``UsageError`` names the file where it cannot be read."""
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
