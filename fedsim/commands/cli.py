@@ -2,10 +2,10 @@
 
 import argparse
 import os
+import re
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -62,11 +62,18 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """See ``argparse``; nothing is left over."""
         given = list(sys.argv[1:] if args is None else args)
-        parsed, extra = super().parse_known_args([_hyphens(word) for word in given], namespace)
+        # a flag as it is listed: --batch_size=8 is --batch-size=8
+        hyphens = [re.sub("^--[^=]*", lambda m: m[0].replace("_", "-"), word) for word in given]
+        parsed, extra = super().parse_known_args(hyphens, namespace)
         if extra:
-            meant = self._listed(given, extra) or self._nearest(extra, _ALIKE)
-            asked = f"; did you mean {meant}?" if meant else _elsewhere(extra)
-            if not asked and (meant := self._nearest(extra)):
+            flags = {setting.flag for setting in KNOWN.values()}
+            of_run = dict.fromkeys(name for word in extra if (name := word.split("=")[0]) in flags)
+            asked = ""
+            if meant := self._listed(given, extra) or self._nearest(extra, _ALIKE):
+                asked = f"; did you mean {meant}?"
+            elif of_run:
+                asked = f"; `fedsim run` takes {', '.join(of_run)}, and this command does not"
+            elif meant := self._nearest(extra):
                 asked = f"; did you mean {meant}?"
             self.error(f"unrecognized arguments: {' '.join(extra)}{asked}")
         return parsed, extra
@@ -95,21 +102,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """See ``argparse``: exits with code 2."""
-        told = printable(message)
-        self.exit(BAD_USAGE, f"{self.prog}: {told}\n`{self.prog} --help` says what there is\n")
-
-
-def _elsewhere(extra: list[str]) -> str:
-    """Words for flags that this command does not have and `fedsim run` has."""
-    flags = {one.flag for one in KNOWN.values()}
-    known = dict.fromkeys(name for word in extra if (name := word.split("=")[0]) in flags)
-    return f"; `fedsim run` takes {', '.join(known)}, and this command does not" if known else ""
-
-
-def _hyphens(word: str) -> str:
-    """A flag as it is listed: ``--batch_size=8`` is ``--batch-size=8``."""
-    flag, equals, value = word.partition("=")
-    return flag.replace("_", "-") + equals + value if word.startswith("--") else word
+        refusal = f"{self.prog}: {printable(message)}"
+        self.exit(BAD_USAGE, f"{refusal}\n`{self.prog} --help` says what there is\n")
 
 
 class _Version(argparse.Action):
@@ -146,30 +140,20 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _add_rows(place: str) -> None:
-    """Only what the command line names is carried out: never what a folder of results names."""
-    from compressors import add_rows
-
-    try:
-        add_rows(place)
-    except ValueError as error:
-        raise UsageError(f"--rows: {error}") from error
-
-
 @contextmanager
 def _answering() -> Iterator[None]:
     """Answers Ctrl-C at once, before Ray's workers and other threads end, which takes time."""
-    told = False
+    answered = False
 
     def answer(*_: object) -> NoReturn:
-        nonlocal told
-        if not told:
+        nonlocal answered
+        if not answered:
             print(
                 "fedsim: stopped; the same command goes on: a run from its last checkpoint (one "
                 f"every {CHECKPOINT_SECONDS:g} s), or from its start where there is none yet",
                 file=sys.stderr,
             )
-        told = True
+        answered = True
         raise KeyboardInterrupt
 
     ours = threading.current_thread() is threading.main_thread()
@@ -177,7 +161,7 @@ def _answering() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if not told:  # raised without a signal
+        if not answered:  # raised without a signal
             answer()
         raise
     finally:
@@ -200,11 +184,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags = parser().parse_args(arguments)
     try:
         with _answering():
-            if flags.rows is not None:
-                _add_rows(flags.rows)
+            if flags.rows is not None:  # the only file that adds methods: no folder of results does
+                from compressors import add_rows
+
+                try:
+                    add_rows(flags.rows)
+                except ValueError as error:
+                    raise UsageError(f"--rows: {error}") from error
             return int(flags.command(flags))
     except (UsageError, RunFailed) as error:
         if flags.debug:
+            import traceback
+
             traceback.print_exc()
         print(printable(f"fedsim: {error}"), file=sys.stderr)
         return BAD_USAGE if isinstance(error, UsageError) else SOME_FAILED
@@ -216,6 +207,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if flags.debug:
             raise
-        told = printable(f"fedsim: {type(error).__name__}: {error}")
-        print(f"{told} (--debug shows where)", file=sys.stderr)
+        message = printable(f"fedsim: {type(error).__name__}: {error}")
+        print(f"{message} (--debug shows where)", file=sys.stderr)
         return SOME_FAILED

@@ -14,7 +14,7 @@ from fedsim.ground.errors import UsageError, unwritten
 from fedsim.ground.units import bits, ratio
 
 if TYPE_CHECKING:
-    from compressors import Packet, Tensors
+    from compressors import Tensors
     from fedsim.measure.tensorfiles import TensorFile
 
 _FORMATS = "float32 in .npy, .pt, .pth or .safetensors"
@@ -57,6 +57,7 @@ def command_compress(flags: argparse.Namespace) -> int:
     """Encodes a file and prints the bits of each part of the message."""
     from compressors import compress
     from fedsim.ground.files import write_bytes
+    from fedsim.measure.methods import accuracy
     from fedsim.settings.methods import compressor_of
 
     method = compressor_of(flags.method)
@@ -67,7 +68,19 @@ def command_compress(flags: argparse.Namespace) -> int:
         packet, _ = compress(method, update, seed=flags.seed)
     except ValueError as error:  # an overflow, a tensor that no rule fits
         raise UsageError(f"{flags.file}: {error}") from error
-    row = _row(flags.method, update, packet, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    entries = sum(x.numel() for x in update.values())
+    wire, spans = 8 * len(packet.payload), packet.spans
+    distance, _ = accuracy((x, packet.sent[name].decoded) for name, x in update.items())
+    tensors = {n: row | {"sent": packet.sent[n].count} for n, row in _shapes(update).items()}
+    row = {
+        "method": flags.method, "entries": entries,
+        "sent": sum(tensor.count for tensor in packet.sent.values()),
+        "wire_bits": wire, "content_bits": wire - spans["header"],
+        "header_bits": spans["header"], "position_bits": spans["positions"],
+        "value_bits": spans["values"], "side_bits": spans["side"], "ratio": 32 * entries / wire,
+        "relative_error": distance, "seconds": seconds, "tensors": tensors,
+    }  # fmt: skip
     if flags.output:
         try:
             write_bytes(flags.output, packet.payload)
@@ -137,30 +150,3 @@ def check_place(path: str | None, flag: str) -> None:
 
 def _shapes(tensors: Tensors) -> dict[str, dict[str, Any]]:
     return {n: {"shape": list(x.shape), "entries": x.numel()} for n, x in tensors.items()}
-
-
-def _row(method: str, update: Tensors, packet: Packet, seconds: float) -> dict[str, Any]:
-    from fedsim.measure.methods import accuracy
-
-    entries = sum(x.numel() for x in update.values())
-    wire = 8 * len(packet.payload)
-    spans = packet.spans
-    error, _ = accuracy((x, packet.sent[name].decoded) for name, x in update.items())
-    return {
-        "method": method,
-        "entries": entries,
-        "sent": sum(tensor.count for tensor in packet.sent.values()),
-        "wire_bits": wire,
-        "content_bits": wire - spans["header"],
-        "header_bits": spans["header"],
-        "position_bits": spans["positions"],
-        "value_bits": spans["values"],
-        "side_bits": spans["side"],
-        "ratio": 32 * entries / wire,
-        "relative_error": error,
-        "seconds": seconds,
-        "tensors": {
-            name: shape | {"sent": packet.sent[name].count}
-            for name, shape in _shapes(update).items()
-        },
-    }

@@ -41,7 +41,16 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
-    config = _config(flags)  # a wrong value is told before torch is imported
+    from fedsim.commands.running import from_flags
+    from fedsim.settings.strategies import check_deployed
+
+    check_deployed(flags.strategy)
+    config = from_flags(flags)  # a wrong value is told before torch is imported
+    check_deployed(config.strategy)
+    for name, value in config.flat().items():
+        if name in _NOT_HERE and name != "engine" and value != SETTINGS[name].default:
+            raise UsageError(f"{flags.config}: {name} is not a setting of `fedsim deploy`")
+    config = config.but(engine="flower")
     from rich.console import Console
 
     from fedsim import report
@@ -80,18 +89,25 @@ def deploy(
     the port is taken. Raises ``RunFailed`` where a process ends at its start, or the run fails.
     """
     from fedsim.engines.deploy import Deployment
+    from fedsim.results.schema import read_finished
     from fedsim.runs import lock
     from fedsim.runs.folder import check_kind, examine
 
     check_kind(out)
     with lock.held(out):  # and let go: the app's process is the writer
-        found = examine(config, out)
-    if found.summary is not None:
-        return found.summary
+        before = examine(config, out)
+    if before.summary is not None:
+        return before.summary
 
     def say(line: str) -> None:
         console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
+    # The settings that are not the defaults, as Flower's run config has them.
+    settings = {name: x for name, x in config.flat().items() if x != SETTINGS[name].default}
+    del settings["engine"]
+    if "data" in settings:
+        settings["data"] = str(Path(settings["data"]).resolve())
+    given = {name.replace("_", "-"): getattr(x, "written", x) for name, x in settings.items()}
     clients, began = config.plan.clients, time.monotonic()
     federation = Deployment(clients, out, insecure, port)
     where = f"SuperLink on port {federation.port} and {clients} SuperNodes"
@@ -99,41 +115,11 @@ def deploy(
     (out / "summary.json").unlink(missing_ok=True)  # of a run that failed
     with federation:
         say(f"all are there after {time.monotonic() - began:.0f} s; the app starts")
-        summary = _summary(out, federation.run(_given(config), out, say).last_lines())
-    say(f"{summary['seconds'] / summary['rounds']:.1f} s per round, {_FLOWERS}")
-    return summary
-
-
-def _summary(out: Path, last_lines: str) -> dict[str, Any]:
-    """What the app left in ``out``; ``RunFailed`` where that is not a run that is done."""
-    from fedsim.results.schema import read_finished
-
+        last_lines = federation.run(given, out, say).last_lines()
     if not (out / "summary.json").exists():
         raise RunFailed(f"the app ended without results:{last_lines}")
     summary = read_finished(out)
-    if summary is None or summary["status"] != "done":
-        raise RunFailed(f"the run failed: {(summary or {}).get('error')} (logs: {out / 'logs'})")
+    if summary["status"] != "done":
+        raise RunFailed(f"the run failed: {summary['error']} (logs: {out / 'logs'})")
+    say(f"{summary['seconds'] / summary['rounds']:.1f} s per round, {_FLOWERS}")
     return summary
-
-
-def _config(flags: argparse.Namespace) -> RunConfig:
-    """The run that the flags ask for, as the app in the deployment will have it."""
-    from fedsim.commands.running import from_flags
-    from fedsim.settings.strategies import check_deployed
-
-    check_deployed(flags.strategy)
-    config = from_flags(flags)
-    check_deployed(config.strategy)
-    for name, value in config.flat().items():
-        if name in _NOT_HERE and name != "engine" and value != SETTINGS[name].default:
-            raise UsageError(f"{flags.config}: {name} is not a setting of `fedsim deploy`")
-    return config.but(engine="flower")
-
-
-def _given(config: RunConfig) -> dict[str, Any]:
-    """The settings that are not the defaults, as Flower's run config has them."""
-    values = {name: x for name, x in config.flat().items() if x != SETTINGS[name].default}
-    del values["engine"]
-    if "data" in values:
-        values["data"] = str(Path(values["data"]).resolve())
-    return {name.replace("_", "-"): getattr(x, "written", x) for name, x in values.items()}

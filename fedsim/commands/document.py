@@ -1,6 +1,5 @@
 """What ``--json`` prints."""
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,8 @@ if TYPE_CHECKING:
 
 def print_document(document: Any) -> None:
     """Prints one JSON document; NaN and infinities are null, as JSON has neither."""
+    import json
+
     print(json.dumps(_plain(document)))
 
 

@@ -11,8 +11,8 @@ from fedsim.settings.declared import flag
 from fedsim.settings.strategies import FLAGS, check_text
 
 KNOWN = {
-    **{name: one for name, one in SETTINGS.items() if not one.group}, **FLAGS,
-    **{name: one for name, one in SETTINGS.items() if one.group},
+    **{name: setting for name, setting in SETTINGS.items() if not setting.group}, **FLAGS,
+    **{name: setting for name, setting in SETTINGS.items() if setting.group},
 }  # fmt: skip
 """Every setting that is a flag: a run's, and those of strategies."""
 
@@ -27,23 +27,23 @@ def add_settings(
 ) -> None:
     """Adds a flag for every setting but those in ``skip``; what is not given stays None."""
     groups: dict[str, Any] = {}
-    for name, one in KNOWN.items():
+    for name, setting in KNOWN.items():
         if name in skip:
             continue
-        place = "strategy" if name in FLAGS else one.group
+        place = "strategy" if name in FLAGS else setting.group
         if place not in groups:
             title = _TITLES.get(place, f"{place} ([{place}] in a file of settings)")
             groups[place] = parser.add_argument_group(title)
         group = groups[place]
-        kinds = one.kind.split(" | ")
+        kinds = setting.kind.split(" | ")
         kind = "str" if "str" in kinds else kinds[0]  # a number with a unit is a text here
-        default = "" if one.default in (None, False) else f" (default: {one.default})"
-        sentence = (one.help + default).replace("%", "%%")
+        default = "" if setting.default in (None, False) else f" (default: {setting.default})"
+        sentence = (setting.help + default).replace("%", "%%")
         if kind == "bool":
-            group.add_argument(one.flag, action="store_true", default=None, help=sentence)
+            group.add_argument(setting.flag, action="store_true", default=None, help=sentence)
         else:
             group.add_argument(
-                one.flag, type=_TYPES[kind], default=None, help=sentence,
+                setting.flag, type=_TYPES[kind], default=None, help=sentence,
                 metavar=kind.upper() if kind != "str" else "TEXT",
             )  # fmt: skip
 
@@ -53,7 +53,7 @@ def given(flags: argparse.Namespace, skip: Iterable[str] = ()) -> dict[str, Any]
     values = {name: getattr(flags, name, None) for name in KNOWN if name not in skip}
     typed = {name: value for name, value in values.items() if value is not None}
     for name, value in typed.items():
-        KNOWN[name].fitting(KNOWN[name].kept(value))
+        KNOWN[name].fitting(KNOWN[name].as_stored(value))
     check_text(typed.get("strategy", default_of("strategy")))
     return typed
 

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
-
-from fedsim.commands import coding
 from fedsim.commands.codec import add_shared, check_place, read
-from fedsim.commands.coding import three
 from fedsim.commands.document import print_document
-from fedsim.ground import units
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.settings.declared import flag
-from fedsim.show.layout import Column, Laid, Row, laid, print_whole, unbroken_width
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from compressors import Tensors
     from fedsim.measure.methods import Progress
+    from fedsim.show.layout import Laid
 
-CAPTION = (
-    "Wire: whole messages, 1 kbit = 1000 bit. Ratio: 32 bits per entry over wire bits. Error: "
-    "||C(x)-x|| / ||x|| of what was decoded. Times: median of the repeats, one thread, after a run "
-    "that is not counted; ms, and ns per entry. Memories start empty."
-)
 _ABOUT = (
     "Sends each file as one update through every method and tells bits, error and time. Several "
     "files are several updates: bits, errors and times are added up."
@@ -84,26 +70,28 @@ class _Job(NamedTuple):
     table: Callable[[pd.DataFrame, int], list[Laid]]
 
 
-def advice(frame: pd.DataFrame, width: int) -> str:
-    """The recommendation below the table, in lines of ``width`` characters; empty of no method."""
-    from textwrap import fill
-
-    from fedsim.measure.advice import advice_text, recommended, search_command
-
-    found = recommended(frame)
-    if not found:
-        return ""
-    lines = fill(advice_text(found), width, break_on_hyphens=False)
-    return f"{lines}\n{search_command(found, width)}"
-
-
 def command(flags: argparse.Namespace) -> int:
     """Measures and prints the table; 1 if a method or coder could not carry the updates."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    from fedsim.commands.measured import advice
+    from fedsim.show.layout import print_whole
+
     job = _methods(flags) if flags.coders is None else _coders(flags)
     check_place(flags.csv, "--csv")
     updates = [read(file, flags).tensors for file in flags.file]
-    with _bar(quiet=flags.json) as progress:
-        frame = job.measure(updates, progress)
+    tell = Console(stderr=True, quiet=flags.json)
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Bar(*columns, console=tell, transient=True, disable=not tell.is_terminal) as bar:
+        task = bar.add_task("")
+        frame = job.measure(
+            updates,
+            lambda done, total, name: bar.update(
+                task, completed=done, total=total, description=name.replace("[", r"\[")
+            ),
+        )
     if flags.csv:
         try:
             from fedsim.ground.files import write_text
@@ -128,6 +116,7 @@ def command(flags: argparse.Namespace) -> int:
 
 def _methods(flags: argparse.Namespace) -> _Job:
     """Whole methods; a bad text is refused before files are read."""
+    from fedsim.commands.measured import methods_table
     from fedsim.measure.inputs import choose
     from fedsim.measure.methods import measure
 
@@ -140,12 +129,13 @@ def _methods(flags: argparse.Namespace) -> _Job:
         lambda updates, progress: measure(
             updates, methods, flags.density, flags.repeat, flags.seed, progress
         ),
-        {}, "methods", lambda frame, width: [table(frame, width)],
+        {}, "methods", lambda frame, width: [methods_table(frame, width)],
     )  # fmt: skip
 
 
 def _coders(flags: argparse.Namespace) -> _Job:
     """Coders; bad texts are refused before files are read."""
+    from fedsim.commands.measured import coders_tables
     from fedsim.measure.coders import measure_coders
     from fedsim.measure.plan import choose_coders
 
@@ -160,51 +150,5 @@ def _coders(flags: argparse.Namespace) -> _Job:
             progress=progress, **settings,
         ),
         {"positions_of": plan.positions_of, "symbols_of": plan.symbols_of}, "coders",
-        lambda frame, width: coding.table(frame, plan, width),
+        lambda frame, width: coders_tables(frame, plan, width),
     )  # fmt: skip
-
-
-def table(frame: pd.DataFrame, width: int) -> Laid:
-    """The frame of ``measure`` for the terminal; in a narrow terminal a time takes two lines."""
-    columns, rows = _table(frame, stacked=False)
-    gap = 3
-    if unbroken_width(columns, rows, gap) > width:
-        (columns, rows), gap = _table(frame, stacked=True), 1
-    title = f"{frame['entries'].iloc[0]} entries"
-    return laid(columns, rows, width, gap=gap, title=title, caption=CAPTION)
-
-
-def _score(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.4f}" if value < 9.99995 else f"{value:.4g}"
-
-
-def _table(frame: pd.DataFrame, stacked: bool) -> tuple[list[Column], list[Row]]:
-    between = "\n" if stacked else " "
-    numbers = ["wire", "bits/\nentry", "ratio", "error", "cosine"]
-    numbers += [f"{way}\nms{between}ns/entry" for way in ("compress", "decompress")]
-    columns = [Column("method", "name"), *(Column(heading) for heading in numbers)]
-    rows: list[Row] = []
-    for _, row in frame.iterrows():
-        times = [
-            between.join((three(row[f"{way}_ms"]), three(row[f"{way}_ns_per_entry"])))
-            for way in ("compress", "decompress")
-        ]
-        name = f"{row['method']}\n{row['error']}" if row["error"] else row["method"]
-        cells = (
-            name, units.bits(row["wire_bits"]), three(row["bits_per_entry"]),
-            units.ratio(row["ratio"]), _score(row["relative_error"]), _score(row["cosine"]), *times,
-        )  # fmt: skip
-        rows.append((cells, "red" if row["error"] else ""))
-    return columns, rows
-
-
-@contextmanager
-def _bar(quiet: bool) -> Iterator[Progress]:
-    """A bar over the methods on stderr, where stderr is a terminal."""
-    console = Console(stderr=True, quiet=quiet)
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("")
-        yield lambda done, total, name: bar.update(
-            task, completed=done, total=total, description=name.replace("[", r"\[")
-        )

@@ -9,13 +9,10 @@ from fedsim.commands.document import print_document, records
 from fedsim.ground import units
 from fedsim.ground.errors import unwritten
 from fedsim.network.presets import PRESETS
-from fedsim.show.layout import Column, Row, laid, print_whole
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedsim.network.spec import Network
-    from fedsim.results.load import Results
     from fedsim.show.times import Bandwidths
 
 _NETWORK = (
@@ -55,14 +52,25 @@ def command(flags: argparse.Namespace) -> int:
 
     from fedsim.network.spec import parse
     from fedsim.results.load import load
-    from fedsim.show.style import metric_name
-    from fedsim.show.times import over_bandwidths, to_target
+    from fedsim.search.goal import Goal
+    from fedsim.show.layout import print_whole
+    from fedsim.show.style import higher_is_better, metric_name
+    from fedsim.show.times import over_bandwidths, own_times, priced, to_target
 
     networks = [parse(text) for text in flags.network]
     results = load(*map(Path, flags.folders))
-    _check(flags, results)
+    metric = metric_name(results.runs)
+    if flags.target is not None:  # refuses one that no model can have
+        Goal(higher_is_better(results.runs), metric, target=flags.target)
+    if flags.out is not None:
+        try:
+            Path(flags.out).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritten("--out", flags.out, error) from error
     target = float("nan") if flags.target is None else flags.target
-    rounds = _rounds(results, networks)
+    rounds = {network.name: priced(results, network) for network in networks}
+    if not networks:
+        rounds = dict([own_times(results)])
     tables = {name: to_target(frame, target) for name, frame in rounds.items()}
     across, there = None, next(iter(tables.values()))
     if networks and flags.target is not None and (there["reached"] == there["seeds"]).any():
@@ -75,10 +83,7 @@ def command(flags: argparse.Namespace) -> int:
         return 0
     console = Console()
     for name, table in tables.items():
-        own = not networks
-        print_whole(
-            console, _laid(table, name, flags.target, metric_name(results.runs), own, console)
-        )
+        print_whole(console, _laid(table, name, flags.target, metric, not networks, console))
     if networks and flags.target is not None:
         console.print(_words(across), highlight=False)
     if flags.out is not None:
@@ -86,33 +91,12 @@ def command(flags: argparse.Namespace) -> int:
     return 0
 
 
-def _check(flags: argparse.Namespace, results: "Results") -> None:
-    """Refuses a target that no model can have, and a folder that cannot be written to."""
-    from fedsim.search.goal import Goal
-    from fedsim.show.style import higher_is_better, metric_name
-
-    if flags.target is not None:
-        Goal(higher_is_better(results.runs), metric_name(results.runs), target=flags.target)
-    if flags.out is not None:
-        try:
-            Path(flags.out).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise unwritten("--out", flags.out, error) from error
-
-
-def _rounds(results: "Results", networks: "list[Network]") -> "dict[str, pd.DataFrame]":
-    """The rounds with their times, by the name of the network."""
-    from fedsim.show.times import own_times, priced
-
-    if not networks:
-        return dict([own_times(results)])
-    return {network.name: priced(results, network) for network in networks}
-
-
 def _laid(
     table: "pd.DataFrame", name: str, target: float | None, metric: str, own: bool, console: Any
 ) -> Any:
     """A network's table; ``own``: the runs went by that clock themselves."""
+    from fedsim.show.layout import Column, Row, laid
+
     headings = ["method", "n", "p", "whole run"]
     headings += [] if target is None else [f"to {metric} {target:g}", "seeds there"]
     rows: list[Row] = []
@@ -139,9 +123,9 @@ def _words(across: "Bandwidths | None") -> str:
     if len(spans) == 1:
         return f"Fastest at every bandwidth: {spans[0][2]}."
     first, *middle, last = spans
-    told = [f"up to {_rate(first[1])} {first[2]}"]
-    told += [f"from {_rate(low)} to {_rate(high)} {name}" for low, high, name in middle]
-    return f"Fastest to the target: {'; '.join(told)}; from {_rate(last[0])} {last[2]}."
+    parts = [f"up to {_rate(first[1])} {first[2]}"]
+    parts += [f"from {_rate(low)} to {_rate(high)} {name}" for low, high, name in middle]
+    return f"Fastest to the target: {'; '.join(parts)}; from {_rate(last[0])} {last[2]}."
 
 
 def _rate(rate: float) -> str:

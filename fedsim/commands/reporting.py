@@ -6,7 +6,6 @@ from typing import Any
 
 from compressors.printing import printable
 from fedsim.commands.document import print_document, records
-from fedsim.show.layout import print_whole
 
 
 def add(commands: Any) -> None:
@@ -33,6 +32,7 @@ def command(flags: argparse.Namespace) -> int:
 
     from fedsim.network.quantities import quantity
     from fedsim.show.answer import best, best_table
+    from fedsim.show.layout import print_whole
     from fedsim.show.report import summarize
     from fedsim.show.tables import summary_table
 

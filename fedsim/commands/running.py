@@ -17,7 +17,6 @@ from fedsim.settings.config import (
     over,
     read_toml,
 )
-from fedsim.show.layout import print_whole
 
 
 def add(commands: Any) -> None:
@@ -54,6 +53,7 @@ def command(flags: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fedsim import report  # which needs pandas, after the training
+    from fedsim.show.layout import print_whole
     from fedsim.show.tables import summary_table
 
     summary = done.summary

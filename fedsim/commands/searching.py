@@ -2,15 +2,12 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 from fedsim.ground.errors import UsageError
-
-if TYPE_CHECKING:
-    from fedsim.search.search import Found
 
 _SEARCHED = ("method", "temporal", "gradient", "controller", "stop_at_bits", "evaluate_every",
              "label", "engine", "workers", "gpus_per_client", "validation")  # fmt: skip
@@ -73,51 +70,40 @@ def command(flags: argparse.Namespace) -> int:
             "methods that any strategy takes, raw sending among them"
         )
     base = from_flat({"method": "raw", "temporal": 1} | shared.given(flags))
-    from fedsim.search.search import search  # a wrong value is told before torch is imported
+    from rich.console import Console  # a wrong value is told before torch is imported
+
+    from fedsim.search.goal import SATURATED
+    from fedsim.search.record import finalists
+    from fedsim.search.search import rerun, search
+    from fedsim.search.tables import ranked_table, shares
+    from fedsim.show.layout import print_whole
 
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
     out = shared.folder(flags, f"{base.plan.task.name}-search-{goal}-{base.digest}")
-    found = search(
+    result = search(
         base, out, budget=flags.budget, target=flags.target, methods=flags.methods,
         time=flags.time, trials=flags.trials, seeds=flags.seeds, jobs=flags.jobs,
         ray_address=flags.ray_address, say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     if flags.json:
-        _document(found)
-    else:
-        _show(found)
-    return int(found.winner is None)
-
-
-def _document(found: "Found") -> None:
-    from fedsim.search.record import finalists
-
-    table = finalists(found.finalists, found.goal)
-    print_document({
-        "out": str(found.out), "goal": found.goal.told(), "finalists": records(table),
-        "importance": found.importance, "left_out": found.left, "saturated": found.saturated,
-        "trials": records(found.trials),
-    })  # fmt: skip
-
-
-def _show(found: "Found") -> None:
-    from rich.console import Console
-
-    from fedsim.search.goal import SATURATED
-    from fedsim.search.search import rerun
-    from fedsim.search.tables import ranked_table, shares
-    from fedsim.show.layout import print_whole
-
+        print_document({
+            "out": str(result.out), "goal": result.goal.words(),
+            "finalists": records(finalists(result.finalists, result.goal)),
+            "importance": result.importance, "left_out": result.left,
+            "saturated": result.saturated, "trials": records(result.trials),
+        })  # fmt: skip
+        return int(result.winner is None)
     console = Console()
-    if found.finalists:
-        print_whole(console, ranked_table(found.finalists, found.goal, console.width))
+    if result.finalists:
+        print_whole(console, ranked_table(result.finalists, result.goal, console.width))
     else:
         print("No trial has an evaluation that counts: nothing to rank.", file=sys.stderr)
-    if found.saturated:
-        console.print(SATURATED.format(name=found.goal.name), highlight=False)
-    for line in shares(found.importance):
+    if result.saturated:
+        console.print(SATURATED.format(name=result.goal.name), highlight=False)
+    for line in shares(result.importance):
         console.print(f"What mattered for {line}", highlight=False)
-    if found.winner is not None:
-        print(printable(f"Again:   {rerun(found.out)}"))
-    print(printable(f"Results: {found.out}"))
-    print(printable(f"Report:  {found.out / 'report.html'}"))
+    if result.winner is not None:
+        print(printable(f"Again:   {rerun(result.out)}"))
+    print(printable(f"Results: {result.out}"))
+    print(printable(f"Report:  {result.out / 'report.html'}"))
+    return int(result.winner is None)

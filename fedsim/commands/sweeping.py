@@ -14,7 +14,6 @@ from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import TABLE, over, read_toml
 from fedsim.settings.fields import GRADIENT
-from fedsim.show.layout import print_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +65,7 @@ def add(commands: Any) -> None:
 def command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
     config = from_flags(flags)  # a wrong value is told before torch is imported
+    from fedsim.runs import sweep
     from fedsim.runs.progress import Bars
     from fedsim.settings import grids
 
@@ -76,33 +76,24 @@ def command(flags: argparse.Namespace) -> int:
         many = len(cells) >= 4 and all(cell.config.machine.engine == "local" for cell in cells)
         jobs = min(os.cpu_count() or 1, len(cells)) if many else 1
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
-    metric = cells[0].config.plan.task.metric_name
+    metric, missing = cells[0].config.plan.task.metric_name, ""
     with Bars(rounds, metric, quiet=flags.json) as bars:
-        how = {"jobs": jobs, "ray_address": flags.ray_address, "progress": bars}
-        summaries, missing = _run(config, out, how)
+        how: dict[str, Any] = {"jobs": jobs, "ray_address": flags.ray_address, "progress": bars}
+        if isinstance(config, grids.SweepConfig):
+            summaries = sweep.sweep(config, out, **how)
+        else:
+            summaries = sweep.run_cells(config, out, **how)
+            try:
+                sweep.summarize(out)
+            except UsageError as error:  # two cells at one place on the plane, or several tasks
+                # a page of fewer cells, which could be shown, is there no more
+                (out / "report.html").unlink(missing_ok=True)
+                missing = str(error)
     if flags.json:
         print_document({"out": str(out), "cells": summaries})
     else:
         show(summaries, shown(out, [cell.name for cell in cells], summaries), out, missing)
     return int(any(s["status"] != "done" for s in summaries))
-
-
-def _run(
-    config: grids.SweepConfig | list[grids.Cell], out: Path, how: dict[str, Any]
-) -> tuple[list[dict[str, Any]], str]:
-    """The summaries; and why there is no page (some listed cells cannot share a page), or ""."""
-    from fedsim.runs import sweep
-    from fedsim.settings import grids
-
-    if isinstance(config, grids.SweepConfig):
-        return sweep.sweep(config, out, **how), ""
-    summaries = sweep.run_cells(config, out, **how)
-    try:
-        sweep.summarize(out)
-    except UsageError as error:  # two cells at one place on the plane, or several tasks
-        (out / "report.html").unlink(missing_ok=True)  # of fewer cells, which could be shown
-        return summaries, str(error)
-    return summaries, ""
 
 
 def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
@@ -172,6 +163,7 @@ def show(summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
     from rich.console import Console
 
+    from fedsim.show.layout import print_whole
     from fedsim.show.tables import summary_table
 
     console = Console()

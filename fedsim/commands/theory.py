@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from compressors.theory_tables import TABLES
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError, unknown
-from fedsim.show.layout import Column, Laid, laid, print_whole, unbroken_width
 
 if TYPE_CHECKING:
-    from compressors.theory_tables import Row, TheoryTable
+    from compressors.theory_tables import Row
+    from fedsim.show.layout import Laid
 
 _LEFT = ("name", "approach", "method", "class", "note", "title", "source")
 _MOST = 10**12  # entries: a thousand times the largest models
@@ -32,12 +30,29 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Prints a table, or the list of tables."""
+    from rich.console import Console
+
+    from fedsim.show.layout import print_whole
+
+    console = Console()
     if flags.table is None:
-        return _list(flags)
+        if flags.entries is not None:
+            raise UsageError("--entries goes with a table: `fedsim theory bounds --entries 1000`.")
+        listed = [{"name": name, "title": table.title, "source": table.source}
+                  for name, table in TABLES.items()]  # fmt: skip
+        if flags.json:
+            print_document([{"name": row["name"], "kind": "theory", **row} for row in listed])
+        else:
+            print_whole(console, _shown("Tables of theory", listed, (), console.width))
+        return 0
     if flags.table not in TABLES:
         raise UsageError(unknown("table", flags.table, TABLES))
     table = TABLES[flags.table]
-    entries = _entries(flags, table)
+    entries = table.entries if flags.entries is None else flags.entries
+    if flags.entries is not None and table.entries is None:
+        raise UsageError(f"--entries: {flags.table} does not depend on D; leave it out.")
+    if flags.entries is not None and not 1 <= flags.entries <= _MOST:
+        raise UsageError(f"--entries is {flags.entries}: it is a whole number from 1 to {_MOST}.")
     rows = table.rows(entries or 0)
     if flags.json:
         print_document({
@@ -46,55 +61,29 @@ def command(flags: argparse.Namespace) -> int:
         })  # fmt: skip
         return 0
     size = f", d = {entries}" if entries else ""
-    console = Console()
     title = f"{table.title} ({table.source}){size}"
     print_whole(console, _shown(title, rows, table.notes, console.width))
     return 0
 
 
-def _list(flags: argparse.Namespace) -> int:
-    if flags.entries is not None:
-        raise UsageError("--entries goes with a table: `fedsim theory bounds --entries 1000`.")
-    listed = [
-        {"name": name, "kind": "theory", "title": table.title, "source": table.source}
-        for name, table in TABLES.items()
-    ]
-    if flags.json:
-        print_document(listed)
-    else:
-        rows = [{key: row[key] for key in ("name", "title", "source")} for row in listed]
-        console = Console()
-        print_whole(console, _shown("Tables of theory", rows, (), console.width))
-    return 0
-
-
-def _entries(flags: argparse.Namespace, table: TheoryTable) -> int | None:
-    """The d of the table; ``--entries`` is refused where the table has no d."""
-    if flags.entries is None:
-        return table.entries
-    if table.entries is None:
-        raise UsageError(f"--entries: {flags.table} does not depend on D; leave it out.")
-    if not 1 <= flags.entries <= _MOST:
-        raise UsageError(f"--entries is {flags.entries}: it is a whole number from 1 to {_MOST}.")
-    return int(flags.entries)
-
-
 def _shown(title: str, rows: list[Row], notes: tuple[str, ...], width: int) -> Laid:
+    from fedsim.show.layout import Column, Kind, laid, unbroken_width
+
     names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]
     if "method" in names and "name" in names:
         names.remove("name")  # the method's text holds its name
     lines = [([_cell(row[name]) for name in names], "") for row in rows]
-    columns = [_column(name, [texts[k] for texts, _ in lines]) for k, name in enumerate(names)]
+    columns = []
+    for k, name in enumerate(names):
+        if name in _LEFT:
+            breaks = name in ("name", "approach", "method")
+            columns.append(Column(name.replace("_", " "), "name" if breaks else "words"))
+        else:
+            ranges = any(" - " in texts[k] for texts, _ in lines)  # which break between their ends
+            kind: Kind = "words" if ranges else "number"
+            columns.append(Column(name.replace("_", "\n"), kind, right=True))
     gap = 2 if unbroken_width(columns, lines, 2) <= width else 1
     return laid(columns, lines, width, gap=gap, title=title, caption="\n".join(notes))
-
-
-def _column(name: str, texts: list[str]) -> Column:
-    if name in _LEFT:
-        breaks = name in ("name", "approach", "method")
-        return Column(name.replace("_", " "), "name" if breaks else "words")
-    ranges = any(" - " in text for text in texts)  # which break between their ends
-    return Column(name.replace("_", "\n"), "words" if ranges else "number", right=True)
 
 
 def _cell(value: Any) -> str:

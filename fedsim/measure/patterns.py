@@ -83,13 +83,13 @@ class SymbolsSent:
 class _KeptPositions:
     """The writing half of a position code: writes nothing and keeps the positions."""
 
-    kept: list[Positions] = field(default_factory=list)
+    per_tensor: list[Positions] = field(default_factory=list)
     needs_seed: ClassVar[bool] = False
 
     def write_positions(self, indices: np.ndarray, n: int, out: BitWriter, seed: int) -> np.ndarray:
         """Keeps ``indices``."""
         if indices.size:
-            self.kept.append(Positions(indices.copy(), n))
+            self.per_tensor.append(Positions(indices.copy(), n))
         return indices
 
 
@@ -97,12 +97,12 @@ class _KeptPositions:
 class _KeptSymbols:
     """The writing half of a symbol code: writes nothing and keeps the symbols."""
 
-    kept: list[SymbolsSent] = field(default_factory=list)
+    per_tensor: list[SymbolsSent] = field(default_factory=list)
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
         """Keeps ``codes``."""
         if codes.numel():
-            self.kept.append(SymbolsSent(codes.cpu().clone(), alphabet))
+            self.per_tensor.append(SymbolsSent(codes.cpu().clone(), alphabet))
 
 
 def patterns(
@@ -119,7 +119,7 @@ def patterns(
             tapped.write(update, tapped.init(update), BitWriter(), seed)
         except UpdateError as error:
             raise UsageError(str(error)) from error
-    return positions.kept, symbols.kept
+    return positions.per_tensor, symbols.per_tensor
 
 
 def _with(part: Any, positions: Any, symbols: Any) -> Any:

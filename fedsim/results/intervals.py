@@ -25,15 +25,18 @@ def mean(values: Sequence[float]) -> Mean:
     """The mean of a few values and its interval of 95 %, by Student's t.
 
     Example:
-        >>> found = mean([0.9, 0.92, 0.94])
-        >>> round(found.value, 3), round(found.half, 3)
+        >>> accuracy = mean([0.9, 0.92, 0.94])
+        >>> round(accuracy.value, 3), round(accuracy.half, 3)
         (0.92, 0.05)
     """
     if not values or not all(map(isfinite, values)):
         return Mean(inf if values else nan, nan, len(values))
     if len(values) == 1:
         return Mean(values[0], nan, 1)
-    return Mean(fmean(values), _t(len(values) - 1) * stdev(values) / sqrt(len(values)), len(values))
+    from scipy.special import stdtrit  # scipy.stats takes a second to import
+
+    t = float(stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2))
+    return Mean(fmean(values), t * stdev(values) / sqrt(len(values)), len(values))
 
 
 def tied(first: Sequence[float], other: Sequence[float]) -> bool:
@@ -50,12 +53,5 @@ def tied(first: Sequence[float], other: Sequence[float]) -> bool:
         return [isfinite(a) for a in first] == [isfinite(b) for b in other]
     if len(first) < 2:
         return True
-    found = mean([a - b for a, b in zip(first, other, strict=True)])
-    return abs(found.value) <= found.half
-
-
-def _t(degrees: int) -> float:
-    """Student's t of the interval, by degrees of freedom."""
-    from scipy.special import stdtrit  # scipy.stats takes a second to import
-
-    return float(stdtrit(degrees, 0.5 + CONFIDENCE / 2))
+    difference = mean([a - b for a, b in zip(first, other, strict=True)])
+    return abs(difference.value) <= difference.half

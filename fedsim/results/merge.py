@@ -16,7 +16,7 @@ Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""
 
 _BESIDE = (*KEYS, "evaluate_every")  # when the server looks does not change what it finds
-_SETTINGS = [name for name, one in SETTINGS.items() if one.result and name not in _BESIDE]
+_SETTINGS = [name for name, setting in SETTINGS.items() if setting.result and name not in _BESIDE]
 _SCORED = ("test_samples", "validation")
 _COMPARED = ("clients", "iterations", "parameters", "metric", "up_wire_bits")
 _DIGEST = re.compile(r"sha256 \w+")

@@ -62,12 +62,12 @@ TRAINED = "settings"
 
 TOLD = "told"
 """The key under which stands what the run was told of its method: the text as typed and its facts
-(`fedsim.settings.methods.told`)."""
+(`fedsim.settings.methods.recorded`)."""
 
 NESTED = (TRAINED, TOLD, FILES)
 """Keys of `summary.json` that are not columns of a table."""
 
-OF_TASK = tuple(name for name, one in SETTINGS.items() if one.of_task)
+OF_TASK = tuple(name for name, setting in SETTINGS.items() if setting.of_task)
 """Settings that are the task's where a run does not name them."""
 
 

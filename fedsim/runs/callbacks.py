@@ -93,23 +93,23 @@ class Several(Callback):
     """
 
     def __init__(self, callbacks: Iterable[Callback | Callable[[Row], Any]]) -> None:
-        self._all = [one if isinstance(one, Callback) else _Function(one) for one in callbacks]
+        self._all = [own if isinstance(own, Callback) else _Function(own) for own in callbacks]
 
     def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
-        for one in self._all:
-            one.begin(known, rows)
+        for callback in self._all:
+            callback.begin(known, rows)
 
     def round(self, row: Row) -> None:
-        for one in self._all:
-            one.round(row)
+        for callback in self._all:
+            callback.round(row)
 
     def evaluation(self, row: Row) -> None:
-        for one in self._all:
-            one.evaluation(row)
+        for callback in self._all:
+            callback.evaluation(row)
 
     def end(self, summary: Mapping[str, Any]) -> None:
-        for one in self._all:
-            one.end(summary)
+        for callback in self._all:
+            callback.end(summary)
 
 
 class _Function(Callback):

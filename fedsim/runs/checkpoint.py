@@ -141,26 +141,26 @@ def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
     sync(folder)
 
 
-def load(folder: Path, told: bool = True) -> Checkpoint | None:
+def load(folder: Path, warn: bool = True) -> Checkpoint | None:
     """The last checkpoint under ``folder`` that is whole, or None. Clears what a kill left behind.
 
-    ``told``: whether a line names each that is damaged, and says where the run goes on.
+    ``warn``: whether a line names each that is damaged, and says where the run goes on.
     """
     hidden = ".*.part"  # as files and checkpoints are named while they are written
     for part in [*folder.glob(hidden), *folder.glob(f"payloads/*/{hidden}")]:
         shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
     passed_over = []
-    found = None
+    newest = None
     for place in reversed(_all(folder)):
         try:
-            found = _read(place)
+            newest = _read(place)
             break
         except _DAMAGE as error:
             passed_over.append(f"{place} is damaged and passed over ({error})")
-    if passed_over and told:
-        goes_on = f"the run goes on with round {found.round + 1}" if found else _AGAIN
+    if passed_over and warn:
+        goes_on = f"the run goes on with round {newest.round + 1}" if newest else _AGAIN
         logging.getLogger("fedsim").warning("%s", "; ".join([*passed_over, goes_on]))
-    return found
+    return newest
 
 
 def before(folder: Path, number: int) -> Checkpoint | None:

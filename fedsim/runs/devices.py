@@ -50,10 +50,10 @@ def gpus_per_run(config: RunConfig, jobs: int) -> float:
     return _share(config, config.machine.gpus_per_run, jobs)
 
 
-def _share(config: RunConfig, told: float | None, many: int) -> float:
+def _share(config: RunConfig, given: float | None, many: int) -> float:
     if config.machine.device != "cuda":  # cuda:1 is a GPU by number, which Ray does not assign
         return 0.0
-    return float(told) if told is not None else 1 / many
+    return float(given) if given is not None else 1 / many
 
 
 @contextmanager

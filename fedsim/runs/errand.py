@@ -13,8 +13,8 @@ from typing import Any
 
 from fedsim.ground.errors import StoppedEarly
 from fedsim.runs.callbacks import Callback, Row
-from fedsim.runs.cargo import Cargo
 from fedsim.runs.parcel import Outbox, Parcel, mark, packed, sees
+from fedsim.runs.sentconfig import SentConfig
 from fedsim.settings.config import RunConfig
 
 Attempt = Callable[[RunConfig, Path, Callback], None]
@@ -31,14 +31,14 @@ class Errand:
 
     Attributes:
         name: of the run.
-        cargo: its settings.
+        config: its settings.
         token: by which the worker knows whether it sees the run's folder.
         parcel: what the run goes on from, for a worker that does not.
         cwd: the folder in which the driver was started, for paths in the settings.
     """
 
     name: str
-    cargo: Cargo
+    config: SentConfig
     token: str
     parcel: Parcel
     cwd: Path
@@ -47,7 +47,7 @@ class Errand:
     def of(cls, name: str, config: RunConfig, folder: Path) -> "Errand":
         """The errand of a run whose results are to be in ``folder``, in which a token is left."""
         home = folder.resolve()
-        return cls(name, Cargo(config), mark(home), packed(home), Path.cwd())
+        return cls(name, SentConfig(config), mark(home), packed(home), Path.cwd())
 
     def carry_out(self, attempt: Attempt, board: Any) -> Parcel | None:
         """Runs in the folder itself where this machine sees it; else in another, and returns that.
@@ -56,7 +56,7 @@ class Errand:
             attempt: runs in a folder, and leaves there why a run failed.
             board: of the driver (``fedsim.runs.board``).
         """
-        config, home = self.cargo.config, self.parcel.home
+        config, home = self.config.config, self.parcel.home
         if self.cwd.is_dir():
             os.chdir(self.cwd)
         if sees(home, self.token):
@@ -99,13 +99,13 @@ def tell_strangers(errand: Errand) -> None:
     for node in ray.nodes():
         if node["Alive"] and node["Resources"].get("CPU"):
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            one = probe.options(scheduling_strategy=there)
-            probes[one.remote(errand.parcel.home, errand.token)] = node["NodeManagerHostname"]
+            remote = probe.options(scheduling_strategy=there)
+            probes[remote.remote(errand.parcel.home, errand.token)] = node["NodeManagerHostname"]
     answered, _ = ray.wait(list(probes), num_returns=len(probes), timeout=_PROBE_SECONDS)
     hosts = set()
-    for one in answered:
+    for answer in answered:
         with suppress(ray.exceptions.RayError):  # the machine is lost meanwhile: no run goes there
-            hosts |= {probes[one]} if not ray.get(one) else set()
+            hosts |= {probes[answer]} if not ray.get(answer) else set()
     if hosts:
         logging.getLogger("fedsim").warning(
             "%s is not the same folder on %s: the files of runs there come home through Ray, "

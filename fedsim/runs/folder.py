@@ -48,10 +48,10 @@ def examine(config: RunConfig, out: Path) -> Found:
     return Found(before, summary if done else None, False)
 
 
-def prepare(config: RunConfig, out: Path, found: Found) -> dict[str, Any] | None:
+def prepare(config: RunConfig, out: Path, examined: Found) -> dict[str, Any] | None:
     """Makes the folder ready; returns the summary if the run is done already.
 
-    ``found``: what ``examine`` has found in it.
+    ``examined``: what ``examine`` says of it.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def prepare(config: RunConfig, out: Path, found: Found) -> dict[str, Any] | None
         (out / ".writable").unlink()
     except OSError as error:
         raise unwritten("--out", out, error) from error
-    before, summary, longer = found
+    before, summary, longer = examined
     if longer:
         extending.extend(before, config, out)
     if summary is not None:

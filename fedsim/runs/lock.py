@@ -105,5 +105,5 @@ def _holder(file: os.stat_result) -> str:
         locks = [line.split() for line in _LOCKS.read_text(encoding="ascii").splitlines()]
     except OSError:  # not Linux
         return ""
-    held = [words[4] for words in locks if words[1:2] == ["FLOCK"] and wanted in words]
-    return f"process {held[0]} of this machine, " if held else ""
+    holders = [words[4] for words in locks if words[1:2] == ["FLOCK"] and wanted in words]
+    return f"process {holders[0]} of this machine, " if holders else ""

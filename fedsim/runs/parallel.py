@@ -69,8 +69,9 @@ def _record(config: RunConfig, folder: Path, error: Exception) -> None:
         return
     cause = getattr(error, "cause", None) or error
     reason = (_COLOURS.sub("", str(cause)).splitlines() or [""])[0]
-    told = without_home(f"{type(cause).__name__}: {reason}")
-    failed = {"status": "failed", "error": told}
+    failed = {
+        "status": "failed", "error": without_home(f"{type(cause).__name__}: {reason}")
+    }  # fmt: skip
     trace = "".join(traceback.format_exception(error))
     with writing(folder):
         write_text(folder / "error.txt", without_home(_COLOURS.sub("", trace)))
@@ -91,24 +92,34 @@ def run_on_ray(
     Raises ``UsageError`` where no cluster answers at ``address``.
     """
     import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     attempt = ray.remote(num_cpus=1, max_retries=0)(_attempt_on_ray)
     tries: Counter[str] = Counter()
     cluster.connect(jobs, address, f"--jobs is {jobs}")
     try:
-        board = _board_here()
+        # on the driver's own machine: no other that is lost takes the board with it
+        made: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Board)
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        board = made.options(scheduling_strategy=here).remote()
         rows = board.take.remote()
         again: list[Work] = []
         waiting = iter(work)
         running: dict[Any, Work] = {}
-        told = False
+        first = True
         while True:
             while len(running) < jobs and (item := again.pop() if again else next(waiting, None)):
-                _check_gpus(gpus := devices.gpus_per_run(item[1], jobs))
+                gpus = devices.gpus_per_run(item[1], jobs)
+                most = max((node["Resources"].get("GPU", 0.0) for node in ray.nodes()), default=0.0)
+                if gpus > most:  # Ray would wait without end
+                    raise UsageError(
+                        f"--gpus-per-run is {gpus:g}: no machine of the Ray cluster has more than "
+                        f"{most:g}"
+                    )
                 errand = Errand.of(*item)
-                if address is not None and not told:
+                if address is not None and first:
                     tell_strangers(errand)
-                    told = True
+                first = False
                 running[attempt.options(num_gpus=gpus).remote(errand, board)] = item
             if not running:
                 break
@@ -121,16 +132,6 @@ def run_on_ray(
         ray.shutdown()
 
 
-def _board_here() -> Any:
-    """A board on the driver's own machine, which no other that is lost takes with it."""
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    board: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Board)
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return board.options(scheduling_strategy=here).remote()
-
-
 def _answered(board: Any, rows: Any, progress: Progress | None) -> Any:
     """Hands on the rows from the board, and lets their runs go on or end; the next rows."""
     import ray
@@ -141,21 +142,11 @@ def _answered(board: Any, rows: Any, progress: Progress | None) -> Any:
             if p.parcel is not None:
                 p.parcel.unpack(p.parcel.home)
         except OSError as error:
-            told = logging.getLogger("fedsim")
-            told.warning("%s: its checkpoint cannot be kept (%s)", p.name, error)
+            logging.getLogger("fedsim").warning(
+                "%s: its checkpoint cannot be kept (%s)", p.name, error
+            )
     board.answer.remote({p.key: progress(p.name, p.row) if progress else None for p in pinned})
     return board.take.remote()
-
-
-def _check_gpus(wanted: float) -> None:
-    """``UsageError`` where no machine could ever start a run: Ray would wait without end."""
-    import ray
-
-    most = max((node["Resources"].get("GPU", 0.0) for node in ray.nodes()), default=0.0)
-    if wanted > most:
-        raise UsageError(
-            f"--gpus-per-run is {wanted:g}: no machine of the Ray cluster has more than {most:g}"
-        )
 
 
 def _goes_on(task: Any, item: Work, tries: "Counter[str]", again: list[Work]) -> bool:

@@ -83,8 +83,8 @@ class Outbox:
 
 def packed(folder: Path) -> Parcel:
     """What a run in ``folder`` goes on from, for a machine that does not see the folder."""
-    kept = [path for path in _stamps(folder) if PurePath(path).parts[0] not in _STAY]
-    return Parcel(folder, {path: (folder / path).read_bytes() for path in kept})
+    paths = [path for path in _stamps(folder) if PurePath(path).parts[0] not in _STAY]
+    return Parcel(folder, {path: (folder / path).read_bytes() for path in paths})
 
 
 def mark(folder: Path) -> str:
@@ -117,13 +117,13 @@ def unmark(folder: Path) -> None:
 
 def _stamps(folder: Path) -> dict[str, _Stamp]:
     """Path -> what changes as the file does; hidden ones are locks and files half written."""
-    found = {}
+    stamps = {}
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder)
         if file.is_file() and not any(part.startswith(".") for part in path.parts):
             stat = file.stat()
-            found[path.as_posix()] = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-    return found
+            stamps[path.as_posix()] = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    return stamps
 
 
 def _checkpoint_in(folder: Path) -> str | None:

@@ -91,8 +91,8 @@ class Lines:
         if not math.isnan(row["metric"]):
             self._score[name] = f"{self.metric} {row['metric']:.4g}"
         score, done = self._score.get(name, f"{self.metric} –"), row["round"]
-        told = f"{name}: {done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
-        self._lines[name] = told
+        line = f"{name}: {done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
+        self._lines[name] = line
         if row.get("last", done == self.rounds[name]):
             self._done, self._last = self._done + 1, self._lines.pop(name)
         if time.monotonic() - self._drawn > self._SECONDS:
@@ -120,7 +120,7 @@ class Bars:
         self.console = Console(stderr=True, quiet=quiet)
         self._bars = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=24),
-            TextColumn("{task.fields[told]}"), Remaining(),
+            TextColumn("{task.fields[line]}"), Remaining(),
             console=self.console, disable=not self.console.is_terminal,
         )  # fmt: skip
         self._starting: TaskID | None = None
@@ -129,7 +129,7 @@ class Bars:
 
     def __enter__(self) -> "Bars":
         self._bars.start()  # data, models and Ray's workers take their time before a first round
-        self._starting = self._bars.add_task("starting", total=None, told="")
+        self._starting = self._bars.add_task("starting", total=None, line="")
         return self
 
     def __exit__(
@@ -146,11 +146,11 @@ class Bars:
             self._bars.remove_task(self._starting)
             self._starting = None
         if name not in self._tasks:
-            self._tasks[name] = self._bars.add_task(name, total=self.rounds[name], told="")
+            self._tasks[name] = self._bars.add_task(name, total=self.rounds[name], line="")
         if not math.isnan(row["metric"]):
             self._score[name] = f"{self.metric} {row['metric']:.4g}"
         score, done = self._score.get(name, f"{self.metric} –"), row["round"]
-        told = f"{done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
-        self._bars.update(self._tasks[name], completed=done, told=told)
+        line = f"{done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
+        self._bars.update(self._tasks[name], completed=done, line=line)
         if row.get("last", done == self.rounds[name]) and not self.console.is_terminal:
             self.console.print(f"{name}: {self._score.get(name)}, {bits(row['up_bits'])} up")

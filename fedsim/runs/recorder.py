@@ -95,10 +95,10 @@ class Records:
             self.rows, self.client_rows = [*before.rounds], [*before.client_rows]
             self.layer_rows = [*before.layer_rows]
             states.states.update(before.clients)
-        self.told: list[dict[str, Any]] = []  # the rows before, as a follower has them
+        self.follower_rows: list[dict[str, Any]] = []  # the rows before, as a follower has them
         self.up_bits = 0.0
         for row in self.rows:
-            self.told.append(self._told(row))
+            self.follower_rows.append(self._for_follower(row))
         self.sim_seconds = float(self.rows[-1].get("sim_end_seconds", 0.0)) if self.rows else 0.0
 
     @property
@@ -122,19 +122,19 @@ class Records:
     ) -> None:  # fmt: skip
         """See ``Recorder.round``."""
         self.rows.append(row)
-        told = self._told(row)
+        follower_row = self._for_follower(row)
         self.client_rows.extend(clients)
         scored = not math.isnan(row["metric"])
         if scored:  # rows per tensor and round would outgrow the rest
             self.layer_rows.extend(ledger.layer_rows(traffic))
         if self.folder is not None:  # a finished run needs no checkpoint
-            ends = self.states is None or told["last"]
+            ends = self.states is None or follower_row["last"]
             self.folder.round(row["round"], traffic, None if ends else partial(self.memory, server))
-        self.follower.round(told)
+        self.follower.round(follower_row)
         if scored:
-            self.follower.evaluation(told)
+            self.follower.evaluation(follower_row)
 
-    def _told(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _for_follower(self, row: dict[str, Any]) -> dict[str, Any]:
         self.up_bits += ledger.of_each(row["up_wire_bits"], row["clients"])
         last = self.config.plan.ends(row["iteration"], self.up_bits)
         return row | {"up_bits": self.up_bits, "last": last}
@@ -151,8 +151,8 @@ class Records:
         import pandas as pd
 
         tables = {"rounds": self.rows, "clients": self.client_rows, "layers": self.layer_rows}
-        kept = {name: rows for name, rows in tables.items() if rows or name != "layers"}
-        return {name: pd.DataFrame(rows) for name, rows in kept.items()}
+        filled = {name: rows for name, rows in tables.items() if rows or name != "layers"}
+        return {name: pd.DataFrame(rows) for name, rows in filled.items()}
 
     def failures(self) -> dict[str, Any]:
         """The columns of a summary that count replies which were not used; none before a round."""

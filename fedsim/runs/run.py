@@ -28,17 +28,17 @@ from fedsim.ground.files import write_bytes, write_text
 from fedsim.results.schema import COLUMNS, TOLD, TRAINED, read_summary, write_run
 from fedsim.runs import checkpoint, devices, lock, tensorboard
 from fedsim.runs.callbacks import Callback, Row, Several
-from fedsim.runs.cargo import Cargo
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.folder import check_kind, examine, prepare, tidy
 from fedsim.runs.progress import Named, shown
 from fedsim.runs.recorder import Folder, Records
 from fedsim.runs.result import RunResult
+from fedsim.runs.sentconfig import SentConfig
 from fedsim.settings.config import RunConfig
 from fedsim.settings.declared import declared
 from fedsim.settings.fields import Keep
 from fedsim.settings.grids import Cell
-from fedsim.settings.methods import told
+from fedsim.settings.methods import recorded
 
 Engine = Callable[[Callable[[Grid], None]], None]
 
@@ -105,8 +105,8 @@ def _engine(config: RunConfig, address: str | None = None) -> tuple[InProcess | 
             "of its cores serve clients"
         )
     if engine == "flower":
-        cargo, clients = Cargo(config), config.plan.clients
-        app = make_client_app(lambda _: cargo.config, AtNode())
+        sent, clients = SentConfig(config), config.plan.clients
+        app = make_client_app(lambda _: sent.config, AtNode())
         gpus = devices.gpus_per_client(config)
         return None, lambda main: flower.simulate(main, app, clients, workers, address, gpus)
     states = InProcess()
@@ -149,9 +149,9 @@ def carry_out(
         return _trained(config, None, states, engine, follower)
     check_kind(out)
     with lock.held(out):
-        found = examine(config, out)
+        examined = examine(config, out)
         with writing(out):
-            finished = prepare(config, out, found)
+            finished = prepare(config, out, examined)
         if finished is not None:
             return RunResult(config, finished, out)
         if config.keep.tensorboard:
@@ -161,9 +161,9 @@ def carry_out(
 
 def check_kept(config: RunConfig) -> None:
     """Refuses to keep what goes to a folder, where there is none."""
-    for one in declared(Keep, "keep"):
-        if (value := getattr(config.keep, one.attr)) != one.default:
-            raise UsageError(f"{one.flag} is {value}: it goes to the folder of a run; give out")
+    for setting in declared(Keep, "keep"):
+        if (value := getattr(config.keep, setting.attr)) != setting.default:
+            raise UsageError(f"{setting.flag} is {value}: it goes to the folder of a run; give out")
 
 
 def _trained(
@@ -173,7 +173,7 @@ def _trained(
     server, records = server_of(config, states, follower, folder)
     known, path = describe(config, server.trainer), folder.path if folder else None
     try:
-        follower.begin(known, records.told)
+        follower.begin(known, records.follower_rows)
         engine(server.main)
     except Exception as error:
         summary, failed = broken_off(known, records, error), not isinstance(error, StoppedEarly)
@@ -220,9 +220,9 @@ def server_of(
     trainer = Trainer(config, ClientData.of(config))
     # Of a server that does not wait nothing is kept: its messages are always under way.
     clock = config.plan.algorithm.clock
-    kept = states if clock == "rounds" else None
-    before = folder.loaded if folder is not None and kept is not None else before
-    records = Records(config, follower, kept, before, folder)
+    remembered = states if clock == "rounds" else None
+    before = folder.loaded if folder is not None and remembered is not None else before
+    records = Records(config, follower, remembered, before, folder)
     return SERVERS[clock](config, trainer, records), records
 
 
@@ -238,7 +238,7 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
         "metric_name": plan.task.metric_name,
         "higher_is_better": plan.task.higher_is_better,
         "total_sparsity": plan.method.gradient / plan.temporal,
-        TOLD: told(config.method, plan.method.text, plan.method.gradient),
+        TOLD: recorded(config.method, plan.method.text, plan.method.gradient),
     }
     if trainer is None:
         return known

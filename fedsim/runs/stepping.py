@@ -83,8 +83,8 @@ class Federation:
         if state is not None:
             expect(state, RunState, "Federation(state=...)")
             if differ := differences(state.config, config):
-                told = "; ".join(f"{n} {a!r} there, {b!r} here" for n, (a, b) in differ.items())
-                raise UsageError(f"state is of a run of other settings ({told})")
+                changed = "; ".join(f"{n} {a!r} there, {b!r} here" for n, (a, b) in differ.items())
+                raise UsageError(f"state is of a run of other settings ({changed})")
         self.config, self._follower = config, Several(callbacks)
         states = InProcess()
         with one_thread():
@@ -94,7 +94,7 @@ class Federation:
             grid = grid_of(config, states)
             self._end = weakref.finalize(self, grid.close)
             self._known = describe(config, self._server.trainer)
-            self._follower.begin(self._known, self._records.told)
+            self._follower.begin(self._known, self._records.follower_rows)
             self._server.open(grid)
 
     @property

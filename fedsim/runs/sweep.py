@@ -85,18 +85,18 @@ def _run_cells(
     if described:  # a grid's names say the place alone
         written, cells = cells, [cellfile.labelled(cell) for cell in cells]
     # all of them before any is changed
-    found = {cell.name: examine(cell.config, folders[cell.name]) for cell in cells}
-    done = {c.name: prepare(c.config, folders[c.name], found[c.name]) for c in cells}
+    examined = {cell.name: examine(cell.config, folders[cell.name]) for cell in cells}
+    done = {c.name: prepare(c.config, folders[c.name], examined[c.name]) for c in cells}
     if described:
         cellfile.write(written, out)
     waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
     if waiting:
         rounds = {name: config.plan.rounds for name, config, _ in waiting}
-        with shown(progress, rounds, cells[0].config.plan.task.metric_name) as told:
+        with shown(progress, rounds, cells[0].config.plan.task.metric_name) as bars:
             if jobs == 1 and ray_address is None:
-                run_here(waiting, _to_the_end(told))
+                run_here(waiting, _to_the_end(bars))
             else:
-                run_on_ray(waiting, jobs, ray_address, _to_the_end(told))
+                run_on_ray(waiting, jobs, ray_address, _to_the_end(bars))
     summaries = []
     for cell in cells:
         folder = folders[cell.name]
@@ -110,14 +110,14 @@ def _run_cells(
     return summaries
 
 
-def _to_the_end(told: Told | None) -> Progress | None:
-    """``told``, whatever it returns: no run of a sweep is ended by it."""
+def _to_the_end(bars: Told | None) -> Progress | None:
+    """``bars``, whatever it returns: no run of a sweep is ended by it."""
 
     def tell(name: str, row: dict[str, Any]) -> None:
-        assert told is not None
-        told(name, row)
+        assert bars is not None
+        bars(name, row)
 
-    return None if told is None else tell
+    return None if bars is None else tell
 
 
 def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:

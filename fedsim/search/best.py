@@ -16,7 +16,7 @@ def to_toml(final: Finalist, goal: Goal) -> str:
     """
     config = final.config
     point = final.held.points[0]
-    said = goal.told()
+    said = goal.words()
     lines = [f"{said[0].upper()}{said[1:]}, as a search found it."]
     if point is not None:
         score, bits = units.score(point[1], goal.name), units.bits(point[0])
@@ -26,9 +26,9 @@ def to_toml(final: Finalist, goal: Goal) -> str:
     for name, own in (("task", config.task), ("strategy", config.strategy)):
         if not isinstance(own, str) and not own.place:
             lines.append(f"The {name} is made in Python: run it from there, with these settings.")
-    kept = {
+    settings = {
         name: value for name, value in config.flat().items()
         if name in _ALWAYS or (SETTINGS[name].result and name != "device"
                                and value != SETTINGS[name].default)
     }  # fmt: skip
-    return "".join(f"# {line}\n" for line in lines) + "\n" + tomli_w.dumps(tables(kept))
+    return "".join(f"# {line}\n" for line in lines) + "\n" + tomli_w.dumps(tables(settings))

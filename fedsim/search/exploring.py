@@ -44,7 +44,7 @@ class Limits:
         trials: how many there are to be in all; None: as many as the time allows.
         seconds: for the study in all, finalists included; None: no limit.
         reserve: the seconds that the finalists will take, by the trials so far.
-        held: what ``reserve`` said last.
+        reserved: what ``reserve`` said last.
         before: seconds that earlier processes spent.
         started: when this process had prepared everything, by its clock.
     """
@@ -52,7 +52,7 @@ class Limits:
     trials: int | None = None
     seconds: float | None = None
     reserve: Callable[[], float] = lambda: 0.0
-    held: float = 0.0
+    reserved: float = 0.0
     before: float = 0.0
     started: float = field(default_factory=lambda: clock())
 
@@ -70,7 +70,7 @@ class Limits:
 
     def trials_over(self) -> bool:
         """Whether the time for trials is over: what is left is for the finalists."""
-        return self.left() <= self.held
+        return self.left() <= self.reserved
 
 
 class Exploration:
@@ -93,8 +93,22 @@ class Exploration:
 
     def run(self, jobs: int, ray_address: str | None) -> None:
         """Runs trials until a limit is reached."""
-        if self.study.new:
-            self._adopt()
+        if self.study.new:  # runs that the folder holds already become trials
+            taken, folders = 0, run_folders(self.cells.parent) if self.cells.is_dir() else []
+            check_tasks(self.cells.parent, [self.space.base])
+            for folder in folders:
+                summary = curves.ended(folder)
+                if summary is None or summary["status"] != "done":
+                    continue
+                config = read_run(folder / "config.toml")
+                params, stop = _place(config, self.space), config.plan.stop_at_bits
+                whole = self.goal.budget is None or stop is None or stop >= self.goal.budget
+                if params is not None and whole:
+                    curve, took = curves.read_curve(folder), float(summary["seconds"])
+                    taken += self.study.adopt(params, folder.name, curve, took)
+            if folders:
+                there = f"{taken} of {len(folders)} runs in {self.cells}"
+                self.say(f"{there} are trials of this search")
             self.study.begin()
         self.limits.begin(self.study.seconds)
         for trial in self.study.trials:
@@ -107,52 +121,33 @@ class Exploration:
 
     def _learn(self, curve: Curve) -> None:
         self.stopper.learn(curve)
-        found, value = self.goal.point(curve), self.goal.value(curve)
+        point, value = self.goal.point(curve), self.goal.value(curve)
         self._best = self._best if value is None else min(self._best, value)
-        self._saturated |= found is not None and self.goal.saturated(found[1])
-
-    def _adopt(self) -> None:
-        """Takes runs that the folder holds already as trials."""
-        taken, folders = 0, run_folders(self.cells.parent) if self.cells.is_dir() else []
-        check_tasks(self.cells.parent, [self.space.base])
-        for folder in folders:
-            summary = curves.ended(folder)
-            if summary is None or summary["status"] != "done":
-                continue
-            config = read_run(folder / "config.toml")
-            params = _place(config, self.space)
-            curve = curves.read_curve(folder)
-            stop = config.plan.stop_at_bits
-            whole = self.goal.budget is None or stop is None or stop >= self.goal.budget
-            if params is not None and whole:
-                took = float(summary["seconds"])
-                taken += self.study.adopt(params, folder.name, curve, took)
-        if folders:
-            self.say(f"{taken} of {len(folders)} runs in {self.cells} are trials of this search")
+        self._saturated |= point is not None and self.goal.saturated(point[1])
 
     def _work(self) -> Iterator[Work]:
         for number, params in self._asked():
             cell = self.space.cell(params)
             folder = self.cells / cell.name
-            found = curves.ended(folder)
+            summary = curves.ended(folder)
             if self.goal.budget and self.space.bits(params) > _TOO_LONG * self.goal.budget:
                 self._tell(number, params, cell.name, Curve((), ()), TOO_LONG)
             elif cell.name in self._running:
                 self._tell(number, params, cell.name, Curve((), ()), REPEATED)
-            elif found is not None and found["status"] != "failed":
-                why = found["error"] if found["status"] == "stopped" else ""
-                took = float(found.get("seconds") or 0.0)
+            elif summary is not None and summary["status"] != "failed":
+                why = summary["error"] if summary["status"] == "stopped" else ""
+                took = float(summary.get("seconds") or 0.0)
                 self._tell(number, params, cell.name, curves.read_curve(folder), why, took)
             else:
                 self._running[cell.name] = number, params, clock()
-                kept = checkpoint.load(folder, told=False) if folder.is_dir() else None
-                self.stopper.begin(cell.name, kept.rounds if kept else ())
+                saved = checkpoint.load(folder, warn=False) if folder.is_dir() else None
+                self.stopper.begin(cell.name, saved.rounds if saved else ())
                 yield cell.name, cell.config, folder
 
     def _asked(self) -> Iterator[tuple[int, Params]]:
         """The trials that a kill interrupted, then new ones while the limits allow."""
         yield from list(self.study.left_running())
-        self.limits.held = self.limits.reserve()
+        self.limits.reserved = self.limits.reserve()
         while not self.limits.trials_over():
             asked = len(self.study.trials) + len(self._running)
             if self.limits.trials is not None and asked >= self.limits.trials:
@@ -186,10 +181,10 @@ class Exploration:
         if good:
             self._learn(curve)
         self.study.seconds = self.limits.spent()
-        self.limits.held = self.limits.reserve()
+        self.limits.reserved = self.limits.reserve()
         best = " · best so far" if better else ""
         point = at(self.space.used(params))
-        self.say(f"trial {number}: {point}: {told(curve, self.goal, why)}{best}")
+        self.say(f"trial {number}: {point}: {outcome(curve, self.goal, why)}{best}")
         if self._saturated and not before:
             self.say(SATURATED.format(name=self.goal.name))
 
@@ -205,11 +200,11 @@ def at(params: Params) -> str:
     return ", ".join(parts)
 
 
-def told(curve: Curve, goal: Goal, why: str) -> str:
+def outcome(curve: Curve, goal: Goal, why: str) -> str:
     """What a trial has come to, in words."""
-    found = goal.point(curve) or ((curve.bits[-1], curve.metric[-1]) if curve.bits else None)
-    said = "no evaluation" if found is None else (
-        f"{goal.name} {units.score(found[1], goal.name)} at {units.bits(found[0])}"
+    point = goal.point(curve) or ((curve.bits[-1], curve.metric[-1]) if curve.bits else None)
+    said = "no evaluation" if point is None else (
+        f"{goal.name} {units.score(point[1], goal.name)} at {units.bits(point[0])}"
     )  # fmt: skip
     return said + (f" ({why})" if why else "")
 

@@ -6,6 +6,7 @@ from math import inf, isnan, log10
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
 from fedsim.results.intervals import Mean, mean, tied
@@ -81,8 +82,12 @@ def chosen(study: Study, most: int = ON_FRONT) -> list[FrozenTrial]:
     """
     trials = [t for t in study.trials if t.state == TrialState.COMPLETE and t.values]
     if study.space.goal.front:
-        kept = [t for t in trials if not any(_beats(o, t) for o in trials)]
-        ranked = sorted(kept, key=lambda t: t.values[0])
+        points = [(np.array(t.values), t) for t in trials]  # none is as good in both, better in one
+        front = [
+            t for own, t in points
+            if not any((point <= own).all() and (point < own).any() for point, _ in points)
+        ]  # fmt: skip
+        ranked = sorted(front, key=lambda t: t.values[0])
     else:
         ranked = sorted(trials, key=lambda t: (t.values[0], *t.user_attrs[EQUALS], t.number))
         there = [t for t in ranked if t.values[0] < NOT_REACHED]
@@ -116,12 +121,6 @@ def fitting(
         if needed <= left:
             break
     return trials, needed
-
-
-def _beats(one: FrozenTrial, other: FrozenTrial) -> bool:
-    """Whether one point is no worse in bits and loss, and better in either."""
-    pairs = list(zip(one.values, other.values, strict=True))
-    return all(a <= b for a, b in pairs) and one.values != other.values
 
 
 def play(
@@ -173,16 +172,16 @@ def _run(
     def progress(name: str, row: dict[str, Any]) -> str | None:
         return OVER if limits.left() <= 0 and not row["last"] else None
 
-    def told(name: str) -> None:
+    def ended(name: str) -> None:
         nonlocal ends
         ends += 1
         study.seconds = limits.spent()
         say(f"finals: {ends} of {len(waiting)} runs have ended ({name})")
 
     if waiting and jobs == 1 and ray_address is None:
-        run_here(in_time(), progress, told)
+        run_here(in_time(), progress, ended)
     elif waiting:
-        run_on_ray(in_time(), jobs, ray_address, progress, told)
+        run_on_ray(in_time(), jobs, ray_address, progress, ended)
     left = sum(not _done(folder) for _, _, folder in waiting)
     if left and limits.left() <= 0:
         say(f"finals: the time is over, {left} of {len(waiting)} runs are not done; the same "
@@ -202,7 +201,7 @@ def _done(folder: Path) -> bool:
 
 
 def _finalist(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path) -> Finalist:
-    found = [
+    runs = [
         curves.read_curve(folder) if _done(folder) else Curve((), ())
         for _, _, folder in _runs(space, trial, seeds, out)
     ]
@@ -210,16 +209,15 @@ def _finalist(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path)
     config = space.cell(trial.params, seeds[0], validation=False).config
     return Finalist(
         trial.number, space.used(trial.params), space.goal.point(own),
-        _lot(space.goal, found[::2]), _lot(space.goal, found[1::2]), False, config,
+        _lot(space.goal, runs[::2]), _lot(space.goal, runs[1::2]), False, config,
     )  # fmt: skip
 
 
-def _lot(goal: Goal, found: Sequence[Curve]) -> Lot:
-    points = tuple(goal.point(curve) for curve in found)
-    losses = [goal.loss(curve) for curve in found]
-    known = zip(points, losses, strict=True)
-    kept = tuple(inf if not point or loss is None else loss for point, loss in known)
-    return Lot(points, kept, tuple(goal.task_loss(curve) for curve in found))
+def _lot(goal: Goal, runs: Sequence[Curve]) -> Lot:
+    points = tuple(goal.point(curve) for curve in runs)
+    pairs = zip(points, map(goal.loss, runs), strict=True)
+    losses = tuple(inf if not point or loss is None else loss for point, loss in pairs)
+    return Lot(points, losses, tuple(goal.task_loss(curve) for curve in runs))
 
 
 def _ranked(finalists: list[Finalist], goal: Goal) -> list[Finalist]:

@@ -34,8 +34,8 @@ class Curve:
 
     def within(self, bits: float) -> int | None:
         """The place of the last evaluation within so many bits; None: there is none."""
-        inside = [place for place, sent in enumerate(self.bits) if sent <= bits]
-        return inside[-1] if inside else None
+        places = [place for place, sent in enumerate(self.bits) if sent <= bits]
+        return places[-1] if places else None
 
     def reaches(self, target: float, higher: bool) -> int | None:
         """The place of the first evaluation that reaches the target; None: none does."""
@@ -84,7 +84,7 @@ class Goal:
         """Whether bits and metric are searched at once."""
         return self.budget is None and self.target is None
 
-    def told(self) -> str:
+    def words(self) -> str:
         """The goal in words."""
         if self.budget is not None:
             return f"best {self.name} within {units.round_bits(self.budget)} per client upstream"
@@ -138,11 +138,11 @@ class Goal:
         logarithm (base 10) of the bits; of a curve that does not reach it, ``NOT_REACHED`` and by
         how much its best evaluation misses. For the front: as for a budget, at the last evaluation.
         """
-        found = self.point(curve)
+        point = self.point(curve)
         if self.target is None:
-            return None if found is None else self.worse(found[1])
-        if found is not None:
-            return math.log10(found[0])
+            return None if point is None else self.worse(point[1])
+        if point is not None:
+            return math.log10(point[0])
         missing = [abs(score - self.target) for score in curve.metric]
         return NOT_REACHED + min(missing) if missing else None
 
@@ -151,10 +151,10 @@ class Goal:
 
         A saturated curve's value is less by the share of the budget that it left.
         """
-        found, loss = self.point(curve), self.loss(curve)
-        if found is None or loss is None or self.budget is None or not self.saturated(found[1]):
+        point, loss = self.point(curve), self.loss(curve)
+        if point is None or loss is None or self.budget is None or not self.saturated(point[1]):
             return loss
-        return loss - (1 - found[0] / self.budget)
+        return loss - (1 - point[0] / self.budget)
 
     def worse(self, metric: float) -> float:
         """A metric as a loss: smaller is better."""
@@ -188,5 +188,5 @@ class Goal:
 
 def losses(goal: Goal, curves: Sequence[Curve]) -> list[float]:
     """The loss of each curve; infinity where no evaluation counts."""
-    found = (goal.loss(curve) for curve in curves)
-    return [math.inf if loss is None else loss for loss in found]
+    known = (goal.loss(curve) for curve in curves)
+    return [math.inf if loss is None else loss for loss in known]

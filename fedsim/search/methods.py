@@ -73,19 +73,15 @@ def chosen(methods: str | Sequence[str]) -> list[str]:
     if not texts:
         raise UsageError(f"--methods is {methods!r}: it takes all, published, or methods' texts")
     for method in texts:
-        _check(method)
+        if re.fullmatch(r"\w+", method) and method not in CATALOGUE:
+            known = [row.name for row in CATALOGUE.values() if row.kind == "method"]
+            listed = unknown("method", method, ["all", "published", *known])
+            raise UsageError(f"--methods: {listed}")
+        try:
+            resolve(at_rate(method), 0.01 if takes_fraction(method) else None)
+        except UsageError as error:
+            raise UsageError(f"--methods: {str(error).removeprefix('--method: ')}") from error
     return texts
-
-
-def _check(method: str) -> None:
-    """Refuses a text that names no method."""
-    if re.fullmatch(r"\w+", method) and method not in CATALOGUE:
-        known = [row.name for row in CATALOGUE.values() if row.kind == "method"]
-        raise UsageError(f"--methods: {unknown('method', method, ['all', 'published', *known])}")
-    try:
-        resolve(at_rate(method), 0.01 if takes_fraction(method) else None)
-    except UsageError as error:
-        raise UsageError(f"--methods: {str(error).removeprefix('--method: ')}") from error
 
 
 def at_rate(method: str, lr: float = 0.01) -> str:
@@ -159,14 +155,6 @@ def coded(method: str, p: float | None, coder: str) -> bool:
     return text(compressor(method, p, coder)) != text(compressor(method, p, OWN))
 
 
-@lru_cache
-def _codes(coder: str) -> tuple[Any, Any]:
-    """The codes of positions and of symbols that a text names."""
-    positions, symbols = coder.split(" | ")
-    lifted: Any = parse(f"topk(0.1) | float32 | {positions} | {symbols}")
-    return lifted.codec.positions, lifted.codec.symbols
-
-
 def _recoded(part: Any, coder: str) -> Any:
     if isinstance(part, tuple):
         return tuple(_recoded(item, coder) for item in part)
@@ -176,10 +164,10 @@ def _recoded(part: Any, coder: str) -> Any:
     changed: Any = replace(part, **{name: _recoded(value, coder) for name, value in inner.items()})
     if not isinstance(changed, Pipeline):
         return changed
-    positions, symbols = _codes(coder)
-    changed = _replaced(changed, symbols=symbols)
+    whole: Any = parse(f"topk(0.1) | float32 | {coder}")
+    changed = _replaced(changed, symbols=whole.codec.symbols)
     lossy = isinstance(changed.positions, Lossy)
-    return changed if lossy else _replaced(changed, positions=positions)
+    return changed if lossy else _replaced(changed, positions=whole.codec.positions)
 
 
 def _replaced(pipeline: Pipeline, **code: Any) -> Pipeline:

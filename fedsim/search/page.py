@@ -9,7 +9,7 @@ from fedsim.search import tables
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.picture import chart
-from fedsim.show.markup import html
+from fedsim.show import markup
 from fedsim.show.report.charts.frame import Drawn, bars
 from fedsim.show.report.figures import charted, section
 from fedsim.show.report.page import document
@@ -21,71 +21,57 @@ _SHARES = (
 
 
 def page(
-    frame: pd.DataFrame, found: Sequence[Finalist], winner: Finalist | None, goal: Goal,
-    shares: dict[str, dict[str, float]], told: dict[str, str], left: dict[str, str],
+    frame: pd.DataFrame, finalists: Sequence[Finalist], winner: Finalist | None, goal: Goal,
+    shares: dict[str, dict[str, float]], facts: dict[str, str], left: dict[str, str],
 ) -> str:  # fmt: skip
     """The HTML document of a search; it needs no other file and no network.
 
     Args:
         frame: the trials (``fedsim.search.record.trials``).
-        found: the finalists in order of rank.
+        finalists: in order of rank.
         winner: among them.
         goal: of the search.
         shares: what ``fedsim.search.record.importance`` gave.
-        told: facts of the search (task, trials, time) by name.
+        facts: of the search (task, trials, time) by name.
         left: the methods that were not searched, and why.
     """
-    title = f"{told['task']}: {goal.told()}"
+    title = f"{facts['task']}: {goal.words()}"
     answer = "<p>No trial has an evaluation that counts.</p>"
-    answer = answer if winner is None else _answer(winner, goal, told)
-    ranked = html(*tables.ranked(found, goal), "Finalists") + _note(tables.CAPTION) if found else ""
-    shown = {name: _bars(of) for name, of in shares.items() if of}
+    answer = answer if winner is None else _answer(winner, goal, facts["again"])
+    note = f'<p class="note">{escape(tables.CAPTION)}</p>'
+    ranked = markup.html(*tables.ranked(finalists, goal), "Finalists") + note if finalists else ""
+    explained: dict[str, Drawn] = {}
+    for name, of in shares.items():
+        if of:
+            percent = [100 * share for share in of.values()]
+            texts = [f"{setting}: {100 * share:.0f} %" for setting, share in of.items()]
+            parts = {"share": ("#4477aa", percent, texts)}
+            figure = bars(parts, list(of), 110 + 36 * len(of), "share explained (%)")
+            figure["layout"]["showlegend"] = False
+            explained[name] = figure
+    items = [f"<li><code>{escape(m)}</code>: {escape(why)}</li>" for m, why in left.items()]
     sections = [
         ("finalists", "Finalists", ranked),
-        charted("trials", "Trials", chart(frame, found, winner, goal, told["task"])),
-        *([section("importance", "What mattered", _SHARES, shown)] if shown else []),
-        ("table", "Every trial", html(*tables.trials(frame, goal), "Every trial")),
-        ("left", "Methods left out", _listed(left)),
-        ("facts", "The search", _facts(told)),
+        charted("trials", "Trials", chart(frame, finalists, winner, goal, facts["task"])),
+        *([section("importance", "What mattered", _SHARES, explained)] if explained else []),
+        ("table", "Every trial", markup.html(*tables.trials(frame, goal), "Every trial")),
+        ("left", "Methods left out", f"<ul>{''.join(items)}</ul>" if items else ""),
+        ("facts", "The search", markup.facts({k: escape(v) for k, v in facts.items()})),
     ]  # fmt: skip
     return document(title, answer, sections, "one")
 
 
-def _answer(winner: Finalist, goal: Goal, told: dict[str, str]) -> str:
+def _answer(winner: Finalist, goal: Goal, again: str) -> str:
     headings, rows = tables.ranked([winner], goal)
-    said = dict(zip(headings, rows[0], strict=True))
-    score, bits = said[f"{goal.name}, held-out"], said["bits, held-out"]
-    p = f", p = {said['p']}" if said["p"] else ""
-    coder = f", coders {said['coder']}" if said["coder"] else ""
-    text = f"{said['method']}, n = {said['n']}{p}{coder}, lr = {said['lr']}"
+    row = dict(zip(headings, rows[0], strict=True))
+    score, bits = row[f"{goal.name}, held-out"], row["bits, held-out"]
+    p = f", p = {row['p']}" if row["p"] else ""
+    coder = f", coders {row['coder']}" if row["coder"] else ""
+    text = f"{row['method']}, n = {row['n']}{p}{coder}, lr = {row['lr']}"
     seeds = winner.held.metric().count
     many = f"{seeds} fresh seed{'' if seeds == 1 else 's'}"
     return (
         f"<p><strong>{escape(text)}</strong>: {escape(goal.name)} {escape(score)} on held-out "
         f"samples with {escape(bits)} per client upstream, {many}.</p>"
-        f"<p>The command that runs it again:</p><pre>{escape(told['again'])}</pre>"
+        f"<p>The command that runs it again:</p><pre>{escape(again)}</pre>"
     )
-
-
-def _bars(shares: dict[str, float]) -> Drawn:
-    texts = [f"{name}: {100 * share:.0f} %" for name, share in shares.items()]
-    parts = {"share": ("#4477aa", [100 * share for share in shares.values()], texts)}
-    figure = bars(parts, list(shares), 110 + 36 * len(shares), "share explained (%)")
-    figure["layout"]["showlegend"] = False
-    return figure
-
-
-def _note(text: str) -> str:
-    return f'<p class="note">{escape(text)}</p>'
-
-
-def _listed(left: dict[str, str]) -> str:
-    rows = "".join(f"<li><code>{escape(m)}</code>: {escape(why)}</li>" for m, why in left.items())
-    return f"<ul>{rows}</ul>" if rows else ""
-
-
-def _facts(told: dict[str, str]) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in told.items()
-    )
-    return f'<div class="wide text"><table><tbody>{rows}</tbody></table></div>'

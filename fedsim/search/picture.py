@@ -42,15 +42,16 @@ def coloured(frame: pd.DataFrame, goal: Goal, first: str = "", most: int = NAMED
 
 
 def chart(
-    frame: pd.DataFrame, found: Sequence[Finalist], winner: Finalist | None, goal: Goal, task: str
-) -> Chart:
+    frame: pd.DataFrame, finalists: Sequence[Finalist], winner: Finalist | None, goal: Goal,
+    task: str,
+) -> Chart:  # fmt: skip
     """A mark per trial in its method's colour, hollow where the trial was ended early.
 
     Of many methods those of the front and of the best trials have colours, the others are grey.
 
     Args:
         frame: the trials (``fedsim.search.record.trials``).
-        found: the finalists in order of rank: stars, held-out means with their intervals.
+        finalists: in order of rank: stars, held-out means with their intervals.
         winner: among them; None: none is.
         goal: of the search.
         task: its name.
@@ -61,14 +62,27 @@ def chart(
     looks = method_looks({name: name == "raw" for name in rows["method"].unique() if name in named})
     marks = [_trials(rows[rows["method"] == name], looks[name], name, goal) for name in named]
     if len(others):
-        told = f"{others['method'].nunique()} other methods"
-        marks.insert(0, _trials(others, Look("#bbbbbb", 0, 0), told, goal))
+        name = f"{others['method'].nunique()} other methods"
+        marks.insert(0, _trials(others, Look("#bbbbbb", 0, 0), name, goal))
     front = best_so_far(frame, goal)
     if len(front):
         marks.append(front_of(front["bits"], front["metric"]))
-    marks += _stars(found, winner, goal)
+    stars = []
+    for place, final in enumerate(finalists, start=1):
+        if (mean := final.held.metric()).count:
+            half = 0.0 if isnan(mean.half) else mean.half
+            score = units.score(mean.value, goal.name)
+            stars.append(Marks(
+                x=[final.held.bits()], y=np.array([mean.value]), kind="points", size=9,
+                low=np.array([mean.value - half]), high=np.array([mean.value + half]),
+                look=Look("#000000" if final is winner else "#999999", 0, _STAR),
+                name="winner, held-out" if final is winner else "", group="finalists, held-out",
+                texts=[f"finalist {place}: {short(final.params['method'])}\nheld-out {goal.name} "
+                       f"{score} at {units.bits(final.held.bits())}"],
+            ))  # fmt: skip
+    marks += stars[::-1]  # the winner last: it lies on top
     marks.append(Marks(kind="points", look=Look(GREY, 0, 0), hollow=[True], name="ended early"))
-    title = f"{task}: {goal.told()}"
+    title = f"{task}: {goal.words()}"
     if winner is not None:
         params = winner.params
         p = "" if params["gradient"] is None else f", p = {units.plain(params['gradient'])}"
@@ -94,21 +108,3 @@ def _trials(rows: pd.DataFrame, look: Look, name: str, goal: Goal) -> Marks:
         x=rows["bits"].to_numpy(), y=rows["metric"].to_numpy(), kind="points", look=look, size=6,
         name=name, texts=texts, hollow=list(rows["state"] != "complete"),
     )  # fmt: skip
-
-
-def _stars(found: Sequence[Finalist], winner: Finalist | None, goal: Goal) -> list[Marks]:
-    """The finalists on held-out samples, the winner last: it lies on top."""
-    stars = []
-    for place, final in enumerate(found, start=1):
-        if (mean := final.held.metric()).count:
-            half = 0.0 if isnan(mean.half) else mean.half
-            score = units.score(mean.value, goal.name)
-            stars.append(Marks(
-                x=[final.held.bits()], y=np.array([mean.value]), kind="points", size=9,
-                low=np.array([mean.value - half]), high=np.array([mean.value + half]),
-                look=Look("#000000" if final is winner else "#999999", 0, _STAR),
-                name="winner, held-out" if final is winner else "", group="finalists, held-out",
-                texts=[f"finalist {place}: {short(final.params['method'])}\nheld-out {goal.name} "
-                       f"{score} at {units.bits(final.held.bits())}"],
-            ))  # fmt: skip
-    return stars[::-1]

@@ -28,25 +28,25 @@ def trials(study: Study, out: Path) -> pd.DataFrame:
     for trial in study.trials:
         folder = out / "cells" / str(trial.user_attrs[CELL])
         curve = curves.read_curve(folder) if (folder / "summary.json").exists() else None
-        found = goal.point(curve) if curve else None
-        if found is None and curve is not None and curve.bits:
-            found = curve.bits[-1], curve.metric[-1]
+        point = goal.point(curve) if curve else None
+        if point is None and curve is not None and curve.bits:
+            point = curve.bits[-1], curve.metric[-1]
         loss = goal.loss(curve) if curve else None
         used = study.space.used(trial.params)
         rows.append({
             "trial": trial.number, "state": trial.state.name.lower(), "why": why_told(trial),
             "method": short(used.pop("method")), **used,
-            "bits": found[0] if found else None, "metric": found[1] if found else None,
+            "bits": point[0] if point else None, "metric": point[1] if point else None,
             "loss": loss, "cell": folder.name,
         })  # fmt: skip
     frame = pd.DataFrame(rows)
     return frame.astype({name: float for name in ("bits", "metric", "loss") if name in frame})
 
 
-def finalists(found: Sequence[Finalist], goal: Goal) -> pd.DataFrame:
+def finalists(ranked: Sequence[Finalist], goal: Goal) -> pd.DataFrame:
     """A row per finalist in order of rank: its point, what its seeds came to, and its ties."""
     rows = []
-    for rank, final in enumerate(found, start=1):
+    for rank, final in enumerate(ranked, start=1):
         point = dict(final.params)
         rows.append({
             "rank": rank, "tie": final.tie, "trial": final.trial,
@@ -61,7 +61,7 @@ def _columns(part: str, lot: Lot, goal: Goal) -> dict[str, Any]:
     there = [point for point in lot.points if point]
     metric = lot.metric()
     seeds = {f"{part}_seed{k}": point[1] if point else None for k, point in enumerate(lot.points)}
-    found: dict[str, Any] = {
+    columns: dict[str, Any] = {
         f"{part}_seeds": len(there), f"{part}_metric": metric.value, f"{part}_half": metric.half,
         f"{part}_bits": lot.bits(), **seeds,
     }  # fmt: skip
@@ -70,8 +70,8 @@ def _columns(part: str, lot: Lot, goal: Goal) -> dict[str, Any]:
         reached = isfinite(bits.value)
         for end, side in (("low", -1), ("high", 1)):
             bound = 10 ** (bits.value + side * bits.half) if reached else None
-            found[f"{part}_bits_{end}"] = bound
-    return found
+            columns[f"{part}_bits_{end}"] = bound
+    return columns
 
 
 def importance(frame: pd.DataFrame, goal: Goal) -> dict[str, dict[str, float]]:
@@ -97,16 +97,6 @@ def importance(frame: pd.DataFrame, goal: Goal) -> dict[str, dict[str, float]]:
     return {name: _shares(ended, column) for name, column in values.items()}
 
 
-def _ordered(names: pd.Series, ranks: pd.Series) -> pd.Series:
-    """Names as whole numbers, by the mean rank of their trials.
-
-    A regression tree finds its best splits of names in this order (Fisher 1958). Optuna gives each
-    name a column of its own, and takes twice the time for every name more.
-    """
-    means = ranks.groupby(names).mean().sort_values(kind="stable")
-    return names.map({name: float(place) for place, name in enumerate(means.index)})
-
-
 def _shares(ended: pd.DataFrame, column: pd.Series) -> dict[str, float]:
     points = ended.reindex(columns=[name for name in NAMES if name in ended]).copy()
     points["gradient"] = points["gradient"].fillna(1.0)
@@ -114,7 +104,12 @@ def _shares(ended: pd.DataFrame, column: pd.Series) -> dict[str, float]:
     distributions: dict[str, Any] = {}
     for name in points:
         if named := points[name].dtype == object or points[name].dtype.kind not in "if":
-            points[name] = _ordered(points[name], column.rank())
+            # Whole numbers by the mean rank of their trials: a regression tree finds its best
+            # splits of names in this order (Fisher 1958). Optuna gives each name a column of its
+            # own, and takes twice the time for every name more.
+            means = column.rank().groupby(points[name]).mean().sort_values(kind="stable")
+            places = {own: float(place) for place, own in enumerate(means.index)}
+            points[name] = points[name].map(places)
         low, high = float(points[name].min()), float(points[name].max())
         distributions[name] = optuna.distributions.FloatDistribution(low, high, log=not named)
     if not distributions:
@@ -128,5 +123,5 @@ def _shares(ended: pd.DataFrame, column: pd.Series) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
-        found = optuna.importance.get_param_importances(study, evaluator=evaluator)
-    return {NAMES[name]: float(share) for name, share in found.items()}
+        shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return {NAMES[name]: float(share) for name, share in shares.items()}

@@ -92,12 +92,27 @@ def search(
     out, base = Path(out), _base(base)
     limits = _limits(time, trials, seeds)
     check([Cell("search", base)], jobs, here=ray_address is None)
-    space, left = _space(base, budget, target, methods, say)
+    task, texts = base.plan.task, chosen(methods)
+    bits = None if budget is None else quantity(budget, "--budget", "bits")
+    goal = Goal(task.higher_is_better, task.metric_name, bits, target)
+    say(f"preparing: data, model and a message of each of {len(texts)} methods; a first search "
+        "compiles their kernels, which can take minutes; --time begins after it")  # fmt: skip
+    sizes = Sizes(base)
+    fit, left = fitting(base, goal, texts, sizes)
+    for method, why in left.items():
+        say(f"left out: {method}: {why}")
+    space = Space(base, goal, fit, sizes)
+    space.prepare()
     with lock.held(out), journal(out):
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
         Exploration(study, out, limits, say).run(jobs, ray_address)
-        ranked = finals.play(_begun(study, limits), out, seeds, jobs, ray_address, limits, say)
+        if not study.trials and limits.seconds is not None:
+            raise RunFailed(
+                f"the time, {units.duration(limits.seconds)}, was over before a trial began; give "
+                "more --time: the same folder goes on"
+            )
+        ranked = finals.play(study, out, seeds, jobs, ray_address, limits, say)
         study.seconds = limits.spent()
         with writing(out):
             return _written(study, ranked, left, out)
@@ -112,26 +127,6 @@ def _base(base: RunConfig) -> RunConfig:
     )  # fmt: skip
 
 
-def _space(
-    base: RunConfig, budget: str | float | None, target: float | None,
-    methods: str | Sequence[str], say: Say,
-) -> tuple[Space, dict[str, str]]:  # fmt: skip
-    """What is searched, and the methods that cannot be, with the reasons, which are said."""
-    task = base.plan.task
-    bits = None if budget is None else quantity(budget, "--budget", "bits")
-    goal = Goal(task.higher_is_better, task.metric_name, bits, target)
-    texts = chosen(methods)
-    say(f"preparing: data, model and a message of each of {len(texts)} methods; a first search "
-        "compiles their kernels, which can take minutes; --time begins after it")  # fmt: skip
-    sizes = Sizes(base)
-    fit, left = fitting(base, goal, texts, sizes)
-    for method, why in left.items():
-        say(f"left out: {method}: {why}")
-    space = Space(base, goal, fit, sizes)
-    space.prepare()
-    return space, left
-
-
 def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
     if time is not None and trials is not None:
         raise UsageError(f"--time is {time} and --trials {trials}: give one of them")
@@ -142,22 +137,11 @@ def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
     return Limits(trials, limit)
 
 
-def _begun(study: Study, limits: Limits) -> Study:
-    """The study; ``RunFailed`` where the time was over before a trial began."""
-    if not study.trials and limits.seconds is not None:
-        raise RunFailed(
-            f"the time, {units.duration(limits.seconds)}, was over before a trial began; give more "
-            "--time: the same folder goes on"
-        )
-    return study
-
-
 def _name(space: Space) -> str:
     """A study's name in its file: what it depends on."""
     goal = space.goal
     parts = [_KEPT, space.base.digest, str(goal.budget), str(goal.target), *space.methods]
-    told = "/".join(parts)
-    return blake2b(told.encode(), digest_size=8).hexdigest()
+    return blake2b("/".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def _reserved(study: Study, out: Path, seeds: int, jobs: int, limit: float | None) -> float:
@@ -182,8 +166,8 @@ def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Pa
         again = rerun(out)
     states = frame["state"].value_counts()
     saturated = bool(frame.loc[frame["state"] == "complete", "metric"].map(goal.saturated).any())
-    told = {
-        "task": base.plan.task.name, "goal": goal.told(), "again": again,
+    facts = {
+        "task": base.plan.task.name, "goal": goal.words(), "again": again,
         **({"saturated": SATURATED.format(name=goal.name)} if saturated else {}),
         "trials": f"{len(frame)}, of which {states.get('complete', 0)} ended by themselves",
         "time": units.duration(study.seconds), "clients": str(base.plan.clients),
@@ -191,9 +175,9 @@ def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Pa
         "validation part": f"{base.evaluation.validation:g} of the training samples",
         "methods": "; ".join(study.space.methods),
     }  # fmt: skip
-    write_text(out / "report.html", page(frame, ranked, first, goal, shares, told, left))
+    write_text(out / "report.html", page(frame, ranked, first, goal, shares, facts, left))
     if frame["metric"].notna().any():
-        save(drawn(chart(frame, ranked, first, goal, told["task"])), out / "search.png")
+        save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")
     return Found(goal, frame, tuple(ranked), first, shares, left, out, saturated)
 
 

@@ -1,6 +1,5 @@
 """How large a message of a method is, before anything is trained: it is encoded once."""
 
-from collections.abc import Mapping
 from functools import lru_cache
 
 import torch
@@ -28,7 +27,12 @@ class Sizes:
 
     def __init__(self, base: RunConfig) -> None:
         trainer = Trainer(base, ClientData.of(base))
-        self.update = _update({n: p.detach() for n, p in trainer.parameters.items()})
+        draws = torch.Generator().manual_seed(0)
+        self.update: Tensors = {}
+        for name, x in trainer.parameters.items():  # Student's t, three degrees of freedom
+            normal = torch.randn(x.shape, generator=draws)
+            chi = torch.randn((3, *x.shape), generator=draws).square().mean(0)
+            self.update[name] = (normal / chi.sqrt().clamp(min=0.05) * 1e-3).contiguous()
         self.entries = sum(p.numel() for p in trainer.parameters.values())
         self.rate = float(trainer.optimizer.param_groups[0]["lr"])
         self.bits = lru_cache(maxsize=None)(self._bits)
@@ -44,14 +48,3 @@ class Sizes:
         made = compressor(method, p, coder)
         packet, _ = compress(made, self.update, made.init(self.update), seed=0)
         decompress(made, packet.payload, self.update)
-
-
-def _update(like: Mapping[str, torch.Tensor]) -> Tensors:
-    """Tensors of these shapes from Student's t with three degrees of freedom, drawn from a seed."""
-    draws = torch.Generator().manual_seed(0)
-    found = {}
-    for name, x in like.items():
-        normal = torch.randn(x.shape, generator=draws)
-        chi = torch.randn((3, *x.shape), generator=draws).square().mean(0)
-        found[name] = (normal / chi.sqrt().clamp(min=0.05) * 1e-3).contiguous()
-    return found

@@ -52,14 +52,14 @@ class Space:
     def limits(self) -> dict[str, tuple[float, float]]:
         """The least and the greatest value of every number."""
         rate, most = self.sizes.rate, max(1, self.base.plan.iterations // 2)
-        found: dict[str, tuple[float, float]] = {
+        limits: dict[str, tuple[float, float]] = {
             "temporal": (1, most),
             "gradient": (self.least, 1.0),
             "lr": (rate / _RATES, rate * _RATES),
         }
         if middle := getattr(self.base.plan.algorithm, "server_lr", None):
-            found["server_lr"] = (middle / _SERVER_RATES, middle * _SERVER_RATES)
-        return found
+            limits["server_lr"] = (middle / _SERVER_RATES, middle * _SERVER_RATES)
+        return limits
 
     @property
     def least(self) -> float:
@@ -75,14 +75,14 @@ class Space:
         p = min(_two(params["gradient"]), most(method)) if takes_fraction(method) else None
         coder = params["coder"] if coded(method, p, params["coder"]) else OWN
         n = 1 if method in self.at_one else int(_two(params["temporal"]))
-        found = {"method": method, "coder": coder, "temporal": n, "gradient": p}
+        point = {"method": method, "coder": coder, "temporal": n, "gradient": p}
         rates = {k: _two(params[k]) for k in ("lr", "server_lr") if k in self.limits}
-        return found | rates
+        return point | rates
 
     @cached_property
     def at_one(self) -> frozenset[str]:
         """The methods that work with n = 1 alone."""
-        return frozenset(m for m in self.methods if not _works(self.base, m, 2))
+        return frozenset(m for m in self.methods if why_not(self.base, m, 2))
 
     def bits(self, params: Params) -> int:
         """The bits of a first message at a point, about."""
@@ -171,10 +171,6 @@ class Space:
 def _two(value: float) -> float:
     """A number with two significant digits."""
     return float(f"{value:.2g}")
-
-
-def _works(base: RunConfig, method: str, temporal: int) -> bool:
-    return not why_not(base, method, temporal)
 
 
 def why_not(base: RunConfig, method: str, temporal: int = 1) -> str:

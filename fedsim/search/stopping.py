@@ -31,11 +31,11 @@ class Stopper:
     """
 
     def __init__(self, goal: Goal) -> None:
-        kept = _BEHIND["budget" if goal.budget is not None else "else"]
+        percentile = _BEHIND["budget" if goal.budget is not None else "else"]
         warm = STEPS // 4 if goal.budget is not None else 0
         self.goal = goal
         self._pruner = optuna.pruners.PercentilePruner(
-            kept, n_startup_trials=_STARTUP, n_warmup_steps=warm, n_min_trials=3
+            percentile, n_startup_trials=_STARTUP, n_warmup_steps=warm, n_min_trials=3
         )
         self._ended = optuna.create_study(direction="minimize")
         self._points: dict[str, list[tuple[float, float]]] = {}
@@ -47,8 +47,8 @@ class Stopper:
         losses, loss = self.goal.at_steps(curve, ended=True), self.goal.loss(curve)
         if loss is None:
             return
-        if self.goal.target is not None and (found := self.goal.point(curve)):
-            self._fewest = min(self._fewest, found[0])
+        if self.goal.target is not None and (point := self.goal.point(curve)):
+            self._fewest = min(self._fewest, point[0])
         self._ended.add_trial(
             optuna.create_trial(value=loss, intermediate_values=losses)
         )

@@ -75,17 +75,17 @@ class Study:
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
         """The space as Optuna has it."""
-        found: dict[str, BaseDistribution] = {
+        distributions: dict[str, BaseDistribution] = {
             "method": CategoricalDistribution(self.space.methods),
             "coder": CategoricalDistribution(CODERS),
         }
         for name, (low, high) in self.space.limits.items():
             whole = name == "temporal"
-            found[name] = (
+            distributions[name] = (
                 IntDistribution(int(low), int(high), log=True) if whole
                 else FloatDistribution(low, high, log=True)
             )  # fmt: skip
-        return found
+        return distributions
 
     @property
     def trials(self) -> list[FrozenTrial]:
@@ -122,9 +122,9 @@ class Study:
         """
         known = {t.user_attrs.get(CELL) for t in self._study.get_trials(deepcopy=False)}
         limits = self.space.limits
-        inside = all(low <= params[name] <= high for name, (low, high) in limits.items())
+        in_space = all(low <= params[name] <= high for name, (low, high) in limits.items())
         values = self._values(curve)
-        if cell in known or not inside or values is None:
+        if cell in known or not in_space or values is None:
             return False
         self._study.add_trial(optuna.create_trial(
             values=values, params=params, distributions=self.distributions,
@@ -152,19 +152,16 @@ class Study:
                 trial = self._study.ask(self.distributions)
             else:
                 trial = Trial(self._study, trial_id)
-                self._suggested(trial)
+                # the values that an interrupted trial had, and those that it lacked
+                trial.suggest_categorical("method", self.space.methods)
+                trial.suggest_categorical("coder", CODERS)
+                for name, (low, high) in self.space.limits.items():
+                    if name == "temporal":
+                        trial.suggest_int(name, int(low), int(high), log=True)
+                    else:
+                        trial.suggest_float(name, low, high, log=True)
         self._asked[trial.number] = trial
         return trial.number, dict(trial.params)
-
-    def _suggested(self, trial: Trial) -> None:
-        """Gives an interrupted trial the values that it had, and those that it lacked."""
-        trial.suggest_categorical("method", self.space.methods)
-        trial.suggest_categorical("coder", CODERS)
-        for name, (low, high) in self.space.limits.items():
-            if name == "temporal":
-                trial.suggest_int(name, int(low), int(high), log=True)
-            else:
-                trial.suggest_float(name, low, high, log=True)
 
     def tell(
         self, number: int, cell: str, curve: Curve, why: str = "", good: bool = True,
@@ -203,8 +200,8 @@ class Study:
 
     def _equals(self, curve: Curve) -> list[float]:
         """The task's loss, then the bits, of curves of equal value."""
-        found = self.space.goal.point(curve)
-        return [self.space.goal.task_loss(curve), found[0] if found else inf]
+        point = self.space.goal.point(curve)
+        return [self.space.goal.task_loss(curve), point[0] if point else inf]
 
 
 def _unwarned() -> Any:

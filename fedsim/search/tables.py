@@ -23,13 +23,13 @@ Texts = tuple[list[str], list[list[str]]]
 """Headings, and rows."""
 
 
-def ranked(found: Sequence[Finalist], goal: Goal) -> Texts:
+def ranked(finalists: Sequence[Finalist], goal: Goal) -> Texts:
     """The finalists in order of rank."""
-    server = any("server_lr" in final.params for final in found)
+    server = any("server_lr" in final.params for final in finalists)
     headings = ["", "method", "n", "p", "coder", "lr", *(["server lr"] if server else [])]
     headings += [f"{goal.name}, validation", "bits", f"{goal.name}, held-out", "bits, held-out"]
     rows = []
-    for rank, final in enumerate(found, start=1):
+    for rank, final in enumerate(finalists, start=1):
         place = f"{rank} tie" if final.tie else str(rank)
         row = [place, short(final.params["method"]), *point(final.params)]
         row += [units.plain(final.params["server_lr"])] if server else []
@@ -78,19 +78,19 @@ def trials(frame: pd.DataFrame, goal: Goal) -> Texts:
     return headings, rows
 
 
-def ranked_table(found: Sequence[Finalist], goal: Goal, width: int) -> Laid:
+def ranked_table(finalists: Sequence[Finalist], goal: Goal, width: int) -> Laid:
     """The finalists for a terminal of ``width`` columns."""
-    headings, rows = ranked(found, goal)
+    headings, rows = ranked(finalists, goal)
     names = ("method", "coder")
     columns = [Column(head, "name" if head in names else "number") for head in headings]
     lines: list[Row] = [(row, "") for row in rows]
-    title = goal.told()
+    title = goal.words()
     return laid(columns, lines, width, keys=2, title=title[0].upper() + title[1:], caption=CAPTION)
 
 
-def shares(found: dict[str, dict[str, float]]) -> list[str]:
+def shares(importance: dict[str, dict[str, float]]) -> list[str]:
     """Importances as lines of text, a line per value that is explained."""
     return [
         f"{what}: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in of.items())
-        for what, of in found.items() if of
+        for what, of in importance.items() if of
     ]  # fmt: skip

@@ -68,14 +68,14 @@ def to_toml(cells: Sequence[Cell]) -> str:
         ['[cells.seed0]', 'seed = 0', '', '[cells.seed1]', 'seed = 1']
     """
     check_names(cells)
-    kept = [cell for cell in cells if _is_named(cell)]
-    if not kept:
+    named = [cell for cell in cells if _is_named(cell)]
+    if not named:
         raise UsageError(
             "no cell can be written as TOML: their tasks or strategies are defined in Python"
         )
-    given = [cell.config.flat() for cell in kept]
+    given = [cell.config.flat() for cell in named]
     names = [name for name in SETTINGS if name not in _MACHINE]
-    shared = [n for n in names if all(one[n] == given[0][n] for one in given)]
+    shared = [n for n in names if all(values[n] == given[0][n] for values in given)]
     always = {
         name: given[0][name] for name in shared
         if name in _ALWAYS or given[0][name] != SETTINGS[name].default
@@ -85,8 +85,8 @@ def to_toml(cells: Sequence[Cell]) -> str:
         f"`python -m fedsim sweep --config {FILE} --out DIR`",
         "runs these cells; --data says where data sets lie.",
     ]
-    for task in dict.fromkeys(cell.config.plan.task for cell in kept):
-        mine = [cell.config.flat() for cell in kept if cell.config.plan.task == task]
+    for task in dict.fromkeys(cell.config.plan.task for cell in named):
+        mine = [cell.config.flat() for cell in named if cell.config.plan.task == task]
         open_ = [n for n in _FROM_TASK if all(own[n] is None for own in mine)]
         said = ", ".join(f"{name} = {json.dumps(getattr(task, name))}" for name in open_)
         remarks += [f"Left to the task {task.name}: {said}."] if said else []
@@ -96,9 +96,9 @@ def to_toml(cells: Sequence[Cell]) -> str:
         names = [cell.name for cell in left]
         remarks.append(f"Left out, for they are defined in Python ({own}): {', '.join(names)}.")
     parts = ["".join(f"# {line}\n" for line in remarks), tomli_w.dumps(tables(always))]
-    for cell, one in zip(kept, given, strict=True):
+    for cell, values in zip(named, given, strict=True):
         head = tomli_w.dumps({TABLE: {cell.name: {}}})
-        parts.append(head + dotted(tables({name: one[name] for name in varied})))
+        parts.append(head + dotted(tables({name: values[name] for name in varied})))
     return "\n".join(parts)
 
 
@@ -112,9 +112,9 @@ def dotted(values: Mapping[str, Any]) -> str:
     """
     lines = []
     for key, value in values.items():
-        inside = isinstance(value, dict)
-        for line in tomli_w.dumps(value if inside else {key: value}).splitlines(True):
-            lines.append(f"{key}.{line}" if inside else line)
+        is_table = isinstance(value, dict)
+        for line in tomli_w.dumps(value if is_table else {key: value}).splitlines(True):
+            lines.append(f"{key}.{line}" if is_table else line)
     return "".join(lines)
 
 
@@ -145,17 +145,17 @@ def from_values(
     if not isinstance(named, dict) or not named:
         raise UsageError(f"{origin}: cells is {named!r}; it takes a table per cell: [cells.sbc]")
     shared = flattened(rest, origin)
-    found = []
+    cells = []
     for name, table in named.items():
         where = f"{origin}: cell {name!r}"
         if not isinstance(table, dict):
             raise UsageError(f"{where} is {table!r}; it takes a table of settings")
         own = flattened(table, where)
         try:
-            found.append(Cell(name, from_flat(over({**shared, **own}, flags))))
+            cells.append(Cell(name, from_flat(over({**shared, **own}, flags))))
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from error
-    return found
+    return cells
 
 
 def labelled(cell: Cell) -> Cell:
@@ -177,11 +177,11 @@ def labelled(cell: Cell) -> Cell:
     fraction, seed = config.plan.method.gradient, config.seed
     there = {"n": config.temporal, "p": fraction, "s": seed, "seed": seed}
 
-    def kept(part: re.Match[str]) -> str:
+    def unlike(part: re.Match[str]) -> str:
         said, true = float(part[2]), float(there[part[1]])
         return "" if abs(said - true) <= 0.01 * true else part[0]  # a name rounds: p0.333
 
-    label = _PLACE.sub(kept, cell.name).strip("-_.")
+    label = _PLACE.sub(unlike, cell.name).strip("-_.")
     return replace(cell, config=replace(config, label=label or None))
 
 
@@ -194,10 +194,10 @@ def write(cells: Sequence[Cell], out: Path) -> Path | None:
     path = out / FILE
     before = from_toml(path) if path.exists() else []
     now = {cell.name for cell in cells}
-    kept = [c for c in before if c.name not in now and (out / "cells" / c.name).is_dir()]
-    if not any(map(_is_named, [*kept, *cells])):
+    earlier = [c for c in before if c.name not in now and (out / "cells" / c.name).is_dir()]
+    if not any(map(_is_named, [*earlier, *cells])):
         return None
-    write_settings(path, to_toml([*kept, *cells]))
+    write_settings(path, to_toml([*earlier, *cells]))
     return path
 
 
@@ -226,4 +226,4 @@ def digest(cells: Sequence[Cell]) -> str:
 
 def _is_named(cell: Cell) -> bool:
     own = cell.config.task, cell.config.strategy
-    return all(isinstance(one, str) or one.place for one in own)
+    return all(isinstance(part, str) or part.place for part in own)

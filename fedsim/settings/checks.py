@@ -31,7 +31,7 @@ _OF_ROUNDS = ("availability", "dropout", "ask", "deadline", "late", "catch_up")
 """Settings that are about the cohort of a round."""
 
 
-def together(config: Settings, plan: Plan) -> None:
+def check(config: Settings, plan: Plan) -> None:
     """Refuses settings that do not go together, defaults filled in."""
     if plan.temporal > plan.iterations:
         raise UsageError(
@@ -79,8 +79,26 @@ def together(config: Settings, plan: Plan) -> None:
 
 def _strategy(config: Settings, plan: Plan) -> None:
     """What the strategy takes, and what it goes with."""
-    if plan.algorithm.clock != "rounds":
-        _asynchronous(config, plan)
+    if plan.algorithm.clock != "rounds":  # no rounds, no checkpoints, and a buffer that it fills
+        server = f"strategy {plan.strategy}"
+        for name in _OF_ROUNDS:
+            value = getattr(config.clients, name)
+            if value != SETTINGS[name].default:
+                raise UsageError(
+                    f"{flag(name)} is {value}: it is about the cohort of a round, and {server} has "
+                    "no rounds"
+                )
+        if config.keep.checkpoint_every is not None:
+            raise UsageError(
+                f"--checkpoint-every is {config.keep.checkpoint_every}: a run of {server} always "
+                "has messages under way, which no checkpoint holds"
+            )
+        updates, size = plan.rounds * plan.cohort, getattr(plan.algorithm, "buffer_size", None)
+        if size is not None and size > updates:
+            raise UsageError(
+                f"--buffer-size is {size}: the run has {updates} updates, with which the model "
+                "would never move"
+            )
     # Methods that send differences, and what adds them up: neither goes alone.
     uplink, serves = plan.method.compressor, plan.algorithm.serves
     if serves and getattr(uplink, "server", "") != serves:  # of the whole, not of a part
@@ -112,71 +130,48 @@ def _strategy(config: Settings, plan: Plan) -> None:
         raise UsageError(str(error)) from error
 
 
-def _asynchronous(config: Settings, plan: Plan) -> None:
-    """Refuses what belongs to rounds, checkpoints, and a buffer that a run never fills."""
-    said = f"strategy {plan.strategy}"
-    for name in _OF_ROUNDS:
-        value = getattr(config.clients, name)
-        if value != SETTINGS[name].default:
-            raise UsageError(
-                f"{flag(name)} is {value}: it is about the cohort of a round, and {said} has no "
-                "rounds"
-            )
-    if config.keep.checkpoint_every is not None:
-        raise UsageError(
-            f"--checkpoint-every is {config.keep.checkpoint_every}: a run of {said} always has "
-            "messages under way, which no checkpoint holds"
-        )
-    updates, size = plan.rounds * plan.cohort, getattr(plan.algorithm, "buffer_size", None)
-    if size is not None and size > updates:
-        raise UsageError(
-            f"--buffer-size is {size}: the run has {updates} updates, with which the model would "
-            "never move"
-        )
-
-
 def _collective(config: Settings, plan: Plan) -> None:
     """Refuses what relayed messages and a ring allreduce do not go with.
 
     With the one clients make the uplinks' mean themselves and no more, the other adds up floats.
     """
     if isinstance(plan.downlink, Relay):
-        told = f"--downlink is {Relay.codec_id!r}"
+        given = f"--downlink is {Relay.codec_id!r}"
         if getattr(plan.algorithm, "weighting", None) == "nova":
             raise UsageError(
-                f"{told} and --weighting is 'nova': clients are not told how many local iterations "
-                "the others did; give uniform or samples"
+                f"{given} and --weighting is 'nova': clients are not told how many local "
+                "iterations the others did; give uniform or samples"
             )
         if not plan.algorithm.averages:
             raise UsageError(
-                f"{told} and --strategy is {plan.strategy!r}: every client makes the model of the "
+                f"{given} and --strategy is {plan.strategy!r}: every client makes the model of the "
                 "others' messages itself: their mean, as of dsgd"
             )
         if config.controller:
             raise UsageError(
-                f"{told} and --controller is {config.controller!r}: clients are not told at which "
+                f"{given} and --controller is {config.controller!r}: clients are not told at which "
                 "fraction the others encoded; leave one of the two out"
             )
         if config.clients.catch_up:
             raise UsageError(
-                f"{told} and --catch-up is True: messages are passed on for one round, and who "
+                f"{given} and --catch-up is True: messages are passed on for one round, and who "
                 "missed it is sent the model; leave one of the two out"
             )
     if plan.network is not None and plan.network.topology == "allreduce":
-        told = f"--network has topology=allreduce and {{}}: {ALLREDUCE}"
+        given = f"--network has topology=allreduce and {{}}: {ALLREDUCE}"
         if not isinstance(plan.method.compressor, Raw):
-            raise UsageError(told.format(f"--method is {config.method!r}"))
+            raise UsageError(given.format(f"--method is {config.method!r}"))
         if not isinstance(plan.downlink, Raw):
-            raise UsageError(told.format(f"--downlink is {config.downlink!r}"))
+            raise UsageError(given.format(f"--downlink is {config.downlink!r}"))
         if not plan.algorithm.averages:
-            raise UsageError(told.format(f"--strategy is {plan.strategy!r}"))
+            raise UsageError(given.format(f"--strategy is {plan.strategy!r}"))
         if config.controller is not None:
-            raise UsageError(told.format(f"--controller is {config.controller!r}"))
+            raise UsageError(given.format(f"--controller is {config.controller!r}"))
         if not plan.clients == plan.cohort == plan.required or not plan.rules.plain:
             names = ("cohort", "min_replies", "ask", "deadline", "dropout", "availability")
-            found = ((n, getattr(config.clients, n)) for n in names)
-            name, value = next((n, v) for n, v in found if v is not None)
-            raise UsageError(told.format(f"{flag(name)} is {value}"))
+            values = ((n, getattr(config.clients, n)) for n in names)
+            name, value = next((n, v) for n, v in values if v is not None)
+            raise UsageError(given.format(f"{flag(name)} is {value}"))
 
 
 def _controller(config: Settings, plan: Plan) -> None:

@@ -1,6 +1,5 @@
 """A run's settings: one frozen, typed, documented value, from flags, TOML or Python."""
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -67,9 +66,10 @@ class RunConfig(Settings):
         """Words for a setting that is not a field of a run, but of a group or of a strategy."""
         if name in FLAGS:
             return f"{name} is the strategy's: write strategy='NAME({name}=...)'"
-        if (one := SETTINGS.get(name)) is None:
+        if (setting := SETTINGS.get(name)) is None:
             return ""
-        return f"{name} stands in a group: write {one.group}={one.owner}({one.attr}=...)"
+        group = f"{setting.group}={setting.owner}({setting.attr}=...)"
+        return f"{name} stands in a group: write {group}"
 
     @classmethod
     def of(cls, **settings: Any) -> "RunConfig":
@@ -99,8 +99,8 @@ class RunConfig(Settings):
     def flat(self) -> dict[str, Any]:
         """Every setting by the name of its flag, as it was given."""
         return {
-            name: getattr(getattr(self, one.group) if one.group else self, one.attr)
-            for name, one in SETTINGS.items()
+            name: getattr(getattr(self, setting.group) if setting.group else self, setting.attr)
+            for name, setting in SETTINGS.items()
         }
 
     @property
@@ -148,21 +148,21 @@ def cached_plan(config: RunConfig, own: "tuple[tuple[str, Row], ...]") -> "Plan"
     from fedsim.settings import checks, resolved
 
     plan = resolved.filled(config)
-    checks.together(config, plan)
+    checks.check(config, plan)
     return plan
 
 
 def from_flat(values: Mapping[str, Any]) -> RunConfig:
     """The run of settings by the names of their flags, each of its type (``flattened``)."""
     own = {name: value for name, value in values.items() if name in FLAGS and value is not None}
-    held: dict[str, dict[str, Any]] = {name: {} for name in ("", *GROUPS)}
+    by_group: dict[str, dict[str, Any]] = {name: {} for name in ("", *GROUPS)}
     for name, value in values.items():
         if name not in FLAGS:
-            held[SETTINGS[name].group][SETTINGS[name].attr] = value
-    first = held.pop("")
+            by_group[SETTINGS[name].group][SETTINGS[name].attr] = value
+    first = by_group.pop("")
     if own:
         first["strategy"] = with_settings(first.get("strategy", default_of("strategy")), own)
-    return RunConfig(**first, **{name: GROUPS[name](**own) for name, own in held.items()})
+    return RunConfig(**first, **{name: GROUPS[name](**own) for name, own in by_group.items()})
 
 
 def over(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,37 +200,39 @@ def flattened(
         fedsim.ground.errors.PlacedError: run.toml: batch_size = 8 stands in a table: write \
 batch_size = 8 below [training]
     """
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in underscored(values, origin).items():
-        kind, one = GROUPS.get(key), SETTINGS.get(key) or FLAGS.get(key)
+        kind, setting = GROUPS.get(key), SETTINGS.get(key) or FLAGS.get(key)
         if kind is not None and isinstance(value, kind | Mapping):
             own = {s.attr: s.name for s in declared(kind, key)}
-            inside = value if isinstance(value, Mapping) else vars(value)
-            for attr, item in underscored(inside, f"{origin}: [{key}]").items():
+            items = value if isinstance(value, Mapping) else vars(value)
+            for attr, item in underscored(items, f"{origin}: [{key}]").items():
                 if attr not in own and not newer:
                     raise PlacedError(f"{origin}: [{key}]: {unknown('setting', attr, own)}")
-                found[own.get(attr, f"{key}.{attr}")] = item
+                flat[own.get(attr, f"{key}.{attr}")] = item
         elif key == "network" and isinstance(value, Mapping):
-            found[key] = Network(**{k: str(x) for k, x in underscored(value, origin).items()})
-        elif newer if one is None else flags or (key not in FLAGS and one.group in ("", key)):
-            found[key] = value
-        elif one is not None:
+            flat[key] = Network(**{k: str(x) for k, x in underscored(value, origin).items()})
+        elif (
+            newer if setting is None else flags or (key not in FLAGS and setting.group in ("", key))
+        ):
+            flat[key] = value
+        elif setting is not None:
             shown = tomli_w.dumps({"x": value}).partition("= ")[2].strip()
             raise PlacedError(
                 f"{origin}: {key} = {shown} is the strategy's: write strategy = "
                 f"'NAME({key}={value})'" if key in FLAGS else
-                f"{origin}: {key} = {shown} stands in a table: write {one.attr} = {shown} below "
-                f"[{one.group}]"
+                f"{origin}: {key} = {shown} stands in a table: write {setting.attr} = {shown} "
+                f"below [{setting.group}]"
             )  # fmt: skip
         elif kind is not None:
             raise PlacedError(f"{origin}: {key} is {value!r}; it takes a table: [{key}]")
         else:
             known = [name for name, s in SETTINGS.items() if flags or not s.group]
             raise PlacedError(f"{origin}: {unknown('setting', key, [*beside, *known, *GROUPS])}")
-    for name, value in {} if newer else found.items():
-        one = SETTINGS.get(name) or FLAGS[name]
-        one.of_type(one.kept(value), origin, name)
-    return found
+    for name, value in {} if newer else flat.items():
+        setting = SETTINGS.get(name) or FLAGS[name]
+        setting.of_type(setting.as_stored(value), origin, name)
+    return flat
 
 
 def tables(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,11 +242,11 @@ def tables(values: Mapping[str, Any]) -> dict[str, Any]:
         >>> tables({"lr": None, "clients": 8, "temporal": 5})
         {'temporal': 5, 'clients': {'count': 8}}
     """
-    held: dict[str, dict[str, Any]] = {name: {} for name in ("", *GROUPS)}
+    by_group: dict[str, dict[str, Any]] = {name: {} for name in ("", *GROUPS)}
     for name, value in values.items():
         if value is not None:
-            held[SETTINGS[name].group][SETTINGS[name].attr] = written(value)
-    return held.pop("") | {name: own for name, own in held.items() if own}
+            by_group[SETTINGS[name].group][SETTINGS[name].attr] = written(value)
+    return by_group.pop("") | {name: own for name, own in by_group.items() if own}
 
 
 def written(value: Any) -> Any:
@@ -277,6 +279,8 @@ def from_toml(path: Path) -> RunConfig:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The values of a TOML file; ``UsageError`` names the file where it cannot be read."""
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -44,9 +44,9 @@ def setting(
         of_task: None stands for the task's own.
         plain: from what is given, and the setting's flag, to what is kept: a text or a number.
     """
-    told = {"help": help, "flag": flag, "rule": rule, "result": result, "of_task": of_task,
+    metadata = {"help": help, "flag": flag, "rule": rule, "result": result, "of_task": of_task,
             "plain": plain}  # fmt: skip
-    return field(default=default, metadata=told)
+    return field(default=default, metadata=metadata)
 
 
 class Grouped(Generic[G, P]):
@@ -101,9 +101,9 @@ class Setting:
         if get_origin(f.type) is Grouped:  # what may be given, then what is read
             read, given = get_args(f.type)
             kind = f"{given.__name__} | {read}".replace(f"{__package__}.fields.", "")
-        told = dict(f.metadata)
-        name = told.pop("flag") or f.name
-        return cls(name, group, f.name, owner.__name__, kind, f.default, **told)
+        metadata = dict(f.metadata)
+        name = metadata.pop("flag") or f.name
+        return cls(name, group, f.name, owner.__name__, kind, f.default, **metadata)
 
     @property
     def flag(self) -> str:
@@ -113,11 +113,11 @@ class Setting:
     def of_type(self, value: Any, origin: str, key: str) -> None:
         """Refuses a value of another type; ``origin``, ``key``: where it stands, and as what."""
         kinds = self.kind.split(" | ")
-        found = {c.__name__ for c in type(value).__mro__}
+        types = {c.__name__ for c in type(value).__mro__}
         if isinstance(value, bool):
-            found -= {"int"}
+            types -= {"int"}
         allowed = {*kinds} | ({"int"} if "float" in kinds else set())
-        if not found & allowed and not (value is None and "None" in kinds):
+        if not types & allowed and not (value is None and "None" in kinds):
             named = " or ".join(kind for kind in kinds if kind != "None")
             raise PlacedError(f"{origin}: {key} is {value!r}; it takes {named}")
 
@@ -129,7 +129,7 @@ class Setting:
         field = f" ({self.owner}.{self.attr})" if self.group else ""
         raise UsageError(f"{self.flag} is {shown}: it is {self.rule.words}{field}")
 
-    def kept(self, value: Any) -> Any:
+    def as_stored(self, value: Any) -> Any:
         """What is kept of what was given: texts, and Python's numbers for numpy's."""
         if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):
             value = value.item()
@@ -157,12 +157,12 @@ def settle(made: Any, group: str = "") -> None:
 
     Raises ``UsageError``, which names the setting, its value and what is allowed.
     """
-    for one in declared(type(made), group):
-        value = one.kept(getattr(made, one.attr))
-        one.of_type(value, type(made).__name__, f"{one.attr} ({one.flag})" if group else one.attr)
-        one.fitting(value)
-        whole = one.kind.startswith("float") and isinstance(value, int)
-        object.__setattr__(made, one.attr, float(value) if whole else value)
+    for setting in declared(type(made), group):
+        value, attr = setting.as_stored(getattr(made, setting.attr)), setting.attr
+        setting.of_type(value, type(made).__name__, f"{attr} ({setting.flag})" if group else attr)
+        setting.fitting(value)
+        whole = setting.kind.startswith("float") and isinstance(value, int)
+        object.__setattr__(made, setting.attr, float(value) if whole else value)
 
 
 def flag(name: str) -> str:

@@ -310,10 +310,6 @@ def _bits(value: Any, flag: str) -> float:
     return quantity(value, flag, "bits")
 
 
-def _network(value: Any, flag: str) -> Any:
-    return Network(value) if isinstance(value, str) else value
-
-
 @dataclass(frozen=True)
 class Settings:
     """What a user asks of a run; None stands for the default that the sentence names.
@@ -366,7 +362,8 @@ class Settings:
     network: Grouped[Network | None, str] = setting(
         None, "simulate how long rounds take on this network: a preset of `fedsim list networks`, "
         "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; with framing=on "
-        "whole messages take time, and not payloads alone; default: none", plain=_network,
+        "whole messages take time, and not payloads alone; default: none",
+        plain=lambda value, _: Network(value) if isinstance(value, str) else value,
     )  # fmt: skip
     clients: Grouped[Clients, int | None] = group(Clients, int)
     training: Grouped[Training, None] = group(Training)
@@ -394,8 +391,8 @@ GROUPS: dict[str, type[Any]] = {
 _PLAIN = {f.name: f.metadata["plain"] for f in fields(Settings) if "group" in f.metadata}
 
 SETTINGS: dict[str, Setting] = {
-    one.name: one
+    setting.name: setting
     for kind, place in ((Settings, ""), *((kind, name) for name, kind in GROUPS.items()))
-    for one in declared(kind, place)
+    for setting in declared(kind, place)
 }
 """Every setting by the name of its flag, with `_` for `-`, in the order of help."""

@@ -103,7 +103,7 @@ def with_fraction(method: str, p: float) -> str:
     return _template(method).replace("{p}", repr(p))
 
 
-def told(method: str, expansion: str, gradient: float) -> dict[str, Any]:
+def recorded(method: str, expansion: str, gradient: float) -> dict[str, Any]:
     """What a run writes down of its method, so that nobody has to read its text again.
 
     Args:
@@ -116,7 +116,7 @@ def told(method: str, expansion: str, gradient: float) -> dict[str, Any]:
         given; ``whole``, the text of its compressor at p = 1, empty where it takes no fraction.
 
     Example:
-        >>> told("sbc", "ef(per_tensor(one_sided(0.01) | mean | golomb))", 0.01)
+        >>> recorded("sbc", "ef(per_tensor(one_sided(0.01) | mean | golomb))", 0.01)
         {'form': 'sbc', 'whole': 'raw'}
     """
     form = method.strip()

@@ -48,7 +48,7 @@ class Flags:
     )  # fmt: skip
 
 
-FLAGS: dict[str, Setting] = {one.name: one for one in declared(Flags)}
+FLAGS: dict[str, Setting] = {flag.name: flag for flag in declared(Flags)}
 
 
 def check_text(text: str) -> None:
@@ -141,7 +141,7 @@ def value_of(strategy: "str | Algorithm") -> "Algorithm":
 def _made(make: "Callable[..., Algorithm]", call: Call, said: str) -> "Algorithm":
     """The algorithm with the settings of a call; ``UsageError`` where it does not take them."""
     try:
-        named = {key: _value(one) for key, one in call.named.items()}
+        named = {key: _value(value) for key, value in call.named.items()}
         return make(*map(_value, call.given), **named)
     except (TypeError, ValueError) as error:
         raise UsageError(f"--strategy is {said!r}: {error}") from error
@@ -155,8 +155,8 @@ def kind(name: str) -> "type[Algorithm]":
         >>> kind("dsgd").__name__
         'DSGD'
     """
-    file, found = ALGORITHMS[name].split(":")
-    made: type[Algorithm] = vars(import_module(f"strategies.algorithms.{file}"))[found]
+    file, class_name = ALGORITHMS[name].split(":")
+    made: type[Algorithm] = vars(import_module(f"strategies.algorithms.{file}"))[class_name]
     return made
 
 
@@ -177,8 +177,8 @@ def flags_of(made: "Algorithm") -> dict[str, Any]:
         >>> flags_of(value_of("fedasync"))
         {'server_lr': 0.6, 'staleness': 'polynomial(0.5)'}
     """
-    held = {f.name for f in fields(made)}
-    values = {name: getattr(made, name) for name in FLAGS if name in held}
+    names = {f.name for f in fields(made)}
+    values = {name: getattr(made, name) for name in FLAGS if name in names}
     return {name: getattr(value, "text", value) for name, value in values.items()}
 
 

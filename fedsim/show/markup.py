@@ -1,6 +1,6 @@
 """Tables of text as markdown, as LaTeX and as HTML."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 _LATEX = {
@@ -60,6 +60,15 @@ def html(
         f'<div class="wide" tabindex="0" role="region" aria-label="{escape(about)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def facts(values: Mapping[str, str]) -> str:
+    """A table of a row per name, which is text, with its value, which is HTML; empty of none."""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>'
+        for name, value in values.items()
+    )
+    return f'<div class="wide text"><table><tbody>{rows}</tbody></table></div>' if rows else ""
 
 
 def _latex_row(row: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from fedsim.results.labels import MethodText, with_labels
 from fedsim.results.schema import frame
 from fedsim.settings.config import SETTINGS
-from fedsim.settings.methods import told
+from fedsim.settings.methods import recorded
 
 PARAMETERS = 5_000
 ITERATIONS = 200
@@ -80,7 +80,7 @@ def summary(
     per_client = {name: float((rounds[name] / rounds["clients"]).sum()) for name in names}
     dense_bits = 32 * PARAMETERS * ITERATIONS
     method = form.replace("{p}", f"{gradient:g}") if gradient < 1 else "raw"
-    typed = told(_NAMES.get(form, form) if gradient < 1 else "raw", method, gradient)
+    typed = recorded(_NAMES.get(form, form) if gradient < 1 else "raw", method, gradient)
     return {
         "task": "digits", "method": method, "temporal": temporal, "gradient": gradient,
         "seed": seed, "clients": CLIENTS, "iterations": ITERATIONS, "rounds": len(rounds),
@@ -125,7 +125,7 @@ def make_run(
         rounds.to_parquet(folder / "rounds.parquet", index=False)
         layers_frame(rounds, gradient).to_parquet(folder / "layers.parquet", index=False)
     if "method" in changes:
-        cell["told"] = told(changes["method"], changes["method"], gradient)
+        cell["told"] = recorded(changes["method"], changes["method"], gradient)
     cell |= changes
     (folder / "summary.json").write_text(json.dumps(cell))
     settings = {name: cell[name] for name in ("task", "method", "temporal", "gradient", "seed")}
@@ -195,7 +195,7 @@ def runs_of(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """The frame of cells without folders, as `fedsim.load(...).runs`: what a cell has under `typed`
     and `name`, its run was told."""
     facts = [
-        MethodText(**told(cell.get("typed", cell["method"]), cell["method"], cell["gradient"]),
+        MethodText(**recorded(cell.get("typed", cell["method"]), cell["method"], cell["gradient"]),
              name=cell.get("name", ""))
         for cell in cells
     ]  # fmt: skip

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import tomli_w
 
-import fedsim
 from fedsim.engines.deploy import clientapp
 from fedsim.engines.deploy.certificates import Certificates
 from fedsim.engines.deploy.ports import LOOPBACK
 from fedsim.ground.errors import RunFailed
 
-_ROOT = Path(fedsim.__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[3]
 _POLL_SECONDS = 0.2
 _MODULE = "fedsim_deployed"
 

@@ -31,7 +31,7 @@ def parse(written: str) -> Controller:
             known = ", ".join(settings) or "nothing"
             raise UsageError(f"{_FLAG} is {written!r}: {name} has no {key!r}; it takes {known}")
     try:
-        given = {key: _value(one) for key, one in named.items()}
+        given = {key: _value(value) for key, value in named.items()}
         made: Controller = make(*map(_value, call.given), **given)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{_FLAG} is {written!r}: {error}") from error

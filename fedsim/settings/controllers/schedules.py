@@ -82,8 +82,8 @@ class DelayFirst:
         """The iteration at which the second phase begins."""
         if self.at:
             return round(self.at * told.iterations, 9)  # 0.07 * 100 is 7.000000000000001
-        inside = [drop for drop in told.rate_drops if drop < told.iterations]
-        return inside[0] if inside else told.iterations / 2
+        drops = [drop for drop in told.rate_drops if drop < told.iterations]
+        return drops[0] if drops else told.iterations / 2
 
     def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
         """See ``Controller.choose``."""

@@ -2,8 +2,7 @@
 
 import io
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Literal
@@ -181,23 +180,14 @@ def save(figure: Figure, path: Path | str) -> None:
         raise UsageError(f"figure file {path}: there is no folder {Path(path).parent}.")
     dates = {"pdf": "CreationDate", "svg": "Date"}
     metadata = {dates[kind]: None} if kind in dates else None
-    with replacing(path) as file, _laid_out(figure, 150 if kind == "png" else None):
-        figure.savefig(file, format=kind, dpi=150, metadata=metadata)
-
-
-@contextmanager
-def _laid_out(figure: Figure, dpi: float | None) -> Iterator[None]:
-    """Solves the layout of `figure` at so many dots per inch. Else matplotlib would draw the figure
-    twice, once for the layout alone. None: leaves that to matplotlib."""
-    layout, before = figure.get_layout_engine(), figure.dpi
-    if layout is None or dpi is None:
-        yield
-        return
-    figure.set_dpi(dpi)
-    layout.execute(figure)
-    figure.set_layout_engine("none")
+    layout, dpi = figure.get_layout_engine(), figure.dpi
+    if layout is not None and kind == "png":  # else it is drawn twice, once for the layout alone
+        figure.set_dpi(150)
+        layout.execute(figure)
+        figure.set_layout_engine("none")
     try:
-        yield
+        with replacing(path) as file:
+            figure.savefig(file, format=kind, dpi=150, metadata=metadata)
     finally:
         figure.set_layout_engine(layout)
-        figure.set_dpi(before)
+        figure.set_dpi(dpi)

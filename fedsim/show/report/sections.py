@@ -15,7 +15,7 @@ from fedsim.settings.config import SETTINGS, default_of
 from fedsim.settings.strategies import FLAGS
 from fedsim.show.answer import SEEDS, best, ladder, texts
 from fedsim.show.columns import failures_told
-from fedsim.show.markup import html
+from fedsim.show.markup import facts, html
 from fedsim.show.style import metric_name
 from fedsim.show.tables import summary_texts
 
@@ -90,7 +90,7 @@ def settings(results: Results) -> str:
             shown = f"{text} ({whose})" if whose else text
             if value not in (None, []) and shown not in values.setdefault(key, []):
                 values[key].append(shown)
-    table = _rows({key: seen for key, seen in values.items() if seen})
+    table = facts({key: _several(seen) for key, seen in values.items() if seen})
     if table:
         table = f"<h3>What trained the models</h3>{table}<h3>As given</h3>"
     given_tables = {name: table or None for name, table in results.given.items()}
@@ -142,19 +142,10 @@ def _listing(tables: Mapping[str, Any], file: str) -> str:
             seen = values.setdefault(_UNITS.get(key, key), [])
             if value not in seen:
                 seen.append(value)
-    shown = _rows(values)
+    shown = facts({key: _several(of) for key, of in values.items()})
     if unread := [name for name, table in tables.items() if table is None]:
         shown += f'<p class="note">{file} cannot be read in: {escape(", ".join(unread))}.</p>'
     return shown
-
-
-def _rows(values: Mapping[str, Sequence[str]]) -> str:
-    """A table with a row per setting and the values that occur; empty of none."""
-    rows = "".join(
-        f'<tr><th scope="row">{escape(key)}</th><td>{_several(seen)}</td></tr>'
-        for key, seen in values.items()
-    )
-    return f'<div class="wide text"><table><tbody>{rows}</tbody></table></div>' if rows else ""
 
 
 def _several(values: Sequence[str]) -> str:

@@ -175,7 +175,11 @@ def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int)
         )
 
 
-def _partitioner(parsed: _Spec, clients: int, seed: int) -> Partitioner:
+def _by_label(
+    parsed: _Spec, spec: str, labels: NDArray[Any], order: NDArray[np.int64], clients: int,
+    seed: int,
+) -> list[NDArray[np.int64]]:  # fmt: skip
+    """The samples in their ``order``, as a partitioner of flwr-datasets deals them."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the table is in memory: no hub is asked
     try:
         from flwr_datasets import partitioner as flower
@@ -184,27 +188,20 @@ def _partitioner(parsed: _Spec, clients: int, seed: int) -> Partitioner:
             f"partition: {parsed.kind} needs flwr-datasets, which cannot be imported ({error})."
             f"\nInstall it: pip install flwr-datasets"
         ) from error
-    count = int(parsed.value)
+    count, drawn = int(parsed.value), {"shuffle": False, "seed": seed}
+    partitioner: Partitioner
     if parsed.kind in _SIZES:
-        made: Partitioner = vars(flower)[f"{parsed.kind.capitalize()}Partitioner"](clients)
-        return made
-    if parsed.kind == "dirichlet":
-        return flower.DirichletPartitioner(
-            clients, "label", parsed.value, min_partition_size=1, shuffle=False, seed=seed
+        partitioner = vars(flower)[f"{parsed.kind.capitalize()}Partitioner"](clients)
+    elif parsed.kind == "dirichlet":
+        partitioner = flower.DirichletPartitioner(
+            clients, "label", parsed.value, min_partition_size=1, **drawn
         )
-    if parsed.kind == "shards":
-        return flower.ShardPartitioner(clients, "label", count, shuffle=False, seed=seed)
-    return flower.PathologicalPartitioner(
-        clients, "label", count, "deterministic", shuffle=False, seed=seed
-    )
-
-
-def _by_label(
-    parsed: _Spec, spec: str, labels: NDArray[Any], order: NDArray[np.int64], clients: int,
-    seed: int,
-) -> list[NDArray[np.int64]]:  # fmt: skip
-    """The samples in their ``order``, as a partitioner of flwr-datasets deals them."""
-    partitioner = _partitioner(parsed, clients, seed)
+    elif parsed.kind == "shards":
+        partitioner = flower.ShardPartitioner(clients, "label", count, **drawn)
+    else:
+        partitioner = flower.PathologicalPartitioner(
+            clients, "label", count, "deterministic", **drawn
+        )
     from datasets import Dataset
 
     class Table(Dataset):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from compressors import CATALOGUE, Tensors, add_rows, compress, own_rows, parse, verify
 from fedsim import RunConfig, load
-from fedsim.runs.cargo import Cargo
+from fedsim.runs.sentconfig import SentConfig
 from tests.compressors.write_golden import golden_text
 from tests.support.commands import Typed, typed
 from tests.support.contract import decodes_to_what_was_sent, same_seed_same_bytes
@@ -94,7 +94,7 @@ def test_files_that_cannot_be(typed: Typed, tmp_path: Path) -> None:
 
 def test_threads_may_send_them_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """numba numbers a function when it is pickled first, and two threads may not do so at once."""
-    cargo, failed = Cargo(RunConfig(method="sz(0.1)", temporal=1, iterations=1)), []
+    sent, failed = SentConfig(RunConfig(method="sz(0.1)", temporal=1, iterations=1)), []
     numbers = Dispatcher._set_uuid
 
     def slowly(self: Any, number: Any) -> None:
@@ -106,7 +106,7 @@ def test_threads_may_send_them_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def send() -> None:
         try:
-            cloudpickle.dumps(cargo)
+            cloudpickle.dumps(sent)
         except AssertionError as error:
             failed.append(error)
 
@@ -115,4 +115,4 @@ def test_threads_may_send_them_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not failed and pickle.loads(cloudpickle.dumps(cargo)) == cargo
+    assert not failed and pickle.loads(cloudpickle.dumps(sent)) == sent

@@ -1,6 +1,7 @@
 """``fedsim deploy``: what is refused before a process starts, and what is passed to the app."""
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,6 @@ import pytest
 from flwr.app import Context, RecordDict
 
 import fedsim
-from fedsim.commands import deploying
 from fedsim.commands.cli import parser
 from fedsim.runs import lock
 from fedsim.runs.app import config_of
@@ -66,27 +66,67 @@ def test_settings_of_other_engines_are_refused_in_a_file(
     assert said.code == 2 and "workers is not a setting of `fedsim deploy`" in said.err
 
 
-def test_the_app_has_the_settings_of_the_flags(tmp_path: Path) -> None:
+class Deployed:
+    """A deployment without processes: ``app`` is what the app does in its folder."""
+
+    def __init__(self, app: Callable[[dict[str, Any], Path], None], said: str = "") -> None:
+        self.app, self.said, self.port = app, said, 1
+
+    def __call__(self, *_: Any) -> "Deployed":
+        return self
+
+    def __enter__(self) -> "Deployed":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, settings: dict[str, Any], out: Path, tell: Any) -> "Deployed":
+        self.app(settings, out)
+        return self
+
+    def last_lines(self) -> str:
+        return self.said
+
+
+def test_the_app_has_the_settings_of_the_flags(
+    monkeypatch: pytest.MonkeyPatch, typed: Typed, tmp_path: Path
+) -> None:
     (tmp_path / "run.toml").write_text(
         'stop-at-bits = "2Mbit"\n[training]\nbatch-size = 5\n[machine]\nengine = "local"\n'
     )
     given = (
         "deploy --clients 4 --seed 0 --momentum 0 --gradient 0.02 --iterations 30 "
-        "--partition dirichlet(0.3) --keep-payloads --config"
+        "--partition dirichlet(0.3) --keep-payloads"
     )
-    flags = parser().parse_args([*given.split(), str(tmp_path / "run.toml")])
-    config = deploying._config(flags)
-    assert config.machine.engine == "flower" and config.training.momentum == 0
-    assert config.clients.count == 4
+    seen: list[fedsim.RunConfig] = []
 
-    context = Context(1, 0, {}, RecordDict(), deploying._given(config) | {"out": "x"})
-    assert config_of(context) == config
+    def app(settings: dict[str, Any], out: Path) -> None:
+        seen.append(config_of(Context(1, 0, {}, RecordDict(), settings | {"out": "x"})))
+
+    monkeypatch.setattr("fedsim.engines.deploy.Deployment", Deployed(app))
+    file, out = str(tmp_path / "run.toml"), str(tmp_path / "out")
+    typed(*given.split(), "--config", file, "--out", out)
+    asked = fedsim.RunConfig(
+        clients=fedsim.Clients(4, partition="dirichlet(0.3)"), seed=0, gradient=0.02,
+        iterations=30, stop_at_bits="2Mbit", training=fedsim.Training(momentum=0, batch_size=5),
+        keep=fedsim.Keep(payloads=True), machine=fedsim.Machine(engine="flower"),
+    )  # fmt: skip
+    assert seen == [asked]
 
 
-def test_what_the_app_left_is_judged(tmp_path: Path) -> None:
-    with pytest.raises(fedsim.RunFailed, match="the app ended without results:\n    oh"):
-        deploying._summary(tmp_path, "\n    oh")
-    with pytest.raises(fedsim.RunFailed):
-        fedsim.run(small(clients=2, lr=1e30), tmp_path)
-    with pytest.raises(fedsim.RunFailed, match="the run failed: .*learning rate"):
-        deploying._summary(tmp_path, "")
+def test_what_the_app_left_is_judged(
+    monkeypatch: pytest.MonkeyPatch, typed: Typed, tmp_path: Path
+) -> None:
+    def fails(settings: dict[str, Any], out: Path) -> None:
+        with pytest.raises(fedsim.RunFailed):
+            fedsim.run(small(clients=2, lr=1e30), out)
+
+    flags = ("deploy", "--clients", "2", "--out")
+    silent = Deployed(lambda settings, out: None, "\n    oh")
+    monkeypatch.setattr("fedsim.engines.deploy.Deployment", silent)
+    said = typed(*flags, str(tmp_path / "silent"))
+    assert said.code == 1 and "the app ended without results:\n    oh" in said.err
+    monkeypatch.setattr("fedsim.engines.deploy.Deployment", Deployed(fails))
+    said = typed(*flags, str(tmp_path / "fails"))
+    assert said.code == 1 and "the run failed: " in said.err and "learning rate" in said.err

@@ -15,7 +15,7 @@ from compressors import ALL, CATALOGUE, BitReader, BitWriter, Row, SentTensor
 from fedsim import run
 from fedsim.ground.errors import RunFailed
 from fedsim.runs import parallel
-from fedsim.runs.cargo import Cargo
+from fedsim.runs.sentconfig import SentConfig
 from strategies.channel import client_end
 from tests.support.runs import small
 
@@ -84,7 +84,7 @@ def test_a_cell_that_is_run_again_counts(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_config_brings_its_compressor_along(monkeypatch: pytest.MonkeyPatch) -> None:
     config = small(method="grows(1)")
-    sent = pickle.dumps(Cargo(config))
+    sent = pickle.dumps(SentConfig(config))
     monkeypatch.delitem(CATALOGUE, "grows")
     assert pickle.loads(sent).config == config
     assert CATALOGUE["grows"].make is Grows

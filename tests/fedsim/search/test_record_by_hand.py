@@ -9,7 +9,7 @@ import pytest
 import sklearn.ensemble  # noqa: F401 - what fANOVA imports when it is first used
 
 from fedsim.search import record, tables
-from fedsim.search.exploring import at, told
+from fedsim.search.exploring import at, outcome
 from fedsim.search.goal import Curve, Goal
 from fedsim.search.picture import best_so_far, coloured
 from fedsim.search.record import importance, trials
@@ -117,6 +117,6 @@ def test_a_trial_in_words() -> None:
     assert at(POINT) == "sbc, n = 4, p = 0.1, lr = 0.02"
     more = POINT | {"coder": "ans | ans", "gradient": None, "server_lr": 0.7}
     assert at(more) == "sbc, n = 4, coders ans | ans, lr = 0.02, server lr = 0.7"
-    assert told(curve((500, 0.8), (1001, 0.9)), BUDGET, "") == "accuracy 0.8000 at 500 bit"
-    assert told(curve((1001, 0.9)), BUDGET, "why") == "accuracy 0.9000 at 1.00 kbit (why)"
-    assert told(curve(), BUDGET, "") == "no evaluation"
+    assert outcome(curve((500, 0.8), (1001, 0.9)), BUDGET, "") == "accuracy 0.8000 at 500 bit"
+    assert outcome(curve((1001, 0.9)), BUDGET, "why") == "accuracy 0.9000 at 1.00 kbit (why)"
+    assert outcome(curve(), BUDGET, "") == "no evaluation"

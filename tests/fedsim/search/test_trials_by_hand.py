@@ -312,11 +312,11 @@ def test_a_cell_that_runs_already_is_not_run_beside_itself(
 def test_the_time_is_over_with_what_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 100 s, 30 spent before and 20 now, 50 reserved: over; a second less reserved: not."""
     monkeypatch.setattr(exploring, "clock", lambda: 1000.0)
-    limits = Limits(seconds=100.0, held=50.0)
+    limits = Limits(seconds=100.0, reserved=50.0)
     limits.begin(30.0)
     monkeypatch.setattr(exploring, "clock", lambda: 1020.0)
     assert limits.spent() == 50 == limits.left() and limits.trials_over()
-    limits.held = 49.0
+    limits.reserved = 49.0
     assert not limits.trials_over() and not Limits(trials=3, started=0.0).trials_over()
 
 

@@ -7,9 +7,9 @@ from compressors.whole.keepers import parts_of
 from fedsim.ground.errors import UsageError
 from fedsim.settings.methods import (
     compressor_of,
+    recorded,
     resolve,
     takes_fraction,
-    told,
     with_fraction,
 )
 
@@ -130,4 +130,4 @@ def test_the_gradient_sparsity_reaches_the_selector_as_the_number_it_is(method: 
 )  # fmt: skip
 def test_a_form_is_the_text_as_typed(method: str, p: float | None, form: str) -> None:
     known = resolve(method, p)
-    assert told(method, known.text, known.gradient)["form"] == form
+    assert recorded(method, known.text, known.gradient)["form"] == form

@@ -8,7 +8,7 @@ import torch
 from rich.console import Console
 
 from compressors.theory_tables import TABLES
-from fedsim.commands import coding, measuring
+from fedsim.commands import measured
 from fedsim.commands.theory import _cell
 from fedsim.measure.coders import measure_coders
 from fedsim.measure.methods import measure
@@ -83,22 +83,22 @@ def test_lists(what: str, width: int, typed: Typed, monkeypatch: pytest.MonkeyPa
 def test_measured(width: int) -> None:
     update = {"w": torch.randn(30, 40, generator=torch.Generator().manual_seed(0))}
     frame = measure(update, f"sbc(0.01); {TOPK.replace('{p}', '0.0125')}; qsgd(1)", repeat=1)
-    shown = measuring.table(frame, width)
+    shown = measured.methods_table(frame, width)
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
         print_whole(console, shown)
     lines = lines_of(capture.get(), width)
     for _, row in frame.iterrows():
         for value in (row["bits_per_entry"], row["compress_ms"], row["decompress_ns_per_entry"]):
-            assert any(has(coding.three(value), line) for line in lines)
+            assert any(has(measured.three(value), line) for line in lines)
     assert any("0.0125" in line for line in lines)  # the number within a name that folds
     plan = choose_coders("golomb; ans")
     coders = measure_coders(update, "golomb; ans", repeat=1)
     with console.capture() as capture:
-        print_whole(console, *coding.table(coders, plan, width))
+        print_whole(console, *measured.coders_tables(coders, plan, width))
     lines = lines_of(capture.get(), width)
     for value in coders["ratio_to_entropy"].dropna():
-        assert any(has(coding.three(value, 4), line) for line in lines)
+        assert any(has(measured.three(value, 4), line) for line in lines)
 
 
 def test_a_name_folds_anywhere_but_within_a_number() -> None:

@@ -30,59 +30,56 @@ def heatmaps(shown: Heat, runs: pd.DataFrame) -> dict[str, Drawn]:
         shown: the planes.
         runs: what they are of.
     """
-    many = several(runs)
-    return {
-        name if many else "": _heatmap(shown, grid, of_method(runs, name) if many else runs)
-        for name, grid in shown.panels.items()
-    }
-
-
-def _heatmap(shown: Heat, grid: Plane, runs: pd.DataFrame) -> Drawn:
-    shades, ends = shown.shades, np.array([shown.shades.low, shown.shades.high])
-    values = np.where(np.isfinite(grid.values), grid.values, np.nan)
-    image: Trace = {
-        "type": "heatmap", "z": np.log10(values) if shades.logarithmic else values,
-        "x": [units.plain(p) for p in grid.gradients], "y": [str(n) for n in grid.temporals],
-        "hovertext": _hovers(runs[~beside(runs)], grid), "hoverinfo": "text", "xgap": 2, "ygap": 2,
-        "colorscale": _COLOURS, "reversescale": shades.turned, "showscale": not shades.single,
-    }  # fmt: skip
-    low, high = np.log10(ends) if shades.logarithmic else ends
-    bar: dict[str, Any] = {"thickness": 12, "tickfont": FONT}
-    if shades.logarithmic:
-        ticks = _FINER if high - low < 1.5 else _POWERS
-        bar |= {"tickvals": ticks, "ticktext": [units.ratio(10.0**k) for k in ticks]}
-    image |= {"zmin": low, "zmax": high, "colorbar": bar}
-    height = 160 + 75 * max(2, len(grid.temporals))
-    figure = chart([image], height, FRACTION, "communication delay n")
-    layout = figure["layout"]
-    layout["xaxis"] |= {"type": "category", "showgrid": False}
-    layout["yaxis"] |= {"type": "category", "autorange": "reversed", "showgrid": False}
-    # The cells' values, black or white by what is behind them: plotly has one ink for all.
-    there = [at for at in np.ndindex(grid.values.shape) if np.isfinite(grid.values[at])]
-    lines = {at: shown.lines(grid, at) for at in there}
-    longest = max((len(text) for own in lines.values() for text in own), default=0)
-    size = 14 if longest * len(grid.gradients) <= _PHONE else 12
-    layout["annotations"] = []
-    for at in np.ndindex(grid.values.shape):
-        absence = grid.absence(at)
-        text, font = f"<i>{absence}</i>", dict[str, Any](color="#777777")
-        if absence == "failed":
-            font["color"] = "#aa3333"
-        if own := lines.get(at):
-            text = "<br>".join(own)
-            font = {"size": size, "color": shown.shades.ink(float(grid.values[at]))}
-        row, column = at
-        layout["annotations"].append(
-            {"x": column, "y": row, "text": text, "showarrow": False, "font": font}
-        )
-    layout["shapes"] = [
-        {"type": "line", "x0": x0, "y0": y0, "x1": x1, "y1": y1,
-         "line": {"color": colour, "width": width}}
-        for (x0, y0), (x1, y1) in joints(grid)
-        for colour, width in (("#444444", 4), ("white", 2))  # white on a darker edge
-    ]  # fmt: skip
-    fixed(figure)
-    return figure
+    many, drawn = several(runs), dict[str, Drawn]()
+    for name, grid in shown.panels.items():
+        own_runs = of_method(runs, name) if many else runs
+        shades, ends = shown.shades, np.array([shown.shades.low, shown.shades.high])
+        values = np.where(np.isfinite(grid.values), grid.values, np.nan)
+        image: Trace = {
+            "type": "heatmap", "z": np.log10(values) if shades.logarithmic else values,
+            "x": [units.plain(p) for p in grid.gradients], "y": [str(n) for n in grid.temporals],
+            "hovertext": _hovers(own_runs[~beside(own_runs)], grid), "hoverinfo": "text",
+            "xgap": 2, "ygap": 2,
+            "colorscale": _COLOURS, "reversescale": shades.turned, "showscale": not shades.single,
+        }  # fmt: skip
+        low, high = np.log10(ends) if shades.logarithmic else ends
+        bar: dict[str, Any] = {"thickness": 12, "tickfont": FONT}
+        if shades.logarithmic:
+            ticks = _FINER if high - low < 1.5 else _POWERS
+            bar |= {"tickvals": ticks, "ticktext": [units.ratio(10.0**k) for k in ticks]}
+        image |= {"zmin": low, "zmax": high, "colorbar": bar}
+        height = 160 + 75 * max(2, len(grid.temporals))
+        figure = chart([image], height, FRACTION, "communication delay n")
+        layout = figure["layout"]
+        layout["xaxis"] |= {"type": "category", "showgrid": False}
+        layout["yaxis"] |= {"type": "category", "autorange": "reversed", "showgrid": False}
+        # The cells' values, black or white by what is behind them: plotly has one ink for all.
+        there = [at for at in np.ndindex(grid.values.shape) if np.isfinite(grid.values[at])]
+        lines = {at: shown.lines(grid, at) for at in there}
+        longest = max((len(text) for own in lines.values() for text in own), default=0)
+        size = 14 if longest * len(grid.gradients) <= _PHONE else 12
+        layout["annotations"] = []
+        for at in np.ndindex(grid.values.shape):
+            absence = grid.absence(at)
+            text, font = f"<i>{absence}</i>", dict[str, Any](color="#777777")
+            if absence == "failed":
+                font["color"] = "#aa3333"
+            if own := lines.get(at):
+                text = "<br>".join(own)
+                font = {"size": size, "color": shown.shades.ink(float(grid.values[at]))}
+            row, column = at
+            layout["annotations"].append(
+                {"x": column, "y": row, "text": text, "showarrow": False, "font": font}
+            )
+        layout["shapes"] = [
+            {"type": "line", "x0": x0, "y0": y0, "x1": x1, "y1": y1,
+             "line": {"color": colour, "width": width}}
+            for (x0, y0), (x1, y1) in joints(grid)
+            for colour, width in (("#444444", 4), ("white", 2))  # white on a darker edge
+        ]  # fmt: skip
+        fixed(figure)
+        drawn[name if many else ""] = figure
+    return drawn
 
 
 def _hovers(runs: pd.DataFrame, grid: Plane) -> list[list[str]]:

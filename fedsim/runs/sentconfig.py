@@ -14,7 +14,7 @@ _ONE = Lock()  # Flower's threads pickle at once, and numba gives a function its
 
 
 @dataclass(frozen=True)
-class Cargo:
+class SentConfig:
     """A config; pickled, it brings the rows that a user added to ``CATALOGUE`` and ``CONTROLLERS``.
 
     The rows have to be there before the config: a config is checked when it is made, and a method
@@ -24,7 +24,7 @@ class Cargo:
 
     config: RunConfig
 
-    def __reduce__(self) -> tuple[Callable[..., "Cargo"], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., "SentConfig"], tuple[Any, ...]]:
         from ray import cloudpickle
 
         with _ONE:
@@ -32,9 +32,9 @@ class Cargo:
             return _unpacked, (rows, cloudpickle.dumps(self.config), controllers)
 
 
-def _unpacked(rows: bytes, config: bytes, controllers: bytes) -> Cargo:
+def _unpacked(rows: bytes, config: bytes, controllers: bytes) -> SentConfig:
     added: dict[str, Row] = pickle.loads(rows)
     CATALOGUE.update(added)
     own: dict[str, Listed] = pickle.loads(controllers)
     CONTROLLERS.update(own)
-    return Cargo(pickle.loads(config))
+    return SentConfig(pickle.loads(config))

@@ -1,0 +1,112 @@
+"""The tables of ``fedsim measure``: a line per method, or per coder of positions and symbols."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from fedsim.ground import units
+from fedsim.show.layout import Column, Laid, Row, laid, unbroken_width
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedsim.measure.plan import Plan
+
+_METHODS = (
+    "Wire: whole messages, 1 kbit = 1000 bit. Ratio: 32 bits per entry over wire bits. Error: "
+    "||C(x)-x|| / ||x|| of what was decoded. Times: median of the repeats, one thread, after a run "
+    "that is not counted; ms, and ns per entry. Memories start empty."
+)
+_CODERS = (
+    "Bits: what the coder writes, its tables included. Ratio: bits over the entropy, of positions "
+    "as if they were random, of symbols by their frequencies. Times: median of the repeats, one "
+    "thread, after a run that is not counted. Lossy: the receiver rebuilds other positions than "
+    "were sent."
+)
+_UNIT = {"positions": "index", "symbols": "value"}
+
+
+def coders_tables(frame: pd.DataFrame, plan: Plan, width: int) -> list[Laid]:
+    """The frame of ``measure_coders`` for the terminal: a table per kind that the frame has."""
+    from fedsim.measure.plan import OFS
+
+    methods = dict(zip(OFS, plan[1:], strict=True))
+    by_kind = {of: rows for of in OFS if len(rows := frame[frame["of"] == of])}
+    tables = []
+    for of, rows in by_kind.items():
+        unit, first = _UNIT[of], rows.iloc[0]
+        bound = three(first["entropy_each"])
+        title = f"{of} of {methods[of]}: {first['count']}"
+        title += f", entropy {bound} bits" if bound else ""
+        headings = ("bits", f"bits/\n{unit}", "ratio to\nentropy",
+                    f"encode\nns/{unit}", f"decode\nns/{unit}")  # fmt: skip
+        columns = [Column("coder", "name"), *map(Column, headings)]
+        lines: list[Row] = []
+        for _, row in rows.iterrows():
+            lossy = "" if row["exact"] or row["error"] else " (lossy)"
+            cells = (
+                f"{row['coder']}{lossy}" + (f"\n{row['error']}" if row["error"] else ""),
+                units.bits(row["bits"]), three(row["bits_each"]), three(row["ratio_to_entropy"], 4),
+                three(row["encode_ns_each"]), three(row["decode_ns_each"]),
+            )  # fmt: skip
+            lines.append((cells, "red" if row["error"] else ""))
+        gap = 3 if unbroken_width(columns, lines, 3) <= width else 1
+        caption = _CODERS if of == [*by_kind][-1] else ""
+        tables.append(laid(columns, lines, width, gap=gap, title=title, caption=caption))
+    return tables
+
+
+def methods_table(frame: pd.DataFrame, width: int) -> Laid:
+    """The frame of ``measure`` for the terminal; in a narrow terminal a time takes two lines."""
+    columns, rows = _columns_and_rows(frame, stacked=False)
+    gap = 3
+    if unbroken_width(columns, rows, gap) > width:
+        (columns, rows), gap = _columns_and_rows(frame, stacked=True), 1
+    title = f"{frame['entries'].iloc[0]} entries"
+    return laid(columns, rows, width, gap=gap, title=title, caption=_METHODS)
+
+
+def _score(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.4f}" if value < 9.99995 else f"{value:.4g}"
+
+
+def _columns_and_rows(frame: pd.DataFrame, stacked: bool) -> tuple[list[Column], list[Row]]:
+    between = "\n" if stacked else " "
+    numbers = ["wire", "bits/\nentry", "ratio", "error", "cosine"]
+    numbers += [f"{way}\nms{between}ns/entry" for way in ("compress", "decompress")]
+    columns = [Column("method", "name"), *(Column(heading) for heading in numbers)]
+    rows: list[Row] = []
+    for _, row in frame.iterrows():
+        times = [
+            between.join((three(row[f"{way}_ms"]), three(row[f"{way}_ns_per_entry"])))
+            for way in ("compress", "decompress")
+        ]
+        name = f"{row['method']}\n{row['error']}" if row["error"] else row["method"]
+        cells = (
+            name, units.bits(row["wire_bits"]), three(row["bits_per_entry"]),
+            units.ratio(row["ratio"]), _score(row["relative_error"]), _score(row["cosine"]), *times,
+        )  # fmt: skip
+        rows.append((cells, "red" if row["error"] else ""))
+    return columns, rows
+
+
+def advice(frame: pd.DataFrame, width: int) -> str:
+    """The recommendation below the table, in lines of ``width`` characters; empty of no method."""
+    from textwrap import fill
+
+    from fedsim.measure.advice import advice_text, recommended, search_command
+
+    choice = recommended(frame)
+    if not choice:
+        return ""
+    lines = fill(advice_text(choice), width, break_on_hyphens=False)
+    return f"{lines}\n{search_command(choice, width)}"
+
+
+def three(value: float, digits: int = 3) -> str:
+    """A value with ``digits`` significant digits: `0.440`, `12.3`, `4120`; empty for NaN."""
+    if value != value:
+        return ""
+    whole = abs(value) >= 10 ** (digits - 1) - 0.05
+    return f"{value:.0f}" if whole else f"{value:#.{digits}g}"
