@@ -166,20 +166,19 @@ def settle(
     if PAYLOAD_KEPT not in memory:
         return Settled(state, applied=False, lost=before + 1)
     carried = decompress(uplink, memory[PAYLOAD_KEPT].numpy().tobytes(), like)
-    back, lost = take_back(uplink, carried, placed(state, next(iter(like.values())).device))
+    back, lost = take_back(uplink, carried, placed(state, like))
     return Settled(back, False, not lost, before + bool(lost))
 
 
-def placed(state: State, device: torch.device) -> State:
-    """The memory where a client trains: checkpoints and Flower's contexts bring it to the CPU.
+def placed(state: State, like: Mapping[str, Tensor]) -> State:
+    """The memory where ``like`` is: checkpoints and Flower's contexts bring it to the CPU.
 
     Counters, which are whole numbers, stay where the program reads them.
 
     Example:
-        >>> moved = placed({"residual/w": torch.ones(2)}, torch.device("meta"))
+        >>> moved = placed({"residual/w": torch.ones(2)}, {"w": torch.ones(2, device="meta")})
         >>> moved["residual/w"].device
         device(type='meta')
     """
+    device = next(iter(like.values())).device
     return {n: x.to(device) if x.is_floating_point() else x for n, x in state.items()}
-
-

@@ -166,7 +166,7 @@ class ClientEnd:
         weights, steps = _base(memory, own), updates[own - first :]
         for step in steps:
             weights = directions.moved(weights, decompress(self.downlink, step, self.like))
-        return placed(weights, self._device)
+        return placed(weights, self.like)
 
     def _relayed(
         self, payload: bytes, settings: ConfigRecord, memory: State, settled: Settled
@@ -174,13 +174,13 @@ class ClientEnd:
         """The model after the round before, which the client makes of all that was sent in it."""
         first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
         if int(memory.get(VERSION, torch.tensor(first))) == last:  # it has made that already
-            return placed(_base(memory, last), self._device)
+            return placed(_base(memory, last), self.like)
         base = _base(memory, first)
         if includes_own(payload) and not (settled.applied and PAYLOAD_KEPT in memory):
             raise NoBase("the client does not hold what it sent in the round before")
         own = memory[PAYLOAD_KEPT].numpy().tobytes() if PAYLOAD_KEPT in memory else b""
         moved = mean_update(payload, own, self.uplink, self.like)
-        return placed({name: x.cpu() + moved[name] for name, x in base.items()}, self._device)
+        return placed({name: x.cpu() + moved[name] for name, x in base.items()}, self.like)
 
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
@@ -189,7 +189,7 @@ class ClientEnd:
 
         Raises ``UpdateError``, which names the tensor, for an update that is not finite.
         """
-        before = placed(delivery.settled.uplink, self._device) or None
+        before = placed(delivery.settled.uplink, self.like) or None
         seed = derive(self.seed, "uplink", client, delivery.round)
         packet, after = compress(self.uplink, update, before, seed)
         memory = nest("uplink", after)
@@ -212,10 +212,6 @@ class ClientEnd:
         if delivery.first:
             check_decoded(self.uplink, packet, self.like)
         put(content, packet.payload, round=delivery.round, **beside, **fate_of(delivery.settled))
-
-    @property
-    def _device(self) -> torch.device:
-        return next(iter(self.like.values())).device
 
 
 def _base(memory: State, version: int) -> State:

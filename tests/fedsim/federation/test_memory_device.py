@@ -15,7 +15,7 @@ from fedsim.federation.client_memory import AtNode
 from fedsim.federation.drivers import alone
 from fedsim.runs import checkpoint
 from strategies import Trained
-from strategies.channel import client_end
+from strategies.channel import client_end, directions
 from strategies.channel.payload import put
 from tests.support.runs import small
 
@@ -65,7 +65,7 @@ def test_what_comes_back_goes_to_the_training_device(
     state = load(tmp_path)
     assert state["uplink/residual/w"].device.type == "cpu"
     trainer = trainer_on_meta()
-    monkeypatch.setattr(client_end, "decompress", lambda *_: {"w": torch.zeros(3, device=META)})
+    monkeypatch.setattr(directions, "decompress", lambda *_: {"w": torch.zeros(3, device=META)})
     monkeypatch.setattr(client_end, "compress", summed)
     content = RecordDict()
     put(content, b"", round=2, iterations=5, kind="model")
