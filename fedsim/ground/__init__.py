@@ -1,1 +1,1 @@
-"""What every room stands on: errors that a user can cause, whole files, numbers with units."""
+"""What every room stands on: errors that a user can cause, files, units, threads."""

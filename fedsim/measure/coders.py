@@ -11,9 +11,10 @@ import pandas as pd
 
 from compressors import BitReader, BitWriter, Tensors
 from fedsim.ground.errors import UsageError
+from fedsim.ground.threads import one_thread
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.measure.inputs import check_repeat, checked_updates
-from fedsim.measure.methods import Progress, in_turn, one_thread, timed
+from fedsim.measure.methods import Progress, in_turn, timed
 from fedsim.measure.patterns import patterns
 from fedsim.measure.plan import OFS, Coder, Of, choose_coders
 from fedsim.settings.methods import compressor_of

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from statistics import median
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from compressors import Compressor, Tensors, compress, decompress, text
+from fedsim.ground.threads import one_thread
 from fedsim.measure.inputs import check_repeat, checked_updates, choose
 
 Progress = Callable[[int, int, str], None]
@@ -161,14 +161,3 @@ def timed(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Inside the block torch uses one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -1,7 +1,4 @@
-"""Where clients train, and on how many threads."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""Where clients train."""
 
 import torch
 
@@ -54,23 +51,3 @@ def _share(config: RunConfig, given: float | None, many: int) -> float:
     if config.machine.device != "cuda":  # cuda:1 is a GPU by number, which Ray does not assign
         return 0.0
     return float(given) if given is not None else 1 / many
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One torch thread for the caller; afterwards as many as there were.
-
-    Example:
-        >>> before = torch.get_num_threads()
-        >>> with one_thread():
-        ...     torch.get_num_threads()
-        1
-        >>> torch.get_num_threads() == before
-        True
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

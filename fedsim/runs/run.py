@@ -25,6 +25,7 @@ from fedsim.federation.trainer import Trainer
 from fedsim.federation.unapplied import unapplied
 from fedsim.ground.errors import RunFailed, StoppedEarly, UsageError, expect, without_home, writing
 from fedsim.ground.files import write_bytes, write_text
+from fedsim.ground.threads import one_thread
 from fedsim.results.schema import COLUMNS, TOLD, TRAINED, read_summary, write_run
 from fedsim.runs import checkpoint, devices, lock, tensorboard
 from fedsim.runs.callbacks import Callback, Row, Several
@@ -134,7 +135,7 @@ def check(config: RunConfig) -> None:
     ClientData.of(config)
 
 
-@devices.one_thread()
+@one_thread()
 def carry_out(
     config: RunConfig, out: Path | None, states: InProcess | None, engine: Engine,
     follower: Callback,

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from fedsim.federation.client_memory import InProcess
 from fedsim.ground.errors import UsageError, expect
+from fedsim.ground.threads import one_thread
 from fedsim.runs.callbacks import Callback, Row, Several
 from fedsim.runs.checkpoint import Checkpoint
-from fedsim.runs.devices import one_thread
 from fedsim.runs.folder import differences
 from fedsim.runs.run import (
     broken_off,
