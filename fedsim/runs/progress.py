@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.progress import TimeRemainingColumn as Remaining
 from fedsim.ground.errors import StoppedEarly
 from fedsim.ground.units import bits
 from fedsim.runs.callbacks import Callback, Row
+from fedsim.runs.compiling import compiling_told
 
 Told = Callable[[str, dict[str, Any]], None]
 """Called with a run's name and the row of every round that it has finished."""
@@ -107,7 +108,7 @@ class Lines:
 
 
 class Bars:
-    """A context in which ``bars(name, row)`` moves a run's bar on.
+    """A context in which ``bars(name, row)`` moves a run's bar on; it tells of kernels compiled.
 
     Args:
         rounds: run name -> its number of rounds.
@@ -123,11 +124,13 @@ class Bars:
             TextColumn("{task.fields[line]}"), Remaining(),
             console=self.console, disable=not self.console.is_terminal,
         )  # fmt: skip
+        self._inside = ExitStack()
         self._starting: TaskID | None = None
         self._tasks: dict[str, TaskID] = {}
         self._score: dict[str, str] = {}
 
     def __enter__(self) -> "Bars":
+        self._inside.enter_context(compiling_told(self.console.print))
         self._bars.start()  # data, models and Ray's workers take their time before a first round
         self._starting = self._bars.add_task("starting", total=None, line="")
         return self
@@ -139,6 +142,7 @@ class Bars:
         if self._starting is not None:  # there was nothing to do
             self._bars.remove_task(self._starting)
         self._bars.stop()
+        self._inside.close()
 
     def __call__(self, name: str, row: dict[str, Any]) -> None:
         """Books the row of a round that ``name`` has finished."""

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from numba import njit
 from rich.console import Console
 
 from fedsim import SweepConfig, UsageError, run, sweep
 from fedsim.ground.units import bits
 from fedsim.runs import app
+from fedsim.runs.compiling import TOLD
 from fedsim.runs.progress import Bars, Lines, shown
 from tests.support.commands import no_page
 from tests.support.runs import small
@@ -36,6 +38,21 @@ def test_a_log_gets_a_line_a_run(capsys: pytest.CaptureFixture[str]) -> None:
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     with Bars({"n1": 1}, "accuracy", quiet=True) as bars:
         bars("n1", row(1, 0.5, 1000))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_kernels_that_are_compiled_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (njit(lambda x, by=by: x + by) for by in (1, 2))
+    with Bars({"n1": 1}, "accuracy"):
+        assert capsys.readouterr().err == ""
+        first(3)
+        assert capsys.readouterr().err == f"{TOLD}\n"
+        second(3)
+    first(3.0)  # compiled again, behind the bars
+    with Bars({"n1": 1}, "accuracy", quiet=True):
+        second(3.0)
+    with Bars({"n1": 1}, "accuracy"):
+        first(3)  # which is there
     assert capsys.readouterr() == ("", "")
 
 
