@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SHARING := --dist loadfile --no-loadscope-reorder  # tests/conftest.py: what files share
 
-.PHONY: demo install-node test test-slow test-all fuzz lint docs install install-dev bench gpu clean
+.PHONY: demo install-node test test-slow test-all fuzz mutants lint docs install install-dev bench gpu clean
 
 demo: install            ## train, count bits, report: the sparsity plane's first cell
 	$(BIN)/python -m fedsim sweep --temporal 10 --gradient 0.01
@@ -19,6 +19,9 @@ test-all: install-dev    ## all of it with the longest proofs, which a release n
 
 fuzz: install-dev        ## 100,000 hostile inputs into every decoder: about an hour
 	FEDSIM_FUZZ=100000 $(BIN)/python -m pytest -m slow -o faulthandler_timeout=1800 tests/compressors/test_fuzz.py
+
+mutants: install-dev     ## breaks one line at a time and prints how many the quick tests see: a day
+	$(BIN)/python tests/mutants/run.py --out mutants.csv
 
 lint: install-dev        ## style and types
 	$(BIN)/ruff check .

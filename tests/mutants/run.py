@@ -4,7 +4,7 @@ Every row of ``mutants.json`` is a mistake that somebody could make: a text that
 file, what stands there in its place, and what a user would see. The packages and the tests are
 copied, the mistake is made in the copy, and the quick tests of that room run until one fails. A
 row of the CSV file says ``killed`` and by which test, or ``alive``. Rows that are there already
-are not run again.
+are not run again. The last line is the score of the whole file.
 """
 
 import argparse
@@ -26,6 +26,8 @@ SECONDS = 1800
 
 _RUNS = ("tests/fedsim/federation", "tests/fedsim/engines", "tests/fedsim/runs")
 TESTS = {
+    "fedsim/runs/verify": ("tests/fedsim/runs/test_verify_run.py",),
+    "fedsim/federation/digests": ("tests/fedsim/runs/test_verify_run.py", *_RUNS),
     "fedsim/network": ("tests/fedsim/network", "tests/fedsim/show", *_RUNS),
     "fedsim/settings/controllers": ("tests/fedsim/controllers", *_RUNS),
     "fedsim/federation": ("tests/fedsim/controllers", *_RUNS, "tests/fedsim/results"),
@@ -71,6 +73,16 @@ def ended(tree: Path, file: str) -> tuple[str, str]:
     return "killed", failed[0].split(" - ")[0].split(" ", 1)[1] if failed else done.stdout[-200:]
 
 
+def score(file: Path) -> str:
+    """How many of the mistakes in a CSV file were seen, and which were not, in words."""
+    with file.open() as lines:
+        rows = [*csv.DictReader(lines)]
+    alive = [row["id"] for row in rows if row["ended"] != "killed"]
+    seen = len(rows) - len(alive)
+    missed = f"; not seen: {', '.join(alive)}" if alive else ""
+    return f"{seen} of {len(rows)} mistakes are seen ({seen / max(1, len(rows)):.1%}){missed}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="the CSV file")
@@ -105,6 +117,8 @@ def main() -> None:
                 seconds = round(os.times().elapsed - began)
                 writer.writerow([row["id"], row["file"], how, by, seconds])
             print(f"{row['id']}: {how} {by}", flush=True)
+    if given.out.exists():
+        print(score(given.out))
 
 
 if __name__ == "__main__":
