@@ -24,7 +24,7 @@ def evaluate(trainer: Trainer, weights: Tensors) -> Score:
 
     What a model draws while it is scored is the same every time.
     """
-    with enough(trainer.device):
+    with enough(trainer.device), trainer.products():
         return trainer.watch.call(partial(_evaluate, trainer, weights))
 
 

@@ -6,6 +6,7 @@ but a cache of data. Optimizer state and buffers are kept over rounds as plain t
 
 import threading
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from functools import cached_property
 
 import torch
@@ -17,6 +18,7 @@ from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
+from fedsim.federation.products import products
 from fedsim.federation.room import enough, resident
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
@@ -131,7 +133,7 @@ class Trainer:
             rate = float(self.base_lr[0]) * factors
             return Trained(self._update(weights), state, loss, self.buffers.copy(), rate)
 
-        with enough(self.device):
+        with enough(self.device), self.products():
             return self.watch.call(local)
 
     @torch.no_grad()
@@ -171,6 +173,10 @@ class Trainer:
         """Float32, or bfloat16 where autocast knows it to do: weights and updates stay float32."""
         lower = self.config.training.precision == "bfloat16"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
+
+    def products(self) -> AbstractContextManager[None]:
+        """Inside, a GPU multiplies as the run's precision says."""
+        return products(self.config.training.precision == "tf32")
 
     def _step(self, x: Tensor, y: Tensor, forces: tuple[Force, ...]) -> Tensor:
         with self.precision():
