@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from compressors import Tensors, derive
+from compressors.kernels.gpu.layout import send
 from fedsim.federation.room import enough
 from fedsim.federation.trainer import Trainer
 
@@ -41,6 +42,8 @@ def _score(trainer: Trainer, weights: Tensors) -> Score:
     trainer.model.eval()
     score = loss = 0.0
     chosen = spread(len(data.test_x), trainer.config.evaluation.test_samples)
+    if isinstance(data.test_x, Tensor):  # the numbers go there once, and nothing waits for them
+        chosen = send(chosen, data.test_x.device)
     for index in chosen.split(task.evaluation_batch):
         x, y = data.test_x[index].to(trainer.device), data.test_y[index].to(trainer.device)
         if x.dim() == 4:

@@ -19,7 +19,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.products import products
-from fedsim.federation.room import enough, resident
+from fedsim.federation.room import enough, looked_into, resident
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
@@ -196,7 +196,8 @@ class Trainer:
         """The batches of ``client``."""
         if client not in self._batches:
             shard, size = self.federation.shards[client], self.config.plan.batch_size
-            self._batches[client] = Batches(shard, size, self.config.seed, client)
+            there = looked_into(self.data)
+            self._batches[client] = Batches(shard, size, self.config.seed, client, there)
         return self._batches[client]
 
     def _set_lr(self, iteration: int) -> None:
