@@ -27,6 +27,7 @@ raise SystemExit(f"imported: {loaded}" if loaded else 0)
 """
 COMMANDS = (
     "search", "run", "sweep", "deploy", "report", "compress", "decompress", "measure", "experiment",
+    "doctor",
 )
 FIGURES = ("matplotlib", "plotly")
 DATA = ("sklearn", "flwr_datasets", "datasets", "torchvision")
