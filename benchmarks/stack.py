@@ -24,7 +24,8 @@ from torch.optim import SGD
 
 from fedsim import TASKS, Data, Machine, RunConfig
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.stackable import Fit, fit_of, whole_float32
+from fedsim.federation.products import products
+from fedsim.federation.stackable import Fit, fit_of
 from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks.digits import build as digits_cnn
@@ -108,7 +109,7 @@ def ratio(model: Model, clients: int, device: str, repeats: int) -> tuple[float,
     def alone() -> list[Trained]:
         return [trainer.train(*job) for job in jobs]
 
-    with whole_float32(torch.device(device)):
+    with products(tf32=False):
         agree(alone(), stack.train(jobs))
     ratios = []
     for _ in range(repeats):

@@ -5,6 +5,9 @@ import torch
 from torch import Tensor
 
 from compressors import derive
+from compressors.kernels.gpu.layout import send
+
+_HOST = torch.device("cpu")
 
 
 class Batches:
@@ -15,17 +18,20 @@ class Batches:
         size: samples a batch; a shard smaller than that is one batch.
         seed: the order of epoch e follows from (seed, client, e).
         client: the number of the client.
+        device: where the indices are wanted; an epoch's go there at once, and nothing waits.
 
     Example:
         >>> Batches(np.arange(10), 5, seed=0, client=0).at(0).shape
         torch.Size([5])
     """
 
-    def __init__(self, shard: np.ndarray, size: int, seed: int, client: int) -> None:
+    def __init__(
+        self, shard: np.ndarray, size: int, seed: int, client: int, device: torch.device = _HOST
+    ) -> None:
         self.shard = torch.from_numpy(shard)
         self.size = min(size, len(shard))
         self.an_epoch = len(shard) // self.size
-        self.seed, self.client = seed, client
+        self.seed, self.client, self.device = seed, client, device
         self._epoch, self._order = -1, self.shard
 
     def at(self, iteration: int) -> Tensor:
@@ -35,6 +41,7 @@ class Batches:
             generator = torch.Generator().manual_seed(
                 derive(self.seed, "batches", self.client, epoch)
             )
-            self._order = self.shard[torch.randperm(len(self.shard), generator=generator)]
+            order = self.shard[torch.randperm(len(self.shard), generator=generator)]
+            self._order = send(order, self.device)
             self._epoch = epoch
         return self._order[slot * self.size : (slot + 1) * self.size]

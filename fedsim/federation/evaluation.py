@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from compressors import Tensors, derive
+from compressors.kernels.gpu.layout import send
 from fedsim.federation.room import enough
 from fedsim.federation.trainer import Trainer
 
@@ -25,6 +26,8 @@ def evaluate(trainer: Trainer, weights: Tensors) -> Score:
     """
     data, task, device = trainer.data, trainer.task, trainer.device
     chosen = spread(len(data.test_x), trainer.config.evaluation.test_samples)
+    if isinstance(data.test_x, Tensor):  # the numbers go there once, and nothing waits for them
+        chosen = send(chosen, data.test_x.device)
 
     def scored(alone: bool) -> Score:
         seed = derive(trainer.config.seed, "evaluate")
@@ -43,7 +46,7 @@ def evaluate(trainer: Trainer, weights: Tensors) -> Score:
                 loss += float(task.loss(outputs, y)) * len(x)
             return Score(task.reported(score / len(chosen)), loss / len(chosen))
 
-    with enough(device):
+    with enough(device), trainer.products():
         return trainer.watch.call(scored)
 
 

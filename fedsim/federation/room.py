@@ -58,6 +58,16 @@ def placed(data: Data, device: torch.device) -> Data:
         return replace(data, **{name: x.to(device) for name, x in tensors.items()})
 
 
+def looked_into(data: Data) -> torch.device:
+    """Where samples lie into which a batch is a look: the CPU where it is more than that.
+
+    To look into a GPU's tensor by the host's numbers would make the host wait for the GPU.
+    """
+    if data.draw is None and isinstance(data.train_x, Tensor):
+        return data.train_x.device
+    return torch.device("cpu")
+
+
 def free(device: torch.device) -> int:
     """Bytes of memory that are free on a GPU."""
     return torch.cuda.mem_get_info(device)[0]

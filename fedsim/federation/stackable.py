@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,6 +11,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from compressors import State
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.products import products
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import UsageError
@@ -23,7 +23,7 @@ AT_ONCE = 32
 """Clients at once under ``auto``, where stacks gain."""
 AT_MOST = 250_000
 """Entries of a model above which dense layers gain nothing on a CPU: benchmarks/README.md."""
-NEAR = {"float32": 1e-3, "bfloat16": 0.3}
+NEAR = {"float32": 1e-3, "tf32": 1e-3, "bfloat16": 0.3}
 """Of a gradient's norm. Sums in another order differ by less, and a step that is wrong by more: in
 bfloat16 the gradients of a small CNN are off by 0.1 either way."""
 
@@ -120,7 +120,7 @@ def _tried(trainer: Trainer) -> frozenset[str]:
         raise _Cannot(f"{kind.__name__} is not known to work entry by entry")
     if any(layer.p > 0 for layer in trainer.dropouts):
         raise _Cannot("dropout draws its masks client by client")
-    with seeded(0, trainer.device), whole_float32(trainer.device):
+    with seeded(0, trainer.device), products(tf32=False):
         before = states(trainer.device)
         try:
             trained = _compared(trainer)
@@ -163,16 +163,6 @@ def _one(trainer: Trainer, x: Tensor, y: Tensor) -> tuple[State, Tensor, State]:
     loss.backward()
     found = {n: p.grad.clone() for n, p in trainer.parameters.items() if p.grad is not None}
     return found, loss.detach(), trainer.buffers.copy()
-
-
-def whole_float32(device: torch.device) -> AbstractContextManager[None]:
-    """Inside, convolutions on a GPU multiply float32 numbers and not their upper 19 bits (TF32).
-
-    For comparisons: two ways to train then differ as sums in another order do.
-    """
-    if device.type != "cuda":
-        return nullcontext()
-    return torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
 
 
 def near(one: Tensor, other: Tensor, precision: str) -> bool:

@@ -91,7 +91,7 @@ class Stack:
         if len(jobs) == 1:
             return [self._alone(jobs[0])]
         try:
-            with enough(self.trainer.device):
+            with enough(self.trainer.device), self.trainer.products():
                 trained = self.trainer.watch.call(partial(self._together, jobs))
             failed: Exception = RuntimeError("its steps draw from torch's global generator")
         except Exception as error:

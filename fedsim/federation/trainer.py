@@ -6,6 +6,7 @@ but a cache of data. Optimizer state and buffers are kept over rounds as plain t
 
 import threading
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from functools import cached_property
 
 import torch
@@ -17,7 +18,8 @@ from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
-from fedsim.federation.room import enough, resident
+from fedsim.federation.products import products
+from fedsim.federation.room import enough, looked_into, resident
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
@@ -131,7 +133,7 @@ class Trainer:
             rate = float(self.base_lr[0]) * factors
             return Trained(self._update(weights), state, loss, self.buffers.copy(), rate)
 
-        with enough(self.device):
+        with enough(self.device), self.products():
             return self.watch.call(local)
 
     @torch.no_grad()
@@ -172,6 +174,10 @@ class Trainer:
         lower = self.config.training.precision == "bfloat16"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
 
+    def products(self) -> AbstractContextManager[None]:
+        """Inside, a GPU multiplies as the run's precision says."""
+        return products(self.config.training.precision == "tf32")
+
     def _step(self, x: Tensor, y: Tensor, forces: tuple[Force, ...]) -> Tensor:
         with self.precision():
             loss = self.task.loss(self.model(x), y)
@@ -190,7 +196,8 @@ class Trainer:
         """The batches of ``client``."""
         if client not in self._batches:
             shard, size = self.federation.shards[client], self.config.plan.batch_size
-            self._batches[client] = Batches(shard, size, self.config.seed, client)
+            there = looked_into(self.data)
+            self._batches[client] = Batches(shard, size, self.config.seed, client, there)
         return self._batches[client]
 
     def _set_lr(self, iteration: int) -> None:

@@ -75,6 +75,15 @@ def check(config: Settings, plan: Plan) -> None:
     if config.controller is not None:
         _controller(config, plan)
     partitions.check(plan.partition)
+    if config.training.precision == "tf32" and not _on_gpu(config):
+        raise UsageError(
+            f"--precision is 'tf32' and --device is {config.machine.device!r}: a GPU multiplies "
+            "so; give --device cuda, or float32 or bfloat16"
+        )
+
+
+def _on_gpu(config: Settings) -> bool:
+    return config.machine.device.startswith("cuda")
 
 
 def _strategy(config: Settings, plan: Plan) -> None:

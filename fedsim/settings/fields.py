@@ -139,8 +139,8 @@ class Training:
         "clients, sent up where the server evaluates)", rule=one_of("mean", "local"),
     )  # fmt: skip
     precision: str = setting(
-        "float32", "of forward and backward passes: float32, or bfloat16 (autocast)",
-        rule=one_of("float32", "bfloat16"),
+        "float32", "of forward and backward passes: float32, tf32 (a GPU multiplies the upper 19 "
+        "bits) or bfloat16 (autocast)", rule=one_of("float32", "tf32", "bfloat16"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

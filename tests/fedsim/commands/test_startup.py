@@ -27,7 +27,7 @@ raise SystemExit(f"imported: {loaded}" if loaded else 0)
 """
 COMMANDS = (
     "search", "run", "sweep", "deploy", "report", "verify", "compress", "decompress", "measure",
-    "experiment",
+    "experiment", "doctor",
 )
 FIGURES = ("matplotlib", "plotly")
 DATA = ("sklearn", "flwr_datasets", "datasets", "torchvision")

@@ -51,3 +51,17 @@ def test_torchs_generator_is_left_alone() -> None:
     before = torch.get_rng_state()
     Batches(SHARD, 3, seed=4, client=2).at(7)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_numbers_of_an_epoch_go_to_a_device_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+
+    def send(order: torch.Tensor, device: torch.device) -> torch.Tensor:
+        sent.append(device)
+        return order
+
+    monkeypatch.setattr("fedsim.federation.batches.send", send)
+    there, here = (Batches(SHARD, 3, 4, 2, torch.device(name)) for name in ("meta", "cpu"))
+    for i in range(9):
+        assert torch.equal(there.at(i), here.at(i))
+    assert sent.count(torch.device("meta")) == 3

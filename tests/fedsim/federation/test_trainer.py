@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 from torch.optim import SGD, Adagrad, Adam
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from compressors import ALL, Raw, SentTensor, decompress
 from compressors.whole.memory import inside
@@ -17,7 +18,9 @@ from fedsim import RunConfig, Training, run
 from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.masking import mask_momentum
+from fedsim.federation.stacks import Stack, stack_of
 from fedsim.federation.trainer import Trainer, build_model
+from strategies import Job, Trained
 from tests.support.runs import Memories, distance, make_task, payloads, small, steps
 
 __all__ = ["make_task"]  # the fixture
@@ -237,3 +240,32 @@ def test_bfloat16_is_autocast(make_task: Any) -> None:
 
 def test_raw_is_dense() -> None:
     assert small(method="raw").plan.method.compressor == Raw()
+
+
+class Read(TorchDispatchMode):
+    """How many numbers the host reads of tensors: on a GPU it would wait for each."""
+
+    count = 0
+
+    def __torch_dispatch__(self, op: Any, types: Any, given: Any = (), more: Any = None) -> Any:
+        self.count += op is torch.ops.aten._local_scalar_dense.default
+        return op(*given, **(more or {}))
+
+
+@pytest.mark.parametrize("stack", ["1", "2"])
+def test_no_step_reads_a_number(stack: str, make_task: Any) -> None:
+    """Momentum's SGD: as many numbers are read of six iterations as of two."""
+    config = RunConfig.of(task=make_task().name, method="raw", temporal=6, stack=stack)
+    own = stack_of(config) if stack == "2" else Trainer(config, ClientData.of(config))
+    trainer = own.trainer if isinstance(own, Stack) else own
+    weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
+
+    def read(iterations: int) -> int:
+        jobs = [Job(client, weights, {}, 0, iterations, {}, 0) for client in (0, 1)]
+        with Read() as read:
+            found = own.train(jobs) if isinstance(own, Stack) else [own.train(*jobs[0])]
+        assert all(isinstance(one, Trained) for one in found), found
+        return read.count
+
+    read(1)  # a trainer's first step is watched
+    assert read(6) == read(2)

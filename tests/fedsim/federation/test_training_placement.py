@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from compressors import State, compress, decompress, parse
 from fedsim import Data, RunConfig, Task
@@ -63,9 +64,43 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(Tensor, "__float__", lambda x: 0.0)
     monkeypatch.setattr(FakeTensor, "tolist", lambda x: [0.0] * len(x))
     monkeypatch.setattr(Watch, "_same", lambda watch, before: True)
+    monkeypatch.setattr(Tensor, "pin_memory", lambda x: x)  # not known to fake tensors
     with FakeTensorMode(allow_non_fake_inputs=True):
         yield
     room._placed.clear()
+
+
+class Watched(TorchDispatchMode):
+    """What would make the host wait for the GPU within a loop of steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: list[tuple[torch.device, torch.device]] = []
+        self.up = 0
+
+    def __torch_dispatch__(self, op: Any, types: Any, given: Any = (), more: Any = None) -> Any:
+        if op is torch.ops.aten.index.Tensor:
+            self.looks += [(given[0].device, i.device) for i in given[1] if i is not None]
+        out = op(*given, **(more or {}))
+        if op is torch.ops.aten._to_copy.default:
+            self.up += given[0].device.type == "cpu" and out.device == CUDA
+        return out
+
+
+def test_steps_look_into_the_gpu_by_numbers_that_lie_there(absent: None) -> None:
+    """An epoch's numbers go up once, however many steps it has."""
+    own = Trainer(*settings())
+    weights = {n: p.detach().clone() for n, p in own.parameters.items()}
+    own.train(0, weights, {}, 0, 1)
+    many = own.batches_of(0).an_epoch
+    went = []
+    for first, count in ((1, 2), (3, 20), (many, 2)):
+        with Watched() as watched:
+            for iteration in range(first, first + count):
+                own._step(*own.batch(0, iteration), ())
+        assert [pair for pair in watched.looks if CUDA in pair] == [(CUDA, CUDA)] * 2 * count
+        went.append(watched.up)
+    assert many > 23 and went == [0, 0, 1]
 
 
 def settings(**more: Any) -> tuple[RunConfig, ClientData]:
