@@ -10,9 +10,9 @@ from typing import Any
 from fedsim.federation.client_memory import InProcess
 from fedsim.federation.digests import DOWN, MODEL, UP
 from fedsim.ground.errors import UsageError
+from fedsim.ground.threads import one_thread
 from fedsim.runs import checkpoint
 from fedsim.runs.callbacks import Callback
-from fedsim.runs.devices import one_thread
 from fedsim.runs.environment import describe
 from fedsim.runs.run import check, grid_of, server_of
 from fedsim.runs.verify.recorded import Recorded

@@ -10,10 +10,10 @@ from safetensors.torch import load_file
 from fedsim.federation.digests import of_model
 from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.ground.files import DamagedFile, check_beside
+from fedsim.ground.threads import one_thread
 from fedsim.results.load import kind_of, run_folders
 from fedsim.results.schema import read_settings
 from fedsim.runs.callbacks import Callback
-from fedsim.runs.devices import one_thread
 from fedsim.runs.run import server_of
 from fedsim.runs.verify import stored, sums
 from fedsim.runs.verify.rebuild import rebuilt, why_not
