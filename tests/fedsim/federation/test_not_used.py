@@ -26,16 +26,15 @@ Answer = Callable[..., Any]
 @pytest.fixture
 def replies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
     """Changes what the bad client answers on the local engine."""
-    answer = LocalGrid._answer
+    deliver = LocalGrid._deliver
 
     def set_to(change: Answer) -> None:
-        def changed(self: LocalGrid, message: Any) -> Any:
-            reply, context = answer(self, message)
+        def changed(self: LocalGrid, message: Any, context: Any, reply: Any, call: Any) -> Any:
             if asks(message, BAD) and reply.has_content():
                 change(reply)
-            return reply, context
+            return deliver(self, message, context, reply, call)
 
-        monkeypatch.setattr(LocalGrid, "_answer", changed)
+        monkeypatch.setattr(LocalGrid, "_deliver", changed)
 
     return set_to
 
@@ -89,24 +88,23 @@ def test_an_upload_that_cannot_be_decoded_is_charged(
 
 def hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the bad client's first upload come in the second round, which waits for it."""
-    answer, replied = LocalGrid._answer, LocalGrid._reply
+    deliver, replied = LocalGrid._deliver, LocalGrid._reply
     second, came = threading.Event(), threading.Event()
 
-    def held(self: LocalGrid, message: Any) -> Any:
+    def delayed(self: LocalGrid, message: Any, *given: Any) -> Any:
         if any(asks(message, client, 2) for client in range(3)):
             second.set()
             assert came.wait(LONG)  # the second round does not end before the late upload is there
-        reply = answer(self, message)
         if asks(message, BAD, 1):
             assert second.wait(LONG)
-        return reply
+        return deliver(self, message, *given)
 
     def reply(self: LocalGrid, message: Any, call: Any) -> None:
         replied(self, message, call)
         if asks(message, BAD):
             came.set()
 
-    monkeypatch.setattr(LocalGrid, "_answer", held)
+    monkeypatch.setattr(LocalGrid, "_deliver", delayed)
     monkeypatch.setattr(LocalGrid, "_reply", reply)
     given_up(monkeypatch, lambda message: asks(message, BAD, 1))
 
