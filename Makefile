@@ -6,7 +6,8 @@ SHARING := --dist loadfile --no-loadscope-reorder  # tests/conftest.py: what fil
 .PHONY: demo install-node test test-slow test-all fuzz mutants lint docs install install-dev bench gpu clean
 
 demo: install            ## train, count bits, report: the sparsity plane's first cell
-	$(BIN)/python -m fedsim sweep --temporal 10 --gradient 0.01
+	$(BIN)/fedsim sweep --temporal 10 --gradient 0.01
+	@echo "next: . $(BIN)/activate, then fedsim --help"
 
 test: install-dev        ## the quick suite, about five minutes on two cores
 	$(BIN)/python -m pytest

@@ -1,4 +1,4 @@
-"""The tables of ``python -m fedsim theory``: rows of plain values, ours beside what is printed."""
+"""The tables of ``fedsim theory``: rows of plain values, ours beside what is printed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import astuple
@@ -16,7 +17,8 @@ from tests.support.commands import Typed
 from tests.support.markdown import PAGES, ROOT, Block, blocks, links
 from tests.support.realdata import folder_with
 
-COMMAND = re.compile(r"^(?:\S*/)?python -m fedsim (.+)$")
+README = ROOT / "README.md"
+COMMAND = re.compile(r"^(?:\S*/)?(?:python -m )?fedsim (.+)$")
 GIVEN = {"docs/flower.md": "import torch\n"}
 """What the text above a page's Python takes for granted."""
 
@@ -72,7 +74,7 @@ def here(
 
 
 def alone(given: list[str]) -> list[str]:
-    """A sweep without Ray: README's runs with it."""
+    """A sweep without Ray: another test runs with it."""
     return ["--jobs", "1"] if given[0] == "sweep" and "--jobs" not in given else []
 
 
@@ -101,7 +103,8 @@ def prepared(made: Path) -> Path:
 
 
 # The recipes of CONTRIBUTING have a NAME to be filled in; tests/test_recipes.py follows them.
-# A command that several pages show, or that differs in its length alone, is run for the first.
+# A command that several pages show, or that differs in its length alone, is run for the first;
+# README's are run in order.
 _TYPED = [(p.name, c) for p in PAGES if p.name != "CONTRIBUTING.md" for c in commands(p)]
 COMMANDS = [
     (page, " ".join(c), c) for i, (page, c) in enumerate(_TYPED)
@@ -128,6 +131,7 @@ def is_long(arguments: list[str]) -> bool:
             c, id=f"{p}: {t[:60]}", marks=[pytest.mark.proof] if is_long(shortened(c)) else []
         )
         for p, t, c in COMMANDS
+        if p != README.name
     ],
 )
 def test_command(arguments: list[str], folder: Path, here: Typed) -> None:
@@ -144,6 +148,59 @@ def test_command(arguments: list[str], folder: Path, here: Typed) -> None:
     for flag in ("-o", "--out"):
         if flag in arguments:
             assert (folder / arguments[arguments.index(flag) + 1]).exists()
+
+
+def checkout(folder: Path) -> Path:
+    """A folder with what `make demo` reads, in which this environment is the installed one."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, folder / name)
+    environment = folder / ".venv"
+    environment.mkdir()
+    for path in Path(sys.prefix).iterdir():
+        (environment / path.name).unlink(missing_ok=True)
+        (environment / path.name).symlink_to(path)
+    for mark in ("installed", "installed-dev"):
+        (environment / mark).unlink(missing_ok=True)
+        (environment / mark).touch()
+    return folder
+
+
+def typed_by_a_newcomer(line: str) -> str:
+    """A line of the README; a command of fedsim without Ray and over less data."""
+    match = COMMAND.match(line)
+    if not match:
+        return line
+    program, given = line.removesuffix(match[1]), shortened(shlex.split(match[1], comments=True))
+    return program + shlex.join([*given, *alone(given)])
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.skipif(
+    not (Path(sys.prefix) / "bin" / "activate").exists(), reason="no virtual environment"
+)
+def test_readme_in_order(tmp_path: Path) -> None:
+    """In one shell that knows the system's programs alone: what README says puts fedsim there."""
+    shell = [b for b in blocks(README) if b.language == "sh"]
+    typed = [typed_by_a_newcomer(line) for block in shell for line in block.lines]
+    assert typed[:2] == ["make demo", ". .venv/bin/activate"]
+    done = subprocess.run(
+        ["sh", "-e", "-c", "\n".join(typed)], cwd=checkout(tmp_path), capture_output=True, text=True,
+        env={"PATH": os.defpath, "HOME": str(tmp_path)}, timeout=900,
+    )  # fmt: skip
+    assert not done.returncode, done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "plane" / "report.html").exists()
+    assert list(tmp_path.glob("fedsim-results/*search*/best.toml"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_pages_write_the_command_in_one_form(page: Path) -> None:
+    """As the activated environment has it; README and the first steps name the other form once."""
+    if page.name == "CHANGELOG.md":
+        return
+    other = re.findall(r"python -m fedsim(?![.\w])", page.read_text(encoding="utf-8"))
+    assert len(other) == (page.name in ("README.md", "first-steps.md"))
 
 
 @pytest.mark.proof

@@ -23,9 +23,10 @@ def recipe(title: str) -> str:
 
 
 def commands(title: str, name: str) -> list[str]:
-    """The commands of a recipe, indented, for the name ``name``."""
-    found = re.findall(r"^ {7}python (.+)$", recipe(title), re.MULTILINE)
-    return [line.replace("NAME", name) for line in found]
+    """What Python is given in the commands of a recipe, indented, for the name ``name``."""
+    found = re.findall(r"^ {7}(?:python|(fedsim)) (.+)$", recipe(title), re.MULTILINE)
+    lines = [f"-m fedsim {given}" if ours else given for ours, given in found]
+    return [line.replace("NAME", name) for line in lines]
 
 
 @pytest.fixture
@@ -217,7 +218,7 @@ EXPERIMENT = Experiment(show, cells)
 '''
 README = """# Two shares
 
-    python -m fedsim sweep --config experiments/shares/results/runs.toml
+    fedsim sweep --config experiments/shares/results/runs.toml
 
 <!-- table: ratios -->
 <!-- end -->

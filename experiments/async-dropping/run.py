@@ -1,6 +1,6 @@
 """Asynchronous SGD with a sharded parameter server, dense and dropped (Aji & Heafield 2017).
 
-    python -m fedsim experiment async-dropping --data DIR
+    fedsim experiment async-dropping --data DIR
 """
 
 import math

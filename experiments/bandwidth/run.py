@@ -1,6 +1,6 @@
 """The time of an iteration and to a target over bandwidth, after DeepReduce's Figure 11.
 
-    python -m fedsim experiment bandwidth --scale short --data DIR
+    fedsim experiment bandwidth --scale short --data DIR
 
 Every run is trained once; the clock of each link is computed from its messages.
 """

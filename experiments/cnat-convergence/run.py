@@ -1,6 +1,6 @@
 """Fig. 5, 7, 13 to 15, 19 and 20 of Horváth et al. 2022: training with and without C_nat.
 
-    python -m fedsim experiment cnat-convergence --data DIR
+    fedsim experiment cnat-convergence --data DIR
 """
 
 from pathlib import Path

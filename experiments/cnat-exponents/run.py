@@ -1,6 +1,6 @@
 """Fig. 21 of Horváth et al. 2022: which exponents the gradients of a training run have.
 
-    python -m fedsim experiment cnat-exponents --data DIR
+    fedsim experiment cnat-exponents --data DIR
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Figures 1, 16, 17 and 18 of Horváth et al. 2022: what bits buy in variance, measured.
 
-    python -m fedsim experiment cnat-variance
+    fedsim experiment cnat-variance
 
 Every point is a vector of standard normal entries that was encoded, decoded from the
 bytes, and compared with itself; bits are the payload's. With ``--only cifar_resnet20,char_lstm

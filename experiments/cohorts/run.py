@@ -1,6 +1,6 @@
 """A thousand clients of which some drop out and some are late: what each policy costs.
 
-    python -m fedsim experiment cohorts
+    fedsim experiment cohorts
 """
 
 from dataclasses import dataclass, field

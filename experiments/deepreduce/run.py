@@ -1,6 +1,6 @@
 """DeepReduce's figures: Bloom filters for indices, fitted curves for values.
 
-    python -m fedsim experiment deepreduce --scale short --data DIR
+    fedsim experiment deepreduce --scale short --data DIR
 
 ``--only`` takes tasks, rows or both; the results of a task are in a folder of its name. Runs that
 are there are not run again; times are measured anew at every call.

@@ -1,6 +1,6 @@
 """Figures 2, 4, 6, 8 and Table 1 of Aji & Heafield 2017: gradient dropping on MNIST.
 
-    python -m fedsim experiment gradient-dropping --data DIR
+    fedsim experiment gradient-dropping --data DIR
 
 ``--only fig6,table1`` runs what these show. Runs that are in the results folder are not run
 again: times on an idle machine take a new ``--out``. Times are in files of their own: ``times.md``,

@@ -1,6 +1,6 @@
 """Tables 1, 3, 4 and Figures 2, 3 of Gajjala et al. 2020: encoders of quantized gradients.
 
-    python -m fedsim experiment huffman-encoders --data DIR
+    fedsim experiment huffman-encoders --data DIR
 
 Trains first (``quantized_runs.py``), a model at a time; recordings that are in the results
 folder are read and not made again, so that only sizes and times are new.

@@ -1,7 +1,7 @@
 """Every published method at equal bits, its delay and its rate tuned by the same number of trials.
 
-    python -m fedsim experiment like-for-like --only digits --jobs 2
-    python -m fedsim experiment like-for-like --only digits --add 'ef(topk({p}) | cnat | golomb)'
+    fedsim experiment like-for-like --only digits --jobs 2
+    fedsim experiment like-for-like --only digits --add 'ef(topk({p}) | cnat | golomb)'
 
 The second trains one method more and puts its rows beside the others', which are not run again.
 """

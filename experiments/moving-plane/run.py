@@ -1,6 +1,6 @@
 """Controllers against every fixed cell of a grid, at equal bits and at equal simulated time.
 
-    python -m fedsim experiment moving-plane --scale short --data DIR
+    fedsim experiment moving-plane --scale short --data DIR
 """
 
 from collections.abc import Mapping

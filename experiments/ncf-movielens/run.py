@@ -1,6 +1,6 @@
 """NCF on MovieLens: DeepReduce's Table 2 and natural compression's Figure 11.
 
-    python -m fedsim experiment ncf-movielens --scale short --data DIR
+    fedsim experiment ncf-movielens --scale short --data DIR
 
 Clients send gradients and the task's Adam steps at the server, as in both papers.
 """

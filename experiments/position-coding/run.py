@@ -1,6 +1,6 @@
 """Bits per position of every position coder: positions of real messages, and random ones.
 
-    python -m fedsim experiment position-coding --data DIR
+    fedsim experiment position-coding --data DIR
 
 Records the positions first (``record.py``), a model at a time; patterns that are in the results
 folder are not recorded again.

@@ -1,6 +1,6 @@
 """Fig. 4 to 8 of Sattler et al. 2018: error over total sparsity, over epochs and over bits.
 
-    python -m fedsim experiment sbc-curves --data DIR
+    fedsim experiment sbc-curves --data DIR
 
 The runs are those of sbc-matrix: where its results lie in the folder beside this one's, nothing
 is trained again.

@@ -1,6 +1,6 @@
 """Fig. 3 and 9 of Sattler et al. 2018: the matrix of temporal and gradient sparsity.
 
-    python -m fedsim experiment sbc-matrix --scale short --data DIR
+    fedsim experiment sbc-matrix --scale short --data DIR
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Table I of Sattler et al. 2018: what each component of a method saves, and what messages show.
 
-    python -m fedsim experiment sbc-table1 --data DIR
+    fedsim experiment sbc-table1 --data DIR
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Table II of Sattler et al. 2018: final metric and compression ratio of six methods.
 
-    python -m fedsim experiment sbc-table2 --only mnist_lenet5 --data DIR
+    fedsim experiment sbc-table2 --only mnist_lenet5 --data DIR
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Tables 2 and 3 of Horváth et al. 2022: top-k with and without C_nat, and other compressors.
 
-    python -m fedsim experiment topk-cnat --scale short --data DIR
+    fedsim experiment topk-cnat --scale short --data DIR
 
 ``--only`` takes tasks, rows or both; the results of a task are in a folder of its name.
 """

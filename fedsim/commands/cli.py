@@ -1,4 +1,4 @@
-"""The command line: ``python -m fedsim COMMAND``."""
+"""The command line: ``fedsim COMMAND``."""
 
 import argparse
 import os

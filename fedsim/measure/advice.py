@@ -90,7 +90,7 @@ def search_command(advice: Sequence[Advice], width: int) -> str:
     """
     forms = dict.fromkeys(_form(name) for a in advice for name in (a.near, a.fast))
     methods = [form.replace("'", "'\"'\"'") for form in forms]
-    lines = ["python -m fedsim search --task TASK --methods '"]
+    lines = ["fedsim search --task TASK --methods '"]
     for place, method in enumerate(methods):
         end = ";" if place + 1 < len(methods) else "'"
         glue = "" if lines[-1].endswith("'") or not lines[-1] else " "

@@ -183,4 +183,4 @@ def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Pa
 
 def rerun(out: Path) -> str:
     """The command that runs the winner again."""
-    return f"python -m fedsim run --config {out / 'best.toml'} --out {out / 'best'}"
+    return f"fedsim run --config {out / 'best.toml'} --out {out / 'best'}"

@@ -82,7 +82,7 @@ def to_toml(cells: Sequence[Cell]) -> str:
     }  # fmt: skip
     varied = [name for name in names if name not in shared]
     remarks = [
-        f"`python -m fedsim sweep --config {FILE} --out DIR`",
+        f"`fedsim sweep --config {FILE} --out DIR`",
         "runs these cells; --data says where data sets lie.",
     ]
     for task in dict.fromkeys(cell.config.plan.task for cell in named):

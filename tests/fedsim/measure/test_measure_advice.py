@@ -33,7 +33,7 @@ def test_it_is_told_with_what_was_not_found() -> None:
 def test_the_command_searches_over_the_fraction_and_breaks_between_methods() -> None:
     command = search_command(recommended(FRAME), 60)
     head, methods, _ = command.split("'")
-    assert head == "python -m fedsim search --task TASK --methods "
+    assert head == "fedsim search --task TASK --methods "
     assert split(methods, ";") == ["raw", "ef_sign", "topk({p}) | cnat"]
     assert max(map(len, command.splitlines())) <= 60 and "\n" in command
 
