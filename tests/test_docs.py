@@ -185,8 +185,8 @@ def test_readme_in_order(tmp_path: Path) -> None:
     typed = [typed_by_a_newcomer(line) for block in shell for line in block.lines]
     assert typed[:2] == ["make demo", ". .venv/bin/activate"]
     done = subprocess.run(
-        ["sh", "-e", "-c", "\n".join(typed)], cwd=checkout(tmp_path), capture_output=True, text=True,
-        env={"PATH": os.defpath, "HOME": str(tmp_path)}, timeout=900,
+        ["sh", "-e", "-c", "\n".join(typed)], cwd=checkout(tmp_path), capture_output=True,
+        text=True, env={"PATH": os.defpath, "HOME": str(tmp_path)}, timeout=900,
     )  # fmt: skip
     assert not done.returncode, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
