@@ -48,7 +48,7 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--gradints 1": ("--gradints", ["unrecognized", "did you mean --gradient?"]),
     "--out file/below": ("--out", ["file/below", "cannot be written"]),
     "--out file": ("--out", ["file", "cannot be written"]),
-    "--config none.toml": ("none.toml", ["No such file"]),
+    "--config none.toml": ("none.toml", ["no such file"]),
     "--config bad.toml": ("bad.toml", ["TOML"]),
     "--config unknown.toml": ("unknown.toml", ["'tusk'", "did you mean task?", "task, method"]),
     "--config type.toml": ("type.toml", ["clients", "'four'", "int"]),
@@ -205,6 +205,7 @@ def test_what_nobody_thought_of_is_code_1_and_one_line(
     [
         ("run --config none.toml", "--config is none.toml: there is no such file"),
         ("run --partition dirichlet", "'dirichlet' is unknown; write dirichlet(ALPHA)"),
+        ("run --method sbc(0,01)", "did you mean 0.01, with a decimal point?"),
         ("search --time 10", "--time is '10': it needs a unit: s, min or h, such as 10min"),
     ],
 )
