@@ -19,6 +19,10 @@ def check(name: str) -> None:
     try:
         torch.empty(0, device=torch.device(name))
     except (RuntimeError, AssertionError) as error:
+        if name.startswith("cuda") and not torch.cuda.is_available():
+            raise UsageError(
+                f"--device is {name!r}: torch finds no GPU on this machine; write --device cpu"
+            ) from error
         reason = str(error).splitlines()[0]
         raise UsageError(
             f"--device is {name!r}: torch cannot use it here ({reason}); cpu always works"

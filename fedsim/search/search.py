@@ -133,6 +133,8 @@ def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
     for flag, value in (("--trials", trials), ("--seeds", seeds)):
         if value is not None and value < 1:
             raise UsageError(f"{flag} is {value}: it is above 0")
+    if isinstance(time, str) and time.strip().replace(".", "", 1).isdecimal():
+        raise UsageError(f"--time is {time!r}: it needs a unit: s, min or h, such as {time}min")
     limit = None if trials is not None else quantity(time or TIME, "--time", "time")
     return Limits(trials, limit)
 

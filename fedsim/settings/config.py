@@ -283,6 +283,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UsageError(f"--config is {path}: there is no such file") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read as TOML: {reason(error)}") from error
 

@@ -133,7 +133,8 @@ def _parse(spec: str) -> _Spec:
     if kind in (*_PLAIN, NATURAL) and not call.called:
         return _Spec(kind)
     if kind not in _ARGUMENT or not call.called:
-        raise UsageError(f"partition: {spec!r} is unknown; known forms: {FORMS}")
+        form = f"; write {kind}({_ARGUMENT[kind]})" if kind in _ARGUMENT else ""
+        raise UsageError(f"partition: {spec!r} is unknown{form}; known forms: {FORMS}")
     try:
         value = float(argument) if kind == "dirichlet" else float(int(argument))
     except ValueError:

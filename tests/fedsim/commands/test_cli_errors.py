@@ -48,7 +48,7 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--gradints 1": ("--gradints", ["unrecognized", "did you mean --gradient?"]),
     "--out file/below": ("--out", ["file/below", "cannot be written"]),
     "--out file": ("--out", ["file", "cannot be written"]),
-    "--config none.toml": ("none.toml", ["No such file"]),
+    "--config none.toml": ("none.toml", ["no such file"]),
     "--config bad.toml": ("bad.toml", ["TOML"]),
     "--config unknown.toml": ("unknown.toml", ["'tusk'", "did you mean task?", "task, method"]),
     "--config type.toml": ("type.toml", ["clients", "'four'", "int"]),
@@ -198,3 +198,26 @@ def test_what_nobody_thought_of_is_code_1_and_one_line(
     monkeypatch.setattr(run_module, "run", lambda *a, **b: (_ for _ in ()).throw(KeyboardInterrupt))
     said = typed("run", "--iterations", "20")
     assert said.code == 130 and "the same command goes on" in said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("run --config none.toml", "--config is none.toml: there is no such file"),
+        ("run --partition dirichlet", "'dirichlet' is unknown; write dirichlet(ALPHA)"),
+        ("run --method sbc(0,01)", "did you mean 0.01, with a decimal point?"),
+        ("search --time 10", "--time is '10': it needs a unit: s, min or h, such as 10min"),
+    ],
+)
+def test_the_answer_says_what_to_write(text: str, told: str, typed: Typed) -> None:
+    refused(typed(*text.split()), told)
+
+
+def test_a_gpu_that_is_not_there(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.empty", _no_driver)
+    refused(typed("run", "--device", "cuda"), "torch finds no GPU on this machine; write --device")
+
+
+def _no_driver(*_: object, **__: object) -> None:
+    raise RuntimeError("Found no driver")
