@@ -18,7 +18,19 @@ KNOWN = {
 
 _TITLES = {"": "settings of the runs", "strategy": "settings of the strategy, in its parentheses"}
 
-_TYPES = {"int": int, "float": float, "str": str}
+
+def number(text: str) -> float:
+    """A number of a flag; ``ArgumentTypeError`` says how a percentage is written."""
+    try:
+        return float(text)
+    except ValueError as error:
+        share = text.strip().removesuffix("%").replace(".", "", 1)
+        percent = text.strip().endswith("%") and share.isdecimal()
+        meant = f"; write {float(text.strip()[:-1]) / 100:g}" if percent else ""
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number{meant}") from error
+
+
+_TYPES = {"int": int, "float": number, "str": str}
 
 
 def add_settings(

@@ -206,6 +206,7 @@ def test_what_nobody_thought_of_is_code_1_and_one_line(
         ("run --config none.toml", "--config is none.toml: there is no such file"),
         ("run --partition dirichlet", "'dirichlet' is unknown; write dirichlet(ALPHA)"),
         ("run --method sbc(0,01)", "did you mean 0.01, with a decimal point?"),
+        ("run --gradient 1%", "'1%' is not a number; write 0.01"),
         ("search --time 10", "--time is '10': it needs a unit: s, min or h, such as 10min"),
     ],
 )
