@@ -5,7 +5,6 @@ from typing import Any
 
 from fedsim.commands.document import print_document, records
 from fedsim.ground import units
-from fedsim.show.layout import Column, laid, print_whole
 
 HEADINGS = (
     "n", "p", "seeds", "A", "B", "A - B", "p-value", "up B / A", "total B / A", "better",
@@ -35,6 +34,7 @@ def command(flags: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fedsim.results.compare import compare
+    from fedsim.show.layout import Column, laid, print_whole
 
     table = compare(flags.first, flags.other)
     if flags.json:

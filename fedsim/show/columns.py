@@ -5,12 +5,13 @@ import pandas as pd
 from fedsim.ground import units
 
 PER_CLIENT = "up_wire_bits_per_client"
-_TENTH = 0.1
+_TENTH, _MOST = 0.1, 0.9
 CAPTION = (
     "n: local iterations per round; p: fraction of entries sent; p/n: total sparsity.\n"
     "Bits are those of a client of every round over the whole run, 1 kbit = 1000 bit. Wire: whole "
-    "messages; content, which papers count: positions, values and side information. Ratio: 32-bit "
-    "dense sending of every trained entry and iteration over upstream bits."
+    "messages; content, which papers count: positions, values and side information. Ratio up: "
+    "32-bit dense sending of every trained entry and iteration over upstream bits; both: the same "
+    "up and down over wire bits up and down."
 )
 _NOTES = {
     "up_share": " Sent: the share of the entries that travelled, where it is not nearly p.",
@@ -75,6 +76,26 @@ def failures_told(runs: pd.DataFrame) -> list[str]:
     return lines
 
 
+def downlink_told(runs: pd.DataFrame) -> str:
+    """What a raw downlink takes of compressed runs' bits, where it takes most of them; else empty.
+
+    Example:
+        >>> down = {"downlink": ["raw"], "dense": [False], "down_wire_bits": [81.4e6]}
+        >>> downlink_told(pd.DataFrame(down | {"up_wire_bits": [0.2e6]}))
+        ' The raw downlink is up to 99.8 % of the bits: --downlink METHOD compresses it.'
+        >>> downlink_told(pd.DataFrame(down | {"up_wire_bits": [81.4e6]}))
+        ''
+    """
+    if not {"downlink", "dense", "down_wire_bits", "up_wire_bits"} <= {*runs.columns}:
+        return ""
+    raw = runs[(runs["downlink"] == "raw") & ~runs["dense"].astype(bool)]
+    share = (raw["down_wire_bits"] / (raw["down_wire_bits"] + raw["up_wire_bits"])).max()
+    if not share > _MOST:
+        return ""
+    return (f" The raw downlink is up to {100 * share:.3g} % of the bits: --downlink METHOD "
+            "compresses it.")  # fmt: skip
+
+
 def caption(runs: pd.DataFrame) -> str:
     """What the columns of a table are, those too that are not always there; and why replies failed.
 
@@ -83,4 +104,5 @@ def caption(runs: pd.DataFrame) -> str:
     """
     shown = worth_a_column(runs)
     notes = "".join(note for name, note in _NOTES.items() if shown[name])
+    notes += downlink_told(runs)
     return "\n".join([CAPTION + notes, *failures_told(runs)])

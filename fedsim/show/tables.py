@@ -47,6 +47,12 @@ def _difference(row: _Shown) -> str:
     return units.difference(row["difference"], row["metric_name"], row["seed"] != "± sd")
 
 
+def _both_ways(row: _Shown) -> float:
+    """The bits of dense sending after every iteration, up and down, over those of the run."""
+    bits = row["up_wire_bits"] + row["down_wire_bits"]
+    return 2 * row["ratio_wire"] * row["up_wire_bits"] / bits if bits else float("nan")
+
+
 _N = _Column("n", lambda row: f"{row['temporal']}")
 _P = _Column("p", lambda row: units.plain(row["gradient"]))
 _TOTAL = _Column("p/n", lambda row: units.plain(row["total_sparsity"]))
@@ -56,8 +62,9 @@ _WIRE = _Column("up wire", lambda row: units.bits(row["up_wire_bits"]))
 _CONTENT = _Column("content", lambda row: units.bits(row["up_content_bits"]))
 _DOWN = _Column("down wire", lambda row: units.bits(row["down_wire_bits"]))
 _DOWN_CONTENT = _Column("content", lambda row: units.bits(row["down_content_bits"]))
-_RATIO = _Column("ratio\ncontent", lambda row: units.ratio(row["ratio_content"]))
-_RATIO_WIRE = _Column("ratio\nwire", lambda row: units.ratio(row["ratio_wire"]))
+_RATIO = _Column("ratio up\ncontent", lambda row: units.ratio(row["ratio_content"]))
+_RATIO_WIRE = _Column("ratio up\nwire", lambda row: units.ratio(row["ratio_wire"]))
+_RATIO_BOTH = _Column("ratio\nboth", lambda row: units.ratio(_both_ways(row)))
 _SHARE = _Column("sent", lambda row: units.fraction(row["up_share"]))
 _PER_CLIENT = _Column("up wire\nper client", lambda row: units.bits(row[PER_CLIENT]))
 _FAILURES = _Column("failures", lambda row: units.plain(row["failures"]))
@@ -176,7 +183,7 @@ def _texts(known: Known, narrow: bool) -> Texts:
         columns += [
             _N, _P, *([_SHARE] if worth["up_share"] else []), _TOTAL, _METRIC,
             *([_DIFFERENCE] if dense else []), _WIRE, *([_PER_CLIENT] if worth[PER_CLIENT] else []),
-            _CONTENT, _DOWN, _DOWN_CONTENT, _RATIO_WIRE, _RATIO,
+            _CONTENT, _DOWN, _DOWN_CONTENT, _RATIO_WIRE, _RATIO, _RATIO_BOTH,
             *([_FAILURES, _FAILED] if worth["failures"] else []), _SECONDS, _STATUS,
         ]  # fmt: skip
     else:
@@ -188,7 +195,7 @@ def _texts(known: Known, narrow: bool) -> Texts:
             _N, _stack("p\nsent", _P, _SHARE) if worth["up_share"] else _P, _TOTAL,
             _stack("{metric}\nvs dense\n{unit}", _METRIC, _DIFFERENCE) if dense else _METRIC, up,
             _stack("down wire\ncontent", _DOWN, _DOWN_CONTENT),
-            _stack("ratio\nwire\ncontent", _RATIO_WIRE, _RATIO), *failed, _SECONDS, _STATUS,
+            _stack("ratio\nup wire\nboth", _RATIO_WIRE, _RATIO_BOTH), *failed, _SECONDS, _STATUS,
         ]  # fmt: skip
     headings = [column.heading.format(**filled).strip() for column in columns]
     return headings, [([column.show(row) for column in columns], kind) for row, kind in lines]
