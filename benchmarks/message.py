@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from gpu_training import resnet50
+from targets import resnet50
 from torch import Tensor
 
 from compressors import compress, decompress, parse
