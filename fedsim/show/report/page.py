@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from html import escape
 
+import pandas as pd
+
 from fedsim.ground import units
 from fedsim.results.labels import VARIANT, reference
 from fedsim.results.load import Results
+from fedsim.show.averages import over_seeds
 from fedsim.show.columns import sends_less_per_client
 from fedsim.show.planes import method_text, one_celled
 from fedsim.show.report.charts.frame import plotly_file
@@ -13,6 +16,7 @@ from fedsim.show.report.figures import Section, figures, parts
 from fedsim.show.report.keys import KEYS
 from fedsim.show.report.sections import failures, settings, summary, versions
 from fedsim.show.style import metric_name
+from fedsim.show.tables import add_difference
 
 _STYLE = """
 *{box-sizing:border-box}
@@ -69,9 +73,10 @@ def page(results: Results, budget: float | None = None) -> str:
         ("failed", "Failed cells", failures(results)),
         ("settings", "Settings", settings(results)),
         ("versions", "Versions", versions(results)),
+        ("terms", "Terms", _terms(results)),
     ]
     kind = "several" if results.several else "one"
-    return document(title, _explanation(results), sections, kind)
+    return document(title, _intro(results), sections, kind)
 
 
 def document(title: str, intro: str, sections: Sequence[Section], kind: str) -> str:
@@ -101,8 +106,8 @@ def document(title: str, intro: str, sections: Sequence[Section], kind: str) -> 
     )
 
 
-def _explanation(results: Results) -> str:
-    """What the cells are, and what the dense reference came to."""
+def _terms(results: Results) -> str:
+    """What the cells, their bits and the ratio are."""
     runs = results.runs
     clients, iterations = (
         " or ".join(str(value) for value in sorted(runs[name].dropna().unique())) or "?"
@@ -126,6 +131,48 @@ def _explanation(results: Results) -> str:
         text += " Methods differ in other settings too: see Settings."
     source = ", ".join(runs["data_source"].dropna().unique())
     text += f" Data: {source}." if source else ""
+    return f"<p>{escape(text)}</p>"
+
+
+def answer(runs: pd.DataFrame) -> str:
+    """How the best compressed cell ends beside the dense reference, in a sentence.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`.
+
+    Returns:
+        Text; empty without a compressed cell that is done, or where there is not one reference.
+    """
+    done = runs[runs["status"] == "done"]
+    cells = over_seeds(add_difference(done)) if len(done) else done
+    dense = cells[reference(cells)]
+    if len(dense) == 1:
+        cells = cells[~cells["dense"].astype(bool) & cells["difference"].notna()]
+    if len(dense) != 1 or cells.empty:
+        return ""
+    name, higher = metric_name(runs), bool(runs["higher_is_better"].dropna().iloc[0])
+    best = cells.sort_values(["metric", "up_wire_bits"], ascending=[not higher, True]).iloc[0]
+    ways = ["up_wire_bits", "down_wire_bits"]
+    ratios = (
+        dense[ways[:count]].sum(axis=1).iloc[0] / best[ways[:count]].sum() for count in (1, 2)
+    )
+    up, both = (f"1/{units.digits(r)}" if r >= 1 else f"{1 / r:.3g} times" for r in ratios)
+    unit = "points " if name in units.FRACTIONS else ""
+    over = round(best["metric"] - dense["metric"].iloc[0], 9)
+    gap = units.difference(abs(over), name, signed=False)
+    placed = f"{gap} {unit}{'above' if over > 0 else 'below'} dense" if over else "as dense does"
+    which = "" if len(cells) == 1 else f", the best of {len(cells)} compressed cells,"
+    seeds = f" (mean of {best['seeds']} seeds)" if best["seeds"] > 1 else ""
+    return (
+        f"{best['label']} with n = {best['temporal']}, p = {units.plain(best['gradient'])}{which} "
+        f"ends at {name} {units.score(best['metric'], name)}, {placed}{seeds}, with "
+        f"{up} of its uplink and {both} of all bits."
+    )
+
+
+def _intro(results: Results) -> str:
+    """The answer, what the dense reference came to, and what is missing."""
+    runs = results.runs
     notes = []
     if one_celled(runs):
         notes.append("No matrix is drawn: there is one cell per method.")
@@ -137,13 +184,14 @@ def _explanation(results: Results) -> str:
         score, bits = units.score(own["metric"].mean(), name), own["up_wire_bits"].mean()
         dense = f"{name} {score} with {units.bits(bits)} per client upstream"
         which = f"{label}: " if VARIANT in runs.columns else ""
-        lines.append(f"{escape(which)}<strong>{escape(dense)}</strong>")
+        lines.append(escape(f"{which}{dense}"))
     if not lines:
         first = "The dense reference (raw, n = 1) failed: see Failed cells."
         if not len(references):
             first = "There is no dense reference (raw, n = 1) among the cells."
         notes.insert(0, first)
-    words = f"<p>{escape(text)}</p>"
+    told = answer(runs)
+    words = f"<p><strong>{escape(told)}</strong></p>" if told else ""
     if lines:
         words += f"<p>Dense reference (n = 1, p = 1): {'; '.join(lines)}.</p>"
     return words + "".join(f'<p class="note">{escape(note)}</p>' for note in notes)

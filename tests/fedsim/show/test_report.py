@@ -56,7 +56,7 @@ def test_headings_and_links_fit_together(full: tuple[Path, Page]) -> None:
     assert links == [f"#{key}" for key in headings]
     assert headings == [
         "budget", "front", "iterations", "bits", "metric", "ratio", "summary", "split", "layers",
-        "failed", "settings", "versions",
+        "failed", "settings", "versions", "terms",
     ]  # fmt: skip
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
