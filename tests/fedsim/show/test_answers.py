@@ -279,6 +279,7 @@ def test_the_page_opens_with_how_the_best_cell_ends() -> None:
     told = answer(runs_of([dense, *cells, worse]))
     assert told == (
         "sbc({p}) with n = 10, p = 0.1, the best of 2 compressed cells, ends at accuracy 0.9500, "
-        "2.00 points below dense (mean of 2 seeds), with 1/100 of its uplink and 1/18.2 of all bits."
+        "2.00 points below dense (mean of 2 seeds), with 1/100 of its uplink and 1/18.2 of all "
+        "bits."
     )
     assert answer(runs_of([dense])) == answer(runs_of([worse])) == ""
