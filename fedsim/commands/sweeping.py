@@ -116,7 +116,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
     if flags.temporal is not None:
         values["temporal"] = shared.numbers(flags.temporal, "temporal", int)
     if flags.gradient is not None:
-        values["gradient"] = shared.numbers(flags.gradient, "gradient", float)
+        values["gradient"] = shared.numbers(flags.gradient, "gradient", shared.number)
     if "gradient" not in values and takes_fraction(values["method"]):
         values["gradient"] = [GRADIENT]
     if flags.seeds is not None:

@@ -267,6 +267,8 @@ def _once(
 def _from_file(file: Path, name: str) -> dict[str, str]:
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UsageError(f"{name} is {file}: there is no such file") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{name}: {file} cannot be read as TOML: {reason(error)}") from error
     pairs = ((key, str(value)) for key, value in values.items())

@@ -120,7 +120,7 @@ REFUSED = {
     "up=normal(1,2)": "lognormal(MEDIAN, SIGMA) or uniform(LOW, HIGH)",
     "up=lognormal(5Mbit, x)": "sigma is 'x'",
     "up=uniform(2Mbit, 1Mbit)": "LOW <= HIGH",
-    "missing.toml": "missing.toml cannot be read as TOML",
+    "missing.toml": "--network is missing.toml: there is no such file",
     "4g, trace=x.csv": "trace stands in the place of up and down",
     "trace=x.csv": "trace x.csv cannot be read",
     "compute=fast": "compute is 'fast'",
