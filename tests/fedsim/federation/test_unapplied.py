@@ -36,7 +36,7 @@ LOSSY = {
     "late": {"method": "raw"},
     "late, and dropped": {"method": "raw", "late": "drop"},
     "late, and counted": {"method": "raw", "late": "count"},
-    "late, of a method with random numbers": {"method": "qsgd(4)", "up": "70000bit"},
+    "late, of a method with random numbers": {"method": "qsgd(4)", "up": "70000"},
     "late, and dropped out": {"method": "raw", "dropout": "before=0.1, after=0.2"},
 }
 
