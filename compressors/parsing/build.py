@@ -6,6 +6,7 @@ from inspect import isclass, signature
 from typing import Any
 
 from compressors.base import Compressor
+from compressors.calls import Call, shortened
 from compressors.catalogue import CATALOGUE
 from compressors.printing import shown
 from compressors.row import Row, Written, lacking
@@ -17,13 +18,15 @@ SLOTS = {"sparsifier": "sparsify", "quantizer": "quantize", "positions": "positi
          "symbols": "symbols", "coder": "coder"}  # fmt: skip
 """Which slot of a pipeline a row's kind fills; a coder fills either of the last two."""
 
+_ORDER = ("sparsify", "quantize", "positions", "symbols")
+
 
 @dataclass
 class Part:
-    """A pipeline's part with the name it was given, waiting to be put in its slot."""
+    """A pipeline's part as it was typed, waiting to be put in its slot."""
 
     slot: str
-    name: str
+    typed: Call
     thing: Any
 
 
@@ -78,7 +81,7 @@ def as_compressor(thing: Any) -> Compressor:
 
 
 def pipeline(parts: list[Any]) -> Pipeline:
-    """The pipeline of ``parts`` in any order; ``ValueError`` for two of a kind or no quantizer.
+    """The pipeline of ``parts``; ``ValueError`` for two of a kind, no quantizer or another order.
 
     A coder of both kinds codes positions first, then symbols.
     """
@@ -93,11 +96,19 @@ def pipeline(parts: list[Any]) -> Pipeline:
         if part.slot == "coder":
             part.slot, free = "positions" if free else "symbols", False
         if part.slot in slots:
-            raise ValueError(f"{part.name} is a second {part.slot} part: one of each is allowed")
+            name = part.typed.name
+            raise ValueError(f"{name} is a second {part.slot} part: one of each is allowed")
         slots[part.slot] = part.thing
     if "quantize" not in slots:
         known = [row.name for row in CATALOGUE.values() if row.kind == "quantizer"]
         raise ValueError(f"no quantize part: add one of {', '.join(known)}")
+    ordered = sorted(parts, key=lambda part: _ORDER.index(part.slot))
+    if parts != ordered:
+        written = " | ".join(str(part.typed) for part in ordered)
+        raise ValueError(
+            "a pipeline is written in the order in which it works, [sparsifier |] quantizer "
+            f"[| positions] [| symbols]: write {shortened(written)}"
+        )
     made = Pipeline(**{"sparsify": Identity(), **slots})
     if "positions" in slots:
         made.check_positions()  # golomb is a pipeline's default, but here it was written

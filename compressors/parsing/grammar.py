@@ -23,9 +23,9 @@ def parse(source: str, p: float | None = None) -> Compressor:
     """The compressor that ``source`` names, with the number ``p`` where it says ``{p}``.
 
     A bare codec means ``per_tensor`` of it, and a pipeline without a sparsifier sends every
-    entry. A pipeline's parts may stand in any order: each has a slot of its own (a coder of both
-    kinds codes positions first, then symbols). Raises ``MethodError``, a ``ValueError`` that
-    names the offending part and what is allowed.
+    entry. A pipeline's parts stand in one order: sparsifier, quantizer, position code, symbol code
+    (a coder of both kinds codes positions first, then symbols). Raises ``MethodError``, a
+    ``ValueError`` that names the offending part and what is allowed.
 
     Example:
         >>> parse("topk(0.01) | float32 | golomb") == parse("per_tensor(topk(0.01)|float32|golomb)")
@@ -70,7 +70,7 @@ def _expression(call: Call, words: Mapping[str, Any]) -> Any:
         given = [_argument(one, words) for one in part.given]
         named = {key: _argument(one, words) for key, one in part.named.items()}
         thing = made(name, *given, **named)
-        parts.append(Part(SLOTS[row.kind], name, thing) if row.kind in SLOTS else thing)
+        parts.append(Part(SLOTS[row.kind], part, thing) if row.kind in SLOTS else thing)
     if len(parts) == 1 and not isinstance(parts[0], Part):
         return parts[0]
     return pipeline(parts)

@@ -1,7 +1,7 @@
 """Run settings as flags, each with the sentence of its declaration as help."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +70,20 @@ def given(flags: argparse.Namespace, skip: Iterable[str] = ()) -> dict[str, Any]
     return typed
 
 
-def numbers(text: str, name: str, kind: type) -> list[Any]:
-    """The numbers of a comma-separated list; ``UsageError`` names the setting and the value."""
+def numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]:
+    """The numbers of a comma-separated list; ``UsageError`` names the setting and the value.
+
+    ``kind``: ``int`` or ``number``, which reads one of them.
+    """
     try:
         return [kind(part) for part in text.split(",")]
-    except ValueError as error:
+    except (ValueError, argparse.ArgumentTypeError) as error:
         wanted = "whole numbers" if kind is int else "numbers"
+        example = "1,10,100" if kind is int else "1,0.1,0.01"
+        why = f"; {error}" if isinstance(error, argparse.ArgumentTypeError) else ""
         raise UsageError(
             f"{flag(name)} is {text!r}: it takes {wanted} separated by commas, such as "
-            + ("1,10,100" if kind is int else "1,0.1,0.01")
+            f"{example}{why}"
         ) from error
 
 

@@ -41,13 +41,14 @@ def command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
     config = from_flags(flags)  # a wrong value is told before torch is imported
     from fedsim.results.schema import write_summary
-    from fedsim.runs.progress import Bars, Named
+    from fedsim.runs.progress import Bars, Named, short_rounds
     from fedsim.runs.run import run
 
     out = shared.folder(flags, f"{config.plan.task.name}-run-{config.digest}")
     name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
     bars = Bars({name: config.plan.rounds}, config.plan.task.metric_name, quiet=flags.json)
     with bars:
+        bars.say(short_rounds([config]))
         shown = [Named(name, bars)]
         done = run(config, out, progress=False, callbacks=shown, ray_address=flags.ray_address)
     from rich.console import Console

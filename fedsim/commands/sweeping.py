@@ -66,7 +66,7 @@ def command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
     config = from_flags(flags)  # a wrong value is told before torch is imported
     from fedsim.runs import sweep
-    from fedsim.runs.progress import Bars
+    from fedsim.runs.progress import Bars, short_rounds
     from fedsim.settings import grids
 
     cells = config.cells() if isinstance(config, grids.SweepConfig) else config
@@ -78,6 +78,7 @@ def command(flags: argparse.Namespace) -> int:
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric, missing = cells[0].config.plan.task.metric_name, ""
     with Bars(rounds, metric, quiet=flags.json) as bars:
+        bars.say(short_rounds(cell.config for cell in cells))
         how: dict[str, Any] = {"jobs": jobs, "ray_address": flags.ray_address, "progress": bars}
         if isinstance(config, grids.SweepConfig):
             summaries = sweep.sweep(config, out, **how)
@@ -116,7 +117,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
     if flags.temporal is not None:
         values["temporal"] = shared.numbers(flags.temporal, "temporal", int)
     if flags.gradient is not None:
-        values["gradient"] = shared.numbers(flags.gradient, "gradient", float)
+        values["gradient"] = shared.numbers(flags.gradient, "gradient", shared.number)
     if "gradient" not in values and takes_fraction(values["method"]):
         values["gradient"] = [GRADIENT]
     if flags.seeds is not None:

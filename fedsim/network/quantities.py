@@ -11,6 +11,7 @@ import numpy as np
 from fedsim.ground.errors import UsageError, called
 
 _SIZES = {"": 1.0, "bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
+_RATES = {unit: size for unit, size in _SIZES.items() if unit}
 _TIMES = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _OTHER_TIMES = {
     "d": (24, "h"), "day": (24, "h"), "hr": (1, "h"), "hour": (1, "h"), "m": (1, "min"),
@@ -22,10 +23,13 @@ _QUANTITY = re.compile(r"(\+?[0-9.]+(?:e[+-]?[0-9]+)?) *([a-z]*)(/s)?", re.IGNOR
 Kind = Literal["bits", "rate", "time", "delay"]
 _KINDS: dict[Kind, tuple[dict[str, float], str]] = {
     "bits": (_SIZES, "a number of bits above 0, such as 2e6, 500kbit, 2Mbit or 1Gbit"),
-    "rate": (_SIZES, "a number of bits per second above 0, such as 5Mbit, 768kbit, 1Gbit or inf"),
+    "rate": (
+        _RATES, "a number above 0 with a unit (bit, kbit, Mbit, Gbit or Tbit, each per second), "
+        "such as 5Mbit, or inf",
+    ),
     "time": (_TIMES, "a time above 0, such as 90s, 30min or 2h"),
     "delay": (_TIMES, "a number of seconds, such as 50ms, 0.2s, 10min or 0"),
-}
+}  # fmt: skip
 
 _MOST_SIGMA = 5.0
 """Of a logarithm: beyond it a client in three is more than 148 times off the median."""
@@ -100,7 +104,9 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
 
 
 def quantity(value: object, name: str, kind: Kind) -> float:
-    """A number with a unit of its kind: in bits, bits per second or seconds, as it is without one.
+    """A number with a unit of its kind, in bits, bits per second or seconds.
+
+    Without a unit it is in these already; a rate has one, for 5 bit/s would be read for 5 Mbit/s.
 
     Args:
         value: `2e6`, `"2Mbit"`, `"2 Mbit"` (as `bits` prints it); of a rate also `"5Mbit/s"` and
@@ -109,7 +115,8 @@ def quantity(value: object, name: str, kind: Kind) -> float:
         kind: `bits`, `rate` (bits per second), `time`, or `delay`: a time that may be 0.
 
     Raises:
-        UsageError: it is none of its kind, negative, or 0 where that is not allowed.
+        UsageError: it is none of its kind, negative, or 0 where that is not allowed, or a rate
+            without a unit.
 
     Example:
         >>> quantity("1.5 Mbit", "--budget", "bits"), quantity("768 kbit/s", "up", "rate")

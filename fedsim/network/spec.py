@@ -5,6 +5,7 @@ import math
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ ALLREDUCE = (
     "a ring allreduce adds up the floats of all clients in every round, without a server; it takes "
     "--method raw, --downlink raw, --strategy dsgd and every client"
 )
+RATES = ("up", "down", "server_up", "server_down")
 _PURPOSES = {"up": 1, "down": 2, "latency": 3, "compute": 4}
 _NO_LIMIT, _NO_DELAY = Varying("constant", math.inf), Varying("constant", 0.0)
 
@@ -204,6 +206,18 @@ def parse(text: str, name: str = "--network") -> Network:
     return Network(**made, name=file)
 
 
+def written(key: str, value: object) -> str:
+    """A setting's value as a network's text has it: a rate that is a number, with its unit.
+
+    Example:
+        >>> written("up", 5e6), written("up", "5Mbit"), written("latency", 0.05)
+        ('5000000bit', '5Mbit', '0.05')
+    """
+    number = isinstance(value, Real) and not isinstance(value, bool) and value != math.inf
+    unit = "bit" if key in RATES and number else ""
+    return f"{value}".removesuffix(".0" if unit else "") + unit
+
+
 def without_file(text: str, name: str = "--network") -> str:
     """A network's text; that of a TOML file as the settings in it, so that the file may change.
 
@@ -253,6 +267,8 @@ def _once(
 def _from_file(file: Path, name: str) -> dict[str, str]:
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UsageError(f"{name} is {file}: there is no such file") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{name}: {file} cannot be read as TOML: {reason(error)}") from error
     pairs = ((key, str(value)) for key, value in values.items())

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any
@@ -15,6 +15,8 @@ from fedsim.ground.errors import StoppedEarly
 from fedsim.ground.units import bits
 from fedsim.runs.callbacks import Callback, Row
 from fedsim.runs.compiling import compiling_told
+from fedsim.settings.config import RunConfig
+from fedsim.settings.controllers import parse
 
 Told = Callable[[str, dict[str, Any]], None]
 """Called with a run's name and the row of every round that it has finished."""
@@ -29,6 +31,29 @@ class Named(Callback):
     def round(self, row: Row) -> None:
         if why := self.tell(self.name, dict(row)):
             raise StoppedEarly(why)
+
+
+def short_rounds(configs: Iterable[RunConfig]) -> str:
+    """Words for runs whose last round has fewer local iterations; empty where there is none.
+
+    A controller of the iterations, and a number of bits, end a run where they will.
+
+    Example:
+        >>> short_rounds([RunConfig(method="raw", temporal=7, iterations=20)])
+        'the last round has 6 of 7 iterations: --iterations 21 makes it whole'
+    """
+    plans = [
+        config.plan for config in configs
+        if config.stop_at_bits is None
+        and (config.controller is None or "n" not in parse(config.controller).moves)
+    ]  # fmt: skip
+    pairs = {(plan.temporal, plan.iterations % plan.temporal) for plan in plans}
+    if not any(left for _, left in pairs):
+        return ""
+    said = ", ".join(f"{left} of {temporal}" for temporal, left in sorted(pairs) if left)
+    every, most = math.lcm(*(n for n, _ in pairs)), max(plan.iterations for plan in plans)
+    whole = -(-most // every) * every
+    return f"the last round has {said} iterations: --iterations {whole} makes it whole"
 
 
 @contextmanager
@@ -143,6 +168,11 @@ class Bars:
             self._bars.remove_task(self._starting)
         self._bars.stop()
         self._inside.close()
+
+    def say(self, sentence: str) -> None:
+        """Shows a sentence on a line above the bars; nothing where it is empty."""
+        if sentence:
+            self.console.print(sentence, soft_wrap=True, highlight=False, markup=False)
 
     def __call__(self, name: str, row: dict[str, Any]) -> None:
         """Books the row of a round that ``name`` has finished."""

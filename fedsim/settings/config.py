@@ -211,7 +211,8 @@ batch_size = 8 below [training]
                     raise PlacedError(f"{origin}: [{key}]: {unknown('setting', attr, own)}")
                 flat[own.get(attr, f"{key}.{attr}")] = item
         elif key == "network" and isinstance(value, Mapping):
-            flat[key] = Network(**{k: str(x) for k, x in underscored(value, origin).items()})
+            own = underscored(value, origin)  # in a file a rate has a unit, in Python it need not
+            flat[key] = Network(**(own if flags else {k: str(x) for k, x in own.items()}))
         elif (
             newer if setting is None else flags or (key not in FLAGS and setting.group in ("", key))
         ):

@@ -275,13 +275,16 @@ class Network:
         preset: a name of `fedsim list networks`, or all that ``--network`` takes: a text of
             settings, or a TOML file of them, which is read at once.
         settings: ``up``, ``down``, ``latency``, ``compute``, ``server_up``, ``server_down``,
-            ``trace``, ``framing``, ``topology`` and ``coding``, over those of the preset.
+            ``trace``, ``framing``, ``topology`` and ``coding``, over those of the preset. A rate
+            that is a number is in bits per second; one that is a text has a unit.
 
     Raises ``UsageError`` for a preset or a value that is not known.
 
     Example:
         >>> Network("4g", compute="20ms")
         Network('4g, compute=20ms')
+        >>> Network("4g", up=5e6)
+        Network('4g, up=5000000bit')
     """
 
     text: str
@@ -293,7 +296,8 @@ class Network:
         given = split(spec.without_file(preset)) if preset else []
         pairs = [item.partition("=") for item in given]
         items = [f"{k.strip()}={x.strip()}" if mark else k for k, mark, x in pairs]
-        text = ", ".join([*items, *(f"{name}={value}" for name, value in settings.items())])
+        items += [f"{name}={spec.written(name, value)}" for name, value in settings.items()]
+        text = ", ".join(items)
         spec.parse(text)
         object.__setattr__(self, "text", text)
 

@@ -124,7 +124,6 @@ def test_bits_written_by_hand(code, indices: list[int], n: int, bits: str) -> No
         ("fixed", "fixed"),
         ("fixed | fixed", "fixed"),
         ("golomb | rle", "golomb | rle"),
-        ("rle | golomb", "golomb | rle"),
         ("elias_omega | elias_delta", "elias_omega | elias_delta"),
     ],
 )

@@ -1,6 +1,7 @@
 """The text form: what it prints, what it reads, and what it says about mistakes."""
 
 import json
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -79,7 +80,7 @@ def test_any_compressor_goes_to_json_and_back(compressor: Compressor) -> None:
         ("gradient_dropping(0.1, 'model')", "ef(flat(topk(0.1) | float32 | golomb))"),
         ("gradient_dropping(1, scope=model)", "raw"),
         ("topk(0.01) | float32", "per_tensor(topk(0.01) | float32 | golomb)"),
-        ("float32 | topk(1e-2)", "per_tensor(topk(0.01) | float32 | golomb)"),
+        ("topk(1e-2) | float32", "per_tensor(topk(0.01) | float32 | golomb)"),
         (" topk( .01 )|float32|golomb|fixed ", "per_tensor(topk(0.01) | float32 | golomb)"),
         ("topk(1) | float32 | golomb(0.02)", "per_tensor(topk(1) | float32 | golomb(0.02))"),
         ("ef(topk(0.5) | float32)", "ef(per_tensor(topk(0.5) | float32 | golomb))"),
@@ -158,7 +159,7 @@ def test_names_are_the_functions() -> None:
             "randk(0.1) draws its positions from the seed, and none are written: leave golomb out",
         ),
         ("bernoulli(0.1) | float32 | golomb", "bernoulli(0.1) draws its positions from the seed"),
-        ("ef(golomb | cnat | randk(0.1, false))", "randk(0.1, false) draws its positions from"),
+        ("ef(randk(0.1, false) | cnat | golomb)", "randk(0.1, false) draws its positions from"),
         ("float32 | golomb(0.3)", "identity sends every entry: leave golomb(0.3) out"),
         ("golomb", "no quantize part"),
         ("topk(0.1) | one_sided(0.1)", "one_sided is a second sparsify part: one of each"),
@@ -185,6 +186,22 @@ def test_mistakes_are_named(source: str, why: str) -> None:
     assert str(caught.value).startswith(f"method {source!r}: ")
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "ordered",
+    ["topk(0.1) | cnat", "topk({p}) | qsgd(7) | golomb | huffman", "topk(0.1) | cnat | golomb",
+     "qsgd(7) | huffman", "topk(0.1) | qsgd(7) | golomb | rle"],
+)  # fmt: skip
+def test_parts_stand_in_the_order_in_which_they_work(ordered: str) -> None:
+    """Of all orders one is read; the message about any other is that one, as it was typed."""
+    compressor = parse(ordered, 0.1)
+    assert parse(text(compressor)) == compressor
+    for parts in permutations(ordered.split(" | ")):
+        if (source := " | ".join(parts)) != ordered:
+            with pytest.raises(ValueError) as caught:
+                parse(source, 0.1)
+            assert str(caught.value).endswith(f": write {ordered!r}")
 
 
 @given(st.text("sbcraweftopk|(),='\"0.1* ", max_size=30))

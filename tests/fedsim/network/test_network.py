@@ -1,5 +1,6 @@
 """Networks as they are typed: presets, settings, files, traces, and what is refused."""
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim import RunConfig, UsageError
+from fedsim import Network, RunConfig, UsageError
 from fedsim.network import parse
 from fedsim.network.quantities import quantity
 from fedsim.network.traces import read_trace
+from fedsim.settings.config import from_toml
 
 
 def test_settings_replace_those_of_a_preset() -> None:
@@ -18,6 +20,28 @@ def test_settings_replace_those_of_a_preset() -> None:
     assert (network.up.kind, network.up.first, network.up.second) == ("lognormal", 5e6, 1.0)
     assert (network.down.first, network.latency.first, network.compute.first) == (9e6, 0.05, 2.0)
     assert network.server_up == 1e9 and network.measured
+
+
+@pytest.mark.parametrize("rate", [5e6, 5_000_000, np.float64(5e6), np.float32(0.1), 1 / 3, 2e22])
+def test_a_rate_that_is_a_number_is_in_bits_per_second(rate: Any) -> None:
+    """And its text, which files of settings hold, reads back as the same."""
+    made = Network("4g", up=rate, server_down=rate, down=float("inf"))
+    network = parse(str(made))
+    assert network.up.first == network.server_down == float(rate)
+    assert math.isinf(network.down.first)
+    assert Network(str(made)) == made
+    run = RunConfig.of(network={"preset": "4g", "up": rate, "server_down": rate, "down": "inf"})
+    assert run.network == made
+
+
+def test_a_rate_in_a_file_has_a_unit(tmp_path: Path) -> None:
+    told = "up is '5': it is a number above 0 with a unit"
+    (tmp_path / "net.toml").write_text("up = 5\n")
+    with pytest.raises(UsageError, match=told):
+        parse(str(tmp_path / "net.toml"))
+    (tmp_path / "run.toml").write_text("[network]\nup = 5\n")
+    with pytest.raises(UsageError, match=told):
+        from_toml(tmp_path / "run.toml")
 
 
 def test_links_follow_from_the_seed_and_each_quantity_from_its_own_draws() -> None:
@@ -70,8 +94,14 @@ def test_a_name_in_a_trace_is_the_client_s_number(tmp_path: Path) -> None:
 REFUSED = {
     "5gg": "unknown network '5gg' (did you mean 5g?)",
     "upp=5Mbit": "unknown setting 'upp' (did you mean up?)",
-    "up=0": "--network: up is '0': it is a number of bits per second above 0",
-    "up=5MB": "1Gbit or inf; did you mean 40Mbit (8 bits a byte)?",
+    "up=0": "--network: up is '0': it is a number above 0 with a unit",
+    "up=5": "--network: up is '5': it is a number above 0 with a unit (bit, kbit, Mbit, Gbit or",
+    "4g, down=5e6/s": "--network: down is '5e6/s': it is a number above 0 with a unit",
+    "server-up=1": "--network: server_up is '1': it is a number above 0 with a unit",
+    "server_down=1e9": "--network: server_down is '1e9': it is a number above 0 with a unit",
+    "up=lognormal(5, 1)": "--network: up is '5': it is a number above 0 with a unit",
+    "down=uniform(1, 2Mbit)": "--network: down is '1': it is a number above 0 with a unit",
+    "up=5MB": "5Mbit, or inf; did you mean 40Mbit (8 bits a byte)?",
     "up=5Mbps": "did you mean 5Mbit?",
     "down=0.5 kB/s": "did you mean 4kbit (8 bits a byte)?",
     "up=uniform(1Mbits, 2Mbit)": "did you mean 1Mbit?",
@@ -90,7 +120,7 @@ REFUSED = {
     "up=normal(1,2)": "lognormal(MEDIAN, SIGMA) or uniform(LOW, HIGH)",
     "up=lognormal(5Mbit, x)": "sigma is 'x'",
     "up=uniform(2Mbit, 1Mbit)": "LOW <= HIGH",
-    "missing.toml": "missing.toml cannot be read as TOML",
+    "missing.toml": "--network is missing.toml: there is no such file",
     "4g, trace=x.csv": "trace stands in the place of up and down",
     "trace=x.csv": "trace x.csv cannot be read",
     "compute=fast": "compute is 'fast'",

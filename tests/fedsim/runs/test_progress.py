@@ -9,14 +9,15 @@ import pytest
 from numba import njit
 from rich.console import Console
 
-from fedsim import SweepConfig, UsageError, run, sweep
+from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.ground.units import bits
 from fedsim.runs import app
 from fedsim.runs.compiling import TOLD
-from fedsim.runs.progress import Bars, Lines, shown
-from tests.support.commands import no_page
+from fedsim.runs.progress import Bars, Lines, short_rounds, shown
+from tests.support.commands import SMALL, Typed, document, no_page, typed
 from tests.support.runs import small
 
+__all__ = ["typed"]  # a fixture
 pytestmark = pytest.mark.usefixtures(no_page.__name__)
 
 
@@ -54,6 +55,29 @@ def test_kernels_that_are_compiled_are_told_once(capsys: pytest.CaptureFixture[s
     with Bars({"n1": 1}, "accuracy"):
         first(3)  # which is there
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_last_round_with_fewer_iterations_is_told(typed: Typed) -> None:
+    run = ("run", "--method", "raw", "--temporal", "7", "--iterations", "20")
+    told = "the last round has 6 of 7 iterations: --iterations 21 makes it whole\n"
+    said = typed(*run, "--out", "one")
+    assert said.code == 0 and said.err.startswith(told) and "last round" not in said.out
+    said = typed(*run, "--out", "two", "--json")
+    assert said.code == 0 and said.err == "" and document(said.out)["iterations"] == 20
+    said = typed("sweep", *SMALL, "--method", "raw", "--temporal", "6,7", "--no-baseline")
+    told = "the last round has 2 of 6, 6 of 7 iterations: --iterations 42 makes it whole\n"
+    assert said.code == 0 and said.err.startswith(told) and said.err.count("last round") == 1
+
+
+def test_a_last_round_is_short_where_nothing_else_ends_the_run() -> None:
+    sevens = {"temporal": 7, "iterations": 20}
+    assert short_rounds([RunConfig(temporal=5, iterations=20)]) == ""
+    assert short_rounds([RunConfig(**sevens, stop_at_bits=1e6)]) == ""
+    assert short_rounds([RunConfig(**sevens, controller="delay_first")]) == ""
+    told = "the last round has 6 of 7 iterations: --iterations 21 makes it whole"
+    assert short_rounds([RunConfig(**sevens, method="sbc", controller="warmup(2)")]) == told
+    longer = RunConfig(temporal=10, iterations=30)
+    assert short_rounds([longer, RunConfig(**sevens)]) == told.replace("21", "70")
 
 
 @pytest.fixture
