@@ -50,7 +50,9 @@ def optimizer_state(
     for name, p in parameters.items():
         for kind, value in optimizer.state.get(p, {}).items():
             tag, tensor = _tensor(value, f"state[parameter {name!r}][{kind!r}]")
-            state[f"{tag}{_plain(kind)}/{name}"] = tensor
+            if not isinstance(kind, str) or "/" in kind or "#" in kind:
+                raise ValueError(f"state[parameter][{kind!r}] is not a name without '/' and '#'")
+            state[f"{tag}{kind}/{name}"] = tensor
     known = set(parameters.values())
     for holder in optimizer.state:
         if holder not in known:
@@ -108,12 +110,6 @@ def _tensor(value: Any, where: str) -> tuple[str, Tensor]:
             f"{where} is {value!r:.40}, which is neither a tensor nor a number of 64 bits"
         )
     return _NUMBER, torch.tensor(value, dtype=dtype)
-
-
-def _plain(kind: object) -> str:
-    if not isinstance(kind, str) or "/" in kind or "#" in kind:
-        raise ValueError(f"state[parameter][{kind!r}] is not a name without '/' and '#'")
-    return kind
 
 
 def _equal(one: object, other: object) -> bool:
