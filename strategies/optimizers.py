@@ -90,14 +90,12 @@ def load_optimizer_state(
         elif kind != first:
             optimizer.state[parameters[name]][kind] = value.item()
         else:
-            optimizer.state[parameters[name]][kind] = _like(parameters[name], value)
-
-
-def _like(p: Parameter, value: Tensor) -> Tensor:
-    """A copy where ``p`` is, laid out as ``p`` where it has its shape; counts are left in place."""
-    if value.shape == p.shape:
-        return torch.empty_like(p, dtype=value.dtype, requires_grad=False).copy_(value)
-    return value.to(p.device, copy=True) if value.dim() else value.clone()
+            p = parameters[name]  # a copy where it is, laid out so; counts are left in place
+            if value.shape == p.shape:
+                copy = torch.empty_like(p, dtype=value.dtype, requires_grad=False).copy_(value)
+            else:
+                copy = value.to(p.device, copy=True) if value.dim() else value.clone()
+            optimizer.state[p][kind] = copy
 
 
 def _tensor(value: Any, where: str) -> tuple[str, Tensor]:

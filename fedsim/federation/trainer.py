@@ -145,19 +145,17 @@ class Trainer:
                     total += self._step(*self.batch(client, iteration), forces)
             loss, state = float(total) / iterations, self.optimizer_state() if self.steps else {}
             rate = float(self.base_lr[0]) * sum(factors)
-            return Trained(self._update(weights), state, loss, self.buffers.copy(), rate)
+            with torch.no_grad():  # what the client sends: after minus before, or the gradient
+                named, device = self.parameters.items(), self.device
+                if self.steps:
+                    update = {n: (p - weights[n].to(device)).contiguous() for n, p in named}
+                else:  # a parameter that the loss does not reach has no gradient
+                    found = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in named}
+                    update = {n: x.contiguous() for n, x in found.items()}
+            return Trained(update, state, loss, self.buffers.copy(), rate)
 
         with enough(self.device), self.products():
             return self.watch.call(local)
-
-    @torch.no_grad()
-    def _update(self, weights: Tensors) -> dict[str, Tensor]:
-        """What the client sends: after minus before, or the gradient."""
-        named = self.parameters.items()
-        if self.steps:
-            return {n: (p - weights[n].to(self.device)).contiguous() for n, p in named}
-        zero = torch.zeros_like  # a parameter that the loss does not reach has no gradient
-        return {n: (zero(p) if p.grad is None else p.grad).contiguous() for n, p in named}
 
     def filled(self, weights: Tensors) -> Tensors:
         """Every parameter: as in ``weights``, and where these lack one, as in a new model."""

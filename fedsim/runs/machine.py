@@ -61,10 +61,6 @@ def _fedsim(name: str) -> Part:
     return Part(name, described())
 
 
-def _python(name: str) -> Part:
-    return Part(name, sys.version.split()[0])
-
-
 def _package(name: str) -> Part:
     """A package that every run imports: it is imported."""
     try:
@@ -182,7 +178,7 @@ def _memory(name: str) -> Part:
 
 LOOKS: dict[str, Callable[[str], Part]] = {
     "fedsim": _fedsim,
-    "Python": _python,
+    "Python": lambda name: Part(name, sys.version.split()[0]),
     **dict.fromkeys(NEEDED, _package),
     "ray": _ray,
     "GPU": _gpu,
