@@ -74,19 +74,24 @@ def checks(
         messages: how many of one update must be equal.
         entries: of the vector whose pace is taken.
     """
-    update = partial(_update, shapes)
+    updates = []  # on the host: names to float32, with ties, zeros and both signs
+    for number in range(ROUNDS):
+        drawn = torch.Generator().manual_seed(number)
+        made = [torch.randn(shape, generator=drawn) for shape in shapes]
+        named = zip("abcdefgh", made, strict=False)
+        updates.append({n: (64 * x).round() / 64 if n == "a" else x for n, x in named})
     steps: dict[str, Callable[[], str]] = {
         "versions": partial(_versions, device),
         "TF32": _tf32,
         "kernels": partial(_kernels, device),
     }
     for text in METHODS:
-        steps[f"equal bytes: {text}"] = partial(_equal, device, update, text)
+        steps[f"equal bytes: {text}"] = partial(_equal, device, updates, text)
     for text in ("sbc(0.01)", "qsgd(7)"):
         steps[f"{messages} equal messages: {text}"] = partial(
-            _again, device, update(0), text, messages
+            _again, device, updates[0], text, messages
         )
-    steps["waits"] = partial(_waits, device, update(0))
+    steps["waits"] = partial(_waits, device, updates[0])
     steps["pace of top-k"] = partial(_pace, device, entries)
     for name, work in steps.items():
         try:
@@ -94,14 +99,6 @@ def checks(
         except Exception as error:  # whatever driver, compiler or kernel raise: the rest goes on
             found, well = f"{type(error).__name__}: {error}", False
         yield Step(name, well, " ".join(found.split()))
-
-
-def _update(shapes: Sequence[tuple[int, ...]], number: int) -> dict[str, Tensor]:
-    """An update on the host: names to float32, with ties, zeros and both signs."""
-    drawn = torch.Generator().manual_seed(number)
-    names = "abcdefgh"
-    made = [torch.randn(shape, generator=drawn) for shape in shapes]
-    return {n: (64 * x).round() / 64 if n == "a" else x for n, x in zip(names, made, strict=False)}
 
 
 def _on(device: torch.device, update: Tensors) -> dict[str, Tensor]:
@@ -147,13 +144,12 @@ def _same(here: Tensors, there: Tensors, what: str) -> None:
             raise RuntimeError(f"{what} of {name!r} differs")
 
 
-def _equal(device: torch.device, update: Callable[[int], Tensors], text: str) -> str:
+def _equal(device: torch.device, updates: Sequence[Tensors], text: str) -> str:
     """Rounds with memory: payload, memory, and what is read of it."""
     method, bits = parse(text), 0
     here: State | None = None
     there: State | None = None
-    for number in range(ROUNDS):
-        own = update(number)
+    for number, own in enumerate(updates):
         with by_loops():
             expected, here = compress(method, own, here, number)
         found, there = compress(method, _on(device, own), there, number)
@@ -164,7 +160,7 @@ def _equal(device: torch.device, update: Callable[[int], Tensors], text: str) ->
         sent = {name: one.decoded for name, one in expected.sent.items()}
         _same(sent, back, f"round {number + 1}: what is read")
         bits += 8 * len(found.payload)
-    return f"{ROUNDS} rounds, {bits} bits"
+    return f"{len(updates)} rounds, {bits} bits"
 
 
 def _again(device: torch.device, update: Tensors, text: str, messages: int) -> str:
@@ -217,19 +213,17 @@ def _pace(device: torch.device, entries: int) -> str:
     if not torch.equal(chosen.sort().values, theirs.sort().values):
         raise RuntimeError("top-k differs from torch.topk")
     works = {"ours": ours, "reading once": x.amax, "torch.topk": lambda: torch.topk(x.abs(), k)}
-    times = [f"{name} {_milliseconds(device, work):.3f} ms" for name, work in works.items()]
+    times = []
+    for name, work in works.items():
+        found = []
+        for _ in range(REPEATS):
+            _finish(device)
+            start = time.perf_counter()
+            work()
+            _finish(device)
+            found.append(1e3 * (time.perf_counter() - start))
+        times.append(f"{name} {median(found):.3f} ms")
     return f"{', '.join(times)} ({entries} entries, p = 0.01, medians of {REPEATS})"
-
-
-def _milliseconds(device: torch.device, work: Callable[[], object]) -> float:
-    found = []
-    for _ in range(REPEATS):
-        _finish(device)
-        start = time.perf_counter()
-        work()
-        _finish(device)
-        found.append(1e3 * (time.perf_counter() - start))
-    return median(found)
 
 
 def _finish(device: torch.device) -> None:

@@ -5,7 +5,6 @@ bit count, a wrong model or a crash would follow from.
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -79,7 +78,20 @@ def verify(method: str | Compressor | VectorCodec) -> None:
     compressor: Compressor = made if hasattr(made, "init") else PerTensor(made)
     if parse(text(compressor)) != compressor:
         raise PartError(f"verify: the text {text(compressor)!r} does not mean {compressor!r}")
-    for title, update in _updates().items():
+    drawn = torch.Generator().manual_seed(0)
+    matrix, vector = torch.randn(30, 64, generator=drawn), torch.randn(7, generator=drawn)
+    edges = {
+        "zeros": torch.zeros(40), "one entry": torch.tensor([-2.5]), "scalar": torch.tensor(1.5),
+        "one zero": torch.zeros(1), "empty": torch.zeros(0), "empty matrix": torch.zeros(3, 0),
+        "equal entries": torch.full((5, 8), -2.0), "few entries": torch.eye(40)[7],
+    }  # fmt: skip
+    updates: dict[str, dict[str, Tensor]] = {
+        "random values": {"matrix": matrix, "vector": vector},
+        **{title: {"w": x} for title, x in edges.items()},
+        "all of these in one message": {"vector": vector, **edges},
+        "a large tensor": {"w": torch.randn(300_000, generator=drawn)}, "no tensors": {},
+    }  # fmt: skip
+    for title, update in updates.items():
         try:
             _messages(compressor, update)
         except (PartError, PayloadError, UpdateError) as error:
@@ -88,22 +100,6 @@ def verify(method: str | Compressor | VectorCodec) -> None:
             raise PartError(
                 f"verify {text(compressor)!r}: {title}: {type(error).__name__}: {error}"
             ) from error
-
-
-def _updates() -> Mapping[str, dict[str, Tensor]]:
-    drawn = torch.Generator().manual_seed(0)
-    matrix, vector = torch.randn(30, 64, generator=drawn), torch.randn(7, generator=drawn)
-    edges = {
-        "zeros": torch.zeros(40), "one entry": torch.tensor([-2.5]), "scalar": torch.tensor(1.5),
-        "one zero": torch.zeros(1), "empty": torch.zeros(0), "empty matrix": torch.zeros(3, 0),
-        "equal entries": torch.full((5, 8), -2.0), "few entries": torch.eye(40)[7],
-    }  # fmt: skip
-    alone = {title: {"w": x} for title, x in edges.items()}
-    return {
-        "random values": {"matrix": matrix, "vector": vector}, **alone,
-        "all of these in one message": {"vector": vector, **edges},
-        "a large tensor": {"w": torch.randn(300_000, generator=drawn)}, "no tensors": {},
-    }  # fmt: skip
 
 
 def _messages(compressor: Compressor, update: Tensors) -> None:

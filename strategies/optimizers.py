@@ -50,7 +50,9 @@ def optimizer_state(
     for name, p in parameters.items():
         for kind, value in optimizer.state.get(p, {}).items():
             tag, tensor = _tensor(value, f"state[parameter {name!r}][{kind!r}]")
-            state[f"{tag}{_plain(kind)}/{name}"] = tensor
+            if not isinstance(kind, str) or "/" in kind or "#" in kind:
+                raise ValueError(f"state[parameter][{kind!r}] is not a name without '/' and '#'")
+            state[f"{tag}{kind}/{name}"] = tensor
     known = set(parameters.values())
     for holder in optimizer.state:
         if holder not in known:
@@ -88,14 +90,12 @@ def load_optimizer_state(
         elif kind != first:
             optimizer.state[parameters[name]][kind] = value.item()
         else:
-            optimizer.state[parameters[name]][kind] = _like(parameters[name], value)
-
-
-def _like(p: Parameter, value: Tensor) -> Tensor:
-    """A copy where ``p`` is, laid out as ``p`` where it has its shape; counts are left in place."""
-    if value.shape == p.shape:
-        return torch.empty_like(p, dtype=value.dtype, requires_grad=False).copy_(value)
-    return value.to(p.device, copy=True) if value.dim() else value.clone()
+            p = parameters[name]  # a copy where it is, laid out so; counts are left in place
+            if value.shape == p.shape:
+                copy = torch.empty_like(p, dtype=value.dtype, requires_grad=False).copy_(value)
+            else:
+                copy = value.to(p.device, copy=True) if value.dim() else value.clone()
+            optimizer.state[p][kind] = copy
 
 
 def _tensor(value: Any, where: str) -> tuple[str, Tensor]:
@@ -108,12 +108,6 @@ def _tensor(value: Any, where: str) -> tuple[str, Tensor]:
             f"{where} is {value!r:.40}, which is neither a tensor nor a number of 64 bits"
         )
     return _NUMBER, torch.tensor(value, dtype=dtype)
-
-
-def _plain(kind: object) -> str:
-    if not isinstance(kind, str) or "/" in kind or "#" in kind:
-        raise ValueError(f"state[parameter][{kind!r}] is not a name without '/' and '#'")
-    return kind
 
 
 def _equal(one: object, other: object) -> bool:

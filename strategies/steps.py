@@ -29,7 +29,15 @@ class _Own(Optimizer):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of all parameters that have a gradient; what ``closure`` returns, if any."""
-        if closure is not None or not all(_ours(group) for group in self.param_groups):
+        ours = closure is None
+        for group in self.param_groups:
+            numbers = (group["lr"], group["weight_decay"], *group.get("betas", ()))
+            ours &= not any(map(group.get, _OTHER))
+            ours &= not any(isinstance(number, Tensor) for number in numbers)
+            for p in group["params"]:
+                ours &= p.is_cpu and p.is_floating_point()
+                ours &= p.grad is None or not p.grad.is_sparse
+        if not ours:
             return super().step(closure)
         with torch.no_grad():
             for group in self.param_groups:
@@ -59,22 +67,18 @@ class SGD(_Own, optim.SGD):
         if group["weight_decay"] != 0:
             grads = torch._foreach_add(grads, params, alpha=group["weight_decay"])
         if (momentum := group["momentum"]) != 0:
-            sums = self._summed(params, grads, momentum, 1 - group["dampening"])
+            kept = [self.state[p].get("momentum_buffer") for p in params]
+            if known := [(b, g) for b, g in zip(kept, grads, strict=True) if b is not None]:
+                before, added = zip(*known, strict=True)
+                torch._foreach_mul_(before, momentum)
+                torch._foreach_add_(before, added, alpha=1 - group["dampening"])
+            # The momentum of each parameter begins as its first gradient.
+            sums = [g.clone() if b is None else b for b, g in zip(kept, grads, strict=True)]
+            for p, buffer in zip(params, sums, strict=True):
+                self.state[p]["momentum_buffer"] = buffer
             nesterov = group["nesterov"]
             grads = torch._foreach_add(grads, sums, alpha=momentum) if nesterov else sums
         torch._foreach_add_(params, grads, alpha=-group["lr"])
-
-    def _summed(self, params: Several, grads: Several, momentum: float, share: float) -> Several:
-        """The momentum of each parameter, which begins as its first gradient."""
-        kept = [self.state[p].get("momentum_buffer") for p in params]
-        if known := [(b, g) for b, g in zip(kept, grads, strict=True) if b is not None]:
-            before, added = zip(*known, strict=True)
-            torch._foreach_mul_(before, momentum)
-            torch._foreach_add_(before, added, alpha=share)
-        sums = [g.clone() if b is None else b for b, g in zip(kept, grads, strict=True)]
-        for p, buffer in zip(params, sums, strict=True):
-            self.state[p]["momentum_buffer"] = buffer
-        return sums
 
 
 class _Moments(_Own):
@@ -82,7 +86,14 @@ class _Moments(_Own):
 
     def _move(self, group: Group, params: Several, grads: Several) -> None:
         lr, decay, (beta1, beta2) = group["lr"], group["weight_decay"], group["betas"]
-        kept = [self._kept(p, group) for p in params]
+        whole = torch.get_default_dtype() == torch.float64
+        kept: list[dict[str, Tensor]] = [self.state[p] for p in params]
+        for p, own in zip(params, kept, strict=True):
+            if not own:  # nothing is remembered of it yet
+                own["step"] = torch.tensor(0.0, dtype=torch.float64 if whole else torch.float32)
+                own["exp_avg"], own["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
+                if group["amsgrad"]:
+                    own["max_exp_avg_sq"] = torch.zeros_like(p)
         means, squares = [k["exp_avg"] for k in kept], [k["exp_avg_sq"] for k in kept]
         torch._foreach_add_([k["step"] for k in kept], 1)
         if decay != 0 and group.get("decoupled_weight_decay", isinstance(self, optim.AdamW)):
@@ -102,17 +113,6 @@ class _Moments(_Own):
         torch._foreach_add_(scale, group["eps"])
         torch._foreach_addcdiv_(params, means, scale, [-(lr / (1 - beta1**n)) for n in done])
 
-    def _kept(self, p: Tensor, group: Group) -> dict[str, Tensor]:
-        """What is remembered of ``p``, made where nothing is yet."""
-        kept: dict[str, Tensor] = self.state[p]
-        if not kept:
-            whole = torch.get_default_dtype() == torch.float64
-            kept["step"] = torch.tensor(0.0, dtype=torch.float64 if whole else torch.float32)
-            kept["exp_avg"], kept["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
-            if group["amsgrad"]:
-                kept["max_exp_avg_sq"] = torch.zeros_like(p)
-        return kept
-
 
 class Adam(_Moments, optim.Adam):
     """`torch.optim.Adam`, see there."""
@@ -120,14 +120,3 @@ class Adam(_Moments, optim.Adam):
 
 class AdamW(_Moments, optim.AdamW):
     """`torch.optim.AdamW`, see there."""
-
-
-def _ours(group: Group) -> bool:
-    """Whether this group's step is the one of this file."""
-    numbers = (group["lr"], group["weight_decay"], *group.get("betas", ()))
-    return (
-        not any(group.get(way) for way in _OTHER)
-        and not any(isinstance(number, Tensor) for number in numbers)
-        and all(p.is_cpu and p.is_floating_point() for p in group["params"])
-        and not any(p.grad.is_sparse for p in group["params"] if p.grad is not None)
-    )

@@ -21,6 +21,8 @@ from compressors.quantize.levels import level_table
 from compressors.segments.plan import Plan
 from compressors.whole.pipeline import ROUND
 
+_rice_parameter = lru_cache(maxsize=4096)(rice_parameter)
+
 
 class Shared(NamedTuple):
     """The numbers that segments, or buckets, have beside their symbols, on the host.
@@ -172,7 +174,7 @@ def _remainders(plan: Plan, choice: Choice) -> tuple[np.ndarray, int]:
         return low, 0
     for s in np.flatnonzero(found).tolist():
         density = int(found[s]) / int(sizes[s]) if positions.p is None else positions.p
-        low[s] = _low(density)
+        low[s] = _rice_parameter(density)
     return low, int((found * (1 + low) + (sizes >> low)).sum())
 
 
@@ -186,8 +188,3 @@ def _planes(plan: Plan, choice: Choice, symbols: Tensor, words: Tensor, begins: 
         return
     put_plane(*given, begins, entries.most, width - 8, 8)
     put_plane(*given, begins + (width - 8) * entries.found, entries.most, 8)
-
-
-@lru_cache(maxsize=4096)
-def _low(p: float) -> int:
-    return rice_parameter(p)

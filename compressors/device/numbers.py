@@ -45,17 +45,14 @@ def of_sums(
     """
     if number.norm == "inf":
         return tops.astype(np.int32).view(np.float32), np.ones(tops.size, bool)
-    ends = spread(sums, counts, edges, 2 if number.norm == "2" else 1)
-    low, high = (_finish(number.norm, end, counts) for end in ends)
+    ends = [*spread(sums, counts, edges, 2 if number.norm == "2" else 1)]
+    if number.norm == "mean":
+        ends = [end / np.maximum(counts, 1) for end in ends]
+    elif number.norm == "2":
+        ends = [np.sqrt(end) for end in ends]
+    most = np.finfo(np.float32).max
+    low, high = (np.minimum(end, most).astype(np.float32) for end in ends)
     return low, low == high
-
-
-def _finish(norm: str, sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    if norm == "mean":
-        sums = sums / np.maximum(counts, 1)
-    elif norm == "2":
-        sums = np.sqrt(sums)
-    return np.minimum(sums, np.finfo(np.float32).max).astype(np.float32)
 
 
 def of_spreads(

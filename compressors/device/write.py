@@ -101,12 +101,23 @@ def _written(part: Part) -> Waiting[tuple[Laid, Sent, dict[str, Tensor]]]:
     plan, update = part.plan, part.update
     choice, flat = yield from choose(plan, update, part.kept)
     symbols, values, shared = quantized(plan, choice, part.seed)
-    ends, where = _ends(plan, update, choice)
+    ends: tuple[Tensor, ...] = ()
+    where = None  # of a joined vector: the places of what is sent, each in its own tensor
+    if plan.joined and choice.entries.chosen is not None:
+        places = choice.entries.chosen.narrow(0, int(choice.origins[0]), int(choice.found[0]))
+        sizes = np.array([x.numel() for x in update.values()], np.int64)
+        (stops,) = upload(places.device, np.cumsum(sizes))
+        begins = torch.cat([torch.zeros_like(stops[:1]), stops[:-1]])
+        where = places - begins[torch.bucketize(places, stops, right=True)]
+        ends = (torch.searchsorted(places, stops),)  # how many entries lie before each tensor's end
     laid = yield from lay(plan, choice, symbols, shared, ends)
     if where is None:
         sent = _sent(update, choice, values)
     else:
-        sent = _split(update, where, values, laid.more[0])
+        sent, start = {}, 0
+        for (name, x), stop in zip(update.items(), laid.more[0].tolist(), strict=True):
+            sent[name] = SentTensor(values[start:stop], where[start:stop], x.shape)
+            start = stop
     rest: dict[str, Tensor] = {}
     if plan.keeps:
         parts = flat.split([x.numel() for x in update.values()])
@@ -155,29 +166,4 @@ def _sent(update: Mapping[str, Tensor], choice: Choice, values: Tensor) -> Sent:
             continue
         where = positions.narrow(0, origin, found)
         sent[name] = SentTensor(values.narrow(0, out, found), where, x.shape)
-    return sent
-
-
-def _ends(
-    plan: Plan, update: Mapping[str, Tensor], choice: Choice
-) -> tuple[tuple[Tensor, ...], Tensor | None]:
-    """Of a joined vector, how many of its sent entries lie before each tensor's end, and where."""
-    if not plan.joined or choice.entries.chosen is None:
-        return (), None
-    where = choice.entries.chosen.narrow(0, int(choice.origins[0]), int(choice.found[0]))
-    sizes = np.array([x.numel() for x in update.values()], np.int64)
-    (ends,) = upload(where.device, np.cumsum(sizes))
-    begins = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]])
-    inside_its_own = where - begins[torch.bucketize(where, ends, right=True)]
-    return (torch.searchsorted(where, ends),), inside_its_own
-
-
-def _split(
-    update: Mapping[str, Tensor], where: Tensor, values: Tensor, until: np.ndarray
-) -> Sent:
-    """The entries of the joined vector, tensor by tensor."""
-    sent, start = {}, 0
-    for (name, x), stop in zip(update.items(), until.tolist(), strict=True):
-        sent[name] = SentTensor(values[start:stop], where[start:stop], x.shape)
-        start = stop
     return sent

@@ -47,7 +47,8 @@ def serve(
 
     Raises ``NoBase`` where the client must ask for the whole model.
     """
-    plan, work, own = config.plan, orders.work_of(config, message.content), inside(RULE, memory)
+    plan, own = trainer.plan, inside(RULE, memory)
+    work = orders.work_of(config, plan, message.content)
     rule, count = plan.client, plan.algorithm.parts(plan.clients)
     uplink = orders.uplink_at(config, work.p) if work.ordered else plan.method.compressor
     before = orders.uplink_at(config, float(memory[FRACTION])) if FRACTION in memory else None

@@ -50,7 +50,10 @@ class Watch:
         them would draw other numbers than the seed says. Each of them ends with its client's last
         iteration. Where one hangs, so does its worker, and the round's ``--timeout`` ends the run.
         """
-        if self._enter():
+        with _TURN:
+            free = self.task not in _DRAWING
+            _FREE[self.task] += free
+        if free:
             before = states(self.device)
             try:
                 trained = train(False)
@@ -58,7 +61,9 @@ class Watch:
             except _Drew:
                 drew = True
             finally:
-                self._leave()
+                with _TURN:
+                    _FREE[self.task] -= 1
+                    _TURN.notify_all()
             if not drew and self.task not in _DRAWING:
                 return trained
             _DRAWING.add(self.task)
@@ -79,17 +84,6 @@ class Watch:
             self._tried = True
             if not alone and not self._same(before):
                 raise _Drew
-
-    def _enter(self) -> bool:
-        with _TURN:
-            free = self.task not in _DRAWING
-            _FREE[self.task] += free
-            return free
-
-    def _leave(self) -> None:
-        with _TURN:
-            _FREE[self.task] -= 1
-            _TURN.notify_all()
 
     def _same(self, before: list[Tensor]) -> bool:
         return all(torch.equal(a, b) for a, b in zip(before, states(self.device), strict=True))

@@ -27,10 +27,8 @@ def mask_momentum(optimizer: State, sent: Sent) -> State:
 
         if (found := masked(moments, wanted)) is not None:
             return optimizer | found
-    return optimizer | {key: _masked(x, wanted[key]) for key, x in moments.items()}
-
-
-def _masked(moment: Tensor, indices: Tensor) -> Tensor:
-    flat = moment.contiguous().reshape(-1).clone()
-    flat[indices] = 0.0
-    return flat.view(moment.shape)
+    for key, moment in moments.items():
+        flat = moment.contiguous().reshape(-1).clone()
+        flat[wanted[key]] = 0.0
+        moments[key] = flat.view(moment.shape)
+    return optimizer | moments

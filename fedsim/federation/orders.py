@@ -16,6 +16,7 @@ from compressors import Compressor, ErrorFeedback, Raw, State
 from compressors.whole.memory import inside
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
+from fedsim.settings.resolved import Plan
 from strategies import Trained
 from strategies.channel.beside import ORDER, REPORT
 from strategies.channel.orders import to_report, wanted_in
@@ -44,13 +45,16 @@ class Work:
     ordered: bool = field(default=False, compare=False)
 
 
-def work_of(config: RunConfig, content: RecordDict) -> Work:
-    """The work that a message asks for: its order's, else that of the settings and the round."""
+def work_of(config: RunConfig, plan: Plan, content: RecordDict) -> Work:
+    """The work that a message asks for: its order's, else that of the settings and the round.
+
+    ``plan``: that of ``config``, which takes a while to find for every message.
+    """
     settings = settings_in(content)
     ordered = settings.get(ORDER)
     if isinstance(ordered, bytes):
         return from_payload(config, ordered)
-    plan, start = config.plan, settings.get(START)
+    start = settings.get(START)
     begun = plan.iterations_after(int(str(settings[ROUND])) - 1) if start is None else start
     return Work(int(str(settings["iterations"])), plan.method.gradient, int(str(begun)))
 

@@ -14,6 +14,10 @@ import torch
 _TURN = Condition()
 _UNDER_WAY: list[bool] = []  # of every call that is inside: whether its products are TF32
 _BEFORE: list[Any] = []
+_LEAVES: list[Any] = [] if not hasattr(torch.backends.cudnn, "conv") else [
+    torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn
+]  # fmt: skip
+"""torch's newer flags, one per kind of operation; none before torch 2.9."""
 
 
 @contextmanager
@@ -43,16 +47,9 @@ def products(tf32: bool) -> Iterator[None]:
             _TURN.notify_all()
 
 
-def _leaves() -> list[Any]:
-    """torch's newer flags, one per kind of operation; none before torch 2.9."""
-    if not hasattr(torch.backends.cudnn, "conv"):
-        return []
-    return [torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn]
-
-
 def _flags() -> tuple[tuple[str, bool] | None, list[str]]:
     """The older flags (None where the newer ones say what they cannot), and the newer."""
-    fine = [leaf.fp32_precision for leaf in _leaves()]
+    fine = [leaf.fp32_precision for leaf in _LEAVES]
     try:
         return (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32), fine
     except RuntimeError:  # the caller has set the newer ones, and torch refuses to tell
@@ -67,6 +64,6 @@ def _set(matrices: str, convolutions: bool) -> None:
 def _restore(plain: tuple[str, bool] | None, fine: list[str]) -> None:
     if plain is not None:
         _set(*plain)
-    for leaf, value in zip(_leaves(), fine, strict=True):
+    for leaf, value in zip(_LEAVES, fine, strict=True):
         if leaf.fp32_precision != value:
             leaf.fp32_precision = value

@@ -196,8 +196,17 @@ class Server:
             **ledger.failures(traffic),
         }
         bits = ledger.round_bits(traffic)
-        due = self.plan.evaluates_between(done, done + steps)
-        row |= self._score(due, ledger.of_each(bits["up_wire_bits"], clients))
+        # The last round is scored. A run that stops at so many bits is scored in the round before
+        # the last too, the last within its budget: the next message is taken to be as large.
+        sent = ledger.of_each(bits["up_wire_bits"], clients)
+        row |= {"metric": float("nan"), "loss": float("nan")}
+        if self.plan.evaluates_between(done, done + steps) or self.plan.reaches(
+            self.recorder.up_bits + 2 * sent
+        ):
+            if self.strategy.buffers is not None:
+                self.trainer.buffers.load(self.strategy.buffers.values)
+            score = evaluate(self.trainer, channel.weights)
+            row |= {"metric": score.metric, "loss": score.loss}
         now = time.perf_counter()
         row |= {"train_loss": ledger.mean_metric(traffic, "train-loss"), **bits}
         row |= ledger.round_seconds(traffic)
@@ -217,16 +226,3 @@ class Server:
         rows = ledger.client_rows(self.channel.traffic)
         timed = [client | self.simulation.client_row(client["client"]) for client in rows]
         return row | self.simulation.row(), timed
-
-    def _score(self, due: bool, sent: float) -> dict[str, float]:
-        """Metric and loss, NaN where none is ``due``; ``sent``: a client's bits of this round.
-
-        The last round is scored. A run that stops at so many bits is scored in the round before the
-        last too, the last within its budget: the next message is taken to be as large as this one.
-        """
-        if not due and not self.plan.reaches(self.recorder.up_bits + 2 * sent):
-            return {"metric": float("nan"), "loss": float("nan")}
-        if self.strategy.buffers is not None:
-            self.trainer.buffers.load(self.strategy.buffers.values)
-        score = evaluate(self.trainer, self.channel.weights)
-        return {"metric": score.metric, "loss": score.loss}

@@ -49,24 +49,19 @@ class Simulation:
         self.leaves = self.rules.dropout.draw(self.seed, number, self.clients)
         self.works = dict(self.late)
         if self._there is not None or self.rules.late:
-            self.strategy.among = self._free()
-
-    def _free(self) -> list[int]:
-        """Who can be asked; the clock goes on until enough can.
-
-        An update that is counted when it comes is not waited for: the round that it is for asks
-        those who are free, and may be of late updates alone.
-        """
-        while True:
-            now, there = self.clock.now, list(range(self.clients))
-            if self._there is not None:
-                now, there = self._there.at(now, self.number, self.least)
-            self.clock.to(now)
-            busy = {c for c, work in self.late.items() if self.counts or work.arrived > now}
-            free = [client for client in there if client not in busy]
-            if self.counts or len(free) >= self.least:
-                return free
-            self.clock.to(min(self.late[client].arrived for client in busy))
+            while True:
+                now, there = self.clock.now, list(range(self.clients))
+                if self._there is not None:
+                    now, there = self._there.at(now, number, self.least)
+                self.clock.to(now)
+                busy = {c for c, work in self.late.items() if self.counts or work.arrived > now}
+                free = [client for client in there if client not in busy]
+                # An update that is counted when it comes is not waited for: the round that it is
+                # for asks those who are free, and may be of late updates alone.
+                if self.counts or len(free) >= self.least:
+                    break
+                self.clock.to(min(self.late[client].arrived for client in busy))
+            self.strategy.among = free
 
     @property
     def matters(self) -> bool:

@@ -61,8 +61,12 @@ def fit_of(config: RunConfig) -> Fit:
     if stack == "1" or config.machine.engine != "local":
         return Fit(1)
     trainer = Trainer(config, ClientData.of(config))
-    auto = stack == "auto"
-    width = min(_gaining(trainer) if auto else int(stack), config.plan.cohort)
+    auto, gaining = stack == "auto", AT_ONCE  # measured on a CPU, assumed on other devices
+    if trainer.device.type == "cpu":
+        sizes = [*trainer.parameters.values()]
+        convolved = any(p.dim() > 2 for p in sizes)
+        gaining = 1 if convolved or sum(p.numel() for p in sizes) > AT_MOST else AT_ONCE
+    width = min(gaining if auto else int(stack), config.plan.cohort)
     if width == 1:
         return Fit(1)
     try:
@@ -75,22 +79,13 @@ def fit_of(config: RunConfig) -> Fit:
         return Fit(1)
 
 
-def _gaining(trainer: Trainer) -> int:
-    """How many clients ``auto`` takes: measured on a CPU, assumed on other devices."""
-    if trainer.device.type != "cpu":
-        return AT_ONCE
-    sizes = [*trainer.parameters.values()]
-    convolved = any(p.dim() > 2 for p in sizes)
-    return 1 if convolved or sum(p.numel() for p in sizes) > AT_MOST else AT_ONCE
-
-
 def gradients_of(trainer: Trainer, trained: frozenset[str]) -> Gradients:
     """One step's gradients of several clients, each by its own weights and samples."""
 
     def loss(
         own: State, rest: State, buffers: State, x: Tensor, y: Tensor
     ) -> tuple[Tensor, State]:
-        with trainer.precision():
+        with trainer.precision:
             outputs = functional_call(trainer.model, {**own, **rest, **buffers}, (x,))
             return trainer.task.loss(outputs, y), buffers  # which the model has changed in place
 
@@ -109,12 +104,12 @@ def gradients_of(trainer: Trainer, trained: frozenset[str]) -> Gradients:
 
 def _tried(trainer: Trainer) -> frozenset[str]:
     """The parameters that the loss reaches, after two batches at once were as one by one."""
-    if type(trainer.config.plan.client).force is not Client.force:
+    if type(trainer.plan.client).force is not Client.force:
         raise _Cannot("--proximal, or the strategy, adds to each client's own gradients")
     if trainer.config.controller is not None:
         raise _Cannot("with --controller clients may do unlike numbers of local iterations")
-    if trainer.config.plan.algorithm.clock != "rounds":
-        raise _Cannot(f"strategy {trainer.config.plan.strategy} asks its clients one by one")
+    if trainer.plan.algorithm.clock != "rounds":
+        raise _Cannot(f"strategy {trainer.plan.strategy} asks its clients one by one")
     kind = type(trainer.optimizer)
     if kind not in ENTRY_BY_ENTRY:
         raise _Cannot(f"{kind.__name__} is not known to work entry by entry")
@@ -137,8 +132,16 @@ def _tried(trainer: Trainer) -> frozenset[str]:
 
 def _compared(trainer: Trainer) -> frozenset[str]:
     """See ``_tried``; raises whatever torch raises."""
-    batches = [trainer.batch(0, i) for i in (0, 1)]
-    alone = [_one(trainer, x, y) for x, y in batches]
+    batches, alone = [trainer.batch(0, i) for i in (0, 1)], []
+    for x, y in batches:  # as the trainer steps
+        trainer.buffers.load({})
+        trainer.model.train()
+        trainer.optimizer.zero_grad(set_to_none=True)
+        with trainer.precision:
+            loss = trainer.task.loss(trainer.model(x), y)
+        loss.backward()
+        found = {n: p.grad.clone() for n, p in trainer.parameters.items() if p.grad is not None}
+        alone.append((found, loss.detach(), trainer.buffers.copy()))
     trained = frozenset(alone[0][0])
     weights = {n: torch.stack([p.detach()] * 2) for n, p in trainer.parameters.items()}
     buffers = {n: torch.stack([x] * 2) for n, x in trainer.buffers.filled({}).items()}
@@ -151,18 +154,6 @@ def _compared(trainer: Trainer) -> frozenset[str]:
             if not near(one, other, trainer.config.training.precision):
                 raise _Cannot(f"{name} differs where clients train at once")
     return trained
-
-
-def _one(trainer: Trainer, x: Tensor, y: Tensor) -> tuple[State, Tensor, State]:
-    """Gradients, loss and buffers of one batch, as the trainer steps."""
-    trainer.buffers.load({})
-    trainer.model.train()
-    trainer.optimizer.zero_grad(set_to_none=True)
-    with trainer.precision():
-        loss = trainer.task.loss(trainer.model(x), y)
-    loss.backward()
-    found = {n: p.grad.clone() for n, p in trainer.parameters.items() if p.grad is not None}
-    return found, loss.detach(), trainer.buffers.copy()
 
 
 def near(one: Tensor, other: Tensor, precision: str) -> bool:

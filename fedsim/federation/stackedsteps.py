@@ -61,26 +61,21 @@ class StackedSteps:
         self._trainer = trainer
         self._spans = _spans([alike(state, trainer.parameters) for state in states])
         self._views = [{n: p[a:b] for n, p in stacked.items()} for a, b in self._spans]
-        self._optimizers = [
-            self._made(views, states[a:b])
-            for views, (a, b) in zip(self._views, self._spans, strict=True)
-        ]
-
-    def _made(self, views: dict[str, Tensor], states: Sequence[State]) -> optim.Optimizer:
-        """The optimizer of one span: the task's, of other parameters, with the clients' memory."""
-        own = self._trainer.parameters
-        optimizer = make_optimizer(self._trainer.config, own.values())
-        stands_for = {id(p): views[name] for name, p in own.items()}
-        for group in optimizer.param_groups:
-            group["params"] = [stands_for[id(p)] for p in group["params"]]
-        optimizer.state.clear()
-        joint = {
-            key: torch.stack([state[key] for state in states]) if _by_entry(key, x, own) else x
-            for key, x in states[0].items()
-        }
-        parameters: Any = views  # as good as parameters: leaves that are given their gradients
-        load_optimizer_state(optimizer, parameters, joint, self._trainer.made)
-        return optimizer
+        self._optimizers, own = list[optim.Optimizer](), trainer.parameters
+        for views, (a, b) in zip(self._views, self._spans, strict=True):
+            # The task's, of other parameters, with the clients' memory.
+            optimizer = make_optimizer(trainer.config, own.values())
+            stands_for = {id(p): views[name] for name, p in own.items()}
+            for group in optimizer.param_groups:
+                group["params"] = [stands_for[id(p)] for p in group["params"]]
+            optimizer.state.clear()
+            joint = {
+                key: torch.stack([s[key] for s in states[a:b]]) if _by_entry(key, x, own) else x
+                for key, x in states[a].items()
+            }
+            parameters: Any = views  # as good as parameters: leaves that are given their gradients
+            load_optimizer_state(optimizer, parameters, joint, trainer.made)
+            self._optimizers.append(optimizer)
 
     def step(self, gradients: Mapping[str, Tensor], factor: float) -> None:
         """One step of all clients.

@@ -66,7 +66,12 @@ class Stack:
         themselves. Under ``auto`` a stack that does not fit the device is halved, now and later.
         """
         found: dict[int, Result] = {}
-        keys = [(self._shape(job), self._memory(job)) for job in jobs]
+        own = self.trainer
+        keys = [  # what must be the same for jobs of one stack, and what had better be
+            ((job.iterations, job.start, own.batches_of(job.client).size),
+             alike(job.optimizer or own.fresh, own.parameters))
+            for job in jobs
+        ]  # fmt: skip
         places = sorted(range(len(jobs)), key=lambda i: keys[i])
         for _, group in groupby(places, key=lambda i: keys[i][0]):
             part = list(group)
@@ -80,16 +85,12 @@ class Stack:
             found += self._several(jobs[len(found) : len(found) + self._width])
         return found
 
-    def _shape(self, job: Job) -> tuple[int, int, int]:
-        """What must be the same for jobs of one stack."""
-        return job.iterations, job.start, self.trainer.batches_of(job.client).size
-
-    def _memory(self, job: Job) -> str:
-        return alike(job.optimizer or self.trainer.fresh, self.trainer.parameters)
-
     def _several(self, jobs: Sequence[Job]) -> list[Result]:
         if len(jobs) == 1:
-            return [self._alone(jobs[0])]
+            try:
+                return [self.trainer.train(*jobs[0])]
+            except Exception as error:
+                return [error]
         try:
             with enough(self.trainer.device), self.trainer.products():
                 trained = self.trainer.watch.call(partial(self._together, jobs))
@@ -104,22 +105,13 @@ class Stack:
             return [*rest[:at], failed.cause, *rest[at:]]
         if not self._auto:
             return [failed] * len(jobs)
-        self._shrink(failed, len(jobs))
-        return self._in_stacks(jobs)
-
-    def _shrink(self, failed: Exception, many: int) -> None:
-        """Fewer clients from now on where the device is full, one where a stack cannot be."""
-        self._width = -(-many // 2) if isinstance(failed, DeviceFull) else 1
+        # From now on fewer clients where the device is full, one where a stack cannot be.
+        self._width = -(-len(jobs) // 2) if isinstance(failed, DeviceFull) else 1
         logging.getLogger("fedsim").warning(
             "--stack auto: %d clients at once failed (%s); %d at once from here on",
-            many, failed, self._width,
+            len(jobs), failed, self._width,
         )  # fmt: skip
-
-    def _alone(self, job: Job) -> Result:
-        try:
-            return self.trainer.train(*job)
-        except Exception as error:
-            return error
+        return self._in_stacks(jobs)
 
     def _together(self, jobs: Sequence[Job], alone: bool) -> list[Trained] | None:
         """All jobs at once; None where the steps must have the generators for themselves."""
@@ -164,14 +156,14 @@ class Stack:
             index = [self.trainer.batches_of(job.client).at(job.done + i) for job in jobs]
             every = torch.stack(index)
             return data.train_x[every].to(device), data.train_y[every].to(device)
-        x, y = zip(*(self._one(k, job, i) for k, job in enumerate(jobs)), strict=True)
+        parts = []
+        for position, job in enumerate(jobs):
+            try:
+                parts.append(self.trainer.batch(job.client, job.done + i))
+            except Exception as error:
+                raise _NoBatch(position, error) from error
+        x, y = zip(*parts, strict=True)
         return torch.stack(x), torch.stack(y)
-
-    def _one(self, position: int, job: Job, i: int) -> tuple[Tensor, Tensor]:
-        try:
-            return self.trainer.batch(job.client, job.done + i)
-        except Exception as error:
-            raise _NoBatch(position, error) from error
 
 
 def _without_frames(error: Exception) -> Exception:

@@ -6,8 +6,7 @@ but a cache of data. Optimizer state and buffers are kept over rounds as plain t
 
 import threading
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
@@ -62,6 +61,9 @@ class Trainer:
         parameters: those that are trained, and travel: they require a gradient when the task has
             built its model.
         frozen: the others. They follow from the task and the seed, and nobody is sent them.
+        precision: inside, float32, or bfloat16 where autocast knows it to do; weights and updates
+            stay float32.
+        products: inside what it returns, a GPU multiplies as the run's precision says.
 
     Example:
         >>> config = RunConfig(task="digits", temporal=2)
@@ -72,8 +74,8 @@ class Trainer:
     """
 
     def __init__(self, config: RunConfig, federation: ClientData) -> None:
-        self.config, self.federation = config, federation
-        self.task = config.plan.task
+        self.config, self.plan, self.federation = config, config.plan, federation
+        self.task = self.plan.task
         self.device = torch.device(config.machine.device)
         self.data = resident(federation.data, self.device)
         layout = torch.channels_last if self.task.channels_last else torch.contiguous_format
@@ -88,11 +90,15 @@ class Trainer:
         self.optimizer = make_optimizer(config, self.parameters.values())
         self.made = settings_of(self.optimizer)
         self.fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
-        self.steps = not config.plan.algorithm.gradients
+        self.steps = not self.plan.algorithm.gradients
         self.base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
         self.dropouts, self._noise = dropouts(self.model), torch.Generator()
         self.watch = Watch(self.task, self.device)
+        precision = config.training.precision
+        lower = precision == "bfloat16"
+        self.precision = torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
+        self.products = partial(products, precision == "tf32")
 
     def train(
         self,
@@ -117,33 +123,39 @@ class Trainer:
             start: the run's iterations before these, by which the rate goes; None: ``done``.
             forces: what each step adds to the gradients.
         """
-        late = 0 if start is None else start - done  # the run is ahead of a client that sat out
+        first = done if start is None else start  # the run is ahead of a client that sat out
+        factors = [lr_factor(self.task, first + i) for i in range(iterations)]
 
         def local(alone: bool) -> Trained:
-            self._restore(weights, optimizer or self.fresh)
+            with torch.no_grad():  # copied: steps work in place, states may not
+                for name, p in self.parameters.items():
+                    p.copy_(weights[name])
+            self.optimizer.state.clear()
+            load_optimizer_state(
+                self.optimizer, self.parameters, optimizer or self.fresh, self.made
+            )
             self.buffers.load(buffers or {})
             total = torch.zeros((), device=self.device)
             self.model.train()
-            for iteration in range(done, done + iterations):
-                self._set_lr(iteration + late)
-                with self.watch.turn(self._seed("global", client, iteration), alone):
+            for iteration, factor in enumerate(factors, start=done):
+                for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
+                    group["lr"] = base * factor
+                seed = derive(self.config.seed, "global", client, iteration)
+                with self.watch.turn(seed, alone):
                     total += self._step(*self.batch(client, iteration), forces)
             loss, state = float(total) / iterations, self.optimizer_state() if self.steps else {}
-            factors = sum(lr_factor(self.task, i + late) for i in range(done, done + iterations))
-            rate = float(self.base_lr[0]) * factors
-            return Trained(self._update(weights), state, loss, self.buffers.copy(), rate)
+            rate = float(self.base_lr[0]) * sum(factors)
+            with torch.no_grad():  # what the client sends: after minus before, or the gradient
+                named, device = self.parameters.items(), self.device
+                if self.steps:
+                    update = {n: (p - weights[n].to(device)).contiguous() for n, p in named}
+                else:  # a parameter that the loss does not reach has no gradient
+                    found = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in named}
+                    update = {n: x.contiguous() for n, x in found.items()}
+            return Trained(update, state, loss, self.buffers.copy(), rate)
 
         with enough(self.device), self.products():
             return self.watch.call(local)
-
-    @torch.no_grad()
-    def _update(self, weights: Tensors) -> dict[str, Tensor]:
-        """What the client sends: after minus before, or the gradient."""
-        if self.steps:
-            return {n: (p - weights[n].to(self.device)).contiguous() for n, p in self._named()}
-        named = self.parameters.items()  # a parameter that the loss does not reach has no gradient
-        zero = torch.zeros_like
-        return {n: (zero(p) if p.grad is None else p.grad).contiguous() for n, p in named}
 
     def filled(self, weights: Tensors) -> Tensors:
         """Every parameter: as in ``weights``, and where these lack one, as in a new model."""
@@ -159,27 +171,15 @@ class Trainer:
 
         What that iteration draws (augmentation, negatives, and the masks of the model) is seeded.
         """
-        seed = self._seed("step", client, iteration)
+        seed = derive(self.config.seed, "step", client, iteration)
         reseed(self.dropouts, seed)
         index = self.batches_of(client).at(iteration)
         x, y = self.data.batch(index, self._noise.manual_seed(seed))
         x, y = x.to(self.device), y.to(self.device)
         return x.contiguous(memory_format=self.layout) if x.dim() == 4 else x, y
 
-    def _seed(self, purpose: str, client: int, iteration: int) -> int:
-        return derive(self.config.seed, purpose, client, iteration)
-
-    def precision(self) -> torch.autocast:
-        """Float32, or bfloat16 where autocast knows it to do: weights and updates stay float32."""
-        lower = self.config.training.precision == "bfloat16"
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=lower)
-
-    def products(self) -> AbstractContextManager[None]:
-        """Inside, a GPU multiplies as the run's precision says."""
-        return products(self.config.training.precision == "tf32")
-
     def _step(self, x: Tensor, y: Tensor, forces: tuple[Force, ...]) -> Tensor:
-        with self.precision():
+        with self.precision:
             loss = self.task.loss(self.model(x), y)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -189,29 +189,13 @@ class Trainer:
             self.optimizer.step()
         return loss.detach()
 
-    def _named(self) -> list[tuple[str, Tensor]]:
-        return [(name, p.detach()) for name, p in self.parameters.items()]
-
     def batches_of(self, client: int) -> Batches:
         """The batches of ``client``."""
         if client not in self._batches:
-            shard, size = self.federation.shards[client], self.config.plan.batch_size
+            shard, size = self.federation.shards[client], self.plan.batch_size
             there = looked_into(self.data)
             self._batches[client] = Batches(shard, size, self.config.seed, client, there)
         return self._batches[client]
-
-    def _set_lr(self, iteration: int) -> None:
-        factor = lr_factor(self.task, iteration)
-        for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
-            group["lr"] = base * factor
-
-    def _restore(self, weights: Tensors, optimizer: State) -> None:
-        """Loads weights and optimizer state, copying: steps work in place, states may not."""
-        with torch.no_grad():
-            for name, p in self.parameters.items():
-                p.copy_(weights[name])
-        self.optimizer.state.clear()
-        load_optimizer_state(self.optimizer, self.parameters, optimizer, self.made)
 
     def optimizer_state(self) -> State:
         """What the optimizer remembers; ``ValueError`` names what cannot be kept for a client."""

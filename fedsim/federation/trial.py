@@ -139,7 +139,7 @@ def _one_step(trainer: Trainer) -> None:
         x, y = trainer.batch(0, 0)
     facts = partial(_facts, "train", data, x, y)
     trainer.model.train()
-    with trainer.precision():
+    with trainer.precision:
         with _calling(task, "model(x), of build's model,", facts):
             outputs = trainer.model(x)
         with _calling(task, "loss(model(x), y)", facts):
@@ -177,7 +177,22 @@ def _one_score(trainer: Trainer) -> None:
     task, data = trainer.task, trainer.federation.data
     index = spread(len(data.test_x), max(1, task.evaluation_batch // 2))
     trainer.model.eval()
-    (loss, once), (losses, twice) = (_score(trainer, i) for i in (index, torch.cat([index] * 2)))
+    scores = []
+    for i in (index, torch.cat([index] * 2)):
+        with _calling(task, "load: a batch of its held-out data"):
+            x, y = data.test_x[i].to(trainer.device), data.test_y[i].to(trainer.device)
+        facts = partial(_facts, "test", data, x, y)
+        with _calling(task, "model(x), of build's model,", facts):
+            outputs = trainer.model(x)
+        with _calling(task, "loss(model(x), y)", facts):
+            mean = float(task.loss(outputs, y))
+        with _calling(task, "metric(model(x), y)", facts):
+            score: Any = task.metric(outputs, y)
+        if isinstance(score, Tensor) and score.numel() != 1:
+            raise _returned(task, "metric", score, "the sum over the batch, one number")
+        with _calling(task, "metric: float() of what it returned"):
+            scores.append((mean, float(score)))
+    (loss, once), (losses, twice) = scores
     text = f"for {len(index)} samples and {{:g}} for the same samples twice; it returns"
     if abs(losses - 2 * loss) < abs(losses - loss):
         raise UsageError(
@@ -189,24 +204,6 @@ def _one_score(trainer: Trainer) -> None:
             f"task {task.name}: metric is {once:g} {text.format(twice)} the sum of the score over "
             "the samples, not their mean: .sum(), not .mean()"
         )
-
-
-def _score(trainer: Trainer, index: Tensor) -> tuple[float, float]:
-    """Loss and metric of some held-out samples."""
-    task, data = trainer.task, trainer.federation.data
-    with _calling(task, "load: a batch of its held-out data"):
-        x, y = data.test_x[index].to(trainer.device), data.test_y[index].to(trainer.device)
-    facts = partial(_facts, "test", data, x, y)
-    with _calling(task, "model(x), of build's model,", facts):
-        outputs = trainer.model(x)
-    with _calling(task, "loss(model(x), y)", facts):
-        loss = float(task.loss(outputs, y))
-    with _calling(task, "metric(model(x), y)", facts):
-        score: Any = task.metric(outputs, y)
-    if isinstance(score, Tensor) and score.numel() != 1:
-        raise _returned(task, "metric", score, "the sum over the batch, one number")
-    with _calling(task, "metric: float() of what it returned"):
-        return loss, float(score)
 
 
 def _returned(task: Task, role: str, value: object, wanted: str) -> UsageError:

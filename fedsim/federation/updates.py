@@ -80,8 +80,23 @@ def merged(number: int, updates: list[Update]) -> Updates:
         failures = [t.failures[client] for t in update.messages if client in t.failures]
         if failures:
             made.failures[place] = failures[0]
-        else:
-            made.uplinks[place] = _uplink(update)
+        elif len(update.messages) == 1 and update.own is None:
+            made.uplinks[place] = update.messages[0].uplinks[client]
+        else:  # one of all parts; its bits, and the entries that it sent, are those that travelled
+            every = [traffic.uplinks[client] for traffic in update.messages]
+            whole: dict[str, Tensor] = {}
+            sent: dict[str, int] = {}
+            for part, up in enumerate(every):
+                for name, count in up.sent.items():  # a tensor may lie in two parts
+                    before = [whole[name]] if name in whole else []
+                    whole[name] = torch.cat([*before, up.update[name]])
+                    sent[name] = sent.get(name, 0) + (count if part != update.own else 0)
+            ups = [up for part, up in enumerate(every) if part != update.own]
+            made.uplinks[place] = Uplink(
+                payload=b"".join(up.payload for up in ups), spans=_spans([up.spans for up in ups]),
+                update=whole, metrics=every[0].metrics | {"sent": sum(sent.values())}, sent=sent,
+                beside=_beside(ups),
+            )  # fmt: skip
         if failed := sum(traffic.failed_bits.get(client, 0) for traffic in messages):
             made.failed_bits[place] = failed
         for traffic in messages:
@@ -89,25 +104,6 @@ def merged(number: int, updates: list[Update]) -> Updates:
         made.decode_seconds += sum(traffic.decode_seconds for traffic in update.messages)
         made.downlink_seconds += sum(traffic.downlink_seconds for traffic in update.messages)
     return made
-
-
-def _uplink(update: Update) -> Uplink:
-    """One uplink of all parts; its bits, and the entries that it sent, are those that travelled."""
-    every = [traffic.uplinks[update.client] for traffic in update.messages]
-    if len(every) == 1 and update.own is None:
-        return every[0]
-    whole: dict[str, Tensor] = {}
-    sent: dict[str, int] = {}
-    for place, up in enumerate(every):
-        for name, count in up.sent.items():  # a tensor may lie in two parts
-            whole[name] = torch.cat([*([whole[name]] if name in whole else []), up.update[name]])
-            sent[name] = sent.get(name, 0) + (count if place != update.own else 0)
-    ups = [up for place, up in enumerate(every) if place != update.own]
-    return Uplink(
-        payload=b"".join(up.payload for up in ups), spans=_spans([up.spans for up in ups]),
-        update=whole, metrics=every[0].metrics | {"sent": sum(sent.values())}, sent=sent,
-        beside=_beside(ups),
-    )  # fmt: skip
 
 
 def _beside(parts: Sequence[Downlink | Uplink]) -> dict[str, bytes]:

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -45,24 +45,20 @@ class Part:
 
 def machine() -> list[Part]:
     """Every part, in the order of the screen; a part that cannot be looked at says why."""
-    return [_looked(name, look) for name, look in LOOKS.items()]
-
-
-def _looked(name: str, look: Callable[[str], Part]) -> Part:
-    try:
-        return look(name)
-    except Exception as error:
-        return Part(name, f"{type(error).__name__}: {error}", "look at what this error names")
+    parts = []
+    for name, look in LOOKS.items():
+        try:
+            parts.append(look(name))
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            parts.append(Part(name, why, "look at what this error names"))
+    return parts
 
 
 def _fedsim(name: str) -> Part:
     from fedsim.runs.environment import described
 
     return Part(name, described())
-
-
-def _python(name: str) -> Part:
-    return Part(name, sys.version.split()[0])
 
 
 def _package(name: str) -> Part:
@@ -173,20 +169,16 @@ def _cores(name: str) -> Part:
 
 
 def _memory(name: str) -> Part:
-    pages = {line.split(":")[0]: int(line.split()[1]) for line in _meminfo()}
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    pages = {x.split(":")[0]: int(x.split()[1]) for x in lines if x.startswith("Mem")}
     whole, left = (pages[key] / 2**20 for key in ("MemTotal", "MemAvailable"))
     advice = "end what else runs here, or give fewer --workers and --jobs"
     return Part(name, f"{left:.1f} of {whole:.1f} GiB free", advice if left < _LEAST_MEMORY else "")
 
 
-def _meminfo() -> Sequence[str]:
-    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line.startswith("Mem")]
-
-
 LOOKS: dict[str, Callable[[str], Part]] = {
     "fedsim": _fedsim,
-    "Python": _python,
+    "Python": lambda name: Part(name, sys.version.split()[0]),
     **dict.fromkeys(NEEDED, _package),
     "ray": _ray,
     "GPU": _gpu,

@@ -18,7 +18,7 @@ from fedsim.runs.verify.recorded import Recorded
 from fedsim.runs.verify.stored import Stored, named, of_row
 from fedsim.runs.verify.verdict import differ
 from fedsim.settings.config import RunConfig
-from strategies import Asynchronous, DelayedDSGD, Downlink, RoundTraffic, ServerEnd, ShardedStrategy
+from strategies import Asynchronous, DelayedDSGD, Downlink, RoundTraffic, ShardedStrategy
 from strategies.channel.asynchronous_end import Asked, AsynchronousEnd
 from strategies.channel.beside import BUFFERS
 from strategies.channel.payload import METRICS, ROUND, SAMPLES, put
@@ -66,7 +66,18 @@ def _round(recorded: Recorded, server: Server, number: int, rows: Rows) -> Itera
     assert isinstance(strategy, DelayedDSGD)
     downs = {int(row["client"]): row for row in rows if row[DOWN]}
     for client, row in downs.items():
-        _believe(channel, client, of_row(recorded.folder, row, "down"))
+        # The server believes that the client holds what its stored message is added to.
+        stored = of_row(recorded.folder, row, "down")
+        channel.base.pop(client, None)
+        if stored.kind == "updates":
+            missed, payload = channel.missed, stored.payload
+            for back in range(channel.version + 1):
+                updates = missed.last(back) if missed else None
+                if payload == (updates.payload if updates else b""):
+                    channel.base[client] = channel.version - back
+                    break
+        elif stored.kind != "model":
+            channel.base[client] = channel.version - 1
     channel.begin(number, downs)
     for client, row in downs.items():
         channel.iterations[client] = server.plan.local_iterations(number)
@@ -79,20 +90,6 @@ def _round(recorded: Recorded, server: Server, number: int, rows: Rows) -> Itera
     for row in came:
         if why := channel.traffic.failures.get(int(row["client"])):
             yield f"{named(row)}: payload cannot be read: {why}"
-
-
-def _believe(channel: ServerEnd, client: int, sent: Stored) -> None:
-    """Lets the server believe of a client that it holds what its stored message is added to."""
-    channel.base.pop(client, None)
-    if sent.kind == "updates":
-        missed, payload = channel.missed, sent.payload
-        for back in range(channel.version + 1):
-            updates = missed.last(back) if missed else None
-            if payload == (updates.payload if updates else b""):
-                channel.base[client] = channel.version - back
-                return
-    elif sent.kind != "model":
-        channel.base[client] = channel.version - 1
 
 
 class _Events:

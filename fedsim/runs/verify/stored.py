@@ -73,7 +73,13 @@ def messages(recorded: Recorded) -> Iterator[str]:
             stored, place = of_row(folder, row, way), f"{named(row)}: {what}"
             seen |= {*stored.files, *stored.buffers}
             if not recorded.has_digests:
-                yield from _size(stored, row, way, place)
+                # In old folders nothing but the bits of the row says how long a message is. Down,
+                # one that a client could not use is in the bits, too, and not kept.
+                parts = (int(row.get(f"{way}_{name}_bits", 0)) for name in ("report", "order"))
+                bits = int(row[f"{way}_wire_bits"]) - sum(parts)
+                size = 0 if stored.free else 8 * len(stored.payload + stored.beside)
+                if size > bits or (way == "up" and size != bits):
+                    yield f"{place} has {size} bits, and {bits} in clients.parquet"
                 continue
             if not stored.files and row[column]:
                 yield f"{place} is missing: it is kept in no file"
@@ -85,15 +91,3 @@ def messages(recorded: Recorded) -> Iterator[str]:
     for file in sorted(every - seen):  # what a part's own worker pushed to it did not travel
         if not _SHARD.search(file.name):
             yield f"{file.relative_to(folder)} belongs to no row of clients.parquet"
-
-
-def _size(stored: Stored, row: Mapping[str, Any], way: str, place: str) -> Iterator[str]:
-    """Whether a message is as long as the bits of its row say; in old folders nothing else does.
-
-    Down, a message that a client could not use is in the bits, too, and not kept.
-    """
-    beside = sum(int(row.get(f"{way}_{name}_bits", 0)) for name in ("report", "order"))
-    bits = int(row[f"{way}_wire_bits"]) - beside
-    found = 0 if stored.free else 8 * len(stored.payload + stored.beside)
-    if found > bits or (way == "up" and found != bits):
-        yield f"{place} has {found} bits, and {bits} in clients.parquet"

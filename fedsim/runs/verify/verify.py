@@ -66,27 +66,27 @@ def verify(folder: Path, span: Span | None = None, own: Collection[str] = ()) ->
         if not recorded.done:
             verdict.remarks.append(f"the run has {recorded.summary['status']}")
         if len(recorded.rounds):
-            _tables(verdict, recorded)
+            verdict.took("sums", sums.sums(recorded))
+            if recorded.done:
+                verdict.took("summary", sums.summary(recorded))
+            if recorded.has_payloads:
+                count = len([*(folder / "payloads").rglob("*.bin")])
+                verdict.took(f"{count} messages", stored.messages(recorded))
+            if recorded.done and recorded.has_digests:
+                verdict.took("model", _model(recorded))
             if not recorded.has_digests:
                 verdict.remarks.append(NO_DIGESTS)
             elif not verdict.failures and (recorded.has_payloads or span is not None):
                 _again(verdict, recorded, span, own)
-        verdict.took("files", _files(recorded))
+        differing: list[str] = []  # the first file that is not what was written, by its digest
+        try:
+            check_beside(folder / "summary.json", recorded.summary)
+        except DamagedFile as error:
+            differing.append(f"{error.file.name}: {error.why}")
+        verdict.took("files", differing)
     except (UsageError, RunFailed, OSError, ValueError) as error:  # pyarrow's are ValueErrors
         verdict.failures.append(str(error).splitlines()[0])
     return verdict
-
-
-def _tables(verdict: Verdict, recorded: Recorded) -> None:
-    """What the tables say, against each other and against what lies beside them."""
-    verdict.took("sums", sums.sums(recorded))
-    if recorded.done:
-        verdict.took("summary", sums.summary(recorded))
-    if recorded.has_payloads:
-        count = len([*(recorded.folder / "payloads").rglob("*.bin")])
-        verdict.took(f"{count} messages", stored.messages(recorded))
-    if recorded.done and recorded.has_digests:
-        verdict.took("model", _model(recorded))
 
 
 def _model(recorded: Recorded) -> Iterator[str]:
@@ -99,14 +99,6 @@ def _model(recorded: Recorded) -> Iterator[str]:
     number, wanted = [*recorded.digests.items()][-1]
     if found != wanted:
         yield differ(f"round {number}: the model in model.safetensors", wanted, found)
-
-
-def _files(recorded: Recorded) -> Iterator[str]:
-    """The first file that is not what was written, by its digest in the summary."""
-    try:
-        check_beside(recorded.folder / "summary.json", recorded.summary)
-    except DamagedFile as error:
-        yield f"{error.file.name}: {error.why}"
 
 
 def _again(
