@@ -1,5 +1,6 @@
 """Two lots of runs, cell by cell: a paired test over the seeds that both have."""
 
+from collections.abc import Sequence
 from math import isfinite, isnan, nan, sqrt
 from pathlib import Path
 from statistics import stdev
@@ -55,7 +56,7 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
     pairs = [(cells[0][0], cells[1][0])] if alone else [(c, c) for c in cells[0] if c in cells[1]]
     if not pairs:
         raise UsageError(f"{first} and {other} have no cell (n, p) in common")
-    rows = [_row(*(_of(lot, cell) for lot, cell in zip(lots, pair, strict=True))) for pair in pairs]
+    rows = [_row(lots, pair) for pair in pairs]
     table = pd.DataFrame(rows)
     table = table[table["seeds"] > 1].reset_index(drop=True)
     if table.empty:
@@ -85,13 +86,14 @@ def _lot(folder: Path) -> pd.DataFrame:
     return runs
 
 
-def _of(lot: pd.DataFrame, cell: tuple[int, float]) -> pd.DataFrame:
-    """A cell's runs by seed."""
-    return lot[(lot[_CELL] == list(cell)).all(axis=1)].set_index("seed").sort_index()
-
-
-def _row(first: pd.DataFrame, other: pd.DataFrame) -> dict[str, object]:
+def _row(
+    lots: Sequence[pd.DataFrame], pair: Sequence[tuple[int, float]]
+) -> dict[str, object]:  # fmt: skip
     """What two cells come to over the seeds that both have."""
+    first, other = (
+        lot[(lot[_CELL] == list(cell)).all(axis=1)].set_index("seed").sort_index()
+        for lot, cell in zip(lots, pair, strict=True)
+    )
     seeds = first.index.intersection(other.index)
     first, other = first.loc[seeds], other.loc[seeds]
     if not len(seeds):
