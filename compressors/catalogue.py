@@ -273,5 +273,13 @@ def add_rows(place: str) -> None:
             raise ValueError(f"{file}: {type(error).__name__}: {error}") from error
 
 
-ROWS: tuple[Row, ...] = tuple(row for row in _EVERY if not row.needs or find_spec(row.needs))
+def _usable(row: Row) -> bool:
+    """Whether the package that a row needs, if any, is on this machine."""
+    try:
+        return not row.needs or find_spec(row.needs) is not None
+    except ImportError:  # a finder of its own refuses the package
+        return False
+
+
+ROWS: tuple[Row, ...] = tuple(row for row in _EVERY if _usable(row))
 """The rows of what can be made on this machine."""

@@ -66,7 +66,7 @@ def checks(
     device: torch.device, shapes: Sequence[tuple[int, ...]] = SHAPES, messages: int = MESSAGES,
     entries: int = ENTRIES,
 ) -> Iterator[Step]:  # fmt: skip
-    """Each step as it ends: versions, TF32, kernels, equal bytes, waits, pace.
+    """Each step as it ends: versions, kernels, equal bytes, waits, pace.
 
     Args:
         device: where updates lie.
@@ -82,7 +82,6 @@ def checks(
         updates.append({n: (64 * x).round() / 64 if n == "a" else x for n, x in named})
     steps: dict[str, Callable[[], str]] = {
         "versions": partial(_versions, device),
-        "TF32": _tf32,
         "kernels": partial(_kernels, device),
     }
     for text in METHODS:
@@ -121,15 +120,11 @@ def _versions(device: torch.device) -> str:
     if device.type != "cuda":
         return f"{told}, {device}"
     about = torch.cuda.get_device_properties(device)
+    tf32 = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    products, convolutions = ("on" if way else "off" for way in tf32)
     return (f"{told}, CUDA {torch.version.cuda}, {about.name}, sm_{about.major}{about.minor}, "
-            f"{about.total_memory / 2**30:.0f} GiB")  # fmt: skip
-
-
-def _tf32() -> str:
-    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
-    said = {True: "on", False: "off"}
-    return (f"{said[products.allow_tf32]} for matrix products, {said[convolutions.allow_tf32]} "
-            "for convolutions, outside runs")  # fmt: skip
+            f"{about.total_memory / 2**30:.0f} GiB; outside runs TF32 is {products} for matrix "
+            f"products, {convolutions} for convolutions")  # fmt: skip
 
 
 def _kernels(device: torch.device) -> str:

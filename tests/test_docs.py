@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import save_file
 
 from tests.support.commands import Typed
@@ -136,6 +137,8 @@ def is_long(arguments: list[str]) -> bool:
 )
 def test_command(arguments: list[str], folder: Path, here: Typed) -> None:
     given = [named(argument, folder) for argument in shortened(arguments)]
+    if "cuda" in given and not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
     if "DIR" in given:  # Table II, on MNIST
         given[given.index("DIR")] = str(folder_with("MNIST"))
     if is_long(given):

@@ -32,7 +32,8 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
     several cells p-values are corrected by Holm's method.
 
     Args:
-        first, other: a run, or a sweep of one method with several seeds.
+        first: a run, or a sweep of one method with several seeds.
+        other: what it is compared with.
 
     Returns:
         A row per cell: temporal and gradient (of the first), method and other_method as figures

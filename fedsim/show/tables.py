@@ -102,8 +102,9 @@ def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
     Args:
         rows: the frame of `fedsim.load(...).runs`, or some of its rows.
         width: columns of the terminal; None asks rich. Where one line per row does not fit, metric
-            and difference, upstream bits, and ratios take two lines per row: that fits 80 columns.
-            In less, columns go into further tables below. No number is ever cut.
+            and difference, upstream bits, and ratios take two lines per row, and the ratio of
+            content is left out: that fits 80 columns. In less, columns go into further tables
+            below. No number is ever cut.
 
     Example:
         rich.print(summary_table(fedsim.load("results/sbc").runs))

@@ -147,6 +147,10 @@ def test_pairs_that_do_not_fit(bits: str, k: int) -> None:
 
 def test_few_bits_take_no_memory_before_they_are_checked() -> None:
     k = 1 << 24
+    with pytest.raises(PayloadError):  # loads what is compiled, which takes memory once
+        RunLength().read_positions(BitReader(bytes(20)), 2 * k, k, 0)
+    with pytest.raises(PayloadError):
+        RunLength().read_symbols(BitReader(bytes(20)), k, 9, CPU)
     for payload in (bytes(20), b"\xff" * 20, from_bits("1" + gamma_word(k // 2))):
         tracemalloc.start()
         with pytest.raises(PayloadError):

@@ -35,7 +35,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_every_step_goes_well_and_says_what_it_found() -> None:
     found = steps()
     assert all(step.well and step.found for step in found.values()), found
-    assert len(METHODS) >= 12 and len(found) == len(METHODS) + 7
+    assert len(METHODS) >= 12 and len(found) == len(METHODS) + 6
     assert "torch.topk" in found["pace of top-k"].found
     assert torch.__version__ in found["versions"].found
 

@@ -47,9 +47,10 @@ def test_the_summary(tmp_path: Path, width: int, typed: Typed, monkeypatch: pyte
     folders = [str(tmp_path / name) for name in "ab"]
     said = typed("report", *folders, "--out", str(tmp_path / "c")).out
     lines = lines_of(said.split("Report:")[0], width)
-    _, rows = summary_texts(load(*folders).runs)
+    headings, rows = summary_texts(load(*folders).runs)
+    content = headings.index("ratio up\ncontent")  # has no place where rows take two lines
     for texts, _ in rows:
-        for number in filter(None, texts[1:]):
+        for number in filter(None, texts[1:content] + texts[content + 1 :]):
             assert any(has(number, line) for line in lines), number
     for n, p, total in {tuple(texts[1:4]) for texts, _ in rows}:
         assert any(re.search(rf"(?<!\S){n}\s+{re.escape(p)}\s+{re.escape(total)}(?!\S)", line)
