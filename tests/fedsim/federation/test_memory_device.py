@@ -47,7 +47,7 @@ def trainer_on_meta(*_: Any) -> Any:
     return SimpleNamespace(
         device=META, parameters={"w": w}, buffers=SimpleNamespace(initial={}),
         federation=SimpleNamespace(shards=[range(2)]), train=lambda *_: trained,
-        filled=lambda weights: weights,
+        filled=lambda weights: weights, plan=small().plan,
     )  # fmt: skip
 
 
