@@ -13,8 +13,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "report",
         help="write tables, figures and report.html of a results folder, or of several",
-        description="Writes tables, figures and report.html. Several folders stand side by side "
-        "on one page, method by method, in the folder --out.",
+        description="Writes tables, figures and report.html. With several folders, --out gets one "
+        "page that shows them side by side, method by method.",
     )
     parser.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
     parser.add_argument("--out", metavar="DIR", help="where to write (default: DIR, if it is one)")

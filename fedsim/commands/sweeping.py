@@ -30,8 +30,8 @@ def add(commands: Any) -> None:
         "sweep",
         help="run a grid of temporal and gradient sparsities and report on it",
         description="Trains every cell of the grid --temporal x --gradient x --seeds, counts every "
-        "bit, and writes tables, figures and report.html. The same command goes on where it was "
-        "stopped.",
+        "bit, and writes tables, figures and report.html. The same command resumes a stopped "
+        "sweep.",
     )
     parser.add_argument(
         "--temporal", metavar="N,...", help="local iterations per round (default: 10)"

@@ -31,19 +31,19 @@ class Flags:
     """Settings of strategies that are flags of their own; each is kept in the strategy."""
 
     server_lr: float | None = setting(
-        None, "learning rate of a server optimizer (fedadam, ...)", rule=ABOVE_ZERO
+        None, "learning rate of the server, with nesterov, fedadam and others", rule=ABOVE_ZERO
     )
     staleness: str | None = setting(
-        None, "weight of an update by how old the model is that it was made from, with fedbuff and "
-        "fedasync: constant, polynomial(a), hinge(a, b); default: polynomial(0.5)",
+        None, "weight of an update by the age of its model, with fedbuff and fedasync: constant, "
+        "polynomial(a) or hinge(a, b); default: polynomial(0.5)",
     )  # fmt: skip
     buffer_size: int | None = setting(
-        None, "updates per step of fedbuff; default: 10, or the cohort where that is smaller",
+        None, "updates per step of fedbuff; default: 10, or the cohort if that is smaller",
         rule=ABOVE_ZERO,
     )  # fmt: skip
     weighting: str | None = setting(
-        None, "mean over clients: uniform, by samples, or nova (by samples, where clients do "
-        "unlike numbers of local iterations); default: uniform",
+        None, "mean over clients: uniform, samples (by their numbers of samples) or nova "
+        "(FedNova: by samples, if clients do different numbers of iterations); default: uniform",
         rule=one_of("uniform", "samples", "nova"),
     )  # fmt: skip
 
