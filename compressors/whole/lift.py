@@ -156,7 +156,7 @@ class ByName:
             for rule in self.rules
         ):
             raise ValueError(
-                f"by_name: rules is a {type(self.rules).__name__}: it is a tuple of pairs "
+                f"by_name: rules is a {type(self.rules).__name__}: give a tuple of pairs "
                 "(pattern, compressor)"
             )
         for pattern, compressor in self.rules:

@@ -164,7 +164,7 @@ def check_kept(config: RunConfig) -> None:
     """Refuses to keep what goes to a folder, where there is none."""
     for setting in declared(Keep, "keep"):
         if (value := getattr(config.keep, setting.attr)) != setting.default:
-            raise UsageError(f"{setting.flag} is {value}: it goes to the folder of a run; give out")
+            raise UsageError(f"{setting.flag} is {value}: it goes to a run's folder; give out")
 
 
 def _trained(

@@ -126,7 +126,7 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
     ``here``: whether the cells run on this machine, whose devices then matter.
     """
     if jobs < 1:
-        raise UsageError(f"--jobs is {jobs}: it is above 0")
+        raise UsageError(f"--jobs is {jobs}: give a number above 0")
     cellfile.check_names(cells)
     for cell in cells:
         if cell.config.machine.engine == "flower" and (jobs > 1 or not here):

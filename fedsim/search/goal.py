@@ -77,7 +77,7 @@ class Goal:
         if wrong:
             raise UsageError(f"--target is {self.target}: {self.name} lies in (0, 1]"
                              if self.name in units.FRACTIONS else
-                             f"--target is {self.target}: it is a number")  # fmt: skip
+                             f"--target is {self.target}: give a number")  # fmt: skip
 
     @property
     def front(self) -> bool:

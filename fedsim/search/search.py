@@ -132,7 +132,7 @@ def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
         raise UsageError(f"--time is {time} and --trials {trials}: give one of them")
     for flag, value in (("--trials", trials), ("--seeds", seeds)):
         if value is not None and value < 1:
-            raise UsageError(f"{flag} is {value}: it is above 0")
+            raise UsageError(f"{flag} is {value}: give a number above 0")
     if isinstance(time, str) and time.strip().replace(".", "", 1).isdecimal():
         raise UsageError(f"--time is {time!r}: it needs a unit: s, min or h, such as {time}min")
     limit = None if trials is not None else quantity(time or TIME, "--time", "time")

@@ -83,7 +83,7 @@ class SweepConfig:
     def cells(self) -> list[Cell]:
         """The dense reference first, then the grid in order; each cell once."""
         if self.seeds < 1:
-            raise UsageError(f"--seeds is {self.seeds}: it is above 0")
+            raise UsageError(f"--seeds is {self.seeds}: give a number above 0")
         cells: dict[str, Cell] = {}
         grid, fractions = [], dict[str, set[float]]()
         for seed in range(self.seeds):

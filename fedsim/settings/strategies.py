@@ -117,7 +117,7 @@ def value_of(strategy: "str | Algorithm") -> "Algorithm":
     if isinstance(strategy, Algorithm):
         return strategy
     if not isinstance(strategy, str):
-        raise UsageError(f"--strategy is {strategy!r}: it is a text or a strategies.Algorithm")
+        raise UsageError(f"--strategy is {strategy!r}: give a text or a strategies.Algorithm")
     if strategy in _OWN:
         return _OWN[strategy]
     if ":" in strategy:

@@ -124,7 +124,7 @@ def test_a_cell_whose_settings_cannot_be_read_goes_by_its_numbers(tmp_path: Path
     assert len(load(tmp_path / "a", tmp_path / "b").runs) == 3  # the same numbers
     make_sweep(tmp_path / "c", (1,), (0.1,), form=TOPK, clients=9)
     (tmp_path / "c" / "cells" / "n1-p1-s0" / "config.toml").write_text("= broken")
-    with pytest.raises(UsageError, match=r"other numbers \(clients 4 and 9\).*cannot be read"):
+    with pytest.raises(UsageError, match=r"different numbers \(clients 4 and 9\).*cannot be read"):
         load(tmp_path / "a", tmp_path / "c")
 
 

@@ -82,7 +82,7 @@ def test_it_is_part_of_a_runs_identity_only_where_it_is_given(whole: Path) -> No
 
 @pytest.mark.parametrize("value", ["2 MB", 0, -1, "soon"])
 def test_what_is_no_number_of_bits_is_refused(value: str | int) -> None:
-    with pytest.raises(UsageError, match="--stop-at-bits is .*: it is a number of bits above 0"):
+    with pytest.raises(UsageError, match="--stop-at-bits is .*: give a number of bits above 0"):
         RunConfig(stop_at_bits=value)
 
 
