@@ -27,11 +27,11 @@ class DataError(UsageError):
 
 
 class RunFailed(RuntimeError):
-    """A run could not go on (too few clients answered, a weight is not finite)."""
+    """A run could not continue (too few clients answered, a weight is not finite)."""
 
 
 class StoppedEarly(RuntimeError):
-    """A run was ended by who watches it (a search); the message says why."""
+    """A callback or a search ended the run; the message says why."""
 
 
 class DeviceFull(RunFailed):

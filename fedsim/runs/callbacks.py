@@ -13,7 +13,7 @@ that takes part in every round) and ``last`` (whether the run ends with this rou
 
 
 class Callback:
-    """Follows a run; a subclass has those of these methods that it needs.
+    """Follows a run. A subclass implements the methods that it needs.
 
     An exception that a method raises ends the run, which has then failed; ``StoppedEarly`` ends it
     as stopped, with its words. Both are raised again by ``run``.

@@ -55,7 +55,7 @@ def run(
     callbacks: Iterable[Callback | Callable[[Row], Any]] = (),
     ray_address: str | None = None,
 ) -> RunResult:
-    """Runs ``config`` and returns what it came to: summary, tables and model.
+    """Trains the run ``config`` and returns its summary, tables and model.
 
     Without a folder ``out`` everything stays in memory. In a folder a run that is done is not done
     again, and goes on where ``iterations`` is raised (``fedsim.runs.extending``); one that was

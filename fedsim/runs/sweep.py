@@ -46,7 +46,7 @@ def run_cells(
     progress: Told | bool | None = True,
     described: bool = True,
 ) -> list[dict[str, Any]]:
-    """Runs every cell that is not done in ``out/cells/<name>`` and returns all summaries.
+    """Runs every unfinished cell in ``out/cells/<name>`` and returns all summaries.
 
     The cells need not lie on one plane; ``summary.csv`` and ``summary.parquet`` hold them, and
     ``runs.toml`` their settings: `fedsim sweep --config` runs them again

@@ -181,7 +181,7 @@ class Evaluation:
 @names_told
 @dataclass(frozen=True)
 class Machine:
-    """Where a run is carried out, and how many of its clients at once.
+    """Where a run computes, and how many clients train at once.
 
     Raises ``UsageError`` for a value that is not allowed, and for what no machine could be asked.
 
@@ -244,7 +244,7 @@ class Machine:
 @names_told
 @dataclass(frozen=True)
 class Keep:
-    """What a run leaves on disk beside its tables.
+    """What a run keeps on disk besides its tables.
 
     Raises ``UsageError`` for a value that is not allowed.
 
@@ -272,7 +272,7 @@ class Keep:
 
 @dataclass(frozen=True, init=False)
 class Network:
-    """The clients' links, by which a run's rounds get simulated times; docs/networks.md says how.
+    """The clients' links, from which simulated times follow (docs/networks.md).
 
     Args:
         preset: a name of `fedsim list networks`, or all that ``--network`` takes: a text of

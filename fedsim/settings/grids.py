@@ -48,7 +48,7 @@ class Cell:
 @names_told
 @dataclass(frozen=True)
 class SweepConfig:
-    """A grid: every temporal sparsity with every gradient sparsity and seed.
+    """A grid: every combination of temporal sparsity, gradient sparsity and seed.
 
     Args:
         base: all other settings; its temporal, gradient and seed are not used.

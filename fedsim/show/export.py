@@ -61,7 +61,7 @@ def table(
     runs: pd.DataFrame, style: Literal["markdown", "latex", "csv"] = "markdown",
     columns: Sequence[str] | None = None,
 ) -> str:  # fmt: skip
-    """`runs` as the text of a table.
+    """`runs` as a table in markdown, LaTeX or CSV.
 
     In markdown and LaTeX a cell's seeds are one row: means, and behind metric, difference and loss
     the sample standard deviation and how many seeds are done, `0.9300 ± 0.0361 (3)`. Name the

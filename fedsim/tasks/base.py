@@ -39,7 +39,7 @@ class Samples(Protocol):
 
 @dataclass(frozen=True)
 class Data:
-    """A whole data set, shared by all clients of a process: never written to.
+    """A whole data set, which all clients of a process share and nobody changes.
 
     Attributes:
         train_x: training inputs, shape (N, ...): normalised float32 (images are NCHW), or int64
@@ -78,7 +78,7 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A model, its data and the published way of training it.
+    """A model, its data, and how it is trained and scored.
 
     Two tasks are equal if they are the same object, or copies of the same object that went through
     other processes.

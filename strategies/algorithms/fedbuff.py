@@ -19,7 +19,7 @@ BUFFERED = "buffered"
 
 @dataclass(frozen=True)
 class FedBuff(Algorithm):
-    """The model moves when the buffer is full: by the mean of its updates, weighted by staleness.
+    """When the buffer is full, the mean of its updates, weighted by staleness, moves the model.
 
     The mean is over the number of updates, not over the sum of their weights.
 

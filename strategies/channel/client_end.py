@@ -41,7 +41,7 @@ class NoBase(LookupError):
 
 @dataclass(frozen=True)
 class Delivery:
-    """What a client was sent, decoded.
+    """What a client received, decoded.
 
     ``weights``: the server's model; ``buffers``: the server's buffers, where they came;
     ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing
