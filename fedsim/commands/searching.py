@@ -90,7 +90,7 @@ def command(flags: argparse.Namespace) -> int:
             "out": str(result.out), "goal": result.goal.words(),
             "finalists": records(finalists(result.finalists, result.goal)),
             "importance": result.importance, "left_out": result.left,
-            "saturated": result.saturated, "trials": records(result.trials),
+            "saturated": result.saturated, "finals": result.finals, "trials": records(result.trials),
         })  # fmt: skip
         return int(result.winner is None)
     console = Console()
@@ -102,6 +102,7 @@ def command(flags: argparse.Namespace) -> int:
         console.print(SATURATED.format(name=result.goal.name), highlight=False)
     for line in shares(result.importance):
         console.print(f"What mattered for {line}", highlight=False)
+    print(f"Finals:  {result.finals}")
     if result.winner is not None:
         print(printable(f"Again:   {rerun(result.out)}"))
     print(printable(f"Results: {result.out}"))
