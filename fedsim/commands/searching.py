@@ -90,7 +90,8 @@ def command(flags: argparse.Namespace) -> int:
             "out": str(result.out), "goal": result.goal.words(),
             "finalists": records(finalists(result.finalists, result.goal)),
             "importance": result.importance, "left_out": result.left,
-            "saturated": result.saturated, "finals": result.finals, "trials": records(result.trials),
+            "saturated": result.saturated, "finals": result.finals,
+            "trials": records(result.trials),
         })  # fmt: skip
         return int(result.winner is None)
     console = Console()

@@ -169,7 +169,8 @@ def play(
     few = ": the time is enough for no more" if " of " in words else ""
     say(f"finals: {words}{few}; {len(waiting)} of {len(work)} runs to do")
     _run(study, waiting, jobs, ray_address, limits, say)
-    return _ranked([_finalist(space, t, lineup.seeds, out) for t in lineup.trials], space.goal), words
+    finalists = [_finalist(space, t, lineup.seeds, out) for t in lineup.trials]
+    return _ranked(finalists, space.goal), words
 
 
 def _of(there: int, every: int, what: str) -> str:

@@ -356,8 +356,12 @@ class Settings:
         plain=_text,
     )  # fmt: skip
     stop_at_bits: float | str | None = setting(
-        None, "end after the round in which a client's upstream bits (wire) reach so many, such as "
-        "2Mbit; default: never", plain=_bits,
+        None, "end after the round in which a client's bits (wire) reach so many, such as 2Mbit; "
+        "upstream ones, or those of --budget-of; default: never", plain=_bits,
+    )  # fmt: skip
+    budget_of: str = setting(
+        "up", "which bits of a client a budget counts (--budget, --stop-at-bits, the report's "
+        "tables): up, or total (both ways, wire)", rule=one_of("up", "total"),
     )  # fmt: skip
     label: str | None = setting(
         None, "what tables and figures call the method; default: as --method has it", result=False,

@@ -15,7 +15,16 @@ from fedsim.search.exploring import OVER, REPEATED, TOO_LONG, Exploration, Limit
 from fedsim.search.goal import NOT_REACHED, Curve, Goal, losses
 from fedsim.search.stopping import BEHIND, DEARER, REACHED
 from fedsim.search.study import CELL, WHY
-from tests.support.madesearch import POINT, SEED, Cells, curve, in_memory, made_study, study_of, trial
+from tests.support.madesearch import (
+    POINT,
+    SEED,
+    Cells,
+    curve,
+    in_memory,
+    made_study,
+    study_of,
+    trial,
+)
 
 BUDGET = Goal(True, "accuracy", budget=1000.0)
 TARGET = Goal(True, "accuracy", target=0.9)
