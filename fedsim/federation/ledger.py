@@ -68,8 +68,8 @@ def bits_of_each(row: Mapping[str, Any], of: str) -> float:
 
 def receivers(rounds: Any) -> Any:
     """How many clients were asked in a round; of a frame of rounds, a column of these."""
-    absent = rounds["absent"] if "absent" in rounds else 0  # not in older folders
-    late = rounds["late"] if "late" in rounds else 0  # were asked in earlier rounds
+    absent = rounds.get("absent", 0)  # not in older folders
+    late = rounds.get("late", 0)  # were asked in earlier rounds
     return rounds["clients"] + rounds["failures"] - absent - late
 
 

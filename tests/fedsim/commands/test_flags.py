@@ -11,7 +11,8 @@ from tests.support.commands import Typed, typed
 __all__ = ["typed"]  # the fixture
 
 RUN = (
-    "ask", "availability", "batch-size", "budget-of", "buffer-size", "buffers", "catch-up", "checkpoint-every",
+    "ask", "availability", "batch-size", "budget-of", "buffer-size", "buffers", "catch-up",
+    "checkpoint-every",
     "clients", "cohort", "config", "controller", "data", "deadline", "device", "downlink",
     "download", "dropout", "engine", "evaluate-every", "gpus-per-client", "gpus-per-run",
     "gradient", "iterations", "json", "keep-checkpoint", "keep-payloads", "label", "late", "lr",
