@@ -122,6 +122,8 @@ def search(
 
 def _base(base: RunConfig) -> RunConfig:
     """The shared settings: those that are searched at their defaults, and a validation part."""
+    if base.budget_of != "up":
+        raise UsageError(f"--budget-of is {base.budget_of!r}: a search counts upstream bits alone")
     part = VALIDATION if base.evaluation.validation is None else base.evaluation.validation
     return base.but(
         method="raw", temporal=1, gradient=None, validation=part, label=None, stop_at_bits=None,

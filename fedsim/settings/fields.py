@@ -360,8 +360,8 @@ class Settings:
         "upstream ones, or those of --budget-of; default: never", plain=_bits,
     )  # fmt: skip
     budget_of: str = setting(
-        "up", "which bits of a client a budget counts (--budget, --stop-at-bits, the report's "
-        "tables): up, or total (both ways, wire)", rule=one_of("up", "total"),
+        "up", "which bits of a client a budget counts (--stop-at-bits, and the budgets and the "
+        "front of the report): up, or total (both ways, wire)", rule=one_of("up", "total"),
     )  # fmt: skip
     label: str | None = setting(
         None, "what tables and figures call the method; default: as --method has it", result=False,
