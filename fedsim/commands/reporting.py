@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from compressors.printing import printable
+from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 
 
@@ -27,6 +28,7 @@ def add(commands: Any) -> None:
         help="which bits of a client budgets and the front count: up, or total (both ways; "
         "default: as the runs were given it, which is up where they were not)",
     )  # fmt: skip
+    shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
 
@@ -43,15 +45,20 @@ def command(flags: argparse.Namespace) -> int:
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
+    columns = shared.columns(flags)
     budget = None if flags.budget is None else quantity(flags.budget, "--budget", "bits")
-    cells, page, results = summarize(*folders, out=out, budget=budget, budget_of=flags.budget_of)
+    cells, page, results = summarize(
+        *folders, out=out, budget=budget, columns=columns, budget_of=flags.budget_of
+    )
     budget_of = counted(results, flags.budget_of)
     if flags.json:
         answer = {} if budget is None else {"best": records(best(results, budget, budget_of))}
         print_document({"out": str(page.parent), "report": str(page), "cells": cells, **answer})
     else:
         console = Console()
-        print_whole(console, summary_table(results.runs, console.width))
+        print_whole(
+            console, summary_table(results.runs, console.width, columns, flags.per_seed)
+        )
         if budget is not None:
             print_whole(console, best_table(results, budget, console.width, budget_of))
         print(printable(f"Report: {page}"))

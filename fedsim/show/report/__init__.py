@@ -10,13 +10,14 @@ from fedsim.network.quantities import quantity
 from fedsim.results.labels import FACTS
 from fedsim.results.load import Results, load
 from fedsim.results.schema import write_summary
-from fedsim.show.export import table
+from fedsim.show.export import paper_table
 
 _MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_wire"}
 
 
 def write(
     *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
+    columns: Sequence[str] | None = None,
     budget_of: str | None = None,
 ) -> Path:  # fmt: skip
     """Writes `report.html`, `matrix-metric.png`, `matrix-ratio.png` and `summary.tex`.
@@ -29,6 +30,7 @@ def write(
         directories: the folder of a sweep or of a run, or several, side by side on one page.
         out: where to, made if need be; default: the folder itself, where it is one.
         budget: bits (`2e6`, `"2Mbit"`) for which the page's first table compares every method.
+        columns: those of `summary.tex` (`fedsim.table`); None: at most seven main ones.
         budget_of: which bits budgets and the front count: "up", or "total": both ways; default:
             what the runs' own `budget_of` says, and "up" where they differ.
 
@@ -43,11 +45,12 @@ def write(
         write("results/digits")
         write("results/sbc", "results/gradient_dropping", out="results/both")
     """
-    return written(*read(directories, out), budget, budget_of)
+    return written(*read(directories, out), budget, columns, budget_of)
 
 
 def summarize(
     *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
+    columns: Sequence[str] | None = None,
     budget_of: str | None = None,
 ) -> tuple[list[dict[str, Any]], Path, Results]:  # fmt: skip
     """`write`, with `summary.csv` and `summary.parquet` beside the page.
@@ -59,7 +62,7 @@ def summarize(
     """
     results, folder = read(directories, out)
     runs = results.runs.drop(columns=[*FACTS])
-    page = written(results, folder, budget, budget_of)
+    page = written(results, folder, budget, columns, budget_of)
     cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
     write_summary(folder, cells)
     return cells, page, results
@@ -83,6 +86,7 @@ def counted(results: Results, budget_of: str | None = None) -> str:
 
 def written(
     results: Results, folder: Path, budget: float | str | None = None,
+    columns: Sequence[str] | None = None,
     budget_of: str | None = None,
 ) -> Path:  # fmt: skip
     """The path of the page of `results`, written into `folder` with all that `write` writes."""
@@ -103,6 +107,6 @@ def written(
                 (folder / name).unlink(missing_ok=True)
             else:
                 save(matrix(results.runs, value), folder / name)
-        write_text(folder / "summary.tex", table(results.runs, "latex"))
+        write_text(folder / "summary.tex", paper_table(results.runs, columns))
         write_text(folder / "report.html", page(results, limit, counted(results, budget_of)))
     return folder / "report.html"
