@@ -21,7 +21,12 @@ def add(commands: Any) -> None:
     parser.add_argument("--out", metavar="DIR", help="where to write (default: DIR, if it is one)")
     parser.add_argument(
         "--budget", metavar="BITS",
-        help="compare the methods within this many upstream bits per client, such as 2Mbit",
+        help="compare the methods within this many bits per client, such as 2Mbit",
+    )  # fmt: skip
+    parser.add_argument(
+        "--budget-of", choices=("up", "total"),
+        help="which bits of a client budgets and the front count: up, or total (both ways; "
+        "default: as the runs were given it, which is up where they were not)",
     )  # fmt: skip
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -35,16 +40,19 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.network.quantities import quantity
     from fedsim.show.answer import best, best_table
     from fedsim.show.layout import print_whole
-    from fedsim.show.report import summarize
+    from fedsim.show.report import counted, summarize
     from fedsim.show.tables import summary_table
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
     columns = shared.columns(flags)
     budget = None if flags.budget is None else quantity(flags.budget, "--budget", "bits")
-    cells, page, results = summarize(*folders, out=out, budget=budget, columns=columns)
+    cells, page, results = summarize(
+        *folders, out=out, budget=budget, columns=columns, budget_of=flags.budget_of
+    )
+    budget_of = counted(results, flags.budget_of)
     if flags.json:
-        answer = {} if budget is None else {"best": records(best(results, budget))}
+        answer = {} if budget is None else {"best": records(best(results, budget, budget_of))}
         print_document({"out": str(page.parent), "report": str(page), "cells": cells, **answer})
     else:
         console = Console()
@@ -52,6 +60,6 @@ def command(flags: argparse.Namespace) -> int:
             console, summary_table(results.runs, console.width, columns, flags.per_seed)
         )
         if budget is not None:
-            print_whole(console, best_table(results, budget, console.width))
+            print_whole(console, best_table(results, budget, console.width, budget_of))
         print(printable(f"Report: {page}"))
     return 0

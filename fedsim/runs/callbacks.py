@@ -9,7 +9,8 @@ from fedsim.ground.errors import UsageError, writing
 
 Row = Mapping[str, Any]
 """A round's row, as in ``rounds.parquet``, with ``up_bits`` (the upstream bits so far of a client
-that takes part in every round) and ``last`` (whether the run ends with this round)."""
+that takes part in every round), ``spent`` (those that ``--budget-of`` says) and ``last`` (whether
+the run ends with this round)."""
 
 
 class Callback:

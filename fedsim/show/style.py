@@ -15,6 +15,8 @@ LABELS = {
     "ratio_wire": "compression ratio (wire)",
     "up_content_bits": "content that a client of every round has sent (bit, as papers count)",
     "up_wire_bits": "messages that a client of every round has sent (bit, wire)",
+    "total_wire": "messages of a client of every round, both ways (bit, wire)",
+    "total_content": "content of a client of every round, both ways (bit, as papers count)",
     "iteration": "local iterations",
     "sim_end_seconds": "simulated time (seconds)",
 }

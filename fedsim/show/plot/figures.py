@@ -56,8 +56,8 @@ def curves(
     return drawn(figures.curves(rounds, x, y, name, bits))
 
 
-def pareto(runs: pd.DataFrame, bits: Bits = "wire") -> Figure:
-    """Final metric over the upstream bits of a client of every round: a point per cell, the front.
+def pareto(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Figure:
+    """Final metric over the bits of a client of every round: a point per cell, the front.
 
     The front joins the cells that no other beats in both, fewer bits and a better metric. Seeds
     are averaged; bars show their range. Failed runs are left out. Of several methods, colour and
@@ -67,26 +67,30 @@ def pareto(runs: pd.DataFrame, bits: Bits = "wire") -> Figure:
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
         bits: which bits, as for `curves`: "wire", or "content" as papers count them.
+        budget_of: "up": upstream; "total": both ways.
 
     Raises:
         UsageError: no run is done; unknown `bits`; `runs` is not such a frame.
     """
-    return drawn(figures.pareto(runs, bits))
+    return drawn(figures.pareto(runs, bits, budget_of))
 
 
-def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -> Figure:
-    """The metric that each method has within a budget of upstream bits, by its best cell.
+def budget(
+    rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire", budget_of: str = "up"
+) -> Figure:
+    """The metric that each method has within a budget of bits, by its best cell.
 
     For B bits on the axis, a step is the best cell (n, p) of the method, each with its last
-    evaluation when a client of every round had sent at most B bits, the mean over its seeds; below,
-    which method is best there. A method's steps end where its longest run does. The bar below is
-    blank where the best had ended with fewer bits and no other is better.
+    evaluation when a client of every round had spent at most B bits, the mean over its seeds;
+    below, which method is best there. A method's steps end where its longest run does. The bar
+    below is blank where the best had ended with fewer bits and no other is better.
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows. Whether a higher
             metric is better, it says itself.
         name: what to call the metric; default: the runs' own name of it.
         bits: which bits, as for `curves`: "wire", or "content" as papers count them.
+        budget_of: "up": upstream; "total": both ways.
 
     Raises:
         UsageError: unknown `bits`; nothing to draw; `rounds` is not such a frame.
@@ -95,7 +99,7 @@ def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -
         results = fedsim.load("results/sbc", "results/gradient_dropping")
         budget(results.rounds).savefig("budget.pdf")
     """
-    return drawn(figures.budget(rounds, name, bits))
+    return drawn(figures.budget(rounds, name, bits, budget_of))
 
 
 def over_bandwidths(times: "Bandwidths", rounds: pd.DataFrame, target: float) -> Figure:

@@ -18,6 +18,7 @@ _MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_wire"}
 def write(
     *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
     columns: Sequence[str] | None = None,
+    budget_of: str | None = None,
 ) -> Path:  # fmt: skip
     """Writes `report.html`, `matrix-metric.png`, `matrix-ratio.png` and `summary.tex`.
 
@@ -30,6 +31,8 @@ def write(
         out: where to, made if need be; default: the folder itself, where it is one.
         budget: bits (`2e6`, `"2Mbit"`) for which the page's first table compares every method.
         columns: those of `summary.tex` (`fedsim.table`); None: at most seven main ones.
+        budget_of: which bits budgets and the front count: "up", or "total": both ways; default:
+            what the runs' own `budget_of` says, and "up" where they differ.
 
     Returns:
         The path of `report.html`.
@@ -42,12 +45,13 @@ def write(
         write("results/digits")
         write("results/sbc", "results/gradient_dropping", out="results/both")
     """
-    return written(*read(directories, out), budget, columns)
+    return written(*read(directories, out), budget, columns, budget_of)
 
 
 def summarize(
     *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
     columns: Sequence[str] | None = None,
+    budget_of: str | None = None,
 ) -> tuple[list[dict[str, Any]], Path, Results]:  # fmt: skip
     """`write`, with `summary.csv` and `summary.parquet` beside the page.
 
@@ -58,7 +62,7 @@ def summarize(
     """
     results, folder = read(directories, out)
     runs = results.runs.drop(columns=[*FACTS])
-    page = written(results, folder, budget, columns)
+    page = written(results, folder, budget, columns, budget_of)
     cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
     write_summary(folder, cells)
     return cells, page, results
@@ -74,9 +78,16 @@ def read(
     return results, Path(directories[0] if out is None else out)
 
 
+def counted(results: Results, budget_of: str | None = None) -> str:
+    """Which bits a page's budgets count: as asked for, else what all of its runs were given."""
+    given = {str(own.get("budget_of") or "up") for own in results.given.values()}
+    return budget_of or (given.pop() if len(given) == 1 else "up")
+
+
 def written(
     results: Results, folder: Path, budget: float | str | None = None,
     columns: Sequence[str] | None = None,
+    budget_of: str | None = None,
 ) -> Path:  # fmt: skip
     """The path of the page of `results`, written into `folder` with all that `write` writes."""
     # Here, not above: what draws takes a second to import, which other commands need not wait.
@@ -97,5 +108,5 @@ def written(
             else:
                 save(matrix(results.runs, value), folder / name)
         write_text(folder / "summary.tex", paper_table(results.runs, columns))
-        write_text(folder / "report.html", page(results, limit))
+        write_text(folder / "report.html", page(results, limit, counted(results, budget_of)))
     return folder / "report.html"

@@ -55,19 +55,20 @@ a:focus-visible,.wide:focus-visible,summary:focus-visible,figure:focus-visible{
 """
 
 
-def page(results: Results, budget: float | None = None) -> str:
+def page(results: Results, budget: float | None = None, budget_of: str = "up") -> str:
     """The HTML document of `results`; it needs no other file and no network.
 
     Args:
         results: what is shown.
         budget: bits for which every method is compared in a table of its own.
+        budget_of: which bits budgets count: "up", or "total": both ways.
 
     Raises:
         UsageError: the runs of a method do not lie on one sparsity plane (several tasks).
     """
     title = f"{', '.join(results.runs['task'].unique())}: {method_text(results.runs)}"
     sections = [
-        *figures(results, budget),
+        *figures(results, budget, budget_of),
         ("summary", "Summary", summary(results)),
         *parts(results),
         ("failed", "Failed cells", failures(results)),

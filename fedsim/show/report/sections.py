@@ -21,16 +21,21 @@ from fedsim.show.tables import summary_texts
 
 _UNITS = {"timeout": "timeout (seconds)"}
 _NONE = '<p class="note">none: the method had no evaluation within the budget.</p>'
-USED = "Uplink used: bits of whole messages that a client had sent by then; 1 kbit = 1000 bit. "
+USED = {
+    "up": "Uplink used: bits of whole messages that a client had sent by then; 1 kbit = 1000 bit. ",
+    "total": "Bits used: of whole messages that a client had sent and received by then; "
+    "1 kbit = 1000 bit. ",
+}
 
 
-def answers(results: Results, budget: float | None = None) -> str:
+def answers(results: Results, budget: float | None = None, budget_of: str = "up") -> str:
     """The best of every method within `budget`, where one is given; then the best of all methods
     for rising budgets. Empty where no run is done, or there are several tasks.
 
     Args:
         results: what is on the page.
         budget: in bits.
+        budget_of: "up", or "total": both ways.
 
     Raises:
         UsageError: a budget is given for results of several tasks.
@@ -40,13 +45,13 @@ def answers(results: Results, budget: float | None = None) -> str:
         return ""
     name, text = metric_name(results.runs), ""
     if budget is not None:
-        reached = best(results, budget)
+        reached = best(results, budget, budget_of)
         text = f"<h3>Every method within {units.bits(budget)}</h3>"
         text += html(*texts(reached, name), "Best within a budget")
         text += _NONE if reached["metric"].isna().any() else ""
         text += "<h3>The best of all methods, for rising budgets</h3>"
-    text += html(*texts(ladder(results), name), "Best within a budget")
-    return f'{text}<p class="note">{escape(USED + SEEDS)}</p>'
+    text += html(*texts(ladder(results, budget_of), name), "Best within a budget")
+    return f'{text}<p class="note">{escape(USED[budget_of] + SEEDS)}</p>'
 
 
 def summary(results: Results) -> str:

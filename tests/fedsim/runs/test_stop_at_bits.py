@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -48,6 +49,26 @@ def test_it_ends_after_the_round_that_reaches_the_bits(whole: Path, tmp_path: Pa
     results = fedsim.load(tmp_path / "b")
     (found,) = fedsim.best(results, stop + 1).to_dict("records")
     assert found["up_wire_bits"] == stop  # scored within the budget, though it ended beyond
+
+
+@pytest.mark.slow
+def test_of_the_total_both_ways_count(whole: Path, tmp_path: Path) -> None:
+    """The downlink of round 1 is the initial model, which is not charged."""
+    table, seen = rounds(whole), list[Any]()
+    both = ((table["up_wire_bits"] + table["down_wire_bits"]) / table["clients"]).cumsum()
+    config = small(**MANY, stop_at_bits=float(both[3]), budget_of="total", checkpoint_every=2)
+    with pytest.raises(Stopped):
+        run(config, tmp_path / "a", callbacks=[stop_after(3)])
+    run(config, tmp_path / "a", callbacks=[seen.append])
+    assert [row["spent"] for row in seen] == [both[2], both[3]]
+    assert [row["last"] for row in seen] == [False, True] and len(rounds(tmp_path / "a")) == 4
+    assert list(rounds(tmp_path / "a")["metric"].notna()) == [False, False, True, True]
+
+
+def test_what_a_budget_counts_is_one_of_two() -> None:
+    with pytest.raises(UsageError, match="--budget-of is 'down'"):
+        RunConfig(budget_of="down")
+    assert "budget_of" not in RunConfig().identity()
 
 
 def test_bits_that_are_never_reached_change_nothing(whole: Path, tmp_path: Path) -> None:
