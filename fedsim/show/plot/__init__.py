@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from fedsim.show.plot.figures import budget, curves, matrix, over_bandwidths, pareto
+    from fedsim.show.plot.figures import budget, curves, over_bandwidths, pareto
+    from fedsim.show.plot.matrices import matrix
     from fedsim.show.plot.paper import plain_ticks, save
 
 __all__ = ["budget", "curves", "matrix", "over_bandwidths", "pareto", "plain_ticks", "save"]

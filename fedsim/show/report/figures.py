@@ -72,7 +72,7 @@ def figures(results: Results, budget: float | None = None) -> list[Section]:
         text = _PLANE + (f" {JOINED}" if shown.joined else "")
         left = [name for name in _apart(runs) if name and name not in shown.panels]
         text += f" Left out, with one cell each: {', '.join(left)}." if left else ""
-        text += " Colours are logarithmic." if key == "ratio" else ""
+        text += shown.told
         title = f"Matrix: {label(shown.name)}"
         sections.append(section(key, title, text, heatmaps(shown, runs)))
     return sections
