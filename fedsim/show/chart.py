@@ -88,6 +88,7 @@ class Marks:
         texts: what the page says of each at the pointer; empty: it says nothing.
         low, high: (N,) the range of each: a line has a band, other marks have bars.
         hollow: (N,) which marks are; empty: none, and all have a black edge.
+        apart: whether its name may stand beside it, in place of an entry in the legend.
         size: of a mark, in points.
         width: of a line, in points.
     """
@@ -102,6 +103,7 @@ class Marks:
     low: np.ndarray | None = None
     high: np.ndarray | None = None
     hollow: Sequence[bool] = ()
+    apart: bool = True
     size: float = 4
     width: float = 1.7
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedsim.show.chart import GREY, Chart, Marks
+from fedsim.show.chart import Chart, Marks
 from fedsim.show.plot.styles import Style
 from fedsim.show.style import readable
 
@@ -42,7 +42,7 @@ class _Box(NamedTuple):
 
 def named(chart: Chart) -> list[Marks]:
     """The marks whose names may stand beside them."""
-    return [m for m in chart.marks if m.name and len(m.x) and m.look.colour != GREY]
+    return [m for m in chart.marks if m.name and len(m.x) and m.apart]
 
 
 def label(axes: Axes, chart: Chart, style: Style, names: Collection[str]) -> None:

@@ -195,7 +195,8 @@ def _draw(axes: Axes, marks: Marks, name: str, scale: float) -> None:
             axes.errorbar(
                 x[here], y[here], None if bars is None else bars[:, here], linestyle="",
                 marker=symbol, markersize=scale * marks.size, markeredgecolor=edge,
-                markeredgewidth=scale * wide, markerfacecolor=fill, elinewidth=1.5 * scale, zorder=2, **style,
+                markeredgewidth=scale * wide, markerfacecolor=fill, elinewidth=1.5 * scale,
+                zorder=2, **style,
             )  # fmt: skip
             style["label"] = "_"
 
