@@ -4,13 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from fedsim import plot
+from fedsim import Clients, RunConfig, plot
+from fedsim.federation import ClientData
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import Results, load
 from fedsim.show import figures
@@ -178,3 +180,31 @@ def test_one_pair_of_axes_has_one_method(both: Results) -> None:
     with pytest.raises(UsageError, match="ax is given for 2 methods: name one of"):
         plot.matrix(both.runs, ax=axes)
     assert plot.matrix(both.runs, method="sbc", ax=axes) is axes
+
+
+def test_a_partition_is_drawn_cell_by_cell() -> None:
+    held = pd.DataFrame([[5, 0], [2, 9], [0, 1]], columns=[3, 7])
+    axes = plot.partition(held, style="paper")
+    (image,) = axes.images
+    assert image.get_array().filled(0).tolist() == [[5, 2, 0], [0, 9, 1]]
+    assert {text.get_text() for text in axes.texts} == {"5", "2", "9", "1"}
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["3", "7"]
+    assert axes.figure.get_figwidth() == 3.4 and not axes.figure.get_suptitle()
+    held.attrs["title"] = "digits: iid"
+    assert plot.partition(held).figure.get_suptitle() == "digits: iid"
+    own = Figure().add_subplot()
+    assert plot.partition(held, ax=own) is own
+    many = plot.partition(pd.DataFrame(np.ones((300, 4))))
+    assert not many.texts and len(many.get_xticks()) <= 20
+    with pytest.raises(UsageError, match=r"held has the shape \(0, 2\)"):
+        plot.partition(held[:0])
+
+
+def test_clients_hold_the_labels_that_they_were_dealt() -> None:
+    config = RunConfig(task="digits", clients=Clients(5, partition="pathological(6)"))
+    data = ClientData.of(config)
+    held = data.held()
+    assert held.shape == (5, 10) and ((held > 0).sum(axis=1) <= 6).all()
+    assert held.sum(axis=1).tolist() == [len(shard) for shard in data.shards]
+    labels = data.data.train_y.numpy()
+    assert held.loc[3].tolist() == [int((labels[data.shards[3]] == k).sum()) for k in range(10)]
