@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from compressors.bits import Span
 from fedsim.federation import digests
 from fedsim.federation.failures import reasons
+from fedsim.ground.rounds import receivers
 from strategies import RoundTraffic
 from strategies.channel.beside import CHARGES
 from strategies.channel.traffic import Downlink, Uplink
@@ -64,13 +65,6 @@ def bits_of_each(row: Mapping[str, Any], of: str) -> float:
     """
     up = of_each(row["up_wire_bits"], row["clients"])
     return up if of == "up" else up + of_each(row["down_wire_bits"], receivers(row))
-
-
-def receivers(rounds: Any) -> Any:
-    """How many clients were asked in a round; of a frame of rounds, a column of these."""
-    absent = rounds.get("absent", 0)  # not in older folders
-    late = rounds.get("late", 0)  # were asked in earlier rounds
-    return rounds["clients"] + rounds["failures"] - absent - late
 
 
 def wire_bits(payload: bytes) -> int:

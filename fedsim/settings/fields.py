@@ -359,8 +359,8 @@ class Settings:
         plain=_text,
     )  # fmt: skip
     stop_at_bits: float | str | None = setting(
-        None, "end after the round in which a client's bits (wire) reach this number, such as 2Mbit: "
-        "upstream bits, or those of --budget-of; default: never", plain=_bits,
+        None, "end after the round in which a client's bits (wire) reach this number, such as "
+        "2Mbit: upstream bits, or those of --budget-of; default: never", plain=_bits,
     )  # fmt: skip
     budget_of: str = setting(
         "up", "which bits of a client a budget counts (--stop-at-bits, and the budgets and the "

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from fedsim.federation.ledger import receivers
 from fedsim.ground.errors import UsageError
+from fedsim.ground.rounds import receivers
 from fedsim.results.labels import FACTS, VARIANT, several
 from fedsim.results.schema import KEYS
 from fedsim.show.style import CellKey, beside

@@ -153,9 +153,14 @@ def pareto(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Ch
     )  # fmt: skip
 
 
-def front_of(x: Collection[float], y: Collection[float]) -> Marks:
+def front_of(x: Collection[float], y: Collection[float], name: str = "front") -> Marks:
     """The line that joins what no other beats."""
-    return Marks(x=[*x], y=[*y], kind="steps", name="front", width=1)
+    return Marks(x=[*x], y=[*y], kind="steps", name=name, width=1, apart=False)
+
+
+def limit_of(name: str) -> Marks:
+    """The entry in the legend of a dotted line that crosses a figure."""
+    return Marks(look=Look(GREY, 3, None), name=name, width=1)
 
 
 def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -> Chart:
@@ -175,7 +180,7 @@ def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -
     shown = [line for line in lines if id(line) in first]
     marks = _lines(shown, {line.cell: styles[line.cell] for line in shown}, TIME, name)
     if target is not None:
-        marks.append(Marks(look=Look(GREY, 3, None), name=f"target {target:g}", width=1))
+        marks.append(limit_of(f"target {target:g}"))
     many = f"\nthe {SHOWN} fastest of {len(lines)} cells" if len(lines) > SHOWN else ""
     return Chart(
         title=titled(priced) + many, x=Axis(f"simulated time on {network}", "seconds"),

@@ -126,7 +126,9 @@ def summary_table(
     shown: list[Row] = [
         (row, _KINDS[kind]) for row, (_, kind) in zip(texts, lines, strict=True)
     ]
-    text = caption(rows, names) + _seeds_told(full, names, per_seed)
+    text = caption(rows, names)
+    if "metric" in names and rows["seed"].nunique() > 1:
+        text += " Mean ± sample standard deviation (seeds)."
     text += " Points: percentage points." if _points(full) and "difference" in names else ""
     text += f" Not shown here: {', '.join(left)} (--columns)." if left else ""
     title = f"{', '.join(rows['task'].unique())}: {method_text(rows)}"
@@ -250,12 +252,6 @@ def value_text(name: str, row: _Shown) -> str:
     if name in ("seconds", "up_share"):
         return units.seconds(value) if name == "seconds" else units.fraction(value)
     return units.plain(value) if isinstance(value, float) else "" if value is None else str(value)
-
-
-def _seeds_told(full: pd.DataFrame, names: list[str], per_seed: bool) -> str:
-    """What stands behind the metric, where it does."""
-    averaged = "seeds" in full.columns or per_seed and full["seed"].nunique() > 1
-    return " Mean ± sample standard deviation (seeds)." if averaged and "metric" in names else ""
 
 
 def _width(table: list[tuple[Column, list[str]]]) -> int:

@@ -76,7 +76,7 @@ def figures(
         text = _PLANE + (f" {JOINED}" if plane.joined else "")
         left = [name for name in _apart(runs) if name and name not in plane.panels]
         text += f" Left out, with one cell each: {', '.join(left)}." if left else ""
-        text += " Colours are logarithmic." if key == "ratio" else ""
+        text += plane.told
         title = f"Matrix: {label(plane.name)}"
         sections.append(section(key, title, text, heatmaps(plane, runs)))
     return sections

@@ -24,7 +24,7 @@ CELL = {
 }  # fmt: skip
 NAMES = [
     "search", "sweep", "run", "report", "verify", "list", "compress", "decompress", "measure",
-    "experiment", "theory", "price", "deploy", "compare", "doctor",
+    "experiment", "theory", "price", "deploy", "compare", "doctor", "show",
 ]  # fmt: skip
 
 
@@ -224,3 +224,14 @@ def test_json_has_no_nan(
     monkeypatch.setattr(report, "read", lambda folders: (None, folders[0]))
     printed = document(typed("run", "--json").out)
     assert printed["metric"] is None and printed["loss"] is None
+
+
+def test_a_figure_is_drawn_into_a_file(demo: Path, typed: Typed) -> None:
+    more = ("--style", "paper", "--figsize", "3,2")
+    assert typed("show", "curves", demo, "--x", "up_bits", *more, "--out", "a.png").code == 0
+    width = int.from_bytes(Path("a.png").read_bytes()[16:20], "big")
+    assert width == 450  # 3 inch at 150 dpi
+    said = typed("show", "partition", "--partition", "dirichlet(0.5)", "--out", "b.svg")
+    assert said.out == "Written: b.svg\n" and "<svg" in Path("b.svg").read_text()
+    refused = typed("show", "pareto", demo, "--figsize", "3")
+    assert refused.code == 2 and "--figsize is '3': it takes two numbers" in refused.err

@@ -10,6 +10,7 @@ import pytest
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import load
+from fedsim.show.heat import heat
 from fedsim.show.report import write
 from fedsim.show.report.charts.frame import library
 from tests.support import charts
@@ -136,7 +137,9 @@ def test_the_heatmap_holds_the_planes_numbers(tmp_path: Path) -> None:
     chart = figure.data[0]
     assert list(chart.x) == ["1", "0.1", "0.01", "0.001"] and list(chart.y) == ["1", "10", "100"]
     here = runs[(runs["temporal"] == 10) & (runs["gradient"] == 0.01)]
-    assert chart.z[1][2] == pytest.approx(np.log10(here["ratio_content"].mean()))
+    assert chart.z[1][2] == pytest.approx(
+        heat(runs, "ratio_content").shades.place(here["ratio_content"].mean())
+    )
     assert "total sparsity p/n = 0.001" in chart.hovertext[1][2]
     assert f"accuracy {here['metric'].mean():.4f}" in chart.hovertext[1][2]
     assert "2 done" in chart.hovertext[1][2] and "0 done, 2 failed" in chart.hovertext[2][3]
