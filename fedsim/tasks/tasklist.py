@@ -145,7 +145,7 @@ LISTED: dict[str, Listed] = {
 
 PARTITIONS = (
     "iid, contiguous, whole, natural, feature, linear, square, exponential, dirichlet(ALPHA), "
-    "shards(NUMBER), pathological(CLASSES)"
+    "shards(NUMBER), pathological(CLASSES), drawn(SAMPLES), drawn(SAMPLES, ALPHA)"
 )
 """The ways to split a task's samples over clients (``fedsim.tasks.data.partition``)."""
 
