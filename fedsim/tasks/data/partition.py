@@ -102,7 +102,8 @@ class Drawn(Sequence[NDArray[np.int64]]):
         key = derive(self.seed, "drawn", range(self.clients)[client])
         generator: Any = np.random.default_rng(key)
         if self.alpha is None:
-            return np.sort(generator.choice(self.samples, self.size, replace=False)).astype(np.int64)
+            drawn = generator.choice(self.samples, self.size, replace=False)
+            return np.sort(drawn).astype(np.int64)
         shares = generator.dirichlet(np.full(len(self.members), self.alpha))
         counts = generator.multinomial(self.size, shares)
         parts = [
