@@ -131,6 +131,21 @@ LISTED: dict[str, Listed] = {
         "Shakespeare by characters, LSTM 2 x 200 (675,284 parameters)",
         "Sattler et al. 2018 (Sparse Binary Compression), Table III and supplement C",
     ),
+    "char_transformer": Listed(
+        "transformer:CHAR_TRANSFORMER",
+        "Shakespeare by characters, a pre-trained transformer is fine-tuned (116,096 parameters)",
+        "this project; decoder as in Radford et al. 2019 (GPT-2)",
+    ),
+    "char_transformer_fedit": Listed(
+        "transformer:CHAR_TRANSFORMER_FEDIT",
+        "the same frozen, adapters of rank 4 (of 125,312 parameters 9,216 are trained)",
+        "Zhang et al. 2023 (FedIT): A and B of LoRA (Hu et al. 2021) are averaged",
+    ),
+    "char_transformer_ffa": Listed(
+        "transformer:CHAR_TRANSFORMER_FFA",
+        "the same frozen, half of each adapter (of 125,312 parameters 4,608 are trained)",
+        "Sun et al. 2024 (FFA-LoRA): A of LoRA stays at its start, B is averaged",
+    ),
     "word_lstm": Listed(
         "words:WORD_LSTM",
         "WikiText-2 or the Penn Treebank, LSTM 2 x 650, 10,000 words (19,775,200 parameters)",

@@ -26,6 +26,8 @@ COUNTS = {
     "cifar_alexnet": 1_756_682,
     "cifar_densenet40": 357_491,  # DeepReduce, Table 1
     "imagenet_resnet50": 25_557_032,  # both
+    "char_transformer": 116_096, "char_transformer_fedit": 125_312,
+    "char_transformer_ffa": 125_312,
 }  # fmt: skip
 """Parameters by task."""
 
