@@ -63,6 +63,12 @@ LISTED: dict[str, Listed] = {
         "MNIST, three layers of 512 units, layer normalization (935,434 parameters)",
         "width chosen for short runs; else Aji & Heafield 2017, section 5",
     ),
+    "cifar_resnet8": Listed(
+        "cifar_tasks:CIFAR_RESNET8",
+        "CIFAR-10, ResNet-8 (75,290 parameters)",
+        "He et al. 2016, section 4.2, with one block per stage; iterations and steps of the rate: "
+        "chosen here, for a minute on two cores",
+    ),
     "cifar_resnet20": Listed(
         "cifar_tasks:CIFAR_RESNET20",
         "CIFAR-10, ResNet-20 (269,722 parameters)",
