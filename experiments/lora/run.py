@@ -76,7 +76,8 @@ def compared(curves: pd.DataFrame) -> pd.DataFrame:
     for name in ROWS:
         end = last.loc[name]
         line = {
-            "name": name, "seeds": len(end), "trained": int(end["trained"].iloc[0]),
+            "name": name, "method": ROWS[name][1]["method"], "seeds": len(end),
+            "trained": int(end["trained"].iloc[0]),
             "perplexity": end["perplexity"].mean(), "perplexity_sd": end["perplexity"].std(),
             "bits": end["bits"].mean(),
         }  # fmt: skip
