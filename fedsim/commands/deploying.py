@@ -94,7 +94,7 @@ def deploy(
     from fedsim.runs.folder import check_kind, examine
 
     check_kind(out)
-    with lock.held(out):  # and let go: the app's process is the writer
+    with lock.locked(out):  # and let go: the app's process is the writer
         before = examine(config, out)
     if before.summary is not None:
         return before.summary

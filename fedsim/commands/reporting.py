@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from compressors.printing import printable
+from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 
 
@@ -22,6 +23,7 @@ def add(commands: Any) -> None:
         "--budget", metavar="BITS",
         help="compare the methods within this many upstream bits per client, such as 2Mbit",
     )  # fmt: skip
+    shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
 
@@ -38,14 +40,17 @@ def command(flags: argparse.Namespace) -> int:
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
+    columns = shared.columns(flags)
     budget = None if flags.budget is None else quantity(flags.budget, "--budget", "bits")
-    cells, page, results = summarize(*folders, out=out, budget=budget)
+    cells, page, results = summarize(*folders, out=out, budget=budget, columns=columns)
     if flags.json:
         answer = {} if budget is None else {"best": records(best(results, budget))}
         print_document({"out": str(page.parent), "report": str(page), "cells": cells, **answer})
     else:
         console = Console()
-        print_whole(console, summary_table(results.runs, console.width))
+        print_whole(
+            console, summary_table(results.runs, console.width, columns, flags.per_seed)
+        )
         if budget is not None:
             print_whole(console, best_table(results, budget, console.width))
         print(printable(f"Report: {page}"))

@@ -62,9 +62,9 @@ def add(commands: Any) -> None:
 def command(flags: argparse.Namespace) -> int:
     """Searches and reports; 1 where no trial has an evaluation that counts."""
     from fedsim.settings.config import from_flat
-    from fedsim.settings.strategies import coded
+    from fedsim.settings.strategies import adds_codes
 
-    if flags.strategy is not None and coded(flags.strategy):
+    if flags.strategy is not None and adds_codes(flags.strategy):
         raise UsageError(
             f"--strategy is {flags.strategy!r}, which takes methods of its own: a search compares "
             "methods that any strategy takes, raw sending among them"

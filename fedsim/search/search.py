@@ -103,7 +103,7 @@ def search(
         say(f"left out: {method}: {why}")
     space = Space(base, goal, fit, sizes)
     space.prepare()
-    with lock.held(out), journal(out):
+    with lock.locked(out), journal(out):
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
         Exploration(study, out, limits, say).run(jobs, ray_address)

@@ -109,19 +109,19 @@ def _strategy(config: Settings, plan: Plan) -> None:
                 "would never move"
             )
     # Methods that send differences, and what adds them up: neither goes alone.
-    uplink, serves = plan.method.compressor, plan.algorithm.serves
-    if serves and getattr(uplink, "server", "") != serves:  # of the whole, not of a part
+    uplink, needs = plan.method.compressor, plan.algorithm.needs_method
+    if needs and getattr(uplink, "server", "") != needs:  # of the whole, not of a part
         raise UsageError(
-            f"--method is {config.method!r}: strategy {serves} adds up differences and takes a "
-            f"method that sends them, such as {_ADDED[serves]!r}"
+            f"--method is {config.method!r}: strategy {needs} adds up differences and takes a "
+            f"method that sends them, such as {_ADDED[needs]!r}"
         )
-    if (other := needs_server(uplink)) != serves:
+    if (other := needs_server(uplink)) != needs:
         raise UsageError(
             f"--method is {config.method!r}: what {other} sends are differences, which are added "
             f"up by --strategy {other}"
         )
     below = needs_server(plan.downlink)
-    if below and not (directs(plan.downlink) and below == serves):
+    if below and not (directs(plan.downlink) and below == needs):
         raise UsageError(
             f"--downlink is {config.downlink!r}: what {below} sends are differences; ef21(...) "
             "goes down with --strategy ef21, and no other does"
@@ -193,14 +193,14 @@ def _controller(config: Settings, plan: Plan) -> None:
         raise UsageError(
             f"{strategy}: a controller goes by rounds, which an asynchronous server does not have"
         )
-    if plan.algorithm.serves:
+    if plan.algorithm.needs_method:
         raise UsageError(f"{strategy}, whose sums are of one method")
     if "p" in controller.moves and not takes_fraction(config.method):
         raise UsageError(
             f"{moves_p} --method is {config.method!r}: it has no place for a fraction; write {{p}} "
             "where it belongs, such as 'topk({p}) | float32 | golomb'"
         )
-    if "p" in controller.moves and plan.algorithm.coded:
+    if "p" in controller.moves and plan.algorithm.adds_codes:
         raise UsageError(f"{moves_p} --strategy is {plan.strategy!r}, whose codes do not change")
     if "n" in controller.moves and plan.algorithm.gradients:
         raise UsageError(f"{moves_n} --strategy is {plan.strategy!r}, which has n = 1")

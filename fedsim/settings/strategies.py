@@ -222,9 +222,9 @@ def with_settings(
     return adopt(changed)
 
 
-def coded(strategy: "str | Algorithm") -> bool:
+def adds_codes(strategy: "str | Algorithm") -> bool:
     """Whether a strategy takes only methods that send codes which it adds up: never ``raw``."""
-    return value_of(strategy).coded
+    return value_of(strategy).adds_codes
 
 
 def is_among(text: str, names: Container[str]) -> bool:
@@ -258,7 +258,7 @@ def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
         'dsgd(weighting=samples)'
     """
     made = value_of(strategy)
-    if not made.coded:
+    if not made.adds_codes:
         return strategy
     return adopt(f"dsgd(weighting={getattr(made, 'weighting', 'uniform')})")
 

@@ -140,9 +140,7 @@ def texts(table: pd.DataFrame, name: str) -> tuple[list[str], list[list[str]]]:
         if pd.isna(row["metric"]):
             rows.append([row["label"], "", "", "none", "", ""])
             continue
-        score = units.score(row["metric"], name)
-        if row["seeds"] > 1:
-            score += f" ± {units.score(row['metric_sd'], name)}"
+        score = units.averaged(row["metric"], row["metric_sd"], name)
         if row["seeds"] < row["most_seeds"]:
             score += f" ({row['seeds']} of {row['most_seeds']})"
         elif row["seeds"] > 1:

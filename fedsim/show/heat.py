@@ -80,7 +80,10 @@ class Heat:
 
 def spread_text(value: float, seeds: int, name: str) -> str:
     """A sample standard deviation of so many seeds as a cell shows it: `± 0.0361 (3)`."""
-    text = units.digits(value) if name.startswith("ratio") else value_text(value, name)
+    if name.startswith("ratio"):
+        return f"± {units.digits(value)} ({seeds})"
+    decimals = units.places(value, name)
+    text = units.bits(value) if name.endswith("_bits") else f"{value:.{decimals}f}"
     return f"± {text} ({seeds})"
 
 

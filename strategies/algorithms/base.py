@@ -173,16 +173,16 @@ class Algorithm:
     Attributes:
         clock: what drives it: ``rounds``, or an asynchronous ``server`` or ``shards``.
         gradients: clients send the gradient of one batch, and the server has the optimizer.
-        coded: it adds up codes, and takes only methods that send them: never ``raw``.
-        serves: the method whose messages it alone can use (``needs_server``); empty: none.
+        adds_codes: it adds up codes, and takes only methods that send them: never ``raw``.
+        needs_method: the method whose messages it alone can use (``needs_server``); empty: none.
         by_samples: clients are weighted by their samples, whatever ``weighting`` says.
         place: ``FILE.py:NAME``, where a user's own was found by that; else empty.
     """
 
     clock: ClassVar[Literal["rounds", "server", "shards"]] = "rounds"
     gradients: ClassVar[bool] = False
-    coded: ClassVar[bool] = False
-    serves: ClassVar[str] = ""
+    adds_codes: ClassVar[bool] = False
+    needs_method: ClassVar[str] = ""
     by_samples: ClassVar[bool] = False
     place: ClassVar[str] = ""
 

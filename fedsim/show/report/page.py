@@ -11,7 +11,7 @@ from fedsim.results.load import Results
 from fedsim.show.averages import over_seeds
 from fedsim.show.columns import sends_less_per_client
 from fedsim.show.planes import method_text, one_celled
-from fedsim.show.report.charts.frame import plotly_file
+from fedsim.show.report.charts.frame import library
 from fedsim.show.report.figures import Section, figures, parts
 from fedsim.show.report.keys import KEYS
 from fedsim.show.report.sections import failures, settings, summary, versions
@@ -98,7 +98,7 @@ def document(title: str, intro: str, sections: Sequence[Section], kind: str) -> 
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"
-        f"<script>{plotly_file('plotly.min.js')}</script></head>\n"
+        f"<script>{library()}</script></head>\n"
         f"<body><header><h1>{escape(title)}</h1>{intro}"
         f'<nav aria-label="Sections">{links}</nav></header>'
         f'<main class="{kind}">{body}</main>'

@@ -50,15 +50,24 @@ def answers(results: Results, budget: float | None = None) -> str:
 
 
 def summary(results: Results) -> str:
-    """The summary table, a row per cell, as on the terminal."""
+    """The summary table, a row per cell, as on the terminal; of several seeds, folded, a row per
+    run."""
     headings, rows = summary_texts(results.runs)
     points = any("points" in heading for heading in headings)
+    averaged = results.runs["seed"].nunique() > 1
     note = "1 kbit = 1000 bit." + (" Points are percentage points." if points else "")
+    note += " Mean ± sample standard deviation (seeds)." if averaged else ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in failures_told(results.runs))
     not_used = f"<p>Replies that were asked for and not used:</p><ul>{lines}</ul>" if lines else ""
-    cells, kinds = [row for row, _ in rows], [kind for _, kind in rows]
-    table = html(headings, cells, "Summary table", kinds)
+    table = _rows_shown(headings, rows, "Summary table")
+    if averaged:
+        single = _rows_shown(*summary_texts(results.runs, per_seed=True), "Table of single runs")
+        table += f"<details><summary>A row per run</summary>{single}</details>"
     return f'{table}{not_used}<p class="note">{note}</p>'
+
+
+def _rows_shown(headings: list[str], rows: list[tuple[list[str], str]], about: str) -> str:
+    return html(headings, [row for row, _ in rows], about, [kind for _, kind in rows])
 
 
 def failures(results: Results) -> str:

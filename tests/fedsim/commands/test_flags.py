@@ -31,7 +31,7 @@ GONE = {
 }  # fmt: skip
 MORE = {
     "run": set(),
-    "sweep": {"seeds", "no-baseline", "jobs"},
+    "sweep": {"seeds", "no-baseline", "jobs", "columns", "per-seed"},
     "search": {"budget", "target", "time", "trials", "methods", "seeds", "jobs"},
     "deploy": {"port", "insecure"},
 }
