@@ -112,5 +112,5 @@ def test_without_cuda_it_says_so_before_any_work(
     said = typed("doctor", "--device", "cuda")
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("fedsim: --device is 'cuda': there is no CUDA here: torch ")
-    assert "it is cpu, cuda, cuda:1, ..." in typed("doctor", "--device", "tpu").err
+    assert "give cpu, cuda, cuda:1, ..." in typed("doctor", "--device", "tpu").err
     assert "--json" in typed("doctor", "--device", "cuda", "--json").err

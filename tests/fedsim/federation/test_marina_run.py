@@ -85,8 +85,8 @@ def test_with_p_of_1_it_is_dense_gradients(tmp_path: Path) -> None:
         ({"min_replies": 3}, "--min-replies is 3 of 4 clients"),
         ({"temporal": 2}, "strategy marina sends the gradient of one batch; give --temporal 1"),
         ({"method": "raw"}, "strategy marina adds up differences and takes"),
-        ({"strategy": "dsgd"}, "added up by --strategy marina"),
-        ({"strategy": "gradients"}, "added up by --strategy marina"),
+        ({"strategy": "dsgd"}, "only --strategy marina adds up"),
+        ({"strategy": "gradients"}, "only --strategy marina adds up"),
     ],
 )
 def test_it_is_refused_where_it_cannot_work(settings: dict[str, object], why: str) -> None:

@@ -104,7 +104,7 @@ def test_threads_share_and_wait() -> None:
 
 
 def test_a_cpu_has_no_tf32() -> None:
-    with pytest.raises(UsageError, match="--precision is 'tf32' and --device is 'cpu': a GPU"):
+    with pytest.raises(UsageError, match="--precision is 'tf32' and --device is 'cpu': only a GPU"):
         RunConfig(training=Training(precision="tf32"))
     config = RunConfig(training=Training(precision="tf32"), machine=Machine(device="cuda:1"))
     assert config.identity()["precision"] == "tf32"

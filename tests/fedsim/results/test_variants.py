@@ -49,7 +49,7 @@ def test_each_method_has_the_reference_of_its_own_settings(tuned: Results) -> No
         own = of_method(tuned.runs, label)
         dense = "dense" + label.removeprefix("gradient_dropping").removeprefix("sbc")
         assert set(own["label"]) == {label, dense} and (own["label"] == dense).sum() == 1
-    assert len(plot.matrix(tuned.runs).axes) == 4  # three planes and the bar
+    assert len(plot.matrix(tuned.runs).figure.axes) == 4  # three planes and the bar
 
 
 def test_differences_go_by_the_reference_of_the_same_settings(tuned: Results) -> None:
@@ -79,7 +79,8 @@ def test_references_alone_are_told_apart(tuned: Results) -> None:
     colours = [looks(keys)[key].colour for key in keys]
     assert colours[0] == "#000000" and len(set(colours)) == 3
     sbc = tuned.runs[tuned.runs["label"].isin(["dense", "dense (lr = 0.5)", "sbc"])]
-    assert len(plot.matrix(sbc).axes) == 2 and len(plot.budget(tuned.rounds).axes[0].lines) == 6
+    assert len(plot.matrix(sbc).figure.axes) == 2
+    assert len(plot.budget(tuned.rounds).figure.axes[0].lines) == 6
 
 
 def test_seeds_are_those_of_one_variant(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_a_method_at_two_rates_is_not_one_line(tmp_path: Path) -> None:
     told = {"dense", "sbc", "sbc (lr = 0.5)"}
     assert set(results.runs["label"]) == set(results.rounds["label"]) == told
     # One plane and the bar: of the other rate there is a single cell, which is left out.
-    assert len(plot.matrix(results.runs).axes) == 2
+    assert len(plot.matrix(results.runs).figure.axes) == 2
     assert set(results.rounds["variant"]) == {"", "lr = 0.5"}
 
 
