@@ -27,30 +27,29 @@ class Again:
 
     Attributes:
         only: the value of ``--only``; empty: all. Of a sweep, a cell.
-        tables: by CSV file below ``results`` the columns that identify a row, by spaces; of each
-            value of the first the other file must have as many rows.
+        tables: by CSV file the columns that identify a row; both files have equally many rows of
+            each value of the first.
         timed: columns that are left out, by spaces.
-        sweep: the folder below ``results`` whose ``runs.toml`` has the cell ``only``.
-        own: the column with a name of ``only``; other rows are copies of committed ones.
+        sweep: whether ``only`` is a cell of the ``runs.toml`` beside the one table.
     """
 
     name: str
     only: str
     tables: Mapping[str, str]
     timed: str = ""
-    sweep: str = ""
-    own: str = ""
+    sweep: bool = False
 
     def run(self, tree: Path, data: str, out: Path) -> str:
         """Runs the code of ``tree``; what it said if it failed. What ``out`` holds stays."""
         part = ["experiment", self.name, *(["--only", self.only] if self.only else [])]
         if self.sweep:
-            listed = tree / "experiments" / self.name / "results" / self.sweep / "runs.toml"
+            folder = Path(*self.tables).parent
+            listed = tree / "experiments" / self.name / "results" / folder / "runs.toml"
             head, *cells = re.split(r"\n(?=\[cells\.)", listed.read_text())
             out.mkdir(parents=True, exist_ok=True)
             one = out / "one.toml"
             one.write_text("\n".join([head, *(c for c in cells if f"[cells.{self.only}]" in c)]))
-            part, out = ["sweep", "--config", str(one)], out / self.sweep
+            part, out = ["sweep", "--config", str(one)], out / folder
         command = [sys.executable, "-m", "fedsim", *part, "--data", data, "--out", str(out)]
         ran = subprocess.run(command, cwd=tree, capture_output=True, text=True)
         return ran.stderr[-500:] or "failed" if ran.returncode else ""
@@ -58,8 +57,10 @@ class Again:
     def differences(self, old: Path, new: Path) -> Iterator[str]:
         """A line per row in which the files of two folders differ."""
         for file, spaced in self.tables.items():
+            if not (old / file).exists():
+                yield f"{file} is not there"
+                continue
             was, now = (pd.read_csv(x / file, dtype=str).fillna("") for x in (old, new))
-            now = now[now[self.own].isin(self.only.split(","))] if self.own else now
             was = was.drop(columns=["data_source", *self.timed.split()], errors="ignore")
             yield from (f"{file}: {line}" for line in compared(was, now, spaced.split()))
 
@@ -82,7 +83,7 @@ _LINES, _STAGE = "name iteration", "task method stage"
 AGAIN = (
     Again("async-dropping", "sync-drop-99",
           {"runs.csv": "name seed", "curves.csv": "name updates"}),
-    Again("bandwidth", "digits,dense,golomb", {"digits/times.csv": "row seed mbit"},
+    Again("bandwidth", "digits,dense,golomb", {"digits/times.csv": "row seed rate"},
           "seconds_coded each_coded"),
     Again("cnat-convergence", "digits", {"digits/methods.csv": "name", "digits/curves.csv": _LINES,
           "digits/pairs.csv": "without with"}),
@@ -94,26 +95,25 @@ AGAIN = (
     Again("deepreduce", "fashion_lenet5,topr-p2-0.001,fit-poly", {"fashion_lenet5/tables.csv":
           "name", "fashion_lenet5/curves.csv": _LINES}, "encode_ms decode_ms"),
     Again("gradient-dropping", "drop-99", {"clients_adagrad/summary.csv": "method"},
-          "seconds", "clients_adagrad"),
+          "seconds", True),
     Again("huffman-encoders", "mnist_lenet5", {"tables.csv": "task quantizer lift encoder"},
           "encode_seconds encode_ns decode_ns"),
     Again("like-for-like", "digits,cnat", {"digits/trials.csv": "method budget trial",
           "digits/finals.csv": "method budget seed",
-          "digits/curves.csv": "method budget seed bits"}, own="method"),
+          "digits/curves.csv": "method budget seed bits"}),
     Again("moving-plane", "digits", {"digits/budgets.csv": "budget",
           "digits/moving.csv": "budget name", "digits/curves.csv": "name seed iteration"}),
     Again("ncf-movielens", "cnat",
           {"table2.csv": "name", "curves.csv": _LINES, "positions.csv": "code"}),
-    Again("position-coding", "digits", {"positions.csv": "model setting client coder",
-          "moments.csv": "model setting client moment"}, "encode_ns decode_ns"),
+    Again("position-coding", "digits", {"positions.csv": "model setting client coder"},
+          "encode_ns decode_ns"),
     Again("sbc-matrix", "digits", {"digits/matrix.csv": f"{_STAGE} temporal gradient",
           "digits/unmasked.csv": f"{_STAGE} gradient", "digits/forms.csv": f"{_STAGE} diagonal",
           "digits/diagonals.csv": _STAGE}),
     Again("sbc-curves", "digits", {"digits/sparsity.csv": f"{_STAGE} temporal gradient kind",
           "digits/curves.csv": "task method temporal iteration"}),
     Again("sbc-table1", "", {"mnist_lenet5/messages.csv": "name"}),
-    Again("sbc-table2", "sbc3", {"mnist_lenet5/summary.csv": "temporal"},
-          "seconds", "mnist_lenet5"),
+    Again("sbc-table2", "sbc3", {"mnist_lenet5/summary.csv": "temporal"}, "seconds", True),
     Again("topk-cnat", "char_lstm,topk-cnat-0.39",
           {"char_lstm/tables.csv": "name", "char_lstm/curves.csv": _LINES}),
 )  # fmt: skip
@@ -131,8 +131,8 @@ def main(only: list[str], data: str, out: Path, tree: Path | None) -> int:
             old = out / "tree" / f"{again.name}-short"
             failed = failed or again.run(tree, data, old)
         found = [failed] if failed else list(again.differences(old, new))
-        told = [again.name, again.only or "all", f"{seconds:.0f} s"]
-        print(*told, f"{len(found)} differ" if found else "equal", sep=" | ", flush=True)
+        told = f"{len(found)} differ" if found else "equal"
+        print(f"{again.name} | {again.only or 'all'} | {seconds:.0f} s | {told}", flush=True)
         print(*(f"    {line}\n" for line in found[:3]), sep="", end="", flush=True)
         code |= bool(found)
     return code
