@@ -244,7 +244,7 @@ _OURS = dict(CATALOGUE)
 
 
 def own_rows() -> dict[str, Row]:
-    """The rows that a user added, or put in the place of one of this package's.
+    """The rows that a user added or replaced.
 
     Example:
         >>> own_rows()
@@ -254,7 +254,7 @@ def own_rows() -> dict[str, Row]:
 
 
 def add_rows(place: str) -> None:
-    """Carries out a Python file, or all of a folder, that adds a user's own rows to ``CATALOGUE``.
+    """Executes a Python file, or every file of a folder, that adds rows to ``CATALOGUE``.
 
     What it defines is in no module that can be imported, so that it travels to other processes
     by value. Raises ``ValueError`` where there is no such file, or where it cannot be carried out.

@@ -59,7 +59,7 @@ def like_of(given: Any) -> dict[str, Tensor]:
     tensors = _named(given, "like", ValueError)
     for name, x in tensors.items():
         if not isinstance(x, Tensor):
-            raise ValueError(f"like: {name!r} is {_kind(x)}: it is a tensor of the update's shape")
+            raise ValueError(f"like: {name!r} is {_kind(x)}: give a tensor of the update's shape")
     return {
         name: x
         if x.dtype == torch.float32 and x.layout == torch.strided
@@ -93,7 +93,7 @@ def seed_of(given: Any) -> int:
     try:
         return index(given) & 0xFFFFFFFF
     except TypeError:
-        raise ValueError(f"seed is {shown(given)}: it is a whole number") from None
+        raise ValueError(f"seed is {shown(given)}: give a whole number") from None
 
 
 def _named(given: Any, what: str, error: type[ValueError]) -> Mapping[str, Any]:

@@ -229,7 +229,7 @@ def contents(compressor: Compressor, payload: bytes) -> BitReader:
 
 
 def decompress(compressor: Compressor, payload: bytes, like: Tensors) -> dict[str, Tensor]:
-    """The update in ``payload``, as ``receive``, without the account of its bits."""
+    """The update in ``payload``; ``receive`` returns its bits as well."""
     return receive(compressor, payload, like).update
 
 

@@ -50,7 +50,7 @@ def check_selected(part: Any, given: Any, n: int, device: torch.device) -> tuple
     if positions.device != device:
         raise PartError(f"{said} positions on {positions.device}, not on the update's {device}")
     if isinstance(scale, bool) or not isinstance(scale, int | float):
-        raise PartError(f"{said} {_shown(scale)} as the factor on the values: it is a number")
+        raise PartError(f"{said} {_shown(scale)} as the factor on the values: give a number")
     _check_rising(f"{said} positions", positions.cpu().numpy(), n)
     return positions, scale
 
@@ -76,7 +76,7 @@ def _check_rising(said: str, positions: np.ndarray, n: int) -> None:
 def check_count(part: Any, given: Any, n: int) -> int:
     """What ``count`` returned for ``n`` units; ``PartError`` unless it is a number of units."""
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= n:
-        raise PartError(f"{name(part)}.count({n}) returned {given!r}: it is an int from 0 to {n}")
+        raise PartError(f"{name(part)}.count({n}) returned {given!r}: give an int from 0 to {n}")
     return given
 
 
@@ -87,7 +87,7 @@ def check_symbols(part: Any, given: Any, k: int, device: torch.device) -> Symbol
         raise PartError(f"{said} {_shown(given)}: it returns Symbols(codes, alphabet, side)")
     codes, alphabet = given.codes, given.alphabet
     if isinstance(alphabet, bool) or not isinstance(alphabet, int) or not 0 < alphabet <= 1 << 32:
-        raise PartError(f"{said} the alphabet {alphabet!r}: it is an int from 1 to 2**32")
+        raise PartError(f"{said} the alphabet {alphabet!r}: give an int from 1 to 2**32")
     wanted = code_dtype(alphabet)
     if not isinstance(codes, Tensor) or codes.dtype != wanted or codes.shape != (k,):
         raise PartError(

@@ -79,7 +79,7 @@ def deepreduce(
     for name, given, known in (("index", index, _INDEX), ("value", value, _VALUE)):
         if given not in known:
             allowed = ", ".join(str(one).lower() for one in known)
-            raise ValueError(f"deepreduce: {name} is {shown(given)}: it is one of {allowed}")
+            raise ValueError(f"deepreduce: {name} is {shown(given)}: give one of {allowed}")
     positions: dict[str | None, PositionCode] = {
         None: Raw32(), "rle": RunLength(), "huffman": IndexHuffman(),
     }  # fmt: skip

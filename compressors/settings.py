@@ -28,13 +28,13 @@ def plain(part: Any) -> None:
 def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raises ``ValueError`` unless ``value`` is one of the words ``allowed``."""
     if value not in allowed:
-        raise ValueError(f"{name} is {shown(value)}: it is one of {', '.join(allowed)}")
+        raise ValueError(f"{name} is {shown(value)}: give one of {', '.join(allowed)}")
 
 
 def check_whole(name: str, value: object, low: int, high: int) -> None:
     """Raises ``ValueError`` unless ``value`` is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{name} is {shown(value)}: it is a whole number from {low} to {high}")
+        raise ValueError(f"{name} is {shown(value)}: give a whole number from {low} to {high}")
 
 
 def check_share(name: str, p: float) -> None:

@@ -53,7 +53,7 @@ def check_decoded(compressor: Compressor, packet: Packet, like: Tensors) -> None
 
 
 def verify(method: str | Compressor | VectorCodec) -> None:
-    """Tries ``method`` on small and large updates; returns nothing where all is well.
+    """Tests ``method`` on small and large updates; returns nothing if all is well.
 
     Of every message (random values, equal values, zeros, one entry, a scalar, nothing at all, a
     large tensor, three in a row with the memory) it asks: does the payload decode to what

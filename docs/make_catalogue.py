@@ -12,11 +12,13 @@ KINDS = (
 
 HEAD = """# Catalogue
 
-Everything that has a name, made from `compressors/catalogue.py` by
-`python docs/make_catalogue.py`. Each row encodes to bytes and back and passes the contract
-suite. `per_tensor(...)` is what a bare pipeline means. The last column says how the example's
-messages of an update on a GPU are made and read: by `kernels` there, or through the `host`
-([gpu.md](gpu.md)).
+Every method and part that has a name. `python docs/make_catalogue.py` makes this page from
+`compressors/catalogue.py`. Each row encodes to bytes and back and passes the contract suite.
+
+* [grammar.md](grammar.md) shows how to combine the names.
+* A bare pipeline means `per_tensor(...)`.
+* The last column says what makes and reads the messages of an update on a GPU: `kernels` there,
+  or the `host` ([gpu.md](gpu.md)).
 """
 
 

@@ -84,29 +84,39 @@ def _imported(path: Path, package: str) -> frozenset[str]:
     return frozenset(name.removeprefix(start) for name in names if name.startswith(start))
 
 
-def functions(package: str, room: str = "") -> tuple[int, list[str]]:
-    """How many functions there are, and which of them are private helpers with one caller.
+def functions(package: str, room: str = "") -> tuple[int, list[str], list[str]]:
+    """How many functions there are, and which of them are private and have one use.
 
-    Such a helper has a name that begins with one underscore and that its file uses once.
+    A private function's name begins with one underscore. One that its file calls once is a helper,
+    which could go back to its caller. One that its file hands on (a row of a table, the target of a
+    thread, a property) could not.
 
     Args:
         package: the package.
         room: a room of it; empty: all of them.
 
     Returns:
-        The number of functions and methods, and the helpers as ``path:name``.
+        The number of functions and methods; those called once and those handed on once, as
+        ``path:name``.
     """
-    count, once = 0, []
+    count = 0
+    called: list[str] = []
+    handed: list[str] = []
     for path in sorted((ROOT / package / room).rglob("*.py")):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-        kinds = ast.FunctionDef | ast.AsyncFunctionDef
-        names = [node.name for node in nodes if isinstance(node, kinds)]
-        used = Counter(node.id for node in nodes if isinstance(node, ast.Name))
-        used += Counter(node.attr for node in nodes if isinstance(node, ast.Attribute))
+        names = [x.name for x in nodes if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef)]
+        used = Counter(filter(None, map(_used, nodes)))
+        calls = Counter(_used(node.func) for node in nodes if isinstance(node, ast.Call))
         count += len(names)
         private = {name for name in names if name.startswith("_") and not name.startswith("__")}
-        once += [f"{path.relative_to(ROOT)}:{n}" for n in sorted(private) if used[n] == 1]
-    return count, once
+        for name in sorted(name for name in private if used[name] == 1):
+            (called if calls[name] else handed).append(f"{path.relative_to(ROOT)}:{name}")
+    return count, called, handed
+
+
+def _used(node: ast.AST) -> str | None:
+    """The name that a node of a program uses; None where it uses none."""
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", None)
 
 
 def circle(imports: Arrows) -> list[str]:
@@ -259,12 +269,12 @@ def main() -> None:
     design = ROOT / "docs" / "design.md"
     design.write_text(page(design.read_text(encoding="utf-8")), encoding="utf-8")
     for package in PACKAGES:
-        imports, (count, once) = arrows(package), functions(package)
+        imports, (count, called, handed) = arrows(package), functions(package)
         print(
             f"{package}: {len(imports)} rooms, {len(floors(imports))} floors, "
             f"{sum(map(len, imports.values()))} arrows; "
-            f"{len(once)} of {count} functions are private helpers with one caller "
-            f"({100 * len(once) / count:.1f} %)"
+            f"{len(called)} of {count} functions are private helpers that are called once "
+            f"({100 * len(called) / count:.1f} %), {len(handed)} are handed on once"
         )
 
 

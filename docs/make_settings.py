@@ -10,17 +10,28 @@ PAGE = Path(__file__).with_name("settings.md")
 
 HEAD = """# Settings
 
-Every setting of a run, made from `fedsim/settings/fields.py` by `python docs/make_settings.py`.
-A setting is declared once; its flag, its place in a TOML file, its field in Python, its check and
-its name in tables of results follow. Settings that belong together are a value of their own:
-`RunConfig(training=Training(lr=0.1))` is `--lr 0.1` and, in a file, `lr = 0.1` below `[training]`
-(in a cell of a list, `training.lr = 0.1`).
+Every setting of a run. `python docs/make_settings.py` makes this page from
+`fedsim/settings/fields.py`.
+
+A group of settings is a value in Python, a table in a TOML file, and nothing on the command line:
+
+| place | how the learning rate is written |
+| --- | --- |
+| command line | `--lr 0.1` |
+| Python | `RunConfig(training=Training(lr=0.1))`, or `RunConfig.of(lr=0.1)` |
+| TOML file | `lr = 0.1` below `[training]` |
+| cell of a list of runs | `training.lr = 0.1` |
+"""
+
+TAIL = """These flags set the strategy's setting of that name. In its text that is
+`--strategy 'fedadam(server_lr=0.01)'`, and in Python a field of its value. A strategy without
+such a setting refuses the flag ([strategies.md](strategies.md)).
 """
 
 
 def rows(settings: list[Setting], place: str) -> list[str]:
     """A table: flag, field, default, and what it is."""
-    lines = ["", f"| flag | {place} | default | what it is |", "| --- | --- | --- | --- |"]
+    lines = ["", f"| flag | {place} | default | what it does |", "| --- | --- | --- | --- |"]
     for one in settings:
         default = "" if one.default in (None, False) else f"`{one.default}`"
         cells = (f"`{one.flag}`", f"`{one.attr}`", default, one.help)
@@ -37,10 +48,7 @@ def page() -> str:
         own = [one for one in SETTINGS.values() if one.group == name]
         lines += [f"## {kind.__name__}, `[{name}]`", "", first, *rows(own, "field")]
     lines += [
-        "## Of the strategy", "",
-        "These flags fill in the strategy's settings, which stand in its text, such as "
-        "`--strategy 'fedadam(server_lr=0.01)'`, and in Python in its value. A strategy that has "
-        "no such setting refuses the flag.",
+        "## Settings of the strategy", "", TAIL.rstrip(),
         *rows([*FLAGS.values()], "in the strategy"),
     ]  # fmt: skip
     return "\n".join(lines).rstrip() + "\n"

@@ -8,7 +8,7 @@ import torch
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
 from compressors import Compressor
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from strategies.channel.acknowledge import of_channel
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import ClientEnd, NoBase, ask_for_model
@@ -100,7 +100,7 @@ class _Mod:
             delivery = self.end.decode(message.content, memory)
         except NoBase:
             return Message(ask_for_model(), reply_to=message)
-        own = dict(to_arrays(inside(BUFFERS, {} if delivery.first else memory or {})))
+        own = dict(to_arrays(unnest(BUFFERS, {} if delivery.first else memory or {})))
         came = delivery.weights | delivery.buffers
         arrived = {n: as_dtype(x, self.dtypes[n]) for n, x in came.items()}
         known: dict[str, Array] = self.initial | self.frozen | own | arrived
@@ -139,7 +139,7 @@ class _Mod:
         if EVALUATED in content:
             memory = of_channel(memory, message.content.config_records[EVALUATED])
             del content[EVALUATED]
-        own, records = to_arrays(inside(BUFFERS, memory)), message.content.array_records
+        own, records = to_arrays(unnest(BUFFERS, memory)), message.content.array_records
         if own and len(records) == 1:
             ((name, record),) = records.items()
             content[name] = ArrayRecord({**record, **{n: x for n, x in own.items() if n in record}})

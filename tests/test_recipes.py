@@ -152,7 +152,7 @@ assert run(config).summary["settings"]["warmth"] == 2.0
 try:
     Training(warmth=10)
 except UsageError as error:
-    assert str(error) == "--warmth is 10: it is a number below 9 (Training.warmth)"
+    assert str(error) == "--warmth is 10: give a number below 9 (Training.warmth)"
 """
 
 

@@ -1,4 +1,4 @@
-"""The three walks of docs/design.md: every step is in the code, and the update takes its walk."""
+"""The three walks of docs/walks.md: every step is in the code, and the update takes its walk."""
 
 import ast
 import re
@@ -22,9 +22,8 @@ Step = tuple[str, str]
 
 def walks() -> dict[str, list[Step]]:
     """The steps of each walk, file and function, by the walk's heading."""
-    design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
-    section = design.split("\n## Three walks\n")[1].split("\n## ")[0]
-    parts = [part.partition("\n") for part in section.split("\n### ")[1:]]
+    page = (ROOT / "docs" / "walks.md").read_text(encoding="utf-8")
+    parts = [part.partition("\n") for part in page.split("\n## ")[1:]]
     return {
         heading: [match.groups() for line in body.splitlines() if (match := _STEP.match(line))]
         for heading, _, body in parts

@@ -20,7 +20,7 @@ from compressors.device.laid import Laid, lay, quantized
 from compressors.kernels.gpu.layout import fetch, upload
 from compressors.kernels.gpu.stream import to_bytes
 from compressors.segments.plan import Plan, Rules
-from compressors.whole.memory import inside, nest, recall
+from compressors.whole.memory import nest, recall, unnest
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _by_rules(rules: Rules, update: dict[str, Tensor], state: State, seed: int) 
     for i, (_, some) in enumerate(rules.names.parts(update)):
         plan, kept = rules.plans[i], None
         if some and plan.keeps:
-            own = whole or _recalled(some, inside(f"{i}", state))
+            own = whole or _recalled(some, unnest(f"{i}", state))
             kept = {name: own[name] for name in some}
         if some:
             parts[i] = Part(plan, some, kept, tensor_seed(seed, i))

@@ -66,7 +66,7 @@ class FitPoly:
         if self.segments == "heuristic":
             return
         if isinstance(self.segments, str):
-            raise ValueError(f"fit_poly: segments is {shown(self.segments)}: it is a whole number "
+            raise ValueError(f"fit_poly: segments is {shown(self.segments)}: give a whole number "
                              f"from 1 to {_MOST}, or heuristic")  # fmt: skip
         check_whole("fit_poly: segments", self.segments, 1, _MOST)
 

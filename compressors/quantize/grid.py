@@ -132,7 +132,7 @@ class Codebook:
         check_whole("codebook: bits", self.bits, 1, 16)
         number = isinstance(self.step, int | float) and not isinstance(self.step, bool)
         if not number or not 2.0**-149 <= self.step <= _LARGEST / 2 ** (self.bits - 1):
-            raise ValueError(f"codebook: step is {shown(self.step)}: it is a number above 0 whose "
+            raise ValueError(f"codebook: step is {shown(self.step)}: give a number above 0 whose "
                              "grid of 2**bits points fits in float32")  # fmt: skip
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:

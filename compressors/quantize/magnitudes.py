@@ -67,7 +67,7 @@ class SharedMagnitude:
         plain(self)
         if self.value not in ("min", "avg", "column"):
             raise ValueError(
-                f"magnitude: value is {shown(self.value)}: it is one of min, avg, column"
+                f"magnitude: value is {shown(self.value)}: give one of min, avg, column"
             )
         check_whole("magnitude: bits", self.bits, 1, 2)
         if self.value == "column" and self.bits == 2:

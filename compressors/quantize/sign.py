@@ -93,7 +93,7 @@ class Sign:
         with np.errstate(over="ignore"):
             known = known and 0 < float(np.float32(given)) < float("inf")
         if not known:
-            raise ValueError(f"sign: magnitude is {shown(given)}: it is a float32 number above 0")
+            raise ValueError(f"sign: magnitude is {shown(given)}: give a float32 number above 0")
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The signs, and coins for zeros; no side information."""
@@ -193,7 +193,7 @@ class OneBit:
     def __post_init__(self) -> None:
         plain(self)
         if not isinstance(self.columns, bool):
-            raise ValueError(f"onebit: columns is {shown(self.columns)}: it is true or false")
+            raise ValueError(f"onebit: columns is {shown(self.columns)}: give true or false")
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Which values are below zero; the means are the side information."""

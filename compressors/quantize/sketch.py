@@ -48,7 +48,7 @@ class Sketch:
         whole = isinstance(self.buckets, int) and not isinstance(self.buckets, bool)
         if not whole or not 2 <= self.buckets <= _MOST:
             raise ValueError(
-                f"sketch: buckets is {shown(self.buckets)}: it is a whole number from 2 to {_MOST}"
+                f"sketch: buckets is {shown(self.buckets)}: give a whole number from 2 to {_MOST}"
             )
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:

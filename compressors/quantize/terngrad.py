@@ -57,7 +57,7 @@ class TernGrad:
             object.__setattr__(self, "clip", None)
         elif isinstance(clip, bool) or not isinstance(clip, int | float) or not 0 < clip < 1e9:
             raise ValueError(
-                f"terngrad: clip is {shown(clip)}: it is a number of standard deviations above 0 "
+                f"terngrad: clip is {shown(clip)}: give a number of standard deviations above 0 "
                 "and below 1e9, or none for no clipping"
             )
 

@@ -152,4 +152,4 @@ def check_flags(name: str, **flags: object) -> None:
     """Raises ``ValueError`` for a flag that is neither true nor false."""
     for setting, value in flags.items():
         if not isinstance(value, bool):
-            raise ValueError(f"{name}: {setting} is {shown(value)}: it is true or false")
+            raise ValueError(f"{name}: {setting} is {shown(value)}: give true or false")

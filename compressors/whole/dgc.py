@@ -79,12 +79,12 @@ class DGC:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(
-                    f"dgc: {name} is {shown(value)}: it is a whole number of at least {least}"
+                    f"dgc: {name} is {shown(value)}: give a whole number of at least {least}"
                 )
         if not _is_number(self.momentum) or not 0 <= self.momentum < 1:
             raise ValueError(f"dgc: momentum is {shown(self.momentum)}: it lies in [0, 1)")
         if self.clip is not None and not (_is_number(self.clip) and 0 < self.clip < math.inf):
-            raise ValueError(f"dgc: clip is {shown(self.clip)}: it is a number above 0, or none")
+            raise ValueError(f"dgc: clip is {shown(self.clip)}: give a number above 0, or none")
 
     def share(self, message: int) -> float:
         """The fraction of entries sent in that message (0, 1, ...) of a sender.

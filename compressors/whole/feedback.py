@@ -18,7 +18,7 @@ from compressors.settings import check_compressor, plain
 from compressors.whole.growth import SIZES, always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
 from compressors.whole.lift import ByName, Flat, PerTensor
-from compressors.whole.memory import added, check_sums, inside, nest, recall
+from compressors.whole.memory import added, check_sums, nest, recall, unnest
 
 
 class _Remembering:
@@ -42,7 +42,7 @@ class _Remembering:
         """See ``Compressor.write``; ``NotFinite`` where update and memory overflow."""
         memory = recall(self.held, state, {name: x.shape for name, x in update.items()})
         wanted = added(update, self.weighted(memory))
-        sent, inner = self.inner.write(wanted, inside("inner", state), out, seed)
+        sent, inner = self.inner.write(wanted, unnest("inner", state), out, seed)
         after = self.after(memory, wanted, sent)
         check_sums(after)
         return sent, nest(self.held, after) | nest("inner", inner)

@@ -25,7 +25,7 @@ from compressors.bounds import Bound, bound, worst
 from compressors.errors import PartError, UpdateError
 from compressors.own_parts import write_tensor
 from compressors.settings import check_codec, check_compressor
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class ByName:
             for rule in self.rules
         ):
             raise ValueError(
-                f"by_name: rules is a {type(self.rules).__name__}: it is a tuple of pairs "
+                f"by_name: rules is a {type(self.rules).__name__}: give a tuple of pairs "
                 "(pattern, compressor)"
             )
         for pattern, compressor in self.rules:
@@ -181,7 +181,7 @@ class ByName:
         sent: Sent = {}
         after: State = {}
         for i, (compressor, part) in enumerate(self.parts(update)):
-            some, memory = compressor.write(part, inside(f"{i}", state), out, tensor_seed(seed, i))
+            some, memory = compressor.write(part, unnest(f"{i}", state), out, tensor_seed(seed, i))
             sent |= some
             after |= nest(f"{i}", memory)
         return {name: sent[name] for name in update}, after

@@ -62,7 +62,7 @@ class LowRank:
         plain(self)
         if isinstance(self.rank, bool) or not isinstance(self.rank, int) or self.rank < 1:
             raise ValueError(
-                f"lowrank: rank is {shown(self.rank)}: it is a whole number of at least 1"
+                f"lowrank: rank is {shown(self.rank)}: give a whole number of at least 1"
             )
 
     def init(self, like: Tensors) -> State:

@@ -10,7 +10,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, with_memory
 from compressors.settings import check_compressor, check_share, plain
 from compressors.whole.feedback import check_unbiased
-from compressors.whole.memory import check_sums, inside, recall
+from compressors.whole.memory import check_sums, recall, unnest
 from compressors.whole.raw import Raw
 
 BEFORE = "before"
@@ -74,7 +74,7 @@ class Marina:
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``; the gradient before is used up."""
-        dense = not inside(BEFORE, state)
+        dense = not unnest(BEFORE, state)
         if _says_something(update):
             with out.span("header"):
                 out.uint(int(dense), 1)

@@ -14,7 +14,7 @@ def nest(prefix: str, state: State) -> State:
     return {f"{prefix}/{key}": value for key, value in state.items()}
 
 
-def inside(prefix: str, state: State) -> State:
+def unnest(prefix: str, state: State) -> State:
     """The part of the memory that ``nest`` put under ``prefix``."""
     start = f"{prefix}/"
     return {key.removeprefix(start): x for key, x in state.items() if key.startswith(start)}
@@ -31,7 +31,7 @@ def recall(
     ``UpdateError`` names both where they differ: a tensor of another shape would be added to
     all entries of a row, and one of another name forgotten.
     """
-    kept = inside(kind, state)
+    kept = unnest(kind, state)
     if kept.keys() != shapes.keys():
         raise UpdateError(
             f"the memory holds {kind} of {_listed(kept)}, the update has {_listed(shapes)}: "

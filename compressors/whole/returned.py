@@ -4,7 +4,7 @@ from torch import Tensor
 
 from compressors.base import Compressor, State, Tensors
 from compressors.whole.lift import ByName
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 
 
 def holds(compressor: Compressor, like: Tensors) -> bool:
@@ -61,14 +61,14 @@ def take_back(
     if isinstance(compressor, ByName):
         lost: dict[str, Tensor] = {}
         for i, (own, part) in enumerate(compressor.parts(carried)):
-            memory, rest = take_back(own, part, inside(f"{i}", state))
+            memory, rest = take_back(own, part, unnest(f"{i}", state))
             state = state | nest(f"{i}", memory)
             lost |= rest
         return state, lost
     kind = _kind(compressor)
     if kind is None:
         return state, dict(carried)
-    held, steps = inside(kind, state), getattr(compressor, "steps", None)
+    held, steps = unnest(kind, state), getattr(compressor, "steps", None)
     parts = steps(carried) if callable(steps) else dict.fromkeys(carried, 1.0)
     back = {name: held[name] + parts[name] * x for name, x in carried.items()}
     return state | nest(kind, back), {}

@@ -4,7 +4,7 @@ from compressors.base import Compressor, State
 from compressors.errors import UpdateError
 from compressors.printing import name_of
 from compressors.whole.lift import ByName
-from compressors.whole.memory import inside
+from compressors.whole.memory import unnest
 
 
 def check_whose(compressor: Compressor, state: State) -> None:
@@ -28,14 +28,14 @@ belongs to another method
         rules = {f"{i}": rule for i, (_, rule) in enumerate(compressor.rules)}
         _check(compressor, tuple(rules), state)
         for key, rule in rules.items():
-            check_whose(rule, inside(key, state))
+            check_whose(rule, unnest(key, state))
         return
     keeps = getattr(compressor, "keeps", None)
     if keeps is None:
         return
     _check(compressor, keeps, state)
     if "inner" in keeps:
-        check_whose(compressor.inner, inside("inner", state))  # type: ignore[attr-defined]
+        check_whose(compressor.inner, unnest("inner", state))  # type: ignore[attr-defined]
 
 
 def _check(compressor: Compressor, keeps: tuple[str, ...], state: State) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.common.tables import write_csv
@@ -56,7 +57,7 @@ class Shown:
 
     tables: Mapping[str, pd.DataFrame]
     texts: Mapping[str, str] = field(default_factory=dict)
-    figures: Mapping[str, Figure] = field(default_factory=dict)
+    figures: Mapping[str, Figure | Axes] = field(default_factory=dict)
     digits: Mapping[str, int | None] = field(default_factory=dict)
 
     def write(self, out: Path) -> None:

@@ -25,6 +25,7 @@ from fedsim.commands import (
     reporting,
     running,
     searching,
+    showing,
     sweeping,
     theory,
     verifying,
@@ -34,8 +35,8 @@ from fedsim.ground.errors import RunFailed, UsageError, unknown
 from fedsim.settings.config import CHECKPOINT_SECONDS
 
 COMMANDS = (
-    searching, sweeping, running, deploying, reporting, comparing, verifying, pricing, listing,
-    codec, measuring, experiment, theory, doctor,
+    searching, sweeping, running, deploying, reporting, showing, comparing, verifying, pricing,
+    listing, codec, measuring, experiment, theory, doctor,
 )  # fmt: skip
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 

@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
         "compare",
         help="compare two folders of runs by a paired test over their seeds",
         description="Compares the runs of two folders, each of one method, cell by cell: the mean "
-        "difference of the last evaluation over the seeds that both have, its interval of 95 %%, "
+        "difference of the last evaluation over the seeds that both have, its 95 % interval, "
         "and a paired test, corrected for the number of cells by Holm's method.",
     )
     parser.add_argument("first", metavar="A", help="a run, or a sweep of one method")

@@ -25,10 +25,10 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "deploy",
         help="do one run through a SuperLink and SuperNodes, all processes on this machine",
-        description="Starts a SuperLink and a SuperNode per client as processes on the loopback "
-        "interface, with TLS and a key for each SuperNode, runs one federation through them and "
-        "stops them. A round takes 10 s or more: Flower starts a process for every message and "
-        "asks for messages every 3 s.",
+        description="Runs one federation through a SuperLink and a SuperNode per client, which it "
+        "starts and stops on the loopback interface, with TLS and a key for each SuperNode. A "
+        "round takes 10 s or more: Flower starts a process for every message and asks for "
+        "messages every 3 s.",
     )
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
@@ -94,7 +94,7 @@ def deploy(
     from fedsim.runs.folder import check_kind, examine
 
     check_kind(out)
-    with lock.held(out):  # and let go: the app's process is the writer
+    with lock.locked(out):  # and let go: the app's process is the writer
         before = examine(config, out)
     if before.summary is not None:
         return before.summary

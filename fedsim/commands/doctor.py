@@ -27,7 +27,7 @@ def command(flags: argparse.Namespace) -> int:
     """0 where runs work on this machine, 1 where something is missing that every run needs."""
     kind, _, number = flags.device.partition(":")
     if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
-        raise UsageError(f"--device is {flags.device!r}: it is cpu, cuda, cuda:1, ...")
+        raise UsageError(f"--device is {flags.device!r}: give cpu, cuda, cuda:1, ...")
     if flags.json and kind == "cuda":
         raise UsageError("--json goes with the machine alone: leave --device out")
     if kind == "cuda":

@@ -76,7 +76,7 @@ def load(folder: Path, name: str) -> ModuleType:
 def command(flags: argparse.Namespace) -> int:
     """Runs an experiment; with ``--dry-run`` the experiment only lists its runs."""
     if flags.jobs < 1:
-        raise UsageError(f"--jobs is {flags.jobs}: it is above 0")
+        raise UsageError(f"--jobs is {flags.jobs}: give a number above 0")
     folder = home()
     if folder is None:
         raise UsageError("experiments are part of a checkout of fedsim: run this from there")

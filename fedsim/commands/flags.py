@@ -90,3 +90,29 @@ def numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]:
 def folder(flags: argparse.Namespace, name: str) -> Path:
     """``--out``, or a folder named for what is run."""
     return Path(flags.out) if flags.out else Path("fedsim-results") / name
+
+
+def add_table(parser: Any) -> None:
+    """Adds the flags of the table that a command prints."""
+    parser.add_argument(
+        "--columns", metavar="NAME,...",
+        help="columns of the table, by their names in summary.csv, or difference, ratio_both",
+    )  # fmt: skip
+    parser.add_argument(
+        "--per-seed", action="store_true", help="a row per run in the table, not per cell"
+    )
+
+
+def columns(flags: argparse.Namespace) -> list[str] | None:
+    """The columns that the table is to have; None: the main ones.
+
+    Raises:
+        UsageError: a name that no table has.
+    """
+    if flags.columns is None:
+        return None
+    from fedsim.show.tables import check_columns
+
+    names = [name.strip() for name in flags.columns.split(",")]
+    check_columns(names, where="--columns")
+    return names

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from fedsim.show.layout import Laid
 
 _ABOUT = (
-    "Sends each file as one update through every method and tells bits, error and time. Several "
-    "files are several updates: bits, errors and times are added up."
+    "Sends each file as one update through every method and prints bits, error and time. With "
+    "several files, bits, errors and times are added up."
 )
 
 

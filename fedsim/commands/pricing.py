@@ -27,10 +27,9 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "price",
         help="how long finished runs take on a network, and which method is fastest",
-        description="Puts the messages of finished runs on the clock of a network: nothing is "
-        "trained again. Time per iteration is what the run measured, unless compute= says more. "
-        "Without --network, runs are told on the clocks that they ran with: those of asynchronous "
-        "servers and of deadlines too.",
+        description="Computes how long finished runs would take on a network, without training "
+        "again. The time per iteration is what the run measured, unless compute= sets it. Without "
+        "--network, each run is shown on the clock that it ran with.",
     )
     parser.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
     parser.add_argument(

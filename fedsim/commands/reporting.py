@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from compressors.printing import printable
+from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 
 
@@ -13,15 +14,21 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "report",
         help="write tables, figures and report.html of a results folder, or of several",
-        description="Writes tables, figures and report.html. Several folders stand side by side "
-        "on one page, method by method, in the folder --out.",
+        description="Writes tables, figures and report.html. With several folders, --out gets one "
+        "page that shows them side by side, method by method.",
     )
     parser.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
     parser.add_argument("--out", metavar="DIR", help="where to write (default: DIR, if it is one)")
     parser.add_argument(
         "--budget", metavar="BITS",
-        help="compare the methods within this many upstream bits per client, such as 2Mbit",
+        help="compare the methods within this many bits per client, such as 2Mbit",
     )  # fmt: skip
+    parser.add_argument(
+        "--budget-of", choices=("up", "total"),
+        help="which bits of a client budgets and the front count: up, or total (both ways; "
+        "default: as the runs were given it, which is up where they were not)",
+    )  # fmt: skip
+    shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
 
@@ -33,20 +40,26 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.network.quantities import quantity
     from fedsim.show.answer import best, best_table
     from fedsim.show.layout import print_whole
-    from fedsim.show.report import summarize
+    from fedsim.show.report import counted, summarize
     from fedsim.show.tables import summary_table
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
+    columns = shared.columns(flags)
     budget = None if flags.budget is None else quantity(flags.budget, "--budget", "bits")
-    cells, page, results = summarize(*folders, out=out, budget=budget)
+    cells, page, results = summarize(
+        *folders, out=out, budget=budget, columns=columns, budget_of=flags.budget_of
+    )
+    budget_of = counted(results, flags.budget_of)
     if flags.json:
-        answer = {} if budget is None else {"best": records(best(results, budget))}
+        answer = {} if budget is None else {"best": records(best(results, budget, budget_of))}
         print_document({"out": str(page.parent), "report": str(page), "cells": cells, **answer})
     else:
         console = Console()
-        print_whole(console, summary_table(results.runs, console.width))
+        print_whole(
+            console, summary_table(results.runs, console.width, columns, flags.per_seed)
+        )
         if budget is not None:
-            print_whole(console, best_table(results, budget, console.width))
+            print_whole(console, best_table(results, budget, console.width, budget_of))
         print(printable(f"Report: {page}"))
     return 0

@@ -24,8 +24,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
         help="do one run",
-        description="Trains one federation and counts every bit. The same command goes on where "
-        "it was stopped.",
+        description="Trains one federation and counts every bit. The same command resumes a "
+        "stopped run.",
     )
     parser.add_argument("--config", metavar="FILE", help="settings from a TOML file")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")

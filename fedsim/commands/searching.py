@@ -9,8 +9,9 @@ from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 from fedsim.ground.errors import UsageError
 
-_SEARCHED = ("method", "temporal", "gradient", "controller", "stop_at_bits", "evaluate_every",
-             "label", "engine", "workers", "gpus_per_client", "validation")  # fmt: skip
+_SEARCHED = ("method", "temporal", "gradient", "controller", "stop_at_bits", "budget_of",
+             "evaluate_every", "label", "engine", "workers", "gpus_per_client",
+             "validation")  # fmt: skip
 
 
 def add(commands: Any) -> None:
@@ -62,9 +63,9 @@ def add(commands: Any) -> None:
 def command(flags: argparse.Namespace) -> int:
     """Searches and reports; 1 where no trial has an evaluation that counts."""
     from fedsim.settings.config import from_flat
-    from fedsim.settings.strategies import coded
+    from fedsim.settings.strategies import adds_codes
 
-    if flags.strategy is not None and coded(flags.strategy):
+    if flags.strategy is not None and adds_codes(flags.strategy):
         raise UsageError(
             f"--strategy is {flags.strategy!r}, which takes methods of its own: a search compares "
             "methods that any strategy takes, raw sending among them"
@@ -90,7 +91,8 @@ def command(flags: argparse.Namespace) -> int:
             "out": str(result.out), "goal": result.goal.words(),
             "finalists": records(finalists(result.finalists, result.goal)),
             "importance": result.importance, "left_out": result.left,
-            "saturated": result.saturated, "trials": records(result.trials),
+            "saturated": result.saturated, "finals": result.finals,
+            "trials": records(result.trials),
         })  # fmt: skip
         return int(result.winner is None)
     console = Console()
@@ -102,6 +104,7 @@ def command(flags: argparse.Namespace) -> int:
         console.print(SATURATED.format(name=result.goal.name), highlight=False)
     for line in shares(result.importance):
         console.print(f"What mattered for {line}", highlight=False)
+    print(f"Finals:  {result.finals}")
     if result.winner is not None:
         print(printable(f"Again:   {rerun(result.out)}"))
     print(printable(f"Results: {result.out}"))

@@ -30,8 +30,8 @@ def add(commands: Any) -> None:
         "sweep",
         help="run a grid of temporal and gradient sparsities and report on it",
         description="Trains every cell of the grid --temporal x --gradient x --seeds, counts every "
-        "bit, and writes tables, figures and report.html. The same command goes on where it was "
-        "stopped.",
+        "bit, and writes tables, figures and report.html. The same command resumes a stopped "
+        "sweep.",
     )
     parser.add_argument(
         "--temporal", metavar="N,...", help="local iterations per round (default: 10)"
@@ -57,6 +57,7 @@ def add(commands: Any) -> None:
         "--ray-address", metavar="ADDRESS",
         help="run the cells on a Ray cluster; its machines need not see --out",
     )  # fmt: skip
+    shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     shared.add_settings(parser, skip=(*_LISTS, "seed"))
     parser.set_defaults(command=command)
@@ -64,6 +65,7 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
+    columns = shared.columns(flags)
     config = from_flags(flags)  # a wrong value is told before torch is imported
     from fedsim.runs import sweep
     from fedsim.runs.progress import Bars, short_rounds
@@ -93,7 +95,8 @@ def command(flags: argparse.Namespace) -> int:
     if flags.json:
         print_document({"out": str(out), "cells": summaries})
     else:
-        show(summaries, shown(out, [cell.name for cell in cells], summaries), out, missing)
+        runs = shown(out, [cell.name for cell in cells], summaries)
+        show(summaries, runs, out, missing, columns, flags.per_seed)
     return int(any(s["status"] != "done" for s in summaries))
 
 
@@ -160,7 +163,10 @@ def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.Da
     return runs[runs.index.isin(names)]
 
 
-def show(summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing: str) -> None:
+def show(
+    summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing: str,
+    columns: list[str] | None, per_seed: bool,
+) -> None:  # fmt: skip
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
     from rich.console import Console
 
@@ -168,7 +174,7 @@ def show(summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing
     from fedsim.show.tables import summary_table
 
     console = Console()
-    print_whole(console, summary_table(runs, console.width))
+    print_whole(console, summary_table(runs, console.width, columns, per_seed))
     for summary in summaries:
         if summary["status"] != "done":
             where = f"n={summary['temporal']} p={summary['gradient']:g} seed={summary['seed']}"

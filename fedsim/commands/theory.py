@@ -52,7 +52,7 @@ def command(flags: argparse.Namespace) -> int:
     if flags.entries is not None and table.entries is None:
         raise UsageError(f"--entries: {flags.table} does not depend on D; leave it out.")
     if flags.entries is not None and not 1 <= flags.entries <= _MOST:
-        raise UsageError(f"--entries is {flags.entries}: it is a whole number from 1 to {_MOST}.")
+        raise UsageError(f"--entries is {flags.entries}: give a whole number from 1 to {_MOST}.")
     rows = table.rows(entries or 0)
     if flags.json:
         print_document({

@@ -13,18 +13,18 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "verify",
         help="check a results folder: its sums, its messages, its model, its rounds",
-        description="Checks every run of a folder: its sums and digests; where messages are kept "
-        "(--keep-payloads), the model that they make round by round; with --rerun, rounds once "
-        "more. Nothing in the folder is changed. Exit code 1 where something differs.",
+        description="Checks the sums and digests of every run of a folder. With kept messages "
+        "(--keep-payloads) it also rebuilds the model from them, round by round. With --rerun it "
+        "trains rounds again. It changes nothing in the folder. Exit code 1: something differs.",
     )
     parser.add_argument("folder", metavar="DIR", help="what run, sweep or search wrote")
     parser.add_argument(
         "--rerun", metavar="ROUNDS", nargs="?", const="all",
-        help="run rounds again and compare: all, so many (5), or from one to another (6-8)",
+        help="rounds to run again and compare: all, the first ones (5), or a range (6-8)",
     )  # fmt: skip
     parser.add_argument(
         "--own", metavar="FILE.py:NAME", action="append", default=[],
-        help="a task or strategy of your own that the runs name, whose file may be carried out",
+        help="a task or strategy of your own that the runs name, and whose file may be executed",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)

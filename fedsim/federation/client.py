@@ -12,7 +12,7 @@ import torch
 from flwr.app import Message, MetricRecord, RecordDict
 
 from compressors import State
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from fedsim.federation import orders
 from fedsim.federation.masking import mask_momentum
 from fedsim.federation.memories import suspect
@@ -47,7 +47,7 @@ def serve(
 
     Raises ``NoBase`` where the client must ask for the whole model.
     """
-    plan, own = trainer.plan, inside(RULE, memory)
+    plan, own = trainer.plan, unnest(RULE, memory)
     work = orders.work_of(config, plan, message.content)
     rule, count = plan.client, plan.algorithm.parts(plan.clients)
     uplink = orders.uplink_at(config, work.p) if work.ordered else plan.method.compressor
@@ -61,8 +61,8 @@ def serve(
     done = int(memory.get("iterations", 0))
     force = rule.force(came, own)
     job = Job(
-        client, trainer.filled(rule.begins(came, own)), inside("optimizer", memory), done, work.n,
-        inside("buffers", memory) | came.buffers, work.start, (force,) if force else (),
+        client, trainer.filled(rule.begins(came, own)), unnest("optimizer", memory), done, work.n,
+        unnest("buffers", memory) | came.buffers, work.start, (force,) if force else (),
     )  # fmt: skip
     trained = yield job
     change = rule.update(came, own, job, trained)

@@ -107,7 +107,7 @@ class Controlled(Fixed):
             why = f"its memory cannot be kept as JSON: {error}"
             raise self._failed(round_number, why) from error
         if not isinstance(self.memory, dict):
-            raise self._failed(round_number, f"its memory is {memory!r}: it is a dict")
+            raise self._failed(round_number, f"its memory is {memory!r}: give a dict")
         self.work = {c: self._work(round_number, c, chosen) for c in clients}
         self.steps = max((work.n for work in self.work.values()), default=0)
         wanted = tuple(name for name in REPORTS if name in self.controller.needs)
@@ -146,12 +146,12 @@ class Controlled(Fixed):
         """One client's work; ``RunFailed`` names a choice that is none."""
         choice = chosen.get(client) if isinstance(chosen, Mapping) else chosen
         if not isinstance(choice, Choice):
-            raise self._failed(number, f"it chose {choice!r} for client {client}: it is a Choice")
+            raise self._failed(number, f"it chose {choice!r} for client {client}: give a Choice")
         moves, done = self.controller.moves, self.facts.iteration
         n = choice.n if "n" in moves else self.plan.temporal
         p = float(choice.p) if "p" in moves else self.plan.method.gradient
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise self._failed(number, f"it chose n = {n!r}: it is a whole number from 1")
+            raise self._failed(number, f"it chose n = {n!r}: give a whole number from 1")
         if not 0 < p <= 1:
             raise self._failed(number, f"it chose p = {p!r}: it lies in (0, 1]")
         return Work(min(n, self.plan.iterations - done), orders.rounded(p), done)

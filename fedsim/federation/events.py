@@ -193,7 +193,7 @@ class EventServer(Server):
         row = self.book(number, self._clock)
         self._updates, self.number, self._row_start = [], number, self.env.now
         self._clock = time.perf_counter()
-        if self.plan.ends(self.plan.iterations_after(number), self.recorder.up_bits):
+        if self.plan.ends(self.plan.iterations_after(number), self.recorder.spent):
             self.over.succeed()
         self._full.succeed(row)
 

@@ -14,12 +14,13 @@ The server evaluates, which costs no bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compressors.bits import Span
 from fedsim.federation import digests
 from fedsim.federation.failures import reasons
+from fedsim.ground.rounds import receivers
 from strategies import RoundTraffic
 from strategies.channel.beside import CHARGES
 from strategies.channel.traffic import Downlink, Uplink
@@ -46,6 +47,24 @@ def of_each(bits: float, clients: int) -> float:
         (40.0, 0.0)
     """
     return bits / clients if clients else 0.0
+
+
+def bits_of_each(row: Mapping[str, Any], of: str) -> float:
+    """The bits (wire) of a client that took part in a round: upstream, and of ``total`` both ways.
+
+    What was sent down is shared by all that were asked in the round, as in a run's summary.
+
+    Args:
+        row: of ``rounds.parquet``.
+        of: ``up`` or ``total``.
+
+    Example:
+        >>> row = {"up_wire_bits": 80, "down_wire_bits": 90, "clients": 2, "failures": 1}
+        >>> bits_of_each(row, "up"), bits_of_each(row, "total")
+        (40.0, 70.0)
+    """
+    up = of_each(row["up_wire_bits"], row["clients"])
+    return up if of == "up" else up + of_each(row["down_wire_bits"], receivers(row))
 
 
 def wire_bits(payload: bytes) -> int:
@@ -226,11 +245,9 @@ def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
     """
     up_columns = [c for c in rounds.columns if c.startswith("up_")]
     down_columns = [c for c in rounds.columns if c.startswith("down_") and c.endswith("_bits")]
-    absent = rounds["absent"].fillna(0) if "absent" in rounds else 0  # not in older folders
-    late = rounds["late"].fillna(0) if "late" in rounds else 0  # were asked in earlier rounds
-    receivers = rounds["clients"] + rounds["failures"] - absent - late
+    asked = receivers(rounds.fillna({"absent": 0, "late": 0}))
     ups = {c: _whole(_of_each(rounds[c], rounds["clients"])) for c in up_columns}
-    downs = {c: _whole(_of_each(rounds[c], receivers)) for c in down_columns}
+    downs = {c: _whole(_of_each(rounds[c], asked)) for c in down_columns}
     return ups | downs | {c: _whole(rounds[c]) for c in ("total_bits",) if c in rounds}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from flwr.app import RecordDict
 
 from compressors import Compressor, ErrorFeedback, Raw, State
-from compressors.whole.memory import inside
+from compressors.whole.memory import unnest
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.resolved import Plan
@@ -126,7 +126,7 @@ def residual_of(uplink: Compressor, memory: State) -> State:
         {'w': tensor([1., 1.])}
     """
     name = getattr(uplink, "held", None)
-    return inside(name, inside("uplink", memory)) if isinstance(name, str) else {}
+    return unnest(name, unnest("uplink", memory)) if isinstance(name, str) else {}
 
 
 def report(

@@ -39,11 +39,12 @@ class Recorder(Protocol):
     """Where a round goes when it is done.
 
     Attributes:
-        up_bits: upstream bits (wire) of a client that takes part in every round, so far.
+        spent: bits (wire) of a client that takes part in every round so far, of which
+            ``--stop-at-bits`` is a limit.
         sim_seconds: the simulated time at which the run goes on.
     """
 
-    up_bits: float
+    spent: float
     sim_seconds: float
 
     @property
@@ -121,7 +122,7 @@ class Server:
     @property
     def done(self) -> bool:
         """Whether the run is over."""
-        return self.plan.ends(self.recorder.iterations_done, self.recorder.up_bits)
+        return self.plan.ends(self.recorder.iterations_done, self.recorder.spent)
 
     def step(self) -> dict[str, Any]:
         """One round; returns its row."""
@@ -198,10 +199,10 @@ class Server:
         bits = ledger.round_bits(traffic)
         # The last round is scored. A run that stops at so many bits is scored in the round before
         # the last too, the last within its budget: the next message is taken to be as large.
-        sent = ledger.of_each(bits["up_wire_bits"], clients)
+        sent = ledger.bits_of_each(row | bits, self.plan.budget_of)
         row |= {"metric": float("nan"), "loss": float("nan")}
         if self.plan.evaluates_between(done, done + steps) or self.plan.reaches(
-            self.recorder.up_bits + 2 * sent
+            self.recorder.spent + 2 * sent
         ):
             if self.strategy.buffers is not None:
                 self.trainer.buffers.load(self.strategy.buffers.values)

@@ -107,7 +107,7 @@ def _tried(trainer: Trainer) -> frozenset[str]:
     if type(trainer.plan.client).force is not Client.force:
         raise _Cannot("--proximal, or the strategy, adds to each client's own gradients")
     if trainer.config.controller is not None:
-        raise _Cannot("with --controller clients may do unlike numbers of local iterations")
+        raise _Cannot("with --controller clients may do different numbers of local iterations")
     if trainer.plan.algorithm.clock != "rounds":
         raise _Cannot(f"strategy {trainer.plan.strategy} asks its clients one by one")
     kind = type(trainer.optimizer)

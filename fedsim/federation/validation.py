@@ -58,15 +58,15 @@ def parted(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
     if trained != scored:
         raise UsageError(
             f"--validation is {fraction:g}: task {task.name} scores samples of another shape "
-            f"({scored[0]}) than it trains on ({trained[0]}), so that none of the latter can be "
-            "kept for scoring"
+            f"({scored[0]}) than it trains on ({trained[0]}), so training samples cannot be "
+            "scored instead"
         )
     total = len(data.train_x)
     count = round(fraction * total)
     if not 0 < count < total:
         raise UsageError(
-            f"--validation is {fraction:g}: of {total} training samples that is {count}, and one "
-            "or more must be left on both sides"
+            f"--validation is {fraction:g}: it takes {count} of {total} training samples; "
+            "both parts need at least one"
         )
     order = np.random.default_rng([_SEED, total]).permutation(total)
     kept, left = np.sort(order[:count]), np.sort(order[count:])

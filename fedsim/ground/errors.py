@@ -27,11 +27,11 @@ class DataError(UsageError):
 
 
 class RunFailed(RuntimeError):
-    """A run could not go on (too few clients answered, a weight is not finite)."""
+    """A run could not continue (too few clients answered, a weight is not finite)."""
 
 
 class StoppedEarly(RuntimeError):
-    """A run was ended by who watches it (a search); the message says why."""
+    """A callback or a search ended the run; the message says why."""
 
 
 class DeviceFull(RunFailed):
@@ -74,7 +74,7 @@ def called(text: str, name: str, allowed: str) -> Call:
     try:
         return read(text)
     except ValueError as error:
-        raise UsageError(f"{name} is {text!r}: {error}; it is {allowed}") from error
+        raise UsageError(f"{name} is {text!r}: {error}; give {allowed}") from error
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
@@ -106,14 +106,14 @@ def writing(folder: object) -> Iterator[None]:
         ...     raise OSError(28, "No space left on device")
         Traceback (most recent call last):
         fedsim.ground.errors.RunFailed: out cannot be written (No space left on device); once it \
-can be, the same command goes on with what is there
+can be, the same command resumes
     """
     try:
         yield
     except OSError as error:
         raise RunFailed(
-            f"{folder} cannot be written ({reason(error)}); once it can be, the same command goes "
-            "on with what is there"
+            f"{folder} cannot be written ({reason(error)}); once it can be, the same command "
+            "resumes"
         ) from error
 
 

@@ -57,6 +57,48 @@ def difference(value: float | None, name: str, signed: bool = True) -> str:
     return f"{100 * shown:{sign}.2f}" if name in FRACTIONS else f"{shown:{sign}.3g}"
 
 
+def places(deviation: float, name: str) -> int:
+    """Decimals of a mean with a deviation: four of a fraction, else as show two digits of that.
+
+    Example:
+        >>> places(0.0126, "accuracy"), places(0.0126, "loss"), places(12.6, "loss")
+        (4, 3, 0)
+    """
+    if name in FRACTIONS:
+        return 4
+    return max(0, 1 - math.floor(math.log10(deviation))) if deviation > 0 else 2
+
+
+def averaged(value: float | None, deviation: float | None, name: str) -> str:
+    """The mean of seeds with their sample deviation, which one seed alone has not.
+
+    Example:
+        >>> averaged(0.71156, 0.01262, "accuracy"), averaged(31.4159, 0.1234, "perplexity")
+        ('0.7116 ± 0.0126', '31.42 ± 0.12')
+        >>> averaged(0.71156, float("nan"), "accuracy")
+        '0.7116'
+    """
+    if _unknown(value) or _unknown(deviation):
+        return score(value, name)
+    decimals = places(float(deviation or 0), name)
+    return f"{value:.{decimals}f} ± {deviation:.{decimals}f}"
+
+
+def averaged_difference(value: float | None, deviation: float | None, name: str) -> str:
+    """A mean difference of two scores with its deviation, in percentage points for a fraction.
+
+    Example:
+        >>> averaged_difference(-0.0648, 0.0042, "accuracy")
+        '-6.48 ± 0.42'
+    """
+    if _unknown(value) or _unknown(deviation) or not round(float(deviation or 0), 9):
+        return difference(value, name)
+    if name in FRACTIONS:
+        return f"{difference(value, name)} ± {difference(deviation, name, signed=False)}"
+    decimals = places(float(deviation or 0), name)
+    return f"{value:+.{decimals}f} ± {deviation:.{decimals}f}"
+
+
 def digits(value: float | None) -> str:
     """Three significant digits of a number that is not tiny: `0.00232`, `1.00`, `35.1`, `24935`.
 

@@ -1,4 +1,4 @@
-"""Links and clocks: how long messages of so many bits take, computed and never slept."""
+"""Links and clocks: how long messages take, computed and never slept."""
 
 from typing import TYPE_CHECKING
 

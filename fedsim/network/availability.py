@@ -123,9 +123,9 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
     try:
         fraction = float(text)
     except ValueError as error:
-        raise UsageError(f"{name} is {text!r}: it is {_ALLOWED}") from error
+        raise UsageError(f"{name} is {text!r}: give {_ALLOWED}") from error
     if not 0 < fraction <= 1:
-        raise UsageError(f"{name} is {text!r}: it is {_ALLOWED}")
+        raise UsageError(f"{name} is {text!r}: give {_ALLOWED}")
     return Availability(fraction=fraction)
 
 

@@ -61,7 +61,7 @@ def parse_dropout(text: str, name: str = "--dropout") -> Dropout:
         fits = False
     if not fits:
         raise UsageError(
-            f"{name} is {text!r}: it is a probability such as 0.1 (before training), or "
+            f"{name} is {text!r}: give a probability such as 0.1 (before training), or "
             "'before=0.05, after=0.05', at most 1 together"
         )
     return made

@@ -100,7 +100,7 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
         if not low <= high < math.inf:
             raise UsageError(f"{name} is {text}: uniform(LOW, HIGH) takes LOW <= HIGH, both finite")
         return Varying("uniform", low, high)
-    raise UsageError(f"{name} is {text!r}: it is {allowed}")
+    raise UsageError(f"{name} is {text!r}: give {allowed}")
 
 
 def quantity(value: object, name: str, kind: Kind) -> float:
@@ -134,7 +134,7 @@ def quantity(value: object, name: str, kind: Kind) -> float:
         with contextlib.suppress(KeyError, ValueError):  # another unit; 1.2.3
             number = float(parsed[1]) * units[parsed[2].lower()]
     if not (0 < number < math.inf or number == 0 and kind == "delay"):
-        raise UsageError(f"{name} is {value!r}: it is {allowed}{_meant(text, kind)}")
+        raise UsageError(f"{name} is {value!r}: give {allowed}{_meant(text, kind)}")
     return number
 
 

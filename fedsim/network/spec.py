@@ -179,14 +179,14 @@ def parse(text: str, name: str = "--network") -> Network:
             made[key] = value
         elif key == "framing":
             if value not in ("on", "off"):
-                raise UsageError(f"{what} is {value!r}: it is on or off")
+                raise UsageError(f"{what} is {value!r}: give on or off")
             made[key] = value == "on"
         elif key == "coding":
             made[key] = math.nan
             with contextlib.suppress(ValueError):
                 made[key] = float(factor) if measured else math.nan
             if not 0 <= made[key] < math.inf:
-                raise UsageError(f"{what} is {value!r}: it is measured, or 0.1*measured for coders "
+                raise UsageError(f"{what} is {value!r}: give measured, or 0.1*measured for coders "
                                  "ten times as fast as the run's")  # fmt: skip
         elif key == "compute":
             made[key] = parse_varying(factor if measured else value, what, "delay")

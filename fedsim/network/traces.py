@@ -118,7 +118,7 @@ def read_table(file: Path, columns: Sequence[str], named: str) -> dict[str, np.n
     for name in names.unique():
         if not _CLIENT.fullmatch(name):
             raise UsageError(
-                f"trace {file}: client is {name!r}: it is a client's number from 0, or {OTHERS} "
+                f"trace {file}: client is {name!r}: give a client's number from 0, or {OTHERS} "
                 "for all that the file does not name"
             )
     return {name: _values(file, part[list(columns)]) for name, part in table.groupby(names)}

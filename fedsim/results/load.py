@@ -33,7 +33,7 @@ from fedsim.results.schema import (
 
 @dataclass(frozen=True)
 class Results:
-    """The results below one folder or several, each file read once.
+    """The results of one or several folders; each file is read once.
 
     Attributes:
         runs: a row per finished run (done or failed), by n upwards, p downwards and seed, indexed

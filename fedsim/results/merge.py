@@ -181,9 +181,9 @@ def without_repeated(
             pairs = {key: (cells[name].get(key), cells[other].get(key)) for key in _COMPARED}
             if differ := [f"{key} {a!r} and {b!r}" for key, (a, b) in pairs.items() if a != b]:
                 raise UsageError(
-                    f"{folders[name]} and {folders[other]} are the same cell with other numbers "
-                    f"({'; '.join(differ)}), and a config.toml that would tell them apart cannot "
-                    "be read: load one of them"
+                    f"{folders[name]} and {folders[other]} are the same cell with different "
+                    f"numbers ({'; '.join(differ)}), and a config.toml that would tell them apart "
+                    "cannot be read: load one of them"
                 )
         unique[name] = cells[name]
     return unique

@@ -9,11 +9,12 @@ from fedsim.ground.errors import UsageError, writing
 
 Row = Mapping[str, Any]
 """A round's row, as in ``rounds.parquet``, with ``up_bits`` (the upstream bits so far of a client
-that takes part in every round) and ``last`` (whether the run ends with this round)."""
+that takes part in every round), ``spent`` (those that ``--budget-of`` says) and ``last`` (whether
+the run ends with this round)."""
 
 
 class Callback:
-    """Follows a run; a subclass has those of these methods that it needs.
+    """Follows a run. A subclass implements the methods that it needs.
 
     An exception that a method raises ends the run, which has then failed; ``StoppedEarly`` ends it
     as stopped, with its words. Both are raised again by ``run``.

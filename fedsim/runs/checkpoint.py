@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from compressors import State
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from fedsim.ground.errors import reason
 from fedsim.ground.files import (
     FILES,
@@ -202,9 +202,9 @@ def _read(place: Path) -> Checkpoint:
     clients = {int(name.split("/")[1]) for name in tensors if name.startswith("client/")}
     return Checkpoint(
         values["round"],
-        inside("server", tensors),
+        unnest("server", tensors),
         values["server"],
-        {client: inside(f"client/{client}", tensors) for client in sorted(clients)},
+        {client: unnest(f"client/{client}", tensors) for client in sorted(clients)},
         pd.read_parquet(place / "rounds.parquet").to_dict("records"),
         pd.read_parquet(place / "clients.parquet").to_dict("records"),
         pd.read_parquet(layers).to_dict("records") if layers.exists() else [],

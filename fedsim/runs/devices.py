@@ -15,7 +15,7 @@ def check(name: str) -> None:
         >>> check("cpu")
     """
     if name.split(":")[0] not in DEVICES:
-        raise UsageError(f"--device is {name!r}: it is one of {', '.join(DEVICES)}, cuda:1, ...")
+        raise UsageError(f"--device is {name!r}: give one of {', '.join(DEVICES)}, cuda:1, ...")
     try:
         torch.empty(0, device=torch.device(name))
     except (RuntimeError, AssertionError) as error:

@@ -25,7 +25,7 @@ _LOCKS = Path("/proc/locks")
 
 
 @contextmanager
-def held(folder: Path, patience: float = 0.0) -> Iterator[None]:
+def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
     """Holds ``folder``, which is made if need be, while the block lasts.
 
     Args:
@@ -36,7 +36,7 @@ def held(folder: Path, patience: float = 0.0) -> Iterator[None]:
 
     Example:
         >>> import tempfile
-        >>> with held(Path(tempfile.mkdtemp())), held(Path(tempfile.mkdtemp())):
+        >>> with locked(Path(tempfile.mkdtemp())), locked(Path(tempfile.mkdtemp())):
         ...     print("two folders")
         two folders
     """

@@ -49,7 +49,7 @@ def run_here(
 
 def _attempt(config: RunConfig, folder: Path, follower: Callback) -> None:
     try:
-        with lock.held(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
+        with lock.locked(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
             file = folder / "summary.json"
             if file.exists() and read_summary(folder)["status"] != "done":
                 file.unlink()  # of a try that failed; a worker may have finished the run meanwhile

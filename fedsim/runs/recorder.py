@@ -96,7 +96,7 @@ class Records:
             self.layer_rows = [*before.layer_rows]
             states.states.update(before.clients)
         self.follower_rows: list[dict[str, Any]] = []  # the rows before, as a follower has them
-        self.up_bits = 0.0
+        self.up_bits = self.total_bits = self.spent = 0.0
         for row in self.rows:
             self.follower_rows.append(self._for_follower(row))
         self.sim_seconds = float(self.rows[-1].get("sim_end_seconds", 0.0)) if self.rows else 0.0
@@ -135,9 +135,12 @@ class Records:
             self.follower.evaluation(follower_row)
 
     def _for_follower(self, row: dict[str, Any]) -> dict[str, Any]:
-        self.up_bits += ledger.of_each(row["up_wire_bits"], row["clients"])
-        last = self.config.plan.ends(row["iteration"], self.up_bits)
-        return row | {"up_bits": self.up_bits, "last": last}
+        plan = self.config.plan
+        self.up_bits += ledger.bits_of_each(row, "up")
+        self.total_bits += ledger.bits_of_each(row, "total")
+        self.spent = self.up_bits if plan.budget_of == "up" else self.total_bits
+        last = plan.ends(row["iteration"], self.spent)
+        return row | {"up_bits": self.up_bits, "spent": self.spent, "last": last}
 
     def memory(self, server: Server) -> Checkpoint:
         """Everything from which the run goes on."""

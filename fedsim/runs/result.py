@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # half a second, which only a run's tables need
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """A run that is done. What lies in a folder is read when it is asked for.
+    """A finished run. Files in its folder are read when they are asked for.
 
     Attributes:
         config: what was run.

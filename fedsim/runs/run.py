@@ -12,7 +12,7 @@ from safetensors.torch import save
 
 from fedsim.engines import flower, heap
 from fedsim.engines.local import LocalGrid
-from fedsim.federation import ledger, trial
+from fedsim.federation import ledger, precheck
 from fedsim.federation.client_memory import AtNode, InProcess
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
@@ -55,7 +55,7 @@ def run(
     callbacks: Iterable[Callback | Callable[[Row], Any]] = (),
     ray_address: str | None = None,
 ) -> RunResult:
-    """Runs ``config`` and returns what it came to: summary, tables and model.
+    """Trains the run ``config`` and returns its summary, tables and model.
 
     Without a folder ``out`` everything stays in memory. In a folder a run that is done is not done
     again, and goes on where ``iterations`` is raised (``fedsim.runs.extending``); one that was
@@ -130,7 +130,7 @@ def grid_of(config: RunConfig, states: InProcess) -> LocalGrid:
 def check(config: RunConfig) -> None:
     """Refuses, before anything is written, a device, a batch, data or a split that cannot be."""
     devices.check(config.machine.device)
-    trial.check(config)
+    precheck.check(config)
     tensorboard.check(config.keep.tensorboard)
     ClientData.of(config)
 
@@ -149,7 +149,7 @@ def carry_out(
         check_kept(config)
         return _trained(config, None, states, engine, follower)
     check_kind(out)
-    with lock.held(out):
+    with lock.locked(out):
         examined = examine(config, out)
         with writing(out):
             finished = prepare(config, out, examined)
@@ -164,7 +164,7 @@ def check_kept(config: RunConfig) -> None:
     """Refuses to keep what goes to a folder, where there is none."""
     for setting in declared(Keep, "keep"):
         if (value := getattr(config.keep, setting.attr)) != setting.default:
-            raise UsageError(f"{setting.flag} is {value}: it goes to the folder of a run; give out")
+            raise UsageError(f"{setting.flag} is {value}: it goes to a run's folder; give out")
 
 
 def _trained(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # half a second, which only a run's tables need
 
 @dataclass(frozen=True)
 class RunState:
-    """Everything from which a run goes on.
+    """Everything that a run needs to continue.
 
     Attributes:
         config: the run.
@@ -45,7 +45,7 @@ class RunState:
 
 
 class Federation:
-    """The run of ``config`` on the local engine, in memory: what ``run`` does, a round at a time.
+    """A run on the local engine, in memory, that you step one round at a time.
 
     The last round is that of ``run``, and so is every number. A federation may be left at any
     round; as a context, or by ``close``, its threads end.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsim.federation import trial
+from fedsim.federation import precheck
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import UsageError, expect
 from fedsim.results.folders import kind_of, run_folders
@@ -31,7 +31,7 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.config import from_toml as from_run_toml
 from fedsim.settings.foreign import check_tasks
 from fedsim.settings.grids import Cell, SweepConfig, from_toml, in_full, to_toml
-from fedsim.settings.strategies import coded
+from fedsim.settings.strategies import adds_codes
 from fedsim.show.report import summarize
 
 _NO_SUMMARY = "its folder holds no summary after its run; the same command runs it again"
@@ -46,7 +46,7 @@ def run_cells(
     progress: Told | bool | None = True,
     described: bool = True,
 ) -> list[dict[str, Any]]:
-    """Runs every cell that is not done in ``out/cells/<name>`` and returns all summaries.
+    """Runs every unfinished cell in ``out/cells/<name>`` and returns all summaries.
 
     The cells need not lie on one plane; ``summary.csv`` and ``summary.parquet`` hold them, and
     ``runs.toml`` their settings: `fedsim sweep --config` runs them again
@@ -69,7 +69,7 @@ def run_cells(
     check_tasks(out, [cell.config for cell in cells])
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
-    with lock.held(out):
+    with lock.locked(out):
         return _run_cells(cells, out, jobs, ray_address, progress, described)
 
 
@@ -126,7 +126,7 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
     ``here``: whether the cells run on this machine, whose devices then matter.
     """
     if jobs < 1:
-        raise UsageError(f"--jobs is {jobs}: it is above 0")
+        raise UsageError(f"--jobs is {jobs}: give a number above 0")
     cellfile.check_names(cells)
     for cell in cells:
         if cell.config.machine.engine == "flower" and (jobs > 1 or not here):
@@ -137,7 +137,7 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
         if here:
             devices.check(cell.config.machine.device)
             tensorboard.check(cell.config.keep.tensorboard)
-            trial.check(cell.config)
+            precheck.check(cell.config)
         ClientData.of(cell.config)
 
 
@@ -201,7 +201,7 @@ def sweep(
             cells[i] = replace(cell, name=there.get(_place(cell.config)) or other)
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
-    with lock.held(out):
+    with lock.locked(out):
         claim(out, config)
         summaries = _run_cells(cells, out, jobs, ray_address, progress, described=False)
         summarize(out)
@@ -229,7 +229,7 @@ def claim(out: Path, config: SweepConfig) -> None:
 
 def _off_grid(base: RunConfig) -> RunConfig:
     """The settings that all cells share; the method is compared by itself."""
-    method = base.method if coded(base.strategy) else "raw"  # which is not one of their codes
+    method = base.method if adds_codes(base.strategy) else "raw"  # which is not one of their codes
     return replace(base, method=method, temporal=1, gradient=None, seed=0)
 
 

@@ -167,7 +167,7 @@ class Exploration:
             self._tell(number, params, name, Curve((), ()), NO_SUMMARY, took)
             return
         why = "" if summary["status"] == "done" else str(summary["error"])
-        if why:  # a finalist runs to its end
+        if why not in ("", stopping.REACHED):  # a finalist runs to its end, or to the target
             took *= self.space.base.plan.iterations / self._iteration.get(name, inf)
         self._tell(number, params, name, curves.read_curve(folder), why, took)
 

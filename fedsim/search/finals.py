@@ -15,6 +15,7 @@ from fedsim.search import curves
 from fedsim.search.exploring import OVER, Limits, Say
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.space import Params, Space
+from fedsim.search.stopping import REACHED
 from fedsim.search.study import CELL, EQUALS, TOOK, Study
 from fedsim.settings.config import RunConfig
 
@@ -105,31 +106,47 @@ def chosen(study: Study, most: int = ON_FRONT) -> list[FrozenTrial]:
     return [once[place] for place in sorted(places)]
 
 
-def fitting(
-    study: Study, out: Path, seeds: int, jobs: int, left: float = inf
-) -> tuple[list[FrozenTrial], float]:
-    """The finalists whose runs fit into the seconds ``left``, one at least; and their seconds.
+@dataclass(frozen=True)
+class Lineup:
+    """Which runs the finals have.
 
-    A run takes what the trial took, and a quarter more; one that is done takes nothing.
+    Attributes:
+        trials: the finalists.
+        seeds: the fresh seeds of each.
+        needed: the seconds that their runs will take.
     """
-    fresh = range(study.space.base.seed + 1, study.space.base.seed + 1 + seeds)
-    for most in range(ON_FRONT, 0, -1):
-        trials, needed = chosen(study, most), 0.0
+
+    trials: Sequence[FrozenTrial]
+    seeds: range
+    needed: float
+
+
+def fitting(study: Study, out: Path, seeds: int, jobs: int, left: float = inf) -> Lineup:
+    """The finalists and seeds whose runs fit into the seconds ``left``, one of each at least.
+
+    Where the time is short there are fewer finalists, down to two; then fewer seeds; then one
+    finalist. A run takes what the trial took, and a quarter more; one that is done takes nothing.
+    """
+    first = study.space.base.seed + 1
+    fewer = [(most, seeds) for most in range(ON_FRONT, 1, -1)]
+    for most, count in [*fewer, *((2, k) for k in range(seeds - 1, 0, -1)), (1, 1)]:
+        trials, fresh, needed = chosen(study, most), range(first, first + count), 0.0
         for t in trials:
             waiting = sum(not _done(folder) for _, _, folder in _runs(study.space, t, fresh, out))
             needed += _LONGER * waiting * t.user_attrs[TOOK] / jobs
         if needed <= left:
             break
-    return trials, needed
+    return Lineup(trials, fresh, needed)
 
 
 def play(
     study: Study, out: Path, seeds: int, jobs: int, ray_address: str | None, limits: Limits,
     say: Say,
-) -> list[Finalist]:  # fmt: skip
+) -> tuple[list[Finalist], str]:  # fmt: skip
     """Runs the finalists on fresh seeds and ranks them by their validation scores.
 
-    There are as many finalists as the time is enough for; what is not done when it is over ends.
+    There are as many finalists and seeds as the time is enough for, which the text that comes back
+    says; what is not done when it is over ends. To a target, a run ends where it reaches it.
 
     The same seeds then train on all training samples and are scored on the held-out part: that is
     what a user of a setting gets, and decides nothing.
@@ -137,23 +154,29 @@ def play(
     Args:
         study: whose trials are the candidates.
         out: the search's folder; runs go to ``finals`` and ``held-out`` there.
-        seeds: how many, after the seed of the trials.
+        seeds: how many at most, after the seed of the trials.
         jobs: runs at the same time.
         ray_address: a Ray cluster, or None.
         limits: the time, which no run exceeds by more than a round.
         say: takes a line of progress.
     """
     space = study.space
-    trials, _ = fitting(study, out, seeds, jobs, limits.left())
-    fresh = range(space.base.seed + 1, space.base.seed + 1 + seeds)
-    work = [w for t in trials for w in _runs(space, t, fresh, out)]
+    lineup = fitting(study, out, seeds, jobs, limits.left())
+    work = [w for t in lineup.trials for w in _runs(space, t, lineup.seeds, out)]
     waiting = [w for w in work if not _done(w[2])]
-    every = len(chosen(study))
-    few = "" if len(trials) == every else f" (of {every}: the time is enough for no more)"
-    say(f"finals: {len(trials)} settings{few}, {seeds} fresh seeds each, "
-        f"{len(waiting)} of {len(work)} runs to do")  # fmt: skip
+    words = f"{_of(len(lineup.trials), len(chosen(study)), 'setting')}, "
+    words += f"{_of(len(lineup.seeds), seeds, 'fresh seed')} each"
+    few = ": the time is enough for no more" if " of " in words else ""
+    say(f"finals: {words}{few}; {len(waiting)} of {len(work)} runs to do")
     _run(study, waiting, jobs, ray_address, limits, say)
-    return _ranked([_finalist(space, t, fresh, out) for t in trials], space.goal)
+    finalists = [_finalist(space, t, lineup.seeds, out) for t in lineup.trials]
+    return _ranked(finalists, space.goal), words
+
+
+def _of(there: int, every: int, what: str) -> str:
+    """`2 of 4 settings`; `4 settings` where that is all."""
+    many = what if every == 1 else f"{what}s"
+    return f"{there} {many}" if there == every else f"{there} of {every} {many}"
 
 
 def _run(
@@ -170,7 +193,10 @@ def _run(
             yield work
 
     def progress(name: str, row: dict[str, Any]) -> str | None:
-        return OVER if limits.left() <= 0 and not row["last"] else None
+        if row["last"]:
+            return None
+        return REACHED if study.space.goal.reached(row["metric"]) else (
+            OVER if limits.left() <= 0 else None)  # fmt: skip
 
     def ended(name: str) -> None:
         nonlocal ends
@@ -196,8 +222,9 @@ def _runs(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path) -> 
 
 
 def _done(folder: Path) -> bool:
+    """Whether a run has ended by itself, or at the target."""
     summary = curves.ended(folder)
-    return summary is not None and summary["status"] == "done"
+    return summary is not None and (summary["status"] == "done" or summary["error"] == REACHED)
 
 
 def _finalist(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path) -> Finalist:

@@ -39,10 +39,8 @@ class Curve:
 
     def reaches(self, target: float, higher: bool) -> int | None:
         """The place of the first evaluation that reaches the target; None: none does."""
-        there = (
-            place for place, score in enumerate(self.metric)
-            if (score >= target if higher else score <= target)
-        )  # fmt: skip
+        sign = 1 if higher else -1
+        there = (place for place, score in enumerate(self.metric) if sign * score >= sign * target)
         return next(there, None)
 
 
@@ -77,7 +75,7 @@ class Goal:
         if wrong:
             raise UsageError(f"--target is {self.target}: {self.name} lies in (0, 1]"
                              if self.name in units.FRACTIONS else
-                             f"--target is {self.target}: it is a number")  # fmt: skip
+                             f"--target is {self.target}: give a number")  # fmt: skip
 
     @property
     def front(self) -> bool:
@@ -104,6 +102,16 @@ class Goal:
         """
         place = self._place(curve)
         return None if place is None else (curve.bits[place], curve.metric[place])
+
+    def reached(self, metric: float) -> bool:
+        """Whether a metric is at the target; without a target none is.
+
+        Example:
+            >>> Goal(True, "accuracy", target=0.9).reached(0.9), Goal(True, "accuracy").reached(1.0)
+            (True, False)
+        """
+        there = Curve((0.0,), (metric,))
+        return self.target is not None and there.reaches(self.target, self.higher) is not None
 
     def _place(self, curve: Curve) -> int | None:
         if self.budget is not None:

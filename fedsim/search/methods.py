@@ -150,7 +150,7 @@ def compressor(method: str, p: float | None, coder: str, lr: float = 0.01) -> Co
     return made if coder == OWN else _recoded(made, coder)
 
 
-def coded(method: str, p: float | None, coder: str) -> bool:
+def takes_coder(method: str, p: float | None, coder: str) -> bool:
     """Whether the coders change anything in the method."""
     return text(compressor(method, p, coder)) != text(compressor(method, p, OWN))
 

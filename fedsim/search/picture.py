@@ -1,6 +1,7 @@
 """The figure of a search: every trial's metric over its bits, the front, the finalists."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isnan
 
 import numpy as np
@@ -11,13 +12,14 @@ from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.methods import short
 from fedsim.show.chart import GREY, Axis, Chart, Marks
-from fedsim.show.figures import front_of
+from fedsim.show.figures import front_of, limit_of
 from fedsim.show.style import Look, label, method_looks
 
 _TRIALS = (
-    "A mark per trial, hollow where the trial was ended early; scores on the validation part. The "
-    "line joins those that no other beats in both bits and metric. Stars are finalists on held-out "
-    "samples: the mean over fresh seeds with its 95 % interval; the black one won."
+    "A mark per trial, hollow where the trial was ended early; scores on the validation part of "
+    "the training samples. The line joins the trials that no other beats in both bits and metric. "
+    "Stars are finalists on held-out samples, which no trial saw: the mean over fresh seeds with "
+    "its 95 % interval; the black one won."
 )
 _STAR = 7
 NAMED = 9
@@ -63,10 +65,10 @@ def chart(
     marks = [_trials(rows[rows["method"] == name], looks[name], name, goal) for name in named]
     if len(others):
         name = f"{others['method'].nunique()} other methods"
-        marks.insert(0, _trials(others, Look("#bbbbbb", 0, 0), name, goal))
+        marks.insert(0, replace(_trials(others, Look("#bbbbbb", 0, 0), name, goal), apart=False))
     front = best_so_far(frame, goal)
     if len(front):
-        marks.append(front_of(front["bits"], front["metric"]))
+        marks.append(front_of(front["bits"], front["metric"], "front of the trials"))
     stars = []
     for place, final in enumerate(finalists, start=1):
         if (mean := final.held.metric()).count:
@@ -76,12 +78,22 @@ def chart(
                 x=[final.held.bits()], y=np.array([mean.value]), kind="points", size=9,
                 low=np.array([mean.value - half]), high=np.array([mean.value + half]),
                 look=Look("#000000" if final is winner else "#999999", 0, _STAR),
-                name="winner, held-out" if final is winner else "", group="finalists, held-out",
+                name="winner, held-out samples" if final is winner else "", apart=False,
+                group="finalists, held-out samples",
                 texts=[f"finalist {place}: {short(final.params['method'])}\nheld-out {goal.name} "
                        f"{score} at {units.bits(final.held.bits())}"],
             ))  # fmt: skip
     marks += stars[::-1]  # the winner last: it lies on top
-    marks.append(Marks(kind="points", look=Look(GREY, 0, 0), hollow=[True], name="ended early"))
+    own = {"trial, validation samples": [False], "trial that was ended early": [True]}
+    marks += [Marks(kind="points", look=Look(GREY, 0, 0), hollow=hollow, name=name)
+              for name, hollow in own.items()]  # fmt: skip
+    if len(stars) > (winner is not None):
+        marks.append(Marks(kind="points", look=Look("#999999", 0, _STAR), size=9,
+                           name="finalist, held-out samples"))  # fmt: skip
+    if goal.budget is not None:
+        marks.append(limit_of(f"budget {units.round_bits(goal.budget)}"))
+    if goal.target is not None:
+        marks.append(limit_of(f"target {goal.target:g}"))
     title = f"{task}: {goal.words()}"
     if winner is not None:
         params = winner.params
@@ -90,7 +102,7 @@ def chart(
         title += f"\nfound: {short(params['method'])}, n = {params['temporal']}{p}, lr = {rate}"
     return Chart(
         title=title, caption=_TRIALS, x=Axis("bits that a client has sent (wire)", "bits"),
-        y=Axis(f"{label(goal.name)} (validation part)", metric=goal.name), marks=marks,
+        y=Axis(f"{label(goal.name)} (stars: held-out samples)", metric=goal.name), marks=marks,
         at_x=goal.budget, at_y=goal.target,
     )  # fmt: skip
 

@@ -45,6 +45,7 @@ class Found:
         left: the methods that could not be searched, and why.
         out: the folder: ``report.html``, ``trials.csv``, ``finalists.csv``, ``best.toml``.
         saturated: whether a trial has a metric that cannot rise, so that fewer bits were sought.
+        finals: how many finalists and seeds there were, of how many, in words.
     """
 
     goal: Goal
@@ -55,6 +56,7 @@ class Found:
     left: dict[str, str]
     out: Path
     saturated: bool
+    finals: str
 
 
 def search(
@@ -103,7 +105,7 @@ def search(
         say(f"left out: {method}: {why}")
     space = Space(base, goal, fit, sizes)
     space.prepare()
-    with lock.held(out), journal(out):
+    with lock.locked(out), journal(out):
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
         Exploration(study, out, limits, say).run(jobs, ray_address)
@@ -112,14 +114,16 @@ def search(
                 f"the time, {units.duration(limits.seconds)}, was over before a trial began; give "
                 "more --time: the same folder goes on"
             )
-        ranked = finals.play(study, out, seeds, jobs, ray_address, limits, say)
+        ranked, played = finals.play(study, out, seeds, jobs, ray_address, limits, say)
         study.seconds = limits.spent()
         with writing(out):
-            return _written(study, ranked, left, out)
+            return _written(study, ranked, played, left, out)
 
 
 def _base(base: RunConfig) -> RunConfig:
     """The shared settings: those that are searched at their defaults, and a validation part."""
+    if base.budget_of != "up":
+        raise UsageError(f"--budget-of is {base.budget_of!r}: a search counts upstream bits alone")
     part = VALIDATION if base.evaluation.validation is None else base.evaluation.validation
     return base.but(
         method="raw", temporal=1, gradient=None, validation=part, label=None, stop_at_bits=None,
@@ -132,7 +136,7 @@ def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
         raise UsageError(f"--time is {time} and --trials {trials}: give one of them")
     for flag, value in (("--trials", trials), ("--seeds", seeds)):
         if value is not None and value < 1:
-            raise UsageError(f"{flag} is {value}: it is above 0")
+            raise UsageError(f"{flag} is {value}: give a number above 0")
     if isinstance(time, str) and time.strip().replace(".", "", 1).isdecimal():
         raise UsageError(f"--time is {time!r}: it needs a unit: s, min or h, such as {time}min")
     limit = None if trials is not None else quantity(time or TIME, "--time", "time")
@@ -150,11 +154,12 @@ def _reserved(study: Study, out: Path, seeds: int, jobs: int, limit: float | Non
     """The seconds that the finals will take, by those that the best trials took."""
     if limit is None:
         return 0.0
-    _, needed = finals.fitting(study, out, seeds, jobs)
-    return min(_MOST * limit, needed)
+    return min(_MOST * limit, finals.fitting(study, out, seeds, jobs).needed)
 
 
-def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Path) -> Found:
+def _written(
+    study: Study, ranked: list[Finalist], played: str, left: dict[str, str], out: Path
+) -> Found:
     """Writes tables, page, picture and the winner's settings."""
     goal, base = study.space.goal, study.space.base
     frame = record.trials(study, out)
@@ -172,7 +177,7 @@ def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Pa
         "task": base.plan.task.name, "goal": goal.words(), "again": again,
         **({"saturated": SATURATED.format(name=goal.name)} if saturated else {}),
         "trials": f"{len(frame)}, of which {states.get('complete', 0)} ended by themselves",
-        "time": units.duration(study.seconds), "clients": str(base.plan.clients),
+        "finals": played, "time": units.duration(study.seconds), "clients": str(base.plan.clients),
         "iterations at most": str(base.plan.iterations), "seed of the trials": str(base.seed),
         "validation part": f"{base.evaluation.validation:g} of the training samples",
         "methods": "; ".join(study.space.methods),
@@ -180,7 +185,7 @@ def _written(study: Study, ranked: list[Finalist], left: dict[str, str], out: Pa
     write_text(out / "report.html", page(frame, ranked, first, goal, shares, facts, left))
     if frame["metric"].notna().any():
         save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")
-    return Found(goal, frame, tuple(ranked), first, shares, left, out, saturated)
+    return Found(goal, frame, tuple(ranked), first, shares, left, out, saturated, played)
 
 
 def rerun(out: Path) -> str:

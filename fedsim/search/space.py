@@ -13,7 +13,7 @@ from compressors import text
 from fedsim.federation import memories
 from fedsim.ground.errors import UsageError
 from fedsim.search.goal import Goal
-from fedsim.search.methods import CODERS, OWN, at_rate, coded, compressor, most, short
+from fedsim.search.methods import CODERS, OWN, at_rate, compressor, most, short, takes_coder
 from fedsim.search.sizes import Sizes
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
@@ -73,7 +73,7 @@ class Space:
         """
         method = params["method"]
         p = min(_two(params["gradient"]), most(method)) if takes_fraction(method) else None
-        coder = params["coder"] if coded(method, p, params["coder"]) else OWN
+        coder = params["coder"] if takes_coder(method, p, params["coder"]) else OWN
         n = 1 if method in self.at_one else int(_two(params["temporal"]))
         point = {"method": method, "coder": coder, "temporal": n, "gradient": p}
         rates = {k: _two(params[k]) for k in ("lr", "server_lr") if k in self.limits}
@@ -134,7 +134,7 @@ class Space:
         for method, p in fractions.items():
             self.sizes.try_out(method, p, OWN)
         for coder in CODERS:
-            takers = (item for item in fractions.items() if coded(*item, coder))
+            takers = (item for item in fractions.items() if takes_coder(*item, coder))
             for method, p in islice(takers, 1):
                 self.sizes.try_out(method, p, coder)
 

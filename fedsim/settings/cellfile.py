@@ -139,8 +139,8 @@ def from_values(
     for name in (*GRID, "baseline"):
         if name in ("seeds", "baseline") and name in rest or isinstance(rest.get(name), list):
             raise UsageError(
-                f"{origin}: {name} is {rest[name]!r} and there are cells: a file holds a grid, "
-                "whose temporal, gradient and seeds are all combined, or cells"
+                f"{origin}: {name} is {rest[name]!r} and the file has cells: write either "
+                "a grid (lists of temporal, gradient and seeds) or cells"
             )
     if not isinstance(named, dict) or not named:
         raise UsageError(f"{origin}: cells is {named!r}; it takes a table per cell: [cells.sbc]")
@@ -215,7 +215,7 @@ def check_names(cells: Sequence[Cell]) -> None:
     names = [cell.name for cell in cells]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
-        raise UsageError(f"cells: {twice!r} is the name of two; each has a folder of its own")
+        raise UsageError(f"cells: {twice!r} is the name of two; give each another name")
 
 
 def digest(cells: Sequence[Cell]) -> str:

@@ -55,8 +55,8 @@ def check(config: Settings, plan: Plan) -> None:
         names = ("ask", "deadline", "availability")
         name, value = next((n, v) for n in names if (v := getattr(config.clients, n)))
         raise UsageError(
-            f"{flag(name)} is {value}: it goes by simulated time; give --network with a time per "
-            "iteration, such as '4g, compute=20ms', and without coding"
+            f"{flag(name)} is {value}: it goes by simulated time; give --network a time per "
+            "iteration, such as '4g, compute=20ms', and no coding"
         )
     if plan.network is not None and plan.network.trace is not None:
         plan.network.trace.of(plan.clients)  # raises: a client that the file lacks
@@ -69,7 +69,7 @@ def check(config: Settings, plan: Plan) -> None:
     if config.training.proximal is not None and plan.algorithm.gradients:
         raise UsageError(
             f"--proximal is {config.training.proximal:g}: strategy {plan.strategy} sends the "
-            "gradient at the model itself, where nothing pulls"
+            "gradient at the received model, where FedProx's pull is zero"
         )
     _momentum(config, plan)
     if config.controller is not None:
@@ -77,8 +77,8 @@ def check(config: Settings, plan: Plan) -> None:
     partitions.check(plan.partition)
     if config.training.precision == "tf32" and not _on_gpu(config):
         raise UsageError(
-            f"--precision is 'tf32' and --device is {config.machine.device!r}: a GPU multiplies "
-            "so; give --device cuda, or float32 or bfloat16"
+            f"--precision is 'tf32' and --device is {config.machine.device!r}: only a GPU "
+            "has TF32; give --device cuda, or --precision float32 or bfloat16"
         )
 
 
@@ -109,22 +109,22 @@ def _strategy(config: Settings, plan: Plan) -> None:
                 "would never move"
             )
     # Methods that send differences, and what adds them up: neither goes alone.
-    uplink, serves = plan.method.compressor, plan.algorithm.serves
-    if serves and getattr(uplink, "server", "") != serves:  # of the whole, not of a part
+    uplink, needs = plan.method.compressor, plan.algorithm.needs_method
+    if needs and getattr(uplink, "server", "") != needs:  # of the whole, not of a part
         raise UsageError(
-            f"--method is {config.method!r}: strategy {serves} adds up differences and takes a "
-            f"method that sends them, such as {_ADDED[serves]!r}"
+            f"--method is {config.method!r}: strategy {needs} adds up differences and takes a "
+            f"method that sends them, such as {_ADDED[needs]!r}"
         )
-    if (other := needs_server(uplink)) != serves:
+    if (other := needs_server(uplink)) != needs:
         raise UsageError(
-            f"--method is {config.method!r}: what {other} sends are differences, which are added "
-            f"up by --strategy {other}"
+            f"--method is {config.method!r}: {other} sends differences, which only --strategy "
+            f"{other} adds up"
         )
     below = needs_server(plan.downlink)
-    if below and not (directs(plan.downlink) and below == serves):
+    if below and not (directs(plan.downlink) and below == needs):
         raise UsageError(
-            f"--downlink is {config.downlink!r}: what {below} sends are differences; ef21(...) "
-            "goes down with --strategy ef21, and no other does"
+            f"--downlink is {config.downlink!r}: {below} sends differences; as a downlink only "
+            "ef21(...) can do so, with --strategy ef21"
         )
     asked = Asked(
         name=plan.strategy, method=config.method, uplink=plan.method.compressor,
@@ -191,16 +191,16 @@ def _controller(config: Settings, plan: Plan) -> None:
     moves_p, moves_n = (f"{said}, which moves {x}, and" for x in "pn")
     if plan.algorithm.clock != "rounds":
         raise UsageError(
-            f"{strategy}: a controller goes by rounds, which an asynchronous server does not have"
+            f"{strategy}: a controller acts between rounds, and an asynchronous server has none"
         )
-    if plan.algorithm.serves:
+    if plan.algorithm.needs_method:
         raise UsageError(f"{strategy}, whose sums are of one method")
     if "p" in controller.moves and not takes_fraction(config.method):
         raise UsageError(
             f"{moves_p} --method is {config.method!r}: it has no place for a fraction; write {{p}} "
             "where it belongs, such as 'topk({p}) | float32 | golomb'"
         )
-    if "p" in controller.moves and plan.algorithm.coded:
+    if "p" in controller.moves and plan.algorithm.adds_codes:
         raise UsageError(f"{moves_p} --strategy is {plan.strategy!r}, whose codes do not change")
     if "n" in controller.moves and plan.algorithm.gradients:
         raise UsageError(f"{moves_n} --strategy is {plan.strategy!r}, which has n = 1")
@@ -208,16 +208,15 @@ def _controller(config: Settings, plan: Plan) -> None:
         raise UsageError(f"{moves_n} --method is {plan.method.text}, which has n = 1")
     if config.clients.late == "count":
         raise UsageError(
-            f"{said} and --late is 'count': an update of an earlier round is read by another "
-            "order; give --late hold or drop"
+            f"{said} and --late is 'count': an update of an earlier round would be read with "
+            "another n and p; give --late hold or drop"
         )
     if plan.network is None and "network" in controller.needs:
-        raise UsageError(f"{said}, which goes by the clients' links: give --network")
+        raise UsageError(f"{said}, which needs the clients' links: give --network")
     if plan.network is not None and plan.network.depends:
         raise UsageError(
-            f"{said} and --network is {str(config.network)!r}: what a controller is told of the "
-            "time must be the same in every run; give the network a compute time, such as "
-            "compute=20ms"
+            f"{said} and --network is {str(config.network)!r}: a controller needs times that "
+            "are the same in every run; give the network a compute time, such as compute=20ms"
         )
 
 

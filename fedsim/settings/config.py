@@ -29,7 +29,7 @@ CHECKPOINT_SECONDS = 20.0
 
 @names_told
 class RunConfig(Settings):
-    """One run: what is learned, how updates are compressed, and who learns where.
+    """The settings of one run: task, compression, clients, training and machine.
 
     ``fedsim run --help`` lists what each setting means, and its default. None stands for the
     default that is named there, mostly the task's. Settings that belong together are a value of

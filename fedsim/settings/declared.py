@@ -127,7 +127,7 @@ class Setting:
             return
         shown = repr(value) if isinstance(value, str) else f"{value}"
         field = f" ({self.owner}.{self.attr})" if self.group else ""
-        raise UsageError(f"{self.flag} is {shown}: it is {self.rule.words}{field}")
+        raise UsageError(f"{self.flag} is {shown}: give {self.rule.words}{field}")
 
     def as_stored(self, value: Any) -> Any:
         """What is kept of what was given: texts, and Python's numbers for numpy's."""

@@ -63,40 +63,41 @@ class Clients:
         of_task=True,
     )  # fmt: skip
     cohort: int | None = setting(
-        None, "clients that take part in a round; default: all", rule=ABOVE_ZERO
+        None, "clients that take part in each round; default: all", rule=ABOVE_ZERO
     )
     partition: str | None = setting(None, PARTITIONS + "; default: the task's", of_task=True)
     availability: str | float | None = setting(
-        None, "clients that can be asked: a fraction, onoff(10min, 5min) (mean times there and "
+        None, "clients that are there: a fraction, onoff(10min, 5min) (mean times there and "
         "away), or a CSV file (seconds, available); default: all", plain=_text,
     )  # fmt: skip
     dropout: str | float | None = setting(
-        None, "probability that a client that is asked does not train, or 'before=0.05, "
-        "after=0.05' of its training; default: 0", plain=_text,
+        None, "probability that an asked client drops out before it trains, or 'before=0.05, "
+        "after=0.05' its training; default: 0", plain=_text,
     )  # fmt: skip
     ask: int | None = setting(
-        None, "clients that are asked, of which the first --cohort in simulated time count; "
-        "default: the cohort", rule=ABOVE_ZERO,
+        None, "clients to ask; the first --cohort replies in simulated time count; default: the "
+        "cohort", rule=ABOVE_ZERO,
     )  # fmt: skip
     deadline: str | float | None = setting(
-        None, "simulated time after which a round is over, such as 30s; default: none",
+        None, "simulated time after which a round ends, such as 30s; default: none",
         plain=_text,
     )  # fmt: skip
     late: str = setting(
-        "hold", "an update that comes when its round is over: hold (its client sends it with the "
-        "next), drop (it is lost, and counted) or count (in the round in which it comes)",
+        "hold", "what happens to an update that arrives after its round: hold (it travels with "
+        "the client's next one), drop (it is lost and counted) or count (the round in which it "
+        "arrives applies it)",
         rule=one_of("hold", "drop", "count"),
     )  # fmt: skip
     catch_up: bool = setting(
-        False, "a client that missed rounds is sent the updates that it missed, where they are "
-        "shorter than the model",
+        False, "send a client that missed rounds the missed updates, if they are shorter than the "
+        "model",
     )  # fmt: skip
     min_replies: int | None = setting(
-        None, "usable replies without which a run ends; default: the cohort, and none where "
-        "clients may be absent, drop out or be late", rule=ABOVE_ZERO,
+        None, "fewest usable replies of a round; with fewer the run ends; default: the cohort, or "
+        "none if clients may be absent, drop out or be late", rule=ABOVE_ZERO,
     )  # fmt: skip
     max_norm: float | None = setting(
-        None, "L2 norm above which a client's update, decoded, is not used and counts as failed; "
+        None, "largest L2 norm of a client's decoded update; a longer one counts as failed; "
         "default: none", rule=ABOVE_ZERO,
     )  # fmt: skip
 
@@ -127,20 +128,21 @@ class Training:
         rule=Rule(lambda x: 0 <= x < 1, "a number in [0, 1)"),
     )  # fmt: skip
     proximal: float | None = setting(
-        None, "FedProx: pulls clients towards the model that they were sent, mu / 2 times the "
-        "squared distance; default: no pull", rule=ABOVE_ZERO,
+        None, "FedProx's mu: adds mu / 2 times the squared distance from the received model to "
+        "each client's loss; default: none", rule=ABOVE_ZERO,
     )  # fmt: skip
     momentum_masking: str = setting(
-        "auto", "zero momentum where entries were sent: auto (methods with residuals), on, off",
+        "auto", "set momentum to zero where entries were sent: auto (with methods that keep "
+        "residuals), on or off",
         rule=one_of("auto", "on", "off"),
     )  # fmt: skip
     buffers: str = setting(
-        "mean", "BatchNorm's statistics: mean (sent both ways every round) or local (kept by "
-        "clients, sent up where the server evaluates)", rule=one_of("mean", "local"),
+        "mean", "how BatchNorm's statistics travel: mean (both ways every round) or local (up "
+        "only, when the server evaluates)", rule=one_of("mean", "local"),
     )  # fmt: skip
     precision: str = setting(
-        "float32", "of forward and backward passes: float32, tf32 (a GPU multiplies the upper 19 "
-        "bits) or bfloat16 (autocast)", rule=one_of("float32", "tf32", "bfloat16"),
+        "float32", "precision of forward and backward passes: float32, tf32 (on a GPU) or "
+        "bfloat16 (autocast)", rule=one_of("float32", "tf32", "bfloat16"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -160,15 +162,15 @@ class Evaluation:
     """
 
     every: int | None = setting(
-        None, "rounds between evaluations; default: so that a run has 20", flag="evaluate_every",
+        None, "rounds between evaluations; default: 20 evaluations per run", flag="evaluate_every",
         rule=ABOVE_ZERO,
     )  # fmt: skip
     test_samples: int | None = setting(
-        None, "held-out samples that are scored, evenly spread; default: all", rule=ABOVE_ZERO
+        None, "held-out samples to score, evenly spread; default: all", rule=ABOVE_ZERO
     )
     validation: float | None = setting(
-        None, "fraction of the training samples that is kept out of training and scored in place "
-        "of the held-out samples; default: none",
+        None, "fraction of the training samples to keep out of training and to score instead of "
+        "the held-out samples; default: none",
         rule=Rule(lambda x: 0 < x < 1, "a number between 0 and 1"),
     )  # fmt: skip
 
@@ -179,7 +181,7 @@ class Evaluation:
 @names_told
 @dataclass(frozen=True)
 class Machine:
-    """Where a run is carried out, and how many of its clients at once.
+    """Where a run computes, and how many clients train at once.
 
     Raises ``UsageError`` for a value that is not allowed, and for what no machine could be asked.
 
@@ -189,16 +191,17 @@ class Machine:
     """
 
     engine: str = setting(
-        "local", "local (in process) or flower (on Ray)", result=False,
+        "local", "where clients run: local (in this process) or flower (Flower's simulation on "
+        "Ray)", result=False,
         rule=one_of("local", "flower"),
     )  # fmt: skip
     workers: int = setting(
-        1, "clients at the same time, one torch thread each", result=False, rule=ABOVE_ZERO
+        1, "clients that train at once, one torch thread each", result=False, rule=ABOVE_ZERO
     )
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     stack: str | int = setting(
-        "1", "clients of a round that a worker trains at once (torch.func): a number, or auto "
-        "(as many as gain, docs/gpu.md)", plain=_text,
+        "1", "clients that a worker trains in one batch: a number, or auto (32 if that is "
+        "faster)", plain=_text,
         rule=Rule(lambda x: x == "auto" or x.isascii() and x.isdecimal() and int(x) > 0,
                   "a number above 0, or auto"),
     )  # fmt: skip
@@ -241,7 +244,7 @@ class Machine:
 @names_told
 @dataclass(frozen=True)
 class Keep:
-    """What a run leaves on disk beside its tables.
+    """What a run keeps on disk besides its tables.
 
     Raises ``UsageError`` for a value that is not allowed.
 
@@ -254,7 +257,7 @@ class Keep:
         False, "store every message of the run", flag="keep_payloads", result=False
     )
     checkpoint: bool = setting(
-        False, "keep the memory at the end whatever its size: the run can be extended",
+        False, "keep the final memory at any size, so that the run can be extended",
         flag="keep_checkpoint", result=False,
     )  # fmt: skip
     tensorboard: bool = setting(False, "write scalars for TensorBoard as it goes", result=False)
@@ -269,7 +272,7 @@ class Keep:
 
 @dataclass(frozen=True, init=False)
 class Network:
-    """The clients' links, by which a run's rounds get simulated times; docs/networks.md says how.
+    """The clients' links, from which simulated times follow (docs/networks.md).
 
     Args:
         preset: a name of `fedsim list networks`, or all that ``--network`` takes: a text of
@@ -336,37 +339,41 @@ class Settings:
         "fraction of entries sent, in (0, 1]; 1: dense; default: 0.01 where the method takes one",
     )
     iterations: int | None = setting(
-        None, "local iterations in all; default: the task's", rule=ABOVE_ZERO, of_task=True
+        None, "local iterations of the run; default: the task's", rule=ABOVE_ZERO, of_task=True
     )
     seed: int = setting(
-        0, "everything random follows from it", rule=Rule(lambda x: x >= 0, "0 or above")
+        0, "seed of every random draw", rule=Rule(lambda x: x >= 0, "0 or above")
     )
     strategy: "str | Algorithm" = setting(
         "dsgd", "one of " + ", ".join(STRATEGIES) + "; with settings in parentheses, such as "
         "'fedbuff(10, staleness=polynomial(0.5))'; FILE.py:NAME for one of your own"
     )  # fmt: skip
     downlink: str | None = setting(
-        None, "how the global update is compressed, or relay (clients are sent the others' "
-        "messages and make the mean themselves); default: raw, for a majority one bit per entry",
+        None, "how the global update is compressed, or relay (clients receive the others' "
+        "messages and compute the mean); default: raw, with majority one bit per entry",
         plain=_text,
     )  # fmt: skip
     controller: str | None = setting(
-        None, "what chooses n and p of every round and client, from --temporal and --gradient on: "
-        "one of `fedsim list controllers`, such as 'plateau(10)'; default: nothing, they stay",
+        None, "rule that changes n and p from round to round, beginning with --temporal and "
+        "--gradient: one of `fedsim list controllers`, such as 'plateau(10)'; default: none",
         plain=_text,
     )  # fmt: skip
     stop_at_bits: float | str | None = setting(
-        None, "end after the round in which a client's upstream bits (wire) reach so many, such as "
-        "2Mbit; default: never", plain=_bits,
+        None, "end after the round in which a client's bits (wire) reach this number, such as "
+        "2Mbit: upstream bits, or those of --budget-of; default: never", plain=_bits,
+    )  # fmt: skip
+    budget_of: str = setting(
+        "up", "which bits of a client a budget counts (--stop-at-bits, and the budgets and the "
+        "front of the report): up, or total (both ways, wire)", rule=one_of("up", "total"),
     )  # fmt: skip
     label: str | None = setting(
-        None, "what tables and figures call the method; default: as --method has it", result=False,
+        None, "name of the method in tables and figures; default: --method as typed", result=False,
         rule=Rule(lambda x: bool(x.strip()) and x.isprintable(), "a line of text, and not empty"),
     )  # fmt: skip
     network: Grouped[Network | None, str] = setting(
         None, "simulate how long rounds take on this network: a preset of `fedsim list networks`, "
-        "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; with framing=on "
-        "whole messages take time, and not payloads alone; default: none",
+        "settings such as 'up=5Mbit, latency=50ms, compute=20ms', or a TOML file; framing=on "
+        "counts whole messages instead of payloads; default: none",
         plain=lambda value, _: Network(value) if isinstance(value, str) else value,
     )  # fmt: skip
     clients: Grouped[Clients, int | None] = group(Clients, int)

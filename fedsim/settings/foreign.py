@@ -30,6 +30,6 @@ def check_tasks(out: Path, runs: Sequence[RunConfig]) -> None:
                 if isinstance(place, str) and origin(place) not in known:
                     raise UsageError(
                         f"--out is {out}: its {file.relative_to(out)} names the {setting} "
-                        f"{place!r}, whose file is not carried out, for it is not a {setting} of "
-                        "these runs; choose another folder"
+                        f"{place!r}. These runs do not name that file, so it is not executed; "
+                        "choose another folder"
                     )

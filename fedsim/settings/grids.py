@@ -48,7 +48,7 @@ class Cell:
 @names_told
 @dataclass(frozen=True)
 class SweepConfig:
-    """A grid: every temporal sparsity with every gradient sparsity and seed.
+    """A grid: every combination of temporal sparsity, gradient sparsity and seed.
 
     Args:
         base: all other settings; its temporal, gradient and seed are not used.
@@ -83,7 +83,7 @@ class SweepConfig:
     def cells(self) -> list[Cell]:
         """The dense reference first, then the grid in order; each cell once."""
         if self.seeds < 1:
-            raise UsageError(f"--seeds is {self.seeds}: it is above 0")
+            raise UsageError(f"--seeds is {self.seeds}: give a number above 0")
         cells: dict[str, Cell] = {}
         grid, fractions = [], dict[str, set[float]]()
         for seed in range(self.seeds):

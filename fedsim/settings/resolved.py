@@ -19,7 +19,8 @@ from strategies import DSGD, Algorithm, Client, FedProx, Refused, Relay
 class Plan:
     """The task, the methods and counts, all above zero.
 
-    ``stop_at_bits`` and ``network`` are None where they are not asked for.
+    ``stop_at_bits`` and ``network`` are None where they are not asked for. ``budget_of``: which
+    bits ``stop_at_bits`` counts, ``up`` or ``total``.
     """
 
     task: Task
@@ -36,6 +37,7 @@ class Plan:
     evaluate_every: int
     masks: bool
     stop_at_bits: float | None = None
+    budget_of: str = "up"
     network: spec.Network | None = None
     rules: Rules = Rules()
     ask: int = 0
@@ -58,13 +60,13 @@ class Plan:
         every = self.evaluate_every * self.temporal
         return after >= self.iterations or before // every != after // every
 
-    def reaches(self, up_bits: float) -> bool:
-        """Whether a client's upstream bits have reached ``stop_at_bits``."""
-        return self.stop_at_bits is not None and up_bits >= self.stop_at_bits
+    def reaches(self, bits: float) -> bool:
+        """Whether a client's bits, those of ``budget_of``, have reached ``stop_at_bits``."""
+        return self.stop_at_bits is not None and bits >= self.stop_at_bits
 
-    def ends(self, iteration: int, up_bits: float) -> bool:
-        """Whether the run is over after so many local iterations and bits that a client sent."""
-        return iteration >= self.iterations or self.reaches(up_bits)
+    def ends(self, iteration: int, bits: float) -> bool:
+        """Whether the run is over after so many local iterations and bits, as ``reaches``."""
+        return iteration >= self.iterations or self.reaches(bits)
 
     def local_iterations(self, round_number: int) -> int:
         """Local iterations of one round (1, 2, ...)."""
@@ -121,6 +123,7 @@ def filled(config: Settings) -> Plan:
         # Where clients send gradients, the server has their momentum.
         masks=masking == "on" or masking == "auto" and method.residuals and not rule.gradients,
         stop_at_bits=None if config.stop_at_bits is None else float(config.stop_at_bits),
+        budget_of=config.budget_of,
         network=None if config.network is None else spec.parse(str(config.network)),
         rules=rules,
         ask=clients.ask or cohort,

@@ -31,19 +31,19 @@ class Flags:
     """Settings of strategies that are flags of their own; each is kept in the strategy."""
 
     server_lr: float | None = setting(
-        None, "learning rate of a server optimizer (fedadam, ...)", rule=ABOVE_ZERO
+        None, "learning rate of the server, with nesterov, fedadam and others", rule=ABOVE_ZERO
     )
     staleness: str | None = setting(
-        None, "weight of an update by how old the model is that it was made from, with fedbuff and "
-        "fedasync: constant, polynomial(a), hinge(a, b); default: polynomial(0.5)",
+        None, "weight of an update by the age of its model, with fedbuff and fedasync: constant, "
+        "polynomial(a) or hinge(a, b); default: polynomial(0.5)",
     )  # fmt: skip
     buffer_size: int | None = setting(
-        None, "updates per step of fedbuff; default: 10, or the cohort where that is smaller",
+        None, "updates per step of fedbuff; default: 10, or the cohort if that is smaller",
         rule=ABOVE_ZERO,
     )  # fmt: skip
     weighting: str | None = setting(
-        None, "mean over clients: uniform, by samples, or nova (by samples, where clients do "
-        "unlike numbers of local iterations); default: uniform",
+        None, "mean over clients: uniform, samples (by their numbers of samples) or nova "
+        "(FedNova: by samples, if clients do different numbers of iterations); default: uniform",
         rule=one_of("uniform", "samples", "nova"),
     )  # fmt: skip
 
@@ -117,7 +117,7 @@ def value_of(strategy: "str | Algorithm") -> "Algorithm":
     if isinstance(strategy, Algorithm):
         return strategy
     if not isinstance(strategy, str):
-        raise UsageError(f"--strategy is {strategy!r}: it is a text or a strategies.Algorithm")
+        raise UsageError(f"--strategy is {strategy!r}: give a text or a strategies.Algorithm")
     if strategy in _OWN:
         return _OWN[strategy]
     if ":" in strategy:
@@ -222,9 +222,9 @@ def with_settings(
     return adopt(changed)
 
 
-def coded(strategy: "str | Algorithm") -> bool:
+def adds_codes(strategy: "str | Algorithm") -> bool:
     """Whether a strategy takes only methods that send codes which it adds up: never ``raw``."""
-    return value_of(strategy).coded
+    return value_of(strategy).adds_codes
 
 
 def is_among(text: str, names: Container[str]) -> bool:
@@ -258,7 +258,7 @@ def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
         'dsgd(weighting=samples)'
     """
     made = value_of(strategy)
-    if not made.coded:
+    if not made.adds_codes:
         return strategy
     return adopt(f"dsgd(weighting={getattr(made, 'weighting', 'uniform')})")
 

@@ -9,14 +9,16 @@ from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.network.quantities import quantity
 from fedsim.results.load import Results
-from fedsim.show.curves import bits_so_far
+from fedsim.show.curves import spent_so_far
 from fedsim.show.inputs import check_frame
 from fedsim.show.layout import Column, Laid, Row, laid
 from fedsim.show.style import higher_is_better, metric_name
 from fedsim.show.within import Steps, steps_of
 
 _CELL = ["label", "temporal", "gradient"]
-_SHOWN = [*_CELL, "seeds", "most_seeds", "iteration", "metric", "metric_sd", "up_wire_bits"]
+_SHOWN = [*_CELL, "seeds", "most_seeds", "iteration", "metric", "metric_sd", "spent"]
+_USED = {"up": ("up_wire_bits", "uplink used"), "total": ("total_wire_bits", "bits used")}
+"""What the column of the bits is called, and its heading, by what a budget counts."""
 _Cells = list[tuple[tuple[str, int, float], Steps]]
 SEEDS = (
     "A cell counts with its last evaluation within the budget, the mean of its seeds ± their "
@@ -25,8 +27,10 @@ SEEDS = (
 _ROWS = 8
 
 
-def best(results: Results | pd.DataFrame, up_bits: float | str) -> pd.DataFrame:
-    """The best cell (n, p) of every method where a client may send at most `up_bits`.
+def best(
+    results: Results | pd.DataFrame, up_bits: float | str, budget_of: str = "up"
+) -> pd.DataFrame:
+    """The best cell (n, p) of every method where a client may spend at most `up_bits`.
 
     A cell counts with the last evaluation within the budget, not with its best one, which could be
     chosen in hindsight alone: the mean over its seeds, all of which have one. Bits are whole
@@ -37,16 +41,18 @@ def best(results: Results | pd.DataFrame, up_bits: float | str) -> pd.DataFrame:
         results: what `fedsim.load(...)` gave (failed runs are left out), or rows of its frame
             `rounds`; of one task.
         up_bits: the budget in bits: `2e6`, or a text such as `"2Mbit"`.
+        budget_of: "up": of what a client sends; "total": of what it sends and receives.
 
     Returns:
         A row per method, the best first: label; temporal and gradient of the cell; seeds, how many,
         and most_seeds, of any cell of the results; iteration, metric and metric_sd (the seeds'
         sample deviation, NaN of one) of those evaluations; up_wire_bits, which a client had sent
-        by then, on average over the seeds. A method that had no evaluation
-        within the budget stands last, with NaN.
+        by then, on average over the seeds; of "total" total_wire_bits, both ways. A method that had
+        no evaluation within the budget stands last, with NaN.
 
     Raises:
-        UsageError: the budget is not a number of bits above 0; no results, or several tasks.
+        UsageError: the budget is not a number of bits above 0; unknown `budget_of`; no results, or
+            several tasks.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
@@ -54,10 +60,11 @@ def best(results: Results | pd.DataFrame, up_bits: float | str) -> pd.DataFrame:
     """
     rounds = _rounds(results)
     budget = quantity(up_bits, "up_bits", "bits")
-    return _within(_cells(rounds), budget, higher_is_better(rounds))
+    found = _within(_cells(rounds, budget_of), budget, higher_is_better(rounds))
+    return found.rename(columns={"spent": _USED[budget_of][0]})
 
 
-def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
+def ladder(results: Results | pd.DataFrame, budget_of: str = "up") -> pd.DataFrame:
     """The best of all methods for rising budgets: 1, 2 and 5 times powers of ten, or those alone.
 
     Returns:
@@ -67,7 +74,7 @@ def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
         UsageError: as `best`.
     """
     rounds = _rounds(results)
-    cells, higher = _cells(rounds), higher_is_better(rounds)
+    cells, higher = _cells(rounds, budget_of), higher_is_better(rounds)
     low = min(own.budgets[0] for _, own in cells)
     high = max(own.budgets[-1] for _, own in cells)
     powers = range(int(log10(low)) - 1, int(log10(high)) + 2)
@@ -78,7 +85,8 @@ def ladder(results: Results | pd.DataFrame) -> pd.DataFrame:
             break
     limits = [*steps, float("inf")]
     rows = [_within(cells, budget, higher).head(1) for budget in limits]
-    return pd.concat(rows, ignore_index=True).assign(budget=limits)[["budget", *_SHOWN]]
+    table = pd.concat(rows, ignore_index=True).assign(budget=limits)[["budget", *_SHOWN]]
+    return table.rename(columns={"spent": _USED[budget_of][0]})
 
 
 def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
@@ -92,10 +100,10 @@ def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
     return rounds
 
 
-def _cells(rounds: pd.DataFrame) -> _Cells:
+def _cells(rounds: pd.DataFrame, budget_of: str) -> _Cells:
     """Every cell's label, n and p, and its steps by bits."""
     table = rounds.sort_values(["run", "round"])
-    table["up_wire_bits"] = bits_so_far(table, "up_wire_bits")
+    table["spent"] = spent_so_far(table, "wire", budget_of)
     table = table[table["metric"].notna()]
     repeated = table[table.duplicated([*_CELL, "seed", "round"])]
     if len(repeated):
@@ -105,7 +113,7 @@ def _cells(rounds: pd.DataFrame) -> _Cells:
         )
     groups = table.groupby(_CELL)
     keys = [key for key, _ in groups]
-    steps = steps_of(table.assign(_cell=groups.ngroup()), "up_wire_bits")
+    steps = steps_of(table.assign(_cell=groups.ngroup()), "spent")
     return list(zip(keys, steps, strict=True))
 
 
@@ -118,7 +126,7 @@ def _within(cells: _Cells, budget: float, higher: bool) -> pd.DataFrame:
         for key, own in cells if (place := int(own.at(budget))) >= 0
     ]  # fmt: skip
     affordable = pd.DataFrame(rows, columns=_SHOWN)
-    affordable = affordable.sort_values(["metric", "up_wire_bits"], ascending=[not higher, True])
+    affordable = affordable.sort_values(["metric", "spent"], ascending=[not higher, True])
     reached = affordable.drop_duplicates("label")
     missing = sorted({key[0] for key, _ in cells} - {*reached["label"]})
     parts = [reached, pd.DataFrame({"label": missing})] if missing else [reached]
@@ -134,20 +142,19 @@ def texts(table: pd.DataFrame, name: str) -> tuple[list[str], list[list[str]]]:
         table: what they gave.
         name: what the metric is called.
     """
-    headings = ["method", "n", "p", name, "iteration", "uplink used"]
+    column, used = next(pair for pair in _USED.values() if pair[0] in table)
+    headings = ["method", "n", "p", name, "iteration", used]
     rows = []
     for _, row in table.iterrows():
         if pd.isna(row["metric"]):
             rows.append([row["label"], "", "", "none", "", ""])
             continue
-        score = units.score(row["metric"], name)
-        if row["seeds"] > 1:
-            score += f" ± {units.score(row['metric_sd'], name)}"
+        score = units.averaged(row["metric"], row["metric_sd"], name)
         if row["seeds"] < row["most_seeds"]:
             score += f" ({row['seeds']} of {row['most_seeds']})"
         elif row["seeds"] > 1:
             score += f" ({row['seeds']})"
-        used = units.bits(row["up_wire_bits"])
+        used = units.bits(row[column])
         where = [str(row["temporal"]), units.plain(row["gradient"])]
         rows.append([row["label"], *where, score, str(row["iteration"]), used])
     if "budget" not in table.columns:
@@ -156,17 +163,18 @@ def texts(table: pd.DataFrame, name: str) -> tuple[list[str], list[list[str]]]:
     return ["budget", *headings], [[limit, *row] for limit, row in zip(limits, rows, strict=True)]
 
 
-def best_table(results: Results, up_bits: float, width: int) -> Laid:
+def best_table(results: Results, up_bits: float, width: int, budget_of: str = "up") -> Laid:
     """What `best` found, for a terminal of `width` columns.
 
     Example:
         rich.print(best_table(fedsim.load("results/sbc"), 2e6, 80))
     """
-    headings, rows = texts(best(results, up_bits), metric_name(results.runs))
+    headings, rows = texts(best(results, up_bits, budget_of), metric_name(results.runs))
     columns = [Column(head, "name" if head == "method" else "number") for head in headings]
     lines: list[Row] = [(row, "") for row in rows]
+    ways = "both ways" if budget_of == "total" else "upstream"
     return laid(
         columns, lines, width, keys=3,  # method, n and p stand in every part
-        title=f"Best within {units.bits(up_bits)} per client upstream",
+        title=f"Best within {units.bits(up_bits)} per client {ways}",
         caption=f"{SEEDS} Bits of whole messages. none: no evaluation within the budget.",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What each method reaches for a budget of upstream bits: the numbers that are drawn."""
+"""What each method reaches for a budget of bits: the numbers that are drawn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,8 +33,9 @@ class Budget:
 
 
 def budgets(
-    rounds: pd.DataFrame, higher: bool, bits: Bits = "wire", x: str = "up_bits"
-) -> list[Budget]:
+    rounds: pd.DataFrame, higher: bool, bits: Bits = "wire", x: str = "up_bits",
+    budget_of: str = "up",
+) -> list[Budget]:  # fmt: skip
     """The best metric within a budget of bits, one per method, `dense` first.
 
     A cell (n, p) counts with its last evaluation within the budget, the mean over its seeds
@@ -46,6 +47,7 @@ def budgets(
         bits: which bits, as for `curve_lines`.
         x: what is spent, as for `curve_lines`: with `TIME`, the numbers that are called bits are
             seconds.
+        budget_of: "up", or "total": both ways.
 
     Raises:
         UsageError: as `curve_lines`.
@@ -54,7 +56,7 @@ def budgets(
     by_method = rounds.assign(_coded=~rounds["dense"]).groupby(["_coded", "label"])
     methods = []
     for (compressed, name), own in by_method:
-        table, cells = evaluated(own, x, bits)
+        table, cells = evaluated(own, x, bits, budget_of)
         reached = steps_of(table, x)
         spent = np.unique(np.concatenate([cell.budgets for cell in reached]))
         pairs = [(cell, cell.at(spent)) for cell in reached]

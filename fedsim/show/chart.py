@@ -88,6 +88,7 @@ class Marks:
         texts: what the page says of each at the pointer; empty: it says nothing.
         low, high: (N,) the range of each: a line has a band, other marks have bars.
         hollow: (N,) which marks are; empty: none, and all have a black edge.
+        apart: whether its name may stand beside it, in place of an entry in the legend.
         size: of a mark, in points.
         width: of a line, in points.
     """
@@ -102,6 +103,7 @@ class Marks:
     low: np.ndarray | None = None
     high: np.ndarray | None = None
     hollow: Sequence[bool] = ()
+    apart: bool = True
     size: float = 4
     width: float = 1.7
 
@@ -113,9 +115,26 @@ class Marks:
         return np.stack([self.y - self.low, self.high - self.y])
 
 
+    @property
+    def corners(self) -> np.ndarray:
+        """(N, 2) the points, and of steps the corners between them."""
+        pairs = np.column_stack([self.x, self.y]).astype(float)
+        if self.kind != "steps":
+            return pairs
+        turns = np.column_stack([pairs[1:, 0], pairs[:-1, 1]])
+        return np.insert(pairs, range(1, len(pairs)), turns, axis=0)
+
+    def end(self, higher: bool) -> tuple[float, float]:
+        """The point beside which a name stands: the end of a line, the best of other marks."""
+        scores = np.asarray(self.y, float)
+        best = int(scores.argmax() if higher else scores.argmin())
+        place = best if self.kind == "points" else -1
+        return float(self.x[place]), float(scores[place])
+
+
 @dataclass(frozen=True)
 class Strip:
-    """A bar below a figure, in the colour of what leads where.
+    """A bar along a figure, in the colour of what leads where: above in print, below on the page.
 
     Attributes:
         name: what leading is called: "best", "fastest".
@@ -137,7 +156,7 @@ class Chart:
         caption: what it shows, for the page.
         x, y: its axes.
         marks: in the order of the legend.
-        strip: the bar below; None: there is none.
+        strip: the bar along it; None: there is none.
         notes: texts beside points (x, y), where there is nothing else: towards low x, and towards
             the better y.
         higher: whether a higher y is the better.

@@ -1,18 +1,23 @@
 """Which columns of runs say something that another column does not: only these are shown."""
 
+from collections.abc import Collection
+
 import pandas as pd
 
 from fedsim.ground import units
 
 PER_CLIENT = "up_wire_bits_per_client"
 _TENTH, _MOST = 0.1, 0.9
-CAPTION = (
-    "n: local iterations per round; p: fraction of entries sent; p/n: total sparsity.\n"
-    "Bits are those of a client of every round over the whole run, 1 kbit = 1000 bit. Wire: whole "
-    "messages; content, which papers count: positions, values and side information. Ratio up: "
-    "32-bit dense sending of every trained entry and iteration over upstream bits; both: the same "
-    "up and down over wire bits up and down."
-)
+_TERMS = {
+    "temporal": "n: local iterations per round; p: fraction of entries sent",
+    "total_sparsity": "; p/n: total sparsity",
+    "bits": ".\nBits are those of a client of every round over the whole run, 1 kbit = 1000 bit, "
+    "of whole messages",
+    "up_content_bits": "; content, which papers count: positions, values and side information",
+    "ratio_wire": ". Ratio up: 32-bit dense sending of every trained entry and iteration over "
+    "upstream bits",
+    "ratio_both": "; both: the same up and down over bits up and down",
+}  # of the columns of a table, in this order
 _NOTES = {
     "up_share": " Sent: the share of the entries that travelled, where it is not nearly p.",
     PER_CLIENT: " Per client: of the whole federation over the number of its clients.",
@@ -96,13 +101,17 @@ def downlink_told(runs: pd.DataFrame) -> str:
             "compresses it.")  # fmt: skip
 
 
-def caption(runs: pd.DataFrame) -> str:
+def caption(runs: pd.DataFrame, columns: Collection[str]) -> str:
     """What the columns of a table are, those too that are not always there; and why replies failed.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
+        columns: those that the table shows.
     """
-    shown = worth_a_column(runs)
-    notes = "".join(note for name, note in _NOTES.items() if shown[name])
+    told = {*columns, *("bits" for name in columns if "_bits" in name)}
+    told |= {"ratio_wire"} if "ratio_both" in told else set()
+    terms = "".join(text for name, text in _TERMS.items() if name in told)
+    notes = "".join(note for name, note in _NOTES.items() if name in columns)
     notes += downlink_told(runs)
-    return "\n".join([CAPTION + notes, *failures_told(runs)])
+    text = f"{terms}." if terms else ""
+    return "\n".join([f"{text}{notes}".lstrip(". \n"), *failures_told(runs)])

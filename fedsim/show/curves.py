@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.ground.errors import UsageError
+from fedsim.ground.rounds import receivers
 from fedsim.results.labels import FACTS, VARIANT, several
 from fedsim.results.schema import KEYS
 from fedsim.show.style import CellKey, beside
@@ -61,6 +62,34 @@ def bits_so_far(rounds: pd.DataFrame, column: str) -> pd.Series:
     return of_each.groupby(rounds["run"]).cumsum()
 
 
+def spent_so_far(rounds: pd.DataFrame, bits: str, budget_of: str) -> pd.Series:
+    """The bits of a client of every round by each round: upstream, and of "total" both ways.
+
+    Args:
+        rounds: as for `bits_so_far`.
+        bits: "wire" or "content".
+        budget_of: "up" or "total".
+
+    Raises:
+        UsageError: another word.
+    """
+    up = bits_so_far(rounds, bits_column(bits))
+    if not both_ways(budget_of):
+        return up
+    return up + bits_so_far(rounds.assign(clients=receivers(rounds)), f"down_{bits}_bits")
+
+
+def both_ways(budget_of: str) -> bool:
+    """Whether a budget counts both ways.
+
+    Raises:
+        UsageError: `budget_of` is neither "up" nor "total".
+    """
+    if budget_of not in ("up", "total"):
+        raise UsageError(f"budget_of is {budget_of!r}: it must be 'up' or 'total'.")
+    return budget_of == "total"
+
+
 def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> list[Series]:
     """Learning curves, one per cell, by method, n upwards and p downwards.
 
@@ -83,25 +112,30 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
     return _series(_scored(rounds, x, y, bits), x, y, ["round"])
 
 
-def evaluated(rounds: pd.DataFrame, x: str, bits: Bits) -> tuple[pd.DataFrame, list[CellKey]]:
+def evaluated(
+    rounds: pd.DataFrame, x: str, bits: Bits, budget_of: str = "up"
+) -> tuple[pd.DataFrame, list[CellKey]]:
     """The rounds that were evaluated, with `x` and with a column `_cell`, and the cells.
 
     Args:
         rounds, x, bits: as for `curve_lines`.
+        budget_of: which ways `up_bits` has, as for `spent_so_far`.
 
     Raises:
         UsageError: as `curve_lines`.
     """
-    keyed, cells = by_cell(_scored(rounds, x, "metric", bits))
+    keyed, cells = by_cell(_scored(rounds, x, "metric", bits, budget_of))
     _check_cells(keyed, cells, ["round"])
     return keyed, cells
 
 
-def _scored(rounds: pd.DataFrame, x: str, y: str, bits: Bits) -> pd.DataFrame:
+def _scored(
+    rounds: pd.DataFrame, x: str, y: str, bits: Bits, budget_of: str = "up"
+) -> pd.DataFrame:
     """The rounds that have a `y`, by run and round, with `x`."""
     table = rounds.sort_values(["run", "round"])
     if x == "up_bits":
-        table = table.assign(up_bits=bits_so_far(table, bits_column(bits)))
+        table = table.assign(up_bits=spent_so_far(table, bits, budget_of))
         table = table[table["up_bits"] > 0]  # a logarithmic axis has no zero
     table = table.loc[table[y].notna(), [c for c in table.columns if c in {*_TOLD, x, y}]]
     if not len(table):
@@ -109,18 +143,23 @@ def _scored(rounds: pd.DataFrame, x: str, y: str, bits: Bits) -> pd.DataFrame:
     return table
 
 
-def pareto_points(runs: pd.DataFrame, bits: Bits = "wire") -> list[Series]:
-    """Final metric over the upstream bits of a client of every round: one point per cell.
+def pareto_points(
+    runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up"
+) -> list[Series]:
+    """Final metric over the bits of a client of every round: one point per cell.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
         bits: as for `curve_lines`.
+        budget_of: "up", or "total": both ways.
 
     Raises:
         UsageError: no run is done, several tasks in one cell, or two runs of a seed; or unknown
             `bits`.
     """
     column = bits_column(bits)
+    if both_ways(budget_of):
+        runs = runs.assign(**{column: runs[column] + runs[f"down_{bits}_bits"]})
     done = runs[(runs["status"] == "done") & runs["metric"].notna() & (runs[column] > 0)]
     if not len(done):
         raise UsageError("there is no run that is done.")

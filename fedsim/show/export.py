@@ -1,9 +1,11 @@
 """Result tables as markdown, LaTeX or CSV text."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from fedsim.ground import units
@@ -11,16 +13,17 @@ from fedsim.ground.errors import UsageError
 from fedsim.show.averages import over_seeds
 from fedsim.show.columns import worth_a_column
 from fedsim.show.inputs import check_frame
-from fedsim.show.markup import latex, markdown
+from fedsim.show.markup import float_of, latex, markdown
+from fedsim.show.planes import method_text
 from fedsim.show.style import label, metric_name
-from fedsim.show.tables import add_difference
+from fedsim.show.tables import add_told, check_columns, ordered
 
 _SHOWN = (
     "task", "label", "method", "temporal", "gradient", "total_sparsity", "seed", "metric",
     "difference",
     "up_wire_bits", "up_wire_bits_per_client", "up_content_bits", "down_wire_bits",
-    "down_content_bits", "ratio_wire", "ratio_content", "up_share", "failures", "failed_up_bits",
-    "seconds", "status",
+    "down_content_bits", "ratio_wire", "ratio_content", "ratio_both", "up_share",
+    "failures", "failed_up_bits", "seconds", "status",
 )  # fmt: skip
 _WHERE_THEY_DIFFER = ("task", "seed", "status", "difference")
 _HEADINGS = {
@@ -31,9 +34,18 @@ _HEADINGS = {
     "up_wire_bits_per_client": "up wire per client of the federation",
     "up_content_bits_per_client": "up content per client of the federation",
     "down_wire_bits_per_client": "down wire per client of the federation",
-    "up_share": "share of entries sent", "failed_up_bits": "uploads not used",
+    "ratio_both": "ratio (both ways)", "up_share": "share of entries sent",
+    "failed_up_bits": "uploads not used",
 }  # fmt: skip
 _STYLES = {"markdown": markdown, "latex": latex}
+_PAPER = (
+    "metric", "up_wire_bits", "ratio_both", "gradient", "temporal", "label", "task", "ratio_wire",
+    "difference",
+)  # fmt: skip
+"""Columns of a table for a paper, those first that are worth most."""
+
+_MOST = 7
+_SEEDS = ", mean ± sample standard deviation (number of seeds)"
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ def table(
     runs: pd.DataFrame, style: Literal["markdown", "latex", "csv"] = "markdown",
     columns: Sequence[str] | None = None,
 ) -> str:  # fmt: skip
-    """`runs` as the text of a table.
+    """`runs` as a table in markdown, LaTeX or CSV.
 
     In markdown and LaTeX a cell's seeds are one row: means, and behind metric, difference and loss
     the sample standard deviation and how many seeds are done, `0.9300 ± 0.0361 (3)`. Name the
@@ -62,8 +74,8 @@ def table(
         style: "markdown"; "latex" (a tabular that needs the package booktabs); or "csv", which
             has a row per run, the frame's names of columns, and numbers with all their digits.
         columns: which columns, in which order; "difference" is the difference from the dense
-            reference (`add_difference`). None: the main ones, task and status where they
-            differ; for csv all.
+            reference, "ratio_both" the ratio of bits up and down. None: the main ones, task and
+            status where they differ; for csv all.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
@@ -75,7 +87,7 @@ def table(
     check_frame(runs, "runs", "table()")
     if style not in _STYLES and style != "csv":
         raise UsageError(f"style is {style!r}: it must be one of {', '.join(_STYLES)}, csv.")
-    full = add_difference(runs) if "difference" not in runs.columns else runs
+    full = add_told(runs).assign(**runs[[n for n in ("difference",) if n in runs.columns]])
     if style == "csv":
         names = _named(columns, full, runs.columns)
         return str(full[names].to_csv(index=False))
@@ -96,12 +108,67 @@ def table(
     return _STYLES[style](headings, cells, [column.numeric for column in shown])
 
 
+def paper_table(runs: pd.DataFrame, columns: Sequence[str] | None = None) -> str:
+    """`runs` as a table to paste into a paper: what `report` writes to `summary.tex`.
+
+    A row per cell, seeds averaged as by `table`; cells that failed are left out. The best metric of
+    each task's compressed cells is bold. The text needs the package booktabs.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
+        columns: as of `table`. None: at most seven; method, n, p, metric, bits and ratios.
+
+    Raises:
+        UsageError: as `table`.
+
+    Example:
+        paper_table(results.runs, ["label", "gradient", "metric", "ratio_both"])
+    """
+    check_frame(runs, "runs", "paper_table()")
+    full = ordered(add_told(runs))
+    if columns is not None:
+        check_columns(columns, full.columns)
+    several_tasks = full["task"].nunique() > 1
+    if "seed" not in (columns or ()) and full["seed"].nunique() > 1:
+        full = over_seeds(full)
+    full = full[full["metric"].notna()]
+    names = [name for name in _PAPER if name != "task" or several_tasks][:_MOST]
+    shown = [_column(name, full) for name in columns or sorted(names, key=_SHOWN.index)]
+    bold = [column.heading == label(metric_name(full)) for column in shown]
+    best = _best(full)
+    cells = [
+        [(text, is_metric and is_best) for text, is_metric in zip(row, bold, strict=True)]
+        for row, is_best in zip(zip(*(own.texts for own in shown), strict=True), best, strict=True)
+    ]
+    tasks, clients, iterations = (
+        " or ".join(f"{value}" for value in sorted(runs[name].dropna().unique()))
+        for name in ("task", "clients", "iterations")
+    )
+    caption = (
+        f"{tasks}: the last evaluation after {iterations} local iterations of {clients} clients"
+        f"{_SEEDS if 'seeds' in full.columns else ''}. n: local iterations per round; p: fraction "
+        "of entries sent; bits of a client's whole messages over the run; ratio: of 32-bit dense "
+        "sending after every iteration.%s"
+    ) % (" Bold: the best compressed cell." if any(best) else "")
+    key = re.sub(r"[^a-z0-9]+", "-", f"{tasks} {method_text(runs)}".lower()).strip("-")
+    return float_of(
+        latex([column.heading for column in shown], cells, [column.numeric for column in shown]),
+        caption, f"tab:{key}",
+    )  # fmt: skip
+
+
+def _best(full: pd.DataFrame) -> list[bool]:
+    """Which rows have the best metric of their task's compressed cells, of two cells or more."""
+    sign = np.where(full["higher_is_better"].astype(bool), 1.0, -1.0)
+    loss = (-sign * full["metric"]).mask(full["dense"].astype(bool))
+    groups = loss.groupby(full["task"])
+    return list((loss == groups.transform("min")) & (groups.transform("count") > 1))
+
+
 def _named(columns: Sequence[str] | None, full: pd.DataFrame, default: Iterable[str]) -> list[str]:
     """The columns to show; refuses those that `full` lacks."""
     names = list(default if columns is None else columns)
-    if unknown := [name for name in names if name not in full.columns]:
-        known = ", ".join(full.columns)
-        raise UsageError(f"columns has {', '.join(unknown)}: it may name {known}.")
+    check_columns(names, full.columns)
     return names
 
 
@@ -134,21 +201,11 @@ def _scores(full: pd.DataFrame, name: str) -> list[str]:
 
     Of averaged seeds with deviation and number: `0.9300 ± 0.0361 (3)`.
     """
-    metrics = [str(of) for of in full["metric_name"]]
-    texts = [_score(name, value, of) for value, of in zip(full[name], metrics, strict=True)]
-    if "seeds" not in full.columns:
-        return texts
-    spreads = [
-        _score(name, value, of, signed=False)
-        for value, of in zip(full[f"{name}_sd"], metrics, strict=True)
-    ]
-    return [
-        f"{text} ± {spread} ({count})" if spread else f"{text} ({count})" if text else ""
-        for text, spread, count in zip(texts, spreads, full["seeds"], strict=True)
-    ]
-
-
-def _score(name: str, value: float, metric: str, signed: bool = True) -> str:
-    if name == "difference":
-        return units.difference(value, metric, signed)
-    return units.digits(value) if name == "loss" else units.score(value, metric)
+    text_of = units.averaged_difference if name == "difference" else units.averaged
+    averaged = "seeds" in full.columns
+    spreads = full[f"{name}_sd"] if averaged else [None] * len(full)
+    texts = []
+    for row, spread in zip(full.to_dict("records"), spreads, strict=True):
+        text = text_of(row[name], spread, "loss" if name == "loss" else row["metric_name"])
+        texts.append(f"{text} ({row['seeds']})" if averaged and text else text)
+    return texts

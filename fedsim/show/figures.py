@@ -14,6 +14,7 @@ from fedsim.show.curves import (
     Bits,
     Series,
     bits_column,
+    both_ways,
     curve_lines,
     front,
     pareto_points,
@@ -93,11 +94,13 @@ def _texts(line: Series, text_of: Callable[[float], str], name: str) -> list[str
     ]
 
 
-def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -> Chart:
+def budget(
+    rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire", budget_of: str = "up"
+) -> Chart:
     """The best within a budget; arguments and errors as of `fedsim.plot.budget`."""
     check_frame(rounds, "rounds", "budget()")
     shown, higher = name or metric_name(rounds), higher_is_better(rounds)
-    methods = budgets(rounds, higher, bits)
+    methods = budgets(rounds, higher, bits, budget_of=budget_of)
     styles = method_looks({best.method: best.dense for best in methods})
     marks = []
     for best in methods:
@@ -112,15 +115,22 @@ def budget(rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire") -
         ))  # fmt: skip
     return Chart(
         title=titled(rounds), caption=_BUDGET, marks=marks, y=Axis(label(shown), metric=shown),
-        x=Axis(LABELS[bits_column(bits)], "bits"),
+        x=_spent(bits, budget_of),
         strip=Strip("best", leaders(methods, higher), styles),
     )  # fmt: skip
 
 
-def pareto(runs: pd.DataFrame, bits: Bits = "wire") -> Chart:
+def _spent(bits: Bits, budget_of: str) -> Axis:
+    """The axis of the bits that a budget counts."""
+    column = bits_column(bits)
+    return Axis(LABELS[f"total_{bits}" if both_ways(budget_of) else column], "bits")
+
+
+def pareto(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Chart:
     """Final metric over bits; arguments and errors as of `fedsim.plot.pareto`."""
     check_frame(runs, "runs", "pareto()")
-    points, name, higher = pareto_points(runs, bits), metric_name(runs), higher_is_better(runs)
+    points = pareto_points(runs, bits, budget_of)
+    name, higher = metric_name(runs), higher_is_better(runs)
     styles, best = looks([point.cell for point in points]), front(points, higher)
     leading = {point.cell for point in best}
     named, reading = legend(styles, lines=False)
@@ -138,14 +148,19 @@ def pareto(runs: pd.DataFrame, bits: Bits = "wire") -> Chart:
             notes.append((float(point.x[0]), float(point.y[0]), note))
     return Chart(
         title=titled(runs) + ("\non the front: n, p" if several_of(styles) else ""),
-        x=Axis(LABELS[bits_column(bits)], "bits"), y=Axis(label(name), metric=name),
-        marks=marks + reading, notes=notes, higher=higher, caption=_POINTS + paler(styles),
+        x=_spent(bits, budget_of), y=Axis(label(name), metric=name), marks=marks + reading,
+        notes=notes, higher=higher, caption=_POINTS + paler(styles),
     )  # fmt: skip
 
 
-def front_of(x: Collection[float], y: Collection[float]) -> Marks:
+def front_of(x: Collection[float], y: Collection[float], name: str = "front") -> Marks:
     """The line that joins what no other beats."""
-    return Marks(x=[*x], y=[*y], kind="steps", name="front", width=1)
+    return Marks(x=[*x], y=[*y], kind="steps", name=name, width=1, apart=False)
+
+
+def limit_of(name: str) -> Marks:
+    """The entry in the legend of a dotted line that crosses a figure."""
+    return Marks(look=Look(GREY, 3, None), name=name, width=1)
 
 
 def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -> Chart:
@@ -165,7 +180,7 @@ def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -
     shown = [line for line in lines if id(line) in first]
     marks = _lines(shown, {line.cell: styles[line.cell] for line in shown}, TIME, name)
     if target is not None:
-        marks.append(Marks(look=Look(GREY, 3, None), name=f"target {target:g}", width=1))
+        marks.append(limit_of(f"target {target:g}"))
     many = f"\nthe {SHOWN} fastest of {len(lines)} cells" if len(lines) > SHOWN else ""
     return Chart(
         title=titled(priced) + many, x=Axis(f"simulated time on {network}", "seconds"),

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import log10
+from math import ceil, floor, log10
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from fedsim.show.inputs import check_frame
 from fedsim.show.planes import Plane, planes
 from fedsim.show.style import higher_is_better, ink, metric_name
 
+_FAR = 3.0  # times the middle half's width beyond it: Tukey's "far out"
+_LEAST_ERROR = 1e-4
 JOINED = "Short lines join cells of equal total sparsity p/n."
 
 
@@ -21,27 +24,87 @@ JOINED = "Short lines join cells of equal total sparsity p/n."
 class Shades:
     """Which of cividis' colours a value has: brighter is better.
 
+    A value far from all others takes the colour of the scale's end: else they would all look alike.
+
     Attributes:
         low, high: the values at the ends.
-        logarithmic: whether equal ratios are equal steps: of ratios and bits.
+        scale: "plain" has even steps; "ratios": equal ratios are equal steps, of ratios and bits;
+            "error": so are those of 1 - value, of a metric that is a fraction.
         turned: whether low values are the bright ones.
         single: whether there is but one value, or none: one colour needs no scale beside it.
+        beyond: whether some value is below `low`, and some above `high`.
     """
 
     low: float
     high: float
-    logarithmic: bool
+    scale: Literal["plain", "ratios", "error"]
     turned: bool
     single: bool
+    beyond: tuple[bool, bool] = (False, False)
+
+    @classmethod
+    def of(cls, known: np.ndarray, name: str, turned: bool) -> "Shades":
+        """The scale of known values of a column or metric."""
+        scale: Literal["plain", "ratios", "error"] = "plain"
+        if name in units.FRACTIONS and not turned:
+            scale = "error"
+        elif (name.startswith("ratio") or name.endswith("_bits")) and (known > 0).all():
+            scale = "ratios"
+        if len(np.unique(known)) < 2:  # a single value is drawn bright, not in the middle's grey
+            value = float(known[0]) if len(known) else 0.5
+            below, above = (1, 3) if turned else (3, 1)
+            if scale == "ratios":
+                return cls(value / 10**below, value * 10**above, scale, turned, True)
+            return cls(value - below, value + above, "plain", turned, True)
+        steps = _steps(known, scale)
+        first, third = np.quantile(steps, (0.25, 0.75))
+        reach = _FAR * max(third - first, 1e-12)
+        near = known[(steps >= first - reach) & (steps <= third + reach)]
+        if len(np.unique(near)) < 2:  # most are equal: what differs is what there is to see
+            near = known
+        low, high = float(near.min()), float(near.max())
+        return cls(low, high, scale, turned, False, (known.min() < low, known.max() > high))
+
+    def place(self, values: np.ndarray) -> np.ndarray:
+        """Where values lie on the scale: 0 at `low`, 1 at `high`; NaN stays."""
+        low, high = _steps(np.array([self.low, self.high]), self.scale)
+        places: np.ndarray = np.clip((_steps(values, self.scale) - low) / (high - low), 0, 1)
+        return places
+
+    def round_values(self) -> list[float]:
+        """Round values along the scale, few enough for it, and some beyond."""
+        low, high, scale = self.low, self.high, self.scale
+        if scale == "plain":
+            step = 10.0 ** floor(log10((high - low) / 2))
+            step *= next(k for k in (5, 2, 1) if (high - low) / (k * step) >= 2)
+            return [k * step for k in range(ceil(low / step), floor(high / step) + 1)]
+        if scale == "error":
+            return [1 - d * 10.0**-k for k in range(1, 5) for d in (9, 7, 5, 3, 2, 1)]
+        wide = range(floor(log10(low)), ceil(log10(high)) + 1)
+        finer = (1,) if log10(high / low) > 1.5 else (1, 2, 5)
+        return [digit * 10.0**power for power in wide for digit in finer]
+
+    def ticks(self, name: str) -> list[tuple[float, str]]:
+        """Places on the scale of round values of the column `name`, with their texts, ascending."""
+        known = self.round_values()
+        text_of = (lambda x: f"{x:.10g}") if self.scale == "plain" else (
+            lambda x: tick_text(x, name))  # fmt: skip
+        marks = {x: text_of(x) for x in known if self.low <= x <= self.high}
+        if len(marks) < 2:
+            marks = {x: value_text(x, name) for x in (self.low, self.high)}
+        for end, outside, sign in zip((self.low, self.high), self.beyond, "≤≥", strict=True):
+            if outside:
+                span = abs(self.place(np.array([*marks, end])))
+                near = {x for x, at in zip(marks, span, strict=False) if abs(at - span[-1]) < 0.08}
+                marks = {x: text for x, text in marks.items() if x not in near}
+                marks[end] = f"{sign} {value_text(end, name)}"
+        return sorted((float(self.place(np.array(x))), text) for x, text in marks.items())
 
     def ink(self, value: float) -> str:
         """The colour of a text on that of a value: black or white."""
         from matplotlib import colormaps  # half a second that only figures should wait
 
-        low, value, high = (
-            log10(x) if self.logarithmic else x for x in (self.low, value, self.high)
-        )
-        place = (value - low) / (high - low)
+        place = float(self.place(np.array(value)))
         return ink(colormaps["cividis"](1 - place if self.turned else place))
 
 
@@ -66,11 +129,37 @@ class Heat:
         """Whether cells of some plane are joined by lines."""
         return any(grid.diagonals() for grid in self.panels.values())
 
+    @property
+    def told(self) -> str:
+        """What colours and hatching say, in sentences; empty where there is nothing to add."""
+        texts = {"error": f" Colours go by the logarithm of the error, 1 - {self.name}.",
+                 "ratios": " Colours are logarithmic."}  # fmt: skip
+        text = texts.get(self.shades.scale, "")
+        if any(self.shades.beyond):
+            text += " A value far from all others has the colour of the scale's end."
+        places = ((grid, at) for grid in self.panels.values() for at in np.ndindex(grid.done.shape))
+        if any(self.fewer(*place) for place in places):
+            text += " Hatched: fewer seeds than other cells."
+        return text
+
+    @property
+    def seeds(self) -> int:
+        """The most seeds of any cell."""
+        return max(int(grid.done.max()) for grid in self.panels.values())
+
+    def fewer(self, grid: Plane, at: tuple[int, int]) -> bool:
+        """Whether a cell has a value, of fewer seeds than another."""
+        return bool(np.isfinite(grid.values[at]) and grid.done[at] < self.seeds)
+
     def lines(self, grid: Plane, at: tuple[int, int]) -> list[str]:
         """The texts of a cell: its value, and of several seeds their deviation and number."""
         value, spread = value_text(float(grid.values[at]), self.name), float(grid.spread[at])
-        more = [spread_text(spread, int(grid.done[at]), self.name)] if spread == spread else []
-        return [value, *more]
+        count = f"{grid.done[at]} of {self.seeds}" if self.fewer(grid, at) else f"{grid.done[at]}"
+        if spread == spread:
+            if not self.name.startswith("ratio") and not self.name.endswith("_bits"):
+                value = units.averaged(float(grid.values[at]), spread, self.name).split(" ±")[0]
+            return [value, spread_text(spread, count, self.name)]
+        return [value, f"({count})"] if self.fewer(grid, at) else [value]
 
     def notes(self, grid: Plane) -> list[str]:
         """What stands above a plane beside its title: the dense reference off the grid."""
@@ -78,9 +167,12 @@ class Heat:
         return [f"dense reference (n = 1, p = 1): {value_text(x, self.name)}" for x in dense]
 
 
-def spread_text(value: float, seeds: int, name: str) -> str:
+def spread_text(value: float, seeds: int | str, name: str) -> str:
     """A sample standard deviation of so many seeds as a cell shows it: `± 0.0361 (3)`."""
-    text = units.digits(value) if name.startswith("ratio") else value_text(value, name)
+    if name.startswith("ratio"):
+        return f"± {units.digits(value)} ({seeds})"
+    decimals = units.places(value, name)
+    text = units.bits(value) if name.endswith("_bits") else f"{value:.{decimals}f}"
     return f"± {text} ({seeds})"
 
 
@@ -98,16 +190,22 @@ def heat(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -
     shown = of_method(runs, method) if method is not None else runs
     name = metric_name(shown) if value == "metric" else value
     values = np.concatenate([grid.values.ravel() for grid in grids.values()])
-    known = values[np.isfinite(values)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     turned = value.endswith("_bits") or (value == "metric" and not higher_is_better(shown))
-    logarithmic = value.startswith("ratio") or value.endswith("_bits")
-    logarithmic, single = logarithmic and low > 0, len(np.unique(known)) < 2
-    if low == high:  # a single value is drawn bright, not in the middle's grey
-        below, above = (1, 3) if turned else (3, 1)
-        low, high = (low / 10**below, high * 10**above) if logarithmic else (
-            low - below, high + above)  # fmt: skip
-    return Heat(titled(shown), name, grids, Shades(low, high, logarithmic, turned, single))
+    return Heat(titled(shown), name, grids, Shades.of(values[np.isfinite(values)], name, turned))
+
+
+def _steps(values: np.ndarray, scale: str) -> np.ndarray:
+    """`values` so that equal steps look equal, rising with them."""
+    if scale == "error":
+        return -np.log10(np.maximum(1 - values, _LEAST_ERROR))
+    return np.log10(values) if scale == "ratios" else values
+
+
+def tick_text(value: float, name: str) -> str:
+    """A round value of the column or metric `name`: `0.99`, `×100`, `2 Mbit`."""
+    if name.startswith("ratio"):
+        return f"×{value:.6g}"
+    return units.round_bits(value) if name.endswith("_bits") else f"{value:.6g}"
 
 
 def joints(grid: Plane) -> list[tuple[tuple[float, float], ...]]:

@@ -28,8 +28,15 @@ def markdown(names: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequ
     return "".join(f"| {' | '.join(row)} |\n" for row in (rows[0], rule, *rows[1:]))
 
 
-def latex(names: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> str:
-    """A LaTeX tabular with the rules of the package booktabs; arguments as for `markdown`."""
+def latex(
+    names: Sequence[str], cells: Sequence[Sequence[str | tuple[str, bool]]], numeric: Sequence[bool]
+) -> str:
+    """A LaTeX tabular with the rules of the package booktabs.
+
+    Args:
+        names, numeric: as for `markdown`.
+        cells: rows of C texts, or of pairs: a text and whether it is bold.
+    """
     layout = "".join("r" if right else "l" for right in numeric)
     body = "".join(_latex_row(row) for row in cells)
     return (
@@ -71,6 +78,20 @@ def facts(values: Mapping[str, str]) -> str:
     return f'<div class="wide text"><table><tbody>{rows}</tbody></table></div>' if rows else ""
 
 
-def _latex_row(row: Sequence[str]) -> str:
-    cells = ("".join(_LATEX.get(mark, mark) for mark in cell) for cell in row)
+def float_of(tabular: str, caption: str, key: str) -> str:
+    """A LaTeX table that floats; ``caption``: text; ``key``: what `\\ref` names."""
+    needs, _, rows = tabular.partition("\n")
+    return (
+        f"{needs}\n\\begin{{table}}\n\\centering\n"
+        f"\\caption{{{_escaped(caption)}}}\n\\label{{{key}}}\n{rows}\\end{{table}}\n"
+    )
+
+
+def _latex_row(row: Sequence[str | tuple[str, bool]]) -> str:
+    pairs = [(cell, False) if isinstance(cell, str) else cell for cell in row]
+    cells = (rf"\textbf{{{_escaped(text)}}}" if bold else _escaped(text) for text, bold in pairs)
     return f"{' & '.join(cells)} \\\\\n"
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(mark, mark) for mark in text)

@@ -15,6 +15,8 @@ LABELS = {
     "ratio_wire": "compression ratio (wire)",
     "up_content_bits": "content that a client of every round has sent (bit, as papers count)",
     "up_wire_bits": "messages that a client of every round has sent (bit, wire)",
+    "total_wire": "messages of a client of every round, both ways (bit, wire)",
+    "total_content": "content of a client of every round, both ways (bit, as papers count)",
     "iteration": "local iterations",
     "sim_end_seconds": "simulated time (seconds)",
 }
@@ -150,11 +152,26 @@ def cell_label(cell: CellKey) -> str:
     return f"{n}, {p}" + (" (float32)" if cell.reference else " (dense)" if first else "")
 
 
+def readable(colour: str) -> str:
+    """`#rrggbb` as dark as letters on white must be: a contrast of 4.5 and more (WCAG 2).
+
+    Example:
+        >>> readable("#0072B2"), readable("#F0E442")
+        ('#0072b2', '#7f7823')
+    """
+    rgb = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    while luminance(rgb) > 1.05 / 4.5 - 0.05:
+        rgb = [0.97 * c for c in rgb]
+    return _hex(rgb)
+
+
 def ink(background: tuple[float, float, float, float]) -> str:
     """Black or white, whichever is easier to read on a colour (WCAG 2 relative luminance)."""
-    linear = [
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in background[:3]
-    ]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     # Equal contrast with black and white: (L + 0.05)^2 = 1.05 * 0.05.
-    return "black" if luminance > 0.179 else "white"
+    return "black" if luminance(background[:3]) > 0.179 else "white"
+
+
+def luminance(rgb: Sequence[float]) -> float:
+    """The relative luminance (WCAG 2) of red, green and blue from 0 to 1."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,76 +1,48 @@
 """Result tables: what the terminal and the report show."""
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import rich
 
 from fedsim.ground import units
+from fedsim.ground.errors import UsageError
 from fedsim.results.labels import VARIANT, reference, several
+from fedsim.results.schema import COLUMNS
 from fedsim.show.averages import CELL, over_seeds, repeated
 from fedsim.show.columns import PER_CLIENT, caption, worth_a_column
-from fedsim.show.layout import Column, Kind, Laid, Row, laid, unbroken_width
+from fedsim.show.layout import Column, Kind, Laid, Row, laid, longest
 from fedsim.show.planes import method_text
 
 _Shown = Mapping[Any, Any]
 """A row of the table: its values by the names of the frame's columns."""
 
-Known = tuple[pd.DataFrame, list[tuple[_Shown, str]]]
-"""Runs with their differences, and the table's rows, each with its kind."""
-
 Texts = tuple[list[str], list[tuple[list[str], str]]]
 """The headings of a table, and its rows: their texts and their kind."""
 
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
+_KEYS = ("task", "label", "seed", "run", "temporal", "gradient")
+_COLUMNS = (
+    *_KEYS, "up_share", "total_sparsity", "metric_name", "metric", "difference", "up_wire_bits",
+    PER_CLIENT, "up_content_bits", "down_wire_bits", "down_content_bits", "ratio_wire",
+    "ratio_content", "ratio_both", "failures", "failed_up_bits", "seconds", "status",
+)  # fmt: skip
+_FIRST_LEFT_OUT = (
+    "down_content_bits", "ratio_content", "up_content_bits", "total_sparsity", "seconds",
+    "down_wire_bits", "up_share",
+)  # fmt: skip
+_HEADINGS = {
+    "label": "method", "temporal": "n", "gradient": "p", "total_sparsity": "p/n",
+    "up_share": "sent", "metric_name": "metric", "up_wire_bits": "up", PER_CLIENT: "up\nper client",
+    "up_content_bits": "up\ncontent", "down_wire_bits": "down", "down_content_bits":
+    "down\ncontent", "ratio_wire": "ratio\nup", "ratio_content": "ratio up\ncontent",
+    "ratio_both": "ratio\nboth", "failed_up_bits": "not used",
+}  # fmt: skip
+KNOWN = ("label", *COLUMNS, "difference", "ratio_both")
+"""What every table can show."""
 
-
-@dataclass(frozen=True)
-class _Column:
-    """A column of the terminal's table: its heading and what it shows of a row."""
-
-    heading: str
-    show: Callable[[_Shown], str]
-
-
-def _stack(heading: str, *columns: _Column) -> _Column:
-    """One column that shows several, a line each."""
-    return _Column(heading, lambda row: "\n".join(column.show(row) for column in columns))
-
-
-def _difference(row: _Shown) -> str:
-    """The difference from the dense reference, which has a word in its place."""
-    if row["temporal"] == 1 and row["method"] == "raw" and row["difference"] == 0:
-        return "" if row["seed"] == "± sd" else "dense"
-    return units.difference(row["difference"], row["metric_name"], row["seed"] != "± sd")
-
-
-def _both_ways(row: _Shown) -> float:
-    """The bits of dense sending after every iteration, up and down, over those of the run."""
-    bits = row["up_wire_bits"] + row["down_wire_bits"]
-    return 2 * row["ratio_wire"] * row["up_wire_bits"] / bits if bits else float("nan")
-
-
-_N = _Column("n", lambda row: f"{row['temporal']}")
-_P = _Column("p", lambda row: units.plain(row["gradient"]))
-_TOTAL = _Column("p/n", lambda row: units.plain(row["total_sparsity"]))
-_METRIC = _Column("{metric}", lambda row: units.score(row["metric"], row["metric_name"]))
-_DIFFERENCE = _Column("vs dense\n{unit}", _difference)
-_WIRE = _Column("up wire", lambda row: units.bits(row["up_wire_bits"]))
-_CONTENT = _Column("content", lambda row: units.bits(row["up_content_bits"]))
-_DOWN = _Column("down wire", lambda row: units.bits(row["down_wire_bits"]))
-_DOWN_CONTENT = _Column("content", lambda row: units.bits(row["down_content_bits"]))
-_RATIO = _Column("ratio up\ncontent", lambda row: units.ratio(row["ratio_content"]))
-_RATIO_WIRE = _Column("ratio up\nwire", lambda row: units.ratio(row["ratio_wire"]))
-_RATIO_BOTH = _Column("ratio\nboth", lambda row: units.ratio(_both_ways(row)))
-_SHARE = _Column("sent", lambda row: units.fraction(row["up_share"]))
-_PER_CLIENT = _Column("up wire\nper client", lambda row: units.bits(row[PER_CLIENT]))
-_FAILURES = _Column("failures", lambda row: units.plain(row["failures"]))
-_FAILED = _Column("not used", lambda row: units.bits(row["failed_up_bits"]))
-_SECONDS = _Column("seconds", lambda row: units.seconds(row["seconds"]))
-_STATUS = _Column("status", lambda row: row["status"])
+_NAME = 24  # characters of a method for which other columns are left out
 
 
 def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
@@ -92,120 +64,199 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(difference=runs["metric"] - pd.Series(base, index=runs.index, dtype=float))
 
 
-def summary_table(rows: pd.DataFrame, width: int | None = None) -> Laid:
-    """Runs for the terminal: a row per run, failed ones too.
+def add_told(runs: pd.DataFrame) -> pd.DataFrame:
+    """`runs` with what tables tell and no file has: `difference`, and `ratio_both`: the bits of
+    dense sending after every iteration, up and down, over those of the run."""
+    bits = runs["up_wire_bits"] + runs["down_wire_bits"]
+    both = 2 * runs["ratio_wire"] * runs["up_wire_bits"] / bits.where(bits > 0)
+    return add_difference(runs).assign(ratio_both=both)
 
-    Bits are those of a client of every round, summed over rounds; "wire" is the whole message,
-    "content", which papers count, its positions, values and side information. Where there
-    are several seeds, each cell's seeds are followed by their mean and sample standard deviation.
+
+def check_columns(
+    columns: Sequence[str], known: Iterable[str] = KNOWN, where: str = "columns"
+) -> None:
+    """Refuses names of columns that a table lacks.
+
+    Raises:
+        UsageError: `where` the names stand, which they are, and those that there are.
+    """
+    known = [*known]
+    if unknown := [name for name in columns if name not in known]:
+        raise UsageError(f"{where} has {', '.join(unknown)}: it may name {', '.join(known)}.")
+
+
+def summary_table(
+    rows: pd.DataFrame, width: int | None = None, columns: Sequence[str] | None = None,
+    per_seed: bool = False,
+) -> Laid:  # fmt: skip
+    """Runs for the terminal: a row per cell, failed ones too; seeds are averaged.
+
+    Bits are those of a client of every round, summed over rounds, of whole messages; "content",
+    which papers count, are their positions, values and side information. Of several seeds, the
+    metric is their mean with the sample standard deviation and, in brackets, how many are done.
 
     Args:
         rows: the frame of `fedsim.load(...).runs`, or some of its rows.
-        width: columns of the terminal; None asks rich. Where one line per row does not fit, metric
-            and difference, upstream bits, and ratios take two lines per row, and the ratio of
-            content is left out: that fits 80 columns. In less, columns go into further tables
-            below. No number is ever cut.
+        width: columns of the terminal; None asks rich. Where one line per row does not fit,
+            content, p/n, seconds, the downlink and the share that was sent are left out, in this
+            order, and the caption says so. In still less, columns go into further tables below. No
+            number is ever cut.
+        columns: which columns of the frame, in which order; also `difference` and `ratio_both`
+            (`add_told`). None: the main ones, those that say the same of every row left out.
+        per_seed: a row per run, and after a cell's seeds their mean.
+
+    Raises:
+        UsageError: `columns` names one that there is not.
 
     Example:
         rich.print(summary_table(fedsim.load("results/sbc").runs))
     """
     width = rich.get_console().width if width is None else width
-    known = _with_statistics(rows)
-    columns, lines = _terminal(*_texts(known, narrow=False))
-    if unbroken_width(columns, lines) > width:
-        columns, lines = _terminal(*_texts(known, narrow=True))
-    headings = [column.heading for column in columns]
-    keys = [heading.split("\n")[0] for heading in headings].index("p") + 1
-    points = any("points" in heading for heading in headings)
-    text = caption(rows) + (" Points: percentage points." if points else "")
+    full, lines = _rows(rows, per_seed)
+    names, left = _chosen(full, lines, columns), list[str]()
+    table = [_column(name, full, lines) for name in names]
+    for name in _FIRST_LEFT_OUT if columns is None else ():
+        if _width(table) <= width:
+            break
+        if name in names:
+            place = names.index(name)
+            left.append(_heading(names.pop(place), full).replace("\n", " "))
+            table.pop(place)
+    texts = zip(*(column for _, column in table), strict=True)
+    shown: list[Row] = [
+        (row, _KINDS[kind]) for row, (_, kind) in zip(texts, lines, strict=True)
+    ]
+    text = caption(rows, names)
+    if "metric" in names and rows["seed"].nunique() > 1:
+        text += " Mean ± sample standard deviation (seeds)."
+    text += " Points: percentage points." if _points(full) and "difference" in names else ""
+    text += f" Not shown here: {', '.join(left)} (--columns)." if left else ""
     title = f"{', '.join(rows['task'].unique())}: {method_text(rows)}"
-    return laid(columns, lines, width, keys=keys, title=title, caption=text)
+    keys = max(1, sum(name in _KEYS for name in names)) if columns is None else 1
+    return laid([column for column, _ in table], shown, width, keys=keys, title=title, caption=text)
 
 
-def summary_texts(rows: pd.DataFrame) -> Texts:
+def summary_texts(
+    rows: pd.DataFrame, columns: Sequence[str] | None = None, per_seed: bool = False
+) -> Texts:
     """The headings of the summary table; and its rows: texts, and "done", "failed" or "seeds".
 
-    A row of kind "seeds" is the mean or the standard deviation of the seeds above it. Runs of one
-    label, n, p and seed are not seeds of each other: nothing is averaged, and each has its name.
+    A row of kind "seeds" is the mean of the seeds above it. Runs of one label, n, p and seed are
+    not seeds of each other: nothing is averaged, and each has its name.
 
     Args:
-        rows: the frame of `fedsim.load(...).runs`, in any order.
+        rows, columns, per_seed: as of `summary_table`.
+
+    Raises:
+        UsageError: as there.
     """
-    return _texts(_with_statistics(rows), narrow=False)
+    full, lines = _rows(rows, per_seed)
+    table = [_column(name, full, lines) for name in _chosen(full, lines, columns)]
+    texts = [list(row) for row in zip(*(own for _, own in table), strict=True)]
+    kinds = [kind for _, kind in lines]
+    return [column.heading for column, _ in table], list(zip(texts, kinds, strict=True))
 
 
-def _with_statistics(runs: pd.DataFrame) -> Known:
-    """Runs with what the table tells beside their columns, and the table's rows: the cells, and
-    after a cell's seeds mean and deviation."""
-    rows = add_difference(runs).assign(run=runs.index.astype(str))
-    by = ["label"] if several(rows) else []
-    ordered = rows.sort_values(
+def ordered(runs: pd.DataFrame) -> pd.DataFrame:
+    """`runs` by task, method where there are several, n upwards, p downwards and seed."""
+    by = ["label"] if several(runs) else []
+    return runs.sort_values(
         ["task", *by, "temporal", "gradient", "seed"], kind="stable",
         ascending=[True, *(True for _ in by), True, False, True],
     )  # fmt: skip
-    numbers = ordered.select_dtypes("number").columns.drop(
-        ["temporal", "gradient", "total_sparsity", "seed"]
-    )
-    cells = defaultdict[tuple[Any, ...], list[dict[str, Any]]](list)
-    for row in ordered.to_dict("records"):
-        cells[tuple(row[name] for name in CELL)].append(row)
-    done = ordered[ordered["status"] == "done"]
-    many = done.groupby([*CELL])["seed"].transform("size") > 1
-    alike = repeated(ordered).groupby([ordered[name] for name in CELL]).transform("any")
-    averages = over_seeds(done[many & ~alike[done.index]]) if many.any() else done[:0]
-    means = {tuple(row[name] for name in CELL): row for row in averages.to_dict("records")}
-    shown: list[tuple[_Shown, str]] = []
-    for cell, own in cells.items():
-        shown += [(row, "done" if row["status"] == "done" else "failed") for row in own]
-        if cell in means:
-            mean = means[cell] | {"seed": "mean", "status": "", "run": ""}
-            spread = {name: mean[f"{name}_sd"] for name in ("metric", "difference")}
-            spread = mean | dict.fromkeys(numbers, float("nan")) | spread | {"seed": "± sd"}
-            shown += [(mean, "seeds"), (spread, "seeds")]
-    return rows, shown
 
 
-def _texts(known: Known, narrow: bool) -> Texts:
-    """The table's headings and rows; ``narrow``: columns are stacked, two lines per row."""
-    rows, lines = known
-    names = list(rows["metric_name"].dropna().unique())
-    unit = "points" if any(name in units.FRACTIONS for name in names) else ""
-    filled = {"metric": " / ".join(names) or "metric", "unit": unit}
-    dense = bool(rows["difference"].notna().any())
-    worth = worth_a_column(rows)
-    keys = [  # worth their width only where their values differ
-        (_Column("task", lambda row: row["task"]), rows["task"].nunique() > 1),
-        (_Column("method", lambda row: row["label"]), several(rows)),
-        (_Column("seed", lambda row: f"{row['seed']}"), rows["seed"].nunique() > 1),
-        (_Column("run", lambda row: row["run"]), repeated(rows).any()),
-    ]
-    columns = [column for column, differs in keys if differs]
-    if not narrow:
-        columns += [
-            _N, _P, *([_SHARE] if worth["up_share"] else []), _TOTAL, _METRIC,
-            *([_DIFFERENCE] if dense else []), _WIRE, *([_PER_CLIENT] if worth[PER_CLIENT] else []),
-            _CONTENT, _DOWN, _DOWN_CONTENT, _RATIO_WIRE, _RATIO, _RATIO_BOTH,
-            *([_FAILURES, _FAILED] if worth["failures"] else []), _SECONDS, _STATUS,
-        ]  # fmt: skip
-    else:
-        up = _stack("up wire\ncontent", _WIRE, _CONTENT)
-        if worth[PER_CLIENT]:
-            up = _stack("up wire\ncontent\nper client", _WIRE, _CONTENT, _PER_CLIENT)
-        failed = [_stack("failures\nnot used", _FAILURES, _FAILED)] if worth["failures"] else []
-        columns += [
-            _N, _stack("p\nsent", _P, _SHARE) if worth["up_share"] else _P, _TOTAL,
-            _stack("{metric}\nvs dense\n{unit}", _METRIC, _DIFFERENCE) if dense else _METRIC, up,
-            _stack("down wire\ncontent", _DOWN, _DOWN_CONTENT),
-            _stack("ratio\nup wire\nboth", _RATIO_WIRE, _RATIO_BOTH), *failed, _SECONDS, _STATUS,
-        ]  # fmt: skip
-    headings = [column.heading.format(**filled).strip() for column in columns]
-    return headings, [([column.show(row) for column in columns], kind) for row, kind in lines]
+def _rows(runs: pd.DataFrame, per_seed: bool) -> tuple[pd.DataFrame, list[tuple[_Shown, str]]]:
+    """Runs with what the table tells beside their columns; and the table's rows, each with its
+    kind."""
+    rows = add_told(ordered(runs)).assign(run=ordered(runs).index.astype(str))
+    if rows["seed"].nunique() == 1:
+        return rows, [(row, _kind(row)) for row in rows.to_dict("records")]
+    cells = over_seeds(rows)
+    if not per_seed:
+        return cells, [(row, _kind(row)) for row in cells.to_dict("records")]
+    alone = rows[repeated(rows)].groupby([*CELL]).groups
+    means = {tuple(row[name] for name in CELL): row for row in cells.to_dict("records")}
+    lines = list[tuple[_Shown, str]]()
+    for key, own in rows.groupby([*CELL], sort=False):
+        lines += [(row, _kind(row)) for row in own.to_dict("records")]
+        if key not in alone and (mean := means[key])["seeds"] > 1:
+            lines.append((mean | {"seed": "mean", "status": "", "run": ""}, "seeds"))
+    return rows, lines
 
 
-def _terminal(
-    headings: list[str], lines: list[tuple[list[str], str]]
-) -> tuple[list[Column], list[Row]]:
-    """The table's columns and rows for the terminal."""
-    kinds: dict[str, Kind] = {"task": "name", "method": "name", "run": "name", "status": "words"}
-    columns = [Column(heading, kinds.get(heading, "number")) for heading in headings]
-    return columns, [(texts, _KINDS[kind]) for texts, kind in lines]
+def _kind(row: _Shown) -> str:
+    return "done" if row["status"] == "done" or row.get("seeds", 0) else "failed"
+
+
+def _chosen(
+    full: pd.DataFrame, lines: list[tuple[_Shown, str]], columns: Sequence[str] | None
+) -> list[str]:
+    """The names of the columns that are shown."""
+    if columns is not None:
+        check_columns(columns, [*full.columns])
+        return [*columns]
+    seeds = {row["seed"] for row, _ in lines}
+    worth = worth_a_column(full) | {  # a column's width only where its values differ
+        "task": full["task"].nunique() > 1,
+        "label": several(full),
+        "seed": "seeds" not in full.columns and len(seeds) > 1,
+        "run": bool(repeated(full).any()),
+        "metric_name": full["metric_name"].nunique() > 1,
+        "difference": bool(full["difference"].notna().any()),
+        "status": any(row["status"] not in ("done", "") for row, _ in lines),
+    }
+    return [name for name in _COLUMNS if worth.get(name, True)]
+
+
+def _column(
+    name: str, full: pd.DataFrame, lines: list[tuple[_Shown, str]]
+) -> tuple[Column, list[str]]:
+    """A column for the terminal, and its texts."""
+    kinds: dict[str, Kind] = dict.fromkeys(("task", "label", "method", "run"), "name")
+    kind: Kind = "number" if pd.api.types.is_numeric_dtype(full[name]) else "words"
+    texts = [value_text(name, row) for row, _ in lines]
+    return Column(_heading(name, full), kinds.get(name, kind)), texts
+
+
+def _heading(name: str, full: pd.DataFrame) -> str:
+    if name == "metric":
+        names = full["metric_name"].dropna().unique()
+        return str(names[0]) if len(names) == 1 else "last"
+    if name == "difference":
+        return "vs dense\npoints" if _points(full) else "vs dense"
+    return _HEADINGS.get(name, name.replace("_", " "))
+
+
+def _points(full: pd.DataFrame) -> bool:
+    """Whether differences from the dense reference are told in percentage points."""
+    fractions = full["metric_name"].dropna().isin(units.FRACTIONS)
+    return bool(fractions.any() and full["difference"].notna().any())
+
+
+def value_text(name: str, row: _Shown) -> str:
+    """What the column `name` shows of a row."""
+    value, metric = row[name], row["metric_name"]
+    if name == "difference":
+        dense = row["temporal"] == 1 and row["method"] == "raw" and value == 0
+        return "dense" if dense else units.averaged_difference(
+            value, row.get("difference_sd"), metric
+        )  # fmt: skip
+    if name in ("metric", "loss"):
+        text = units.averaged(value, row.get(f"{name}_sd"), metric if name == "metric" else name)
+        return f"{text} ({row['seeds']})" if text and "seeds" in row else text
+    if name.endswith(("_bits", "_bits_per_client")):
+        return units.bits(value)
+    if name.startswith("ratio"):
+        return units.ratio(value)
+    if name in ("seconds", "up_share"):
+        return units.seconds(value) if name == "seconds" else units.fraction(value)
+    return units.plain(value) if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _width(table: list[tuple[Column, list[str]]]) -> int:
+    """The characters that a table takes in which only long names break."""
+    widths = [longest([column.heading, *texts]) for column, texts in table]
+    names = [column.kind == "name" for column, _ in table]
+    shown = [min(wide, _NAME) if name else wide for wide, name in zip(widths, names, strict=True)]
+    return sum(shown) + len(shown) - 1

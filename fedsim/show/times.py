@@ -173,7 +173,7 @@ def over_bandwidths(
         rows.append(run.rounds[CELL].iloc[:1].assign(**{str(k): x for k, x in enumerate(seconds)}))
     table = pd.concat(rows).groupby(CELL).agg(lambda x: x.mean(skipna=False)).dropna()
     if not len(table):
-        raise UsageError(f"--target is {target:g}: no cell comes to it with every seed")
+        raise UsageError(f"--target is {target:g}: no cell reaches it with every seed")
     return Bandwidths(np.asarray(rates, float), table.to_numpy(), table.index.to_frame(index=False))
 
 

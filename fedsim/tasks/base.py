@@ -39,7 +39,7 @@ class Samples(Protocol):
 
 @dataclass(frozen=True)
 class Data:
-    """A whole data set, shared by all clients of a process: never written to.
+    """A whole data set, which all clients of a process share and nobody changes.
 
     Attributes:
         train_x: training inputs, shape (N, ...): normalised float32 (images are NCHW), or int64
@@ -78,7 +78,7 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A model, its data and the published way of training it.
+    """A model, its data, and how it is trained and scored.
 
     Two tasks are equal if they are the same object, or copies of the same object that went through
     other processes.
@@ -145,7 +145,7 @@ class Task:
         for role in ("batch_size", "iterations", "evaluation_batch", "clients"):
             value = getattr(self, role)
             if not isinstance(value, int) or value < 1:
-                raise UsageError(f"task {self.name}: {role} is {value!r}; it is a number above 0")
+                raise UsageError(f"task {self.name}: {role} is {value!r}; give a number above 0")
 
     @property
     def written(self) -> str:
@@ -189,7 +189,7 @@ def check(name: str, data: object) -> None:
             elif hasattr(value, "to_numpy"):  # pandas
                 maker = " (torch.from_numpy of its .to_numpy())"
             raise DataError(
-                f"task {name}: {part} is a {_kind(value)}; it is a torch tensor{maker}"
+                f"task {name}: {part} is a {_kind(value)}; give a torch tensor{maker}"
             )
         if isinstance(value, Tensor) and value.dim() == 0:
             raise DataError(f"task {name}: {part} is a single number; its rows are the samples")

@@ -44,11 +44,11 @@ def check_role(task: str, role: str, value: object, from_data: bool) -> None:
     if made and role in _SHAPES:
         kind = "a model" if role == "build" else "an optimizer"
         raise UsageError(
-            f"task {task}: {role} is {kind} ({type(value).__name__}); it is {_SHAPES[role]}"
+            f"task {task}: {role} is {kind} ({type(value).__name__}); give {_SHAPES[role]}"
         )
     if not callable(value):
         shape = _SHAPES.get(role, f"a function, {role}({', '.join(_TAKES[role])})")
-        raise UsageError(f"task {task}: {role} is {value!r}; it is {shape}")
+        raise UsageError(f"task {task}: {role} is {value!r}; give {shape}")
     if role in ("loss", "metric") and isinstance(value, type) and issubclass(value, nn.Module):
         raise UsageError(
             f"task {task}: {role} is the class {value.__name__}; give an instance: "

@@ -17,11 +17,11 @@ Force = Callable[[Mapping[str, Tensor]], None]
 
 
 class Refused(ValueError):
-    """Settings that an algorithm does not go with; the message names the setting and the cure."""
+    """Settings that an algorithm refuses; the message names the setting and the cure."""
 
 
 class Job(NamedTuple):
-    """What a client is to train: ``Trainer.train`` says what each of it is."""
+    """What a client trains; ``Trainer.train`` explains the fields."""
 
     client: int
     weights: Tensors
@@ -63,7 +63,7 @@ class Change(NamedTuple):
 
 
 class Client:
-    """The client's half of an algorithm; each method does nothing unless an algorithm says so.
+    """The client's half of an algorithm; a method that is not overridden does nothing.
 
     What a client remembers for it (``own``) comes back in the next message to that client.
     """
@@ -165,7 +165,7 @@ class Runs(Protocol):
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What becomes of the clients' messages: a value, whose fields are the algorithm's settings.
+    """A federated algorithm: how the server uses the clients' updates. Fields are its settings.
 
     A field that is called ``weighting``, ``server_lr``, ``staleness`` or ``buffer_size`` is what
     the flag of that name sets; ``optimizer`` and ``factor`` are the task's.
@@ -173,16 +173,16 @@ class Algorithm:
     Attributes:
         clock: what drives it: ``rounds``, or an asynchronous ``server`` or ``shards``.
         gradients: clients send the gradient of one batch, and the server has the optimizer.
-        coded: it adds up codes, and takes only methods that send them: never ``raw``.
-        serves: the method whose messages it alone can use (``needs_server``); empty: none.
+        adds_codes: it adds up codes, and takes only methods that send them: never ``raw``.
+        needs_method: the method whose messages it alone can use (``needs_server``); empty: none.
         by_samples: clients are weighted by their samples, whatever ``weighting`` says.
         place: ``FILE.py:NAME``, where a user's own was found by that; else empty.
     """
 
     clock: ClassVar[Literal["rounds", "server", "shards"]] = "rounds"
     gradients: ClassVar[bool] = False
-    coded: ClassVar[bool] = False
-    serves: ClassVar[str] = ""
+    adds_codes: ClassVar[bool] = False
+    needs_method: ClassVar[str] = ""
     by_samples: ClassVar[bool] = False
     place: ClassVar[str] = ""
 

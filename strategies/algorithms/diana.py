@@ -31,8 +31,8 @@ class DIANA(Algorithm):
         4
     """
 
-    coded: ClassVar[bool] = True
-    serves: ClassVar[str] = Diana.server
+    adds_codes: ClassVar[bool] = True
+    needs_method: ClassVar[str] = Diana.server
 
     def refuse(self, asked: Asked) -> None:
         check_late(asked, "differences")

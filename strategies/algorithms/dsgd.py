@@ -33,7 +33,7 @@ class DSGD(Algorithm):
     def __post_init__(self) -> None:
         if self.weighting not in WEIGHTINGS:
             raise ValueError(
-                f"weighting is {self.weighting!r}: it is one of {', '.join(WEIGHTINGS)}"
+                f"weighting is {self.weighting!r}: give one of {', '.join(WEIGHTINGS)}"
             )
 
     @property

@@ -32,8 +32,8 @@ class EF21(Algorithm):
         Hold()
     """
 
-    coded: ClassVar[bool] = True
-    serves: ClassVar[str] = feedback.EF21.server
+    adds_codes: ClassVar[bool] = True
+    needs_method: ClassVar[str] = feedback.EF21.server
 
     def refuse(self, asked: Asked) -> None:
         check_late(asked, "differences")

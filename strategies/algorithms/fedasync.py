@@ -15,7 +15,7 @@ from strategies.channel.traffic import Uplink
 
 @dataclass(frozen=True)
 class FedAsync(Algorithm):
-    """Every update moves the model, towards the model that its client has come to.
+    """Every update moves the model towards its client's model.
 
     The server's model becomes ``(1 - a) * model + a * theirs``, where ``theirs`` is the model that
     the client was sent plus its update, and ``a`` is ``server_lr`` times the weight by staleness.

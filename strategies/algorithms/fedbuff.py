@@ -8,7 +8,7 @@ import torch
 
 from compressors import State, Tensors
 from compressors.base import empty_like
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Algorithm, Asked, Refused, Round
 from strategies.algorithms.staleness import Staleness, weight
 from strategies.channel.traffic import Uplink
@@ -19,7 +19,7 @@ BUFFERED = "buffered"
 
 @dataclass(frozen=True)
 class FedBuff(Algorithm):
-    """The model moves when the buffer is full: by the mean of its updates, weighted by staleness.
+    """When the buffer is full, the mean of its updates, weighted by staleness, moves the model.
 
     The mean is over the number of updates, not over the sum of their weights.
 
@@ -51,7 +51,7 @@ class FedBuff(Algorithm):
         self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
     ) -> tuple[Tensors | None, State]:
         size, age = self.buffer_size or min(10, now.cohort), weight(self.staleness)
-        total, buffered = inside("sum", memory) or empty_like(model), int(memory.get(BUFFERED, 0))
+        total, buffered = unnest("sum", memory) or empty_like(model), int(memory.get(BUFFERED, 0))
         for client, uplink in uplinks.items():
             share = self.server_lr * age(now.age[client]) / size
             total = {n: torch.add(total[n], x, alpha=share) for n, x in uplink.update.items()}

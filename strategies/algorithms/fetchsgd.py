@@ -55,7 +55,7 @@ class FetchSGD(Algorithm):
         4
     """
 
-    coded: ClassVar[bool] = True
+    adds_codes: ClassVar[bool] = True
     server_lr: float = 1.0
     momentum: float = 0.9
 

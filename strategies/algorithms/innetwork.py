@@ -47,7 +47,7 @@ class InNetwork(Algorithm):
         {'w': tensor([ 0.3333, -0.5000])}
     """
 
-    coded: ClassVar[bool] = True
+    adds_codes: ClassVar[bool] = True
     width: int = 32
 
     def refuse(self, asked: Asked) -> None:

@@ -32,7 +32,7 @@ class Majority(Algorithm):
         {'w': tensor([ 0.5000, -0.5000])}
     """
 
-    coded: ClassVar[bool] = True
+    adds_codes: ClassVar[bool] = True
 
     def downlink(self, asked_method: str, uplink: Compressor) -> Compressor:
         """The one bit per entry that carries the votes."""

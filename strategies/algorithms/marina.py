@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from compressors import Compressor, Packet, State, Tensors, derive
 from compressors.whole.marina import BEFORE, Marina
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Asked, Change, Client, Job, Refused, Round, Runs, Trained
 from strategies.algorithms.gradients import Gradients, check_gradients, stepped
 from strategies.channel.client_end import Delivery
@@ -62,8 +62,8 @@ class MARINA(Gradients):
         4
     """
 
-    coded: ClassVar[bool] = True
-    serves: ClassVar[str] = Marina.server
+    adds_codes: ClassVar[bool] = True
+    needs_method: ClassVar[str] = Marina.server
 
     @property
     def client(self) -> Client:
@@ -88,12 +88,12 @@ class MARINA(Gradients):
     def step(
         self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
     ) -> tuple[Tensors | None, State]:
-        came, known = self.mean(uplinks, now), inside("gradient", memory)
+        came, known = self.mean(uplinks, now), unnest("gradient", memory)
         whole = dense(now.uplink, now.seed, now.number)
         gradient = dict(came) if whole else {n: x + came[n] for n, x in known.items()}
         # Copies: an optimizer may write into the gradient that it is given.
         update, after = stepped(
-            self.optimizer, self.factor(now.number), inside("optimizer", memory), model,
+            self.optimizer, self.factor(now.number), unnest("optimizer", memory), model,
             {name: x.clone() for name, x in gradient.items()},
             derive(now.seed, "server step", now.number),
         )  # fmt: skip

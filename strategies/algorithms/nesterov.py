@@ -12,7 +12,7 @@ from strategies.channel.traffic import Uplink
 
 @dataclass(frozen=True)
 class Nesterov(DSGD):
-    """Takes the clients' mean update for a gradient: a step of SGD with Nesterov's momentum.
+    """Uses the clients' mean update as a gradient in a step of SGD with Nesterov's momentum.
 
     With u the mean, v = momentum v + u, and the model moves by server_lr (u + momentum v).
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim import SGD
 
 from compressors import Packet, State, Tensors
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from compressors.whole.returned import loses
 from strategies.algorithms.base import (
     Algorithm,
@@ -46,7 +46,7 @@ class Variates(Client):
         return {**model, **nest(CONTROL, {n: torch.zeros_like(x) for n, x in model.items()})}
 
     def force(self, came: Delivery, own: State) -> Force:
-        server, mine = inside(CONTROL, dict(came.weights)), _own(came, own)
+        server, mine = unnest(CONTROL, dict(came.weights)), _own(came, own)
         apart = {n: c - mine[n].to(c.device) if n in mine else c for n, c in server.items()}
 
         def correct(parameters: Mapping[str, Tensor]) -> None:
@@ -58,7 +58,7 @@ class Variates(Client):
 
     def update(self, came: Delivery, own: State, job: Job, trained: Trained) -> Change:
         """With it the change of c_i: -c, less the way gone over the sum of the learning rates."""
-        server, update, rate = inside(CONTROL, dict(came.weights)), trained.update, trained.rate
+        server, update, rate = unnest(CONTROL, dict(came.weights)), trained.update, trained.rate
         change = {n: -c - update[n].to(c.device) / rate for n, c in server.items()}
         return Change({**update, **nest(CONTROL, change)})
 
@@ -71,7 +71,7 @@ class Variates(Client):
         That is what was decoded, where a message may be lost, and the client takes it back where
         it was not applied. A method with a residual sends all of the change sooner or later.
         """
-        change, mine = inside(CONTROL, dict(update)), _own(came, own)
+        change, mine = unnest(CONTROL, dict(update)), _own(came, own)
         gone = loses(came.uplink, update)
         lost = [name for name in change if f"{CONTROL}/{name}" in gone]
         change |= {name: packet.sent[f"{CONTROL}/{name}"].decoded for name in lost}
@@ -85,7 +85,7 @@ class Variates(Client):
 
 def _own(came: Delivery, own: State) -> State:
     """The client's variate, now that the fate of its last message is known."""
-    return inside(_OWN, own) | ({} if came.settled.applied else inside(_BEFORE, own))
+    return unnest(_OWN, own) | ({} if came.settled.applied else unnest(_BEFORE, own))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from compressors import Compressor, PayloadError, State, decompress
-from compressors.whole.memory import inside
+from compressors.whole.memory import unnest
 from compressors.whole.returned import holds, take_back
 from strategies.channel.beside import APPLIED, FATE
 from strategies.channel.varints import read_varint, varint
@@ -154,7 +154,7 @@ def settle(
 
     Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round.
     """
-    state, applied = inside("uplink", memory), read_applied(settings)
+    state, applied = unnest("uplink", memory), read_applied(settings)
     if ROUND_KEPT not in memory:
         return Settled(state)
     answered, asked = int(memory[ROUND_KEPT]), int(str(settings["round"]))

@@ -18,7 +18,7 @@ from flwr.app import ConfigRecord, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, Packet, Raw, State, check_decoded, compress, decompress, derive
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from strategies.channel import directions
 from strategies.channel.acknowledge import (
     PAYLOAD_KEPT,
@@ -41,7 +41,7 @@ class NoBase(LookupError):
 
 @dataclass(frozen=True)
 class Delivery:
-    """What a client was sent, decoded.
+    """What a client received, decoded.
 
     ``weights``: the server's model; ``buffers``: the server's buffers, where they came;
     ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing
@@ -216,7 +216,7 @@ class ClientEnd:
 
 def _base(memory: State, version: int) -> State:
     """The model that the client holds; ``NoBase`` where that is not this ``version``."""
-    base, known = inside("base", memory), memory.get(VERSION)  # memories of before have no number
+    base, known = unnest("base", memory), memory.get(VERSION)  # memories of before have no number
     if not base or (known is not None and int(known) != version):
         raise NoBase(f"the client does not hold version {version} of the model")
     return base

@@ -16,7 +16,7 @@ from torch import Tensor
 from compressors import Compressor, Raw, Sent, State, Tensors, decompress
 from compressors.base import empty_like
 from compressors.whole.feedback import EF21
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 
 DIRECTION = "direction"
 
@@ -47,7 +47,7 @@ def sent_beside(downlink: Compressor, memory: State, version: int) -> State:
 
 def _direction(downlink: Compressor, memory: State) -> State:
     """What the clients' sums are, bit for bit and zeros included: zero less the shift."""
-    shift = inside(EF21.held, memory) if directs(downlink) else {}
+    shift = unnest(EF21.held, memory) if directs(downlink) else {}
     return {name: torch.zeros_like(x) - x for name, x in shift.items()}
 
 
@@ -70,7 +70,7 @@ def received(downlink: Compressor, payload: bytes, like: Tensors, version: int) 
 
 def moved(model: State, update: Tensors) -> State:
     """The model after an ``update``; with a direction, that after it and the model moved by it."""
-    direction = inside(DIRECTION, model)
+    direction = unnest(DIRECTION, model)
     step = {n: direction[n].to(x.device) + x for n, x in update.items()} if direction else update
     after = {name: model[name].to(x.device) + x for name, x in step.items()}
     return after | (nest(DIRECTION, dict(step)) if direction else {})

@@ -46,7 +46,7 @@ class Drop:
     def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
         last = _read(end, client, reply)
         if last:
-            end.applied[client] = end.told[client][0]
+            end.applied[client] = end.sent_last[client][0]
         end.pass_over(client, reply, lost=last)
         return True
 
@@ -70,7 +70,7 @@ def _read(end: ServerEnd, client: int, reply: Message) -> bool:
 
     A client that was asked again has heard that the update was not used.
     """
-    asked, (last, version) = asked_in(reply), end.told.get(client, (0, 0))
+    asked, (last, version) = asked_in(reply), end.sent_last.get(client, (0, 0))
     if asked is None or asked != last:
         return False
     end.base[client] = version

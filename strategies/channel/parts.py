@@ -14,7 +14,7 @@ from flwr.app import ConfigRecord, MetricRecord, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, Packet, Sent, State, derive
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from strategies.channel.client_end import ClientEnd, Delivery
 from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT
 
@@ -132,7 +132,7 @@ class PartsEnd:
 
     def decode(self, content: RecordDict, memory: State | None) -> PartsDelivery:
         each = tuple(
-            end.decode(part_of(content, place), inside(f"shard-{place}", memory or {}) or None)
+            end.decode(part_of(content, place), unnest(f"shard-{place}", memory or {}) or None)
             for place, end in enumerate(self.ends)
         )
         weights = self.parts.join([delivery.weights for delivery in each])

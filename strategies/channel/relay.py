@@ -23,7 +23,7 @@ from strategies.channel.varints import read_varint, varint
 
 @dataclass(frozen=True)
 class Relay:
-    """As a downlink: every client is sent the others' messages, and makes the mean itself.
+    """A downlink: every client receives the others' messages and computes the mean itself.
 
     Nothing is encoded anew, so that the model loses nothing on its way down. Given to
     ``DelayedDSGD`` and to ``client_mod`` in the place of a compressor.

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from compressors import Compressor, PayloadError, Raw, State, check_decoded, compress, derive
 from compressors.bits import SPANS
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from compressors.whole.returned import loses
 from strategies.channel.acknowledge import CHANNEL, write_applied
 from strategies.channel.beside import APPLIED, USUAL
@@ -42,7 +42,7 @@ from strategies.channel.replies import asked_in, uplink_of, wants_model
 from strategies.channel.shortage import check_enough
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
 
-_BY_CLIENT = ("base", "told", "iterations", "applied", "lost")
+_BY_CLIENT = ("base", "sent_last", "iterations", "applied", "lost")
 """What an end knows of each client, as attributes."""
 
 
@@ -118,7 +118,7 @@ class ServerEnd:
         self.memory: State = downlink.init(self.weights)
         self.version, self.missed = 0, Missed(self.weights) if catch_up else None
         self.base: dict[int, int] = {}  # client -> version of the model it holds
-        self.told: dict[int, tuple[int, int]] = {}  # client -> round, version that it was sent last
+        self.sent_last: dict[int, tuple[int, int]] = {}  # client -> round, version
         self.iterations: dict[int, int] = {}  # client -> how many it was asked for last
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
         self.lost: dict[int, int] = {}  # client -> its lost updates that are counted, as it counts
@@ -185,7 +185,8 @@ class ServerEnd:
         ``beside``: other records of the message, which come first; None: in Flower's loop the
         settings of ``app``, in a record of their own, whose keys cannot be taken for ours.
         """
-        self.told[client], down = (self.traffic.round, self.version), self.traffic.downlinks[client]
+        down = self.traffic.downlinks[client]
+        self.sent_last[client] = self.traffic.round, self.version
         record = RecordDict(dict(beside or {}))
         if beside is None and self.app is not None:
             record[CONFIG] = ConfigRecord({**self.app, "server-round": self.traffic.round})
@@ -233,7 +234,7 @@ class ServerEnd:
         start = time.perf_counter()
         try:
             down = None if late else self.traffic.downlinks.get(client)
-            asked = self.told[client][0] if late else self.traffic.round
+            asked = self.sent_last[client][0] if late else self.traffic.round
             uplink = (down and down.uplink) or self.uplink
             came, said = uplink_of(reply, asked, uplink, self.weights, self.max_norm)
             for side in self.sides:
@@ -243,13 +244,13 @@ class ServerEnd:
             lost = came.lost - counted if came.lost >= counted else came.lost
             self.traffic.uplinks[client] = replace(came, asked=number or 0, lost=lost)
             self.lost |= {client: came.lost} if came.lost != counted else {}
-            self.base[client] = self.told[client][1] if late else self.version
+            self.base[client] = self.sent_last[client][1] if late else self.version
             self.traffic.failures.pop(client, None)  # an error may have come for it before
             self.traffic.wire.came(client, reply, used=True)
         except (PayloadError, ValueError) as error:
             self.traffic.failures[client] = str(error)
             self.charge(client, reply)
-            is_last = asked_in(reply) == self.told.get(client, (None,))[0] is not None
+            is_last = asked_in(reply) == self.sent_last.get(client, (None,))[0] is not None
             self.traffic.dropped += [client] * (is_last and self.loses(client))
         self.traffic.decode_seconds += time.perf_counter() - start
 
@@ -362,15 +363,16 @@ class ServerEnd:
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
-        self.weights, self.memory = inside("weights", tensors), inside("downlink", tensors)
+        self.weights, self.memory = unnest("weights", tensors), unnest("downlink", tensors)
         self.version, self.channel_id, self._model = values["version"], values["channel_id"], None
         for name in _BY_CLIENT:
             known = {int(client): value for client, value in values[name].items()}
             setattr(self, name, known)
-        self.told = {client: (number, version) for client, (number, version) in self.told.items()}
+        self.sent_last = {client: (number, version) for client, (number, version)
+                          in self.sent_last.items()}  # fmt: skip
         if values["update"] is not None:
             self.last_update = Downlink(b64decode(values["update"]), "update", values["spans"])
         if self.missed is not None:
             self.missed.restore(values["missed"])
         for place, side in enumerate(self.sides):
-            side.restore(inside(f"side-{place}", tensors), values[f"side {place}"])
+            side.restore(unnest(f"side-{place}", tensors), values[f"side {place}"])

@@ -17,7 +17,7 @@ from strategies.channel.wire import Wire
 
 @dataclass(frozen=True)
 class Downlink:
-    """What one client is sent. The initial model is known to all and not ``charged``.
+    """What one client receives. All know the first model, so it is not ``charged``.
 
     ``beside``: side payloads by name (``beside``); ``settings``: what else the message says;
     ``uplink``: how the client is to encode its update; None: as all clients do; ``iterations``: how
@@ -41,7 +41,7 @@ class Downlink:
 
 @dataclass(frozen=True)
 class Uplink:
-    """What one client sent back, decoded, with the metrics beside it.
+    """What one client sent back, decoded, and its metrics.
 
     ``sent``: by tensor, how many entries travelled, as the message has it.
     ``beside``: side payloads by name (``beside``); ``statistics``, ``report``: what they say.

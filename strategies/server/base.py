@@ -12,7 +12,7 @@ from torch import Tensor
 
 from compressors import Compressor, Raw, State
 from compressors.whole.keepers import needs_server
-from compressors.whole.memory import inside
+from compressors.whole.memory import unnest
 from strategies.algorithms.base import Algorithm
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
@@ -87,10 +87,10 @@ class ChannelStrategy(Strategy):
         rule: Algorithm | None = None,
     ) -> None:
         self.uplink, self.downlink = uplink, downlink or Raw()
-        serves = rule.serves if rule else ""
-        down = directs(self.downlink) and needs_server(self.downlink) == serves
+        needs_method = rule.needs_method if rule else ""
+        down = directs(self.downlink) and needs_server(self.downlink) == needs_method
         below = "" if down else needs_server(self.downlink)
-        if below or needs_server(uplink) not in ("", serves):
+        if below or needs_server(uplink) not in ("", needs_method):
             own = below or needs_server(uplink)
             raise ValueError(f"{own} sends differences, which strategy {own} alone adds up")
         if isinstance(self.downlink, Relay) and not (rule and rule.averages):
@@ -234,7 +234,7 @@ class ChannelStrategy(Strategy):
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned, in a new strategy of the same settings."""
-        self.channel = self._end(inside("weights", tensors))
+        self.channel = self._end(unnest("weights", tensors))
         self.channel.restore(tensors, values)
         if self.roster is not None:
             self.roster.names = dict(values["names"])

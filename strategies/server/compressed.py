@@ -16,7 +16,7 @@ from flwr.serverapp.strategy import FedAvgM, Strategy
 from torch import Tensor
 
 from compressors import Compressor, State
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from strategies.channel.acknowledge import CHANNEL
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, lazy_arrays, to_tensors
@@ -150,7 +150,7 @@ class Compressed(ChannelStrategy):
         """Goes on from what ``state`` returned."""
         super().restore(tensors, values)
         for name, inner in self._inner():
-            inner_memory.put_back(inner, inside(name, tensors))
+            inner_memory.put_back(inner, unnest(name, tensors))
 
     def _inner(self) -> list[tuple[str, Strategy]]:
         """Where the memory of the strategy inside is kept, and of what that one wraps."""

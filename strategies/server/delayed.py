@@ -8,7 +8,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
 from compressors import Compressor, State, text
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Algorithm, Round
 from strategies.algorithms.dsgd import DSGD
 from strategies.channel.relay_end import RelayEnd
@@ -101,7 +101,7 @@ class DelayedDSGD(ChannelStrategy):
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         super().restore(tensors, values)
-        self._memory = inside("rule", tensors)
+        self._memory = unnest("rule", tensors)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -12,7 +12,7 @@ from flwr.app import ArrayRecord
 from torch import Tensor
 
 from compressors import State
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from strategies.channel.payload import to_arrays
 
 
@@ -43,7 +43,7 @@ def _tensor(value: Any) -> Tensor:
 def put_back(inner: object, tensors: State) -> None:
     """Gives ``inner`` back what ``arrays_of`` returned."""
     for name, kind in {tuple(key.split("/")[:2]) for key in tensors}:
-        part = inside(f"{name}/{kind}", tensors)
+        part = unnest(f"{name}/{kind}", tensors)
         if kind == "record":
             setattr(inner, name, to_arrays(part))
         elif kind == "dict":

@@ -71,7 +71,7 @@ def test_a_seed_is_any_whole_number(kind: Any) -> None:
         0].payload  # fmt: skip
     for bad in (3.5, None, "3"):
         said = line_of(lambda b=bad: compress(method, UPDATE, seed=b), ValueError)
-        assert said == f"seed is {bad!r}: it is a whole number"
+        assert said == f"seed is {bad!r}: give a whole number"
 
 
 H, TWO = np.float32(0.5), np.int64(2)

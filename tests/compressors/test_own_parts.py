@@ -121,7 +121,7 @@ def test_what_count_returns(nominal: Any, monkeypatch: pytest.MonkeyPatch) -> No
     named(monkeypatch, "sparsifier", Chosen)
     monkeypatch.setattr(Chosen, "what", (torch.arange(2), 1.0))
     monkeypatch.setattr(Chosen, "nominal", nominal)
-    refused("chosen | float32", rf"chosen.count\(6\) returned {nominal}: it is an int from 0 to 6")
+    refused("chosen | float32", rf"chosen.count\(6\) returned {nominal}: give an int from 0 to 6")
 
 
 BYTES = torch.tensor([0, 1, 2, 3, 0, 1], dtype=torch.uint8)

@@ -102,7 +102,7 @@ def test_tensors_get_different_seeds(kind: str) -> None:
 
 
 def test_the_ordinal_fixes_a_tensors_seed() -> None:
-    """Names may be anything; the place in the update counts, as design.md says."""
+    """Names may be anything; the place in the update counts, as docs/design.md says."""
     sent = compress(SEEDED["per_tensor"], three_equal_tensors(), seed=9)[0].sent
     for i, one in enumerate(sent.values()):
         assert torch.equal(one.indices, RandomHalf.positions(64, tensor_seed(9, i)))

@@ -5,7 +5,7 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 
 from compressors import Raw, compress, decompress, gradient_dropping, parse
-from compressors.whole.memory import inside
+from compressors.whole.memory import unnest
 from fedsim.engines import compat
 from strategies import client_mod
 from strategies.channel.payload import get, put, to_tensors
@@ -45,7 +45,7 @@ def sent(reply: Message) -> list[float]:
 
 def residual(context: Context) -> list[float]:
     memory = to_tensors(context.state.array_records[MEMORY])
-    return inside("uplink", memory)["residual/w"].tolist()
+    return unnest("uplink", memory)["residual/w"].tolist()
 
 
 def test_the_residual_stays_and_is_sent_later() -> None:

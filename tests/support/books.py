@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from compressors import Raw, State, decompress
-from compressors.whole.memory import inside
+from compressors.whole.memory import unnest
 from fedsim import RunConfig
 from fedsim.federation.trainer import Trainer
 
@@ -45,7 +45,7 @@ def trained(
 
 def held(memory: State, last_applied: int, config: RunConfig, like: Sums) -> Sums:
     """The client's residual, and its last message where that was not applied."""
-    parts: list[Any] = [inside("uplink/residual", memory)]
+    parts: list[Any] = [unnest("uplink/residual", memory)]
     if int(memory["pending/round"]) != last_applied:
         payload = memory["pending/payload"].numpy().tobytes()
         parts.append(decompress(config.plan.method.compressor, payload, like))

@@ -74,8 +74,8 @@ class VarianceBased:
             value = getattr(self, name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not 0 < value <= most or value == float("inf"):
-                limit = "above 0" if name == "alpha" else "above 0 and at most 1"
-                raise ValueError(f"variance_based: {name} is {shown(value)}: it is {limit}")
+                limit = "a number above 0" + (" and at most 1" if name == "decay" else "")
+                raise ValueError(f"variance_based: {name} is {shown(value)}: give {limit}")
 
     def init(self, like: Tensors) -> State:
         """A zero sum and a zero sum of squares per tensor."""

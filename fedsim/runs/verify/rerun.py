@@ -58,7 +58,7 @@ class Span:
             if 1 <= low <= high:
                 return cls(low, high)
         raise UsageError(
-            f"--rerun is {text!r}: it is all, a number of rounds as 5, or the first and last as 6-8"
+            f"--rerun is {text!r}: give all, a number of rounds as 5, or the first and last as 6-8"
         )
 
 

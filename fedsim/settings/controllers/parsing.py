@@ -39,10 +39,10 @@ def parse(written: str) -> Controller:
     needs, moves = getattr(made, "needs", None), getattr(made, "moves", None)
     if not isinstance(needs, tuple) or not {*needs} <= {*NEEDS}:
         raise UsageError(
-            f"controller {name}: needs is {needs!r}; it is a tuple of some of {', '.join(NEEDS)}"
+            f"controller {name}: needs is {needs!r}; give a tuple of some of {', '.join(NEEDS)}"
         )
     if not isinstance(moves, tuple) or not {*moves} <= {"n", "p"}:
-        raise UsageError(f"controller {name}: moves is {moves!r}; it is a tuple of 'n' and 'p'")
+        raise UsageError(f"controller {name}: moves is {moves!r}; give a tuple of 'n' and 'p'")
     if not callable(getattr(made, "choose", None)):
         raise UsageError(f"controller {name}: it has no choose(told, memory)")
     return made
@@ -60,7 +60,7 @@ def text(controller: Any) -> str:
     name = next((n for n, row in CONTROLLERS.items() if row.made is type(controller)), None)
     if name is None or not is_dataclass(controller):
         raise UsageError(
-            f"{_FLAG} is {controller!r}: it is a frozen dataclass whose class is in CONTROLLERS "
+            f"{_FLAG} is {controller!r}: give a frozen dataclass whose class is in CONTROLLERS "
             "(fedsim.settings.controllers)"
         )
     said = [

@@ -34,7 +34,7 @@ class Plateau:
         share("plateau: better", self.better)
         share("plateau: most", self.most)
         if self.factor <= 1:
-            raise ValueError(f"plateau: factor is {self.factor!r}: it is a number above 1")
+            raise ValueError(f"plateau: factor is {self.factor!r}: give a number above 1")
 
     def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
         """See ``Controller.choose``."""

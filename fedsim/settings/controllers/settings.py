@@ -6,7 +6,7 @@ from typing import Any
 def whole(name: str, value: Any) -> None:
     """Refuses what is not a whole number from 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} is {value!r}: it is a whole number from 1")
+        raise ValueError(f"{name} is {value!r}: give a whole number from 1")
 
 
 def share(name: str, value: Any) -> None:
@@ -18,7 +18,7 @@ def share(name: str, value: Any) -> None:
 def above_zero(name: str, value: Any) -> None:
     """Refuses what is not a finite number above 0."""
     if not _is_number(value) or not 0 < value < float("inf"):
-        raise ValueError(f"{name} is {value!r}: it is a number above 0")
+        raise ValueError(f"{name} is {value!r}: give a number above 0")
 
 
 def _is_number(value: Any) -> bool:

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from fedsim.show.plot.figures import budget, curves, matrix, over_bandwidths, pareto
+    from fedsim.show.plot.figures import budget, curves, over_bandwidths, pareto
+    from fedsim.show.plot.matrices import matrix
     from fedsim.show.plot.paper import plain_ticks, save
+    from fedsim.show.plot.partitions import partition
 
-__all__ = ["budget", "curves", "matrix", "over_bandwidths", "pareto", "plain_ticks", "save"]
+__all__ = [
+    "budget", "curves", "matrix", "over_bandwidths", "pareto", "partition", "plain_ticks", "save",
+]  # fmt: skip
 
 make_lazy(__name__)

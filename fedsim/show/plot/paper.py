@@ -17,7 +17,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from fedsim.ground.errors import UsageError
 from fedsim.ground.files import replacing
-from fedsim.show.chart import Axis, Chart, Marks, widened
+from fedsim.show.chart import Axis, Chart, Marks, Strip, widened
+from fedsim.show.plot import labels
+from fedsim.show.plot.styles import Style, StyleName, style_of
 
 _MARKERS = "osD^vPX*"
 _LINES = ("-", "--", "-.", ":")
@@ -45,6 +47,29 @@ class Drawing(Figure):
         return file.getvalue()
 
 
+class Shown(Axes):
+    """Axes that a notebook shows, and `savefig` writes, with their whole figure."""
+
+    name = "fedsim"
+
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        """See ``Figure.savefig``."""
+        whole_of(self).savefig(*args, **kwargs)
+
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows, without pyplot."""
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=100)
+        return file.getvalue()
+
+
+def whole_of(axes: Axes) -> Figure:
+    """The figure that axes are part of."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
 def drawing(width: float, height: float) -> Drawing:
     """An empty figure of so many inches."""
     figure = Drawing(figsize=(width, height), layout="constrained")
@@ -52,81 +77,134 @@ def drawing(width: float, height: float) -> Drawing:
     return figure
 
 
-def drawn(chart: Chart) -> Drawing:
-    """`chart`, its legend beside it."""
-    names = [plain(marks.name) for marks in chart.marks if marks.name]
-    beside = 0.6 + 0.075 * max(map(len, names), default=0)  # inches: the axes keep their size
-    figure = drawing(min(10.0, 5.2 + beside), 4.4 + (0.3 if chart.strip else 0))
-    ratios = (14, 1) if chart.strip else (1,)
-    rows = figure.subplots(len(ratios), 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0]
-    axes, lowest = rows[0], rows[-1]
+def drawn(
+    chart: Chart, ax: Axes | None = None, figsize: tuple[float, float] | None = None,
+    style: StyleName = "screen",
+) -> Axes:  # fmt: skip
+    """`chart` on axes, which come back; arguments as of `fedsim.plot.curves`.
+
+    Names stand in a legend: beside a figure on a screen, below one in a paper, within axes that
+    were given. Where they are many, and those of lines in a paper, they stand beside their marks.
+    """
+    look, apart = style_of(style), labels.named(chart)
+    lines = style == "paper" and all(marks.kind != "points" for marks in apart)
+    direct = len(apart) > labels.MOST or (lines and len(apart) > 1)
+    beside = {marks.name for marks in apart} if direct else set()
+    entries = [m.name for m in chart.marks if m.name and m.name not in beside]
+    if ax is None:
+        wide = 0.08 * max(map(len, entries), default=0) if look.titled else 0.0
+        room = 0.16 * len(apart) if direct else 0.0  # inches of so many names
+        high = max(look.height, 0.8 + room)
+        if not look.titled and entries:
+            high += 0.13 * (-(-len(entries) // _columns(entries, look, look.width)) - 1)
+        width, height = figsize or (look.width + (0.6 + wide if look.titled else 0), high)
+        axes: Axes = drawing(width, height).add_subplot(axes_class=Shown)
+    else:
+        axes = ax
     for marks in chart.marks:
-        _draw(axes, marks)
-    for x, y, note in chart.notes:
-        axes.annotate(
-            plain(note), (x, y), (-5, 5 if chart.higher else -5), textcoords="offset points",
-            fontsize=8, ha="right", va="bottom" if chart.higher else "top",
-        )  # fmt: skip
+        _draw(axes, marks, "" if marks.name in beside else plain(marks.name), look.scale)
     if chart.notes:
         axes.margins(x=0.18, y=0.1)
     for at, line in ((chart.at_x, axes.axvline), (chart.at_y, axes.axhline)):
         if at is not None:
             line(at, color="#777777", lw=1, linestyle=":", zorder=0)
-    _scale(axes, "x", chart.x)
-    _scale(axes, "y", chart.y)
-    axes.set_ylabel(plain(chart.y.title))
+    inches = 1 / whole_of(axes).dpi
+    _scale(axes, "x", chart.x, look, axes.bbox.width * inches)
+    _scale(axes, "y", chart.y, look, axes.bbox.height * inches)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(  # two columns where one would be longer than the figure
-        loc="outside right center", frameon=False, fontsize=9 if len(names) <= 18 else 7,
-        ncols=1 + len(names) // 28,
-    )  # fmt: skip
     if chart.strip:
-        for start, end, name in chart.strip.spans:
-            edge = chart.strip.looks[name].colour  # shows what leads at a single point
-            lowest.broken_barh([(start, end - start)], (0, 1), facecolor=edge, edgecolor=edge, lw=1)
-        lowest.set_yticks([0.5], [chart.strip.name])
-        lowest.tick_params(axis="y", length=0)
-        lowest.spines[["top", "right", "left"]].set_visible(False)
-    lowest.set_xlabel(plain(chart.x.title))
-    title(figure, chart.title)
-    return figure
+        _lead(axes, chart.strip, look)
+    if ax is None and look.titled:
+        title(whole_of(axes), chart.title)
+    if entries:
+        _legend(axes, entries, look, ax is None)
+    if direct or chart.notes:
+        labels.label(axes, chart, look, beside)
+    return axes
 
 
-def _draw(axes: Axes, marks: Marks) -> None:
-    """A line with its band, or marks with their bars."""
+def _legend(axes: Axes, entries: Sequence[str], look: Style, own: bool) -> None:
+    """The legend: on the figure where the axes have it to themselves (``own``)."""
+    if not own:
+        axes.legend(frameon=False, fontsize=look.small, loc="best")
+        return
+    handles = axes.get_legend_handles_labels()
+    if look.titled:  # two columns where one would be longer than the figure
+        whole_of(axes).legend(
+            *handles, loc="outside right center", frameon=False,
+            fontsize=9 if len(entries) <= 18 else 7, ncols=1 + len(entries) // 28,
+        )  # fmt: skip
+        return
+    columns = _columns(entries, look, whole_of(axes).get_figwidth())
+    whole_of(axes).legend(
+        *handles, loc="outside lower center", frameon=False, fontsize=look.small, ncols=columns,
+        handlelength=1.6, columnspacing=1.0, borderpad=0,
+    )  # fmt: skip
+
+
+def _columns(entries: Sequence[str], look: Style, inches: float) -> int:
+    """How many columns of a legend fit below a figure; matplotlib fills column by column."""
+    letters = [len(entry) * 0.56 + 4.5 for entry in entries]  # with what stands before and behind
+    for columns in range(len(entries), 1, -1):
+        high = -(-len(entries) // columns)
+        wide = sum(max(letters[k : k + high]) for k in range(0, len(entries), high))
+        if wide < 72 * inches / look.small:
+            return columns
+    return 1
+
+
+def _lead(axes: Axes, strip: Strip, look: Style) -> None:
+    """The bar above the axes, in the colour of what leads where."""
+    for start, end, name in strip.spans:
+        edge = strip.looks[name].colour  # shows what leads at a single point
+        axes.broken_barh(
+            [(start, end - start)], (1.02, 0.035), facecolor=edge, edgecolor=edge, lw=1,
+            transform=axes.get_xaxis_transform(), clip_on=False,
+        )  # fmt: skip
+    axes.annotate(
+        f"{strip.name} ", (0, 1.0375), xycoords="axes fraction", fontsize=look.small, ha="right",
+        va="center", annotation_clip=False,
+    )  # fmt: skip
+
+
+def _draw(axes: Axes, marks: Marks, name: str, scale: float) -> None:
+    """A line with its band, or marks with their bars; ``name``: in the legend, empty: none."""
     look, x, y = marks.look, np.asarray(marks.x, float), np.asarray(marks.y, float)
-    if not len(x):  # an entry of the legend
-        x = y = np.array([np.nan])
-    style: Any = {"color": look.colour, "label": plain(marks.name) or "_"}
+    style: Any = {"color": look.colour, "label": name or "_"}
     symbol = "" if look.marker is None else _MARKERS[look.marker % len(_MARKERS)]
     if marks.kind != "points":
         steps = marks.kind == "steps"
-        every: Any = range(len(x) - 1) if steps else max(1, len(x) // 8) if len(x) > _MOST else 1
+        few = len(x) <= _MOST * scale
+        every: Any = max(1, len(x) // 8) if not few else range(len(x) - 1) if steps else 1
         axes.plot(
-            x, y, drawstyle="steps-post" if steps else "default", lw=marks.width, marker=symbol,
-            markersize=marks.size, markevery=every, linestyle=_LINES[look.place % len(_LINES)],
-            zorder=2 if symbol else 1, **style,
+            x, y, drawstyle="steps-post" if steps else "default", lw=scale * marks.width,
+            marker=symbol, markersize=scale * marks.size, markevery=every,
+            linestyle=_LINES[look.place % len(_LINES)], zorder=2 if symbol else 1, **style,
         )  # fmt: skip
         if (ranges := marks.ranges) is not None:
             ends = y - ranges[0], y + ranges[1]
             axes.fill_between(x, *ends, color=look.colour, alpha=0.15, lw=0)
         return
-    bars = np.zeros((2, len(x))) if marks.ranges is None else marks.ranges
-    hollow = np.array(marks.hollow or [False] * len(x), bool)
+    if not len(x):  # an entry of the legend
+        x = y = np.array([np.nan])
+    bars, hollow = marks.ranges, np.array(marks.hollow or [False] * len(x), bool)
     edge, wide = (look.colour, 1.0) if marks.hollow else ("black", 0.6)
     for here, fill in ((~hollow, look.colour), (hollow, "none")):
         if here.any():  # all by errorbar: the legend has one kind of artist after the other
             axes.errorbar(
-                x[here], y[here], bars[:, here], linestyle="", marker=symbol, markersize=marks.size,
-                markeredgecolor=edge, markeredgewidth=wide, markerfacecolor=fill, zorder=2,
-                **style,
+                x[here], y[here], None if bars is None else bars[:, here], linestyle="",
+                marker=symbol, markersize=scale * marks.size, markeredgecolor=edge,
+                markeredgewidth=scale * wide, markerfacecolor=fill, elinewidth=1.5 * scale,
+                zorder=2, **style,
             )  # fmt: skip
             style["label"] = "_"
 
 
-def _scale(axes: Axes, which: Literal["x", "y"], axis: Axis) -> None:
-    """The scale, the ends and the ticks of one axis."""
+def _scale(
+    axes: Axes, which: Literal["x", "y"], axis: Axis, look: Style, inches: float
+) -> None:
+    """The scale, the ends, the ticks and the title of one axis, which is so long."""
     ticked = axes.xaxis if which == "x" else axes.yaxis
     if axis.scale != "plain":
         axes.set(**{f"{which}scale": "log"})
@@ -137,11 +215,17 @@ def _scale(axes: Axes, which: Literal["x", "y"], axis: Axis) -> None:
     if axis.scale != "plain":
         low, high = widened(low, high)
         axes.set(**{f"{which}lim": (low, high)})
-        ticked.set_major_locator(FixedLocator(axis.ticks(low, high)))
+        ticks = [tick for tick in axis.ticks(low, high) if low <= tick <= high]
+        letters = max((len(axis.tick(tick)) for tick in ticks), default=0) + 2.5
+        room = max(2, int(look.letters(inches) / (letters if which == "x" else 4)))
+        ticked.set_major_locator(FixedLocator(ticks[:: -(-len(ticks) // room) or 1]))
         ticked.set_major_formatter(FuncFormatter(lambda value, _: axis.tick(value)))
         ticked.set_minor_formatter(NullFormatter())
         if axis.scale != "bits":
             ticked.set_minor_locator(NullLocator())
+    axes.tick_params(axis=which, labelsize=look.font)
+    lines = wrap(plain(axis.title), look.letters(inches))
+    ticked.set_label_text("\n".join(lines), fontsize=look.font)
 
 
 def title(figure: Figure, text: str) -> None:
@@ -167,12 +251,15 @@ def plain_ticks(axis: Ticked, steps: Sequence[float] = (1, 2, 5)) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def save(figure: Figure, path: Path | str) -> None:
-    """Writes `figure`, whole or not at all: PNG at 150 dpi, or what the suffix says (pdf, svg).
+def save(figure: Figure | Axes, path: Path | str) -> None:
+    """Writes `figure`, or that of axes, whole or not at all: PNG at 150 dpi, or what the suffix
+    says (pdf, svg).
 
     Raises:
         UsageError: a suffix that matplotlib cannot write, or a folder that is not there.
     """
+    if isinstance(figure, Axes):
+        figure = whole_of(figure)
     kind = Path(path).suffix.lstrip(".").lower() or "png"
     if kind not in figure.canvas.get_supported_filetypes():
         raise UsageError(f"figure file {path}: the suffix must be png, pdf, svg or such.")

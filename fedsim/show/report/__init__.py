@@ -10,14 +10,16 @@ from fedsim.network.quantities import quantity
 from fedsim.results.labels import FACTS
 from fedsim.results.load import Results, load
 from fedsim.results.schema import write_summary
-from fedsim.show.export import table
+from fedsim.show.export import paper_table
 
 _MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_wire"}
 
 
 def write(
-    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None
-) -> Path:
+    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
+    columns: Sequence[str] | None = None,
+    budget_of: str | None = None,
+) -> Path:  # fmt: skip
     """Writes `report.html`, `matrix-metric.png`, `matrix-ratio.png` and `summary.tex`.
 
     The page holds everything it shows: it makes no network request. Each file appears whole or
@@ -28,6 +30,9 @@ def write(
         directories: the folder of a sweep or of a run, or several, side by side on one page.
         out: where to, made if need be; default: the folder itself, where it is one.
         budget: bits (`2e6`, `"2Mbit"`) for which the page's first table compares every method.
+        columns: those of `summary.tex` (`fedsim.table`); None: at most seven main ones.
+        budget_of: which bits budgets and the front count: "up", or "total": both ways; default:
+            what the runs' own `budget_of` says, and "up" where they differ.
 
     Returns:
         The path of `report.html`.
@@ -40,12 +45,14 @@ def write(
         write("results/digits")
         write("results/sbc", "results/gradient_dropping", out="results/both")
     """
-    return written(*read(directories, out), budget)
+    return written(*read(directories, out), budget, columns, budget_of)
 
 
 def summarize(
-    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None
-) -> tuple[list[dict[str, Any]], Path, Results]:
+    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
+    columns: Sequence[str] | None = None,
+    budget_of: str | None = None,
+) -> tuple[list[dict[str, Any]], Path, Results]:  # fmt: skip
     """`write`, with `summary.csv` and `summary.parquet` beside the page.
 
     A folder may hold cells of earlier sweeps too.
@@ -55,7 +62,7 @@ def summarize(
     """
     results, folder = read(directories, out)
     runs = results.runs.drop(columns=[*FACTS])
-    page = written(results, folder, budget)
+    page = written(results, folder, budget, columns, budget_of)
     cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
     write_summary(folder, cells)
     return cells, page, results
@@ -71,7 +78,17 @@ def read(
     return results, Path(directories[0] if out is None else out)
 
 
-def written(results: Results, folder: Path, budget: float | str | None = None) -> Path:
+def counted(results: Results, budget_of: str | None = None) -> str:
+    """Which bits a page's budgets count: as asked for, else what all of its runs were given."""
+    given = {str(own.get("budget_of") or "up") for own in results.given.values()}
+    return budget_of or (given.pop() if len(given) == 1 else "up")
+
+
+def written(
+    results: Results, folder: Path, budget: float | str | None = None,
+    columns: Sequence[str] | None = None,
+    budget_of: str | None = None,
+) -> Path:  # fmt: skip
     """The path of the page of `results`, written into `folder` with all that `write` writes."""
     # Here, not above: what draws takes a second to import, which other commands need not wait.
     from fedsim.show.planes import one_celled
@@ -90,6 +107,6 @@ def written(results: Results, folder: Path, budget: float | str | None = None) -
                 (folder / name).unlink(missing_ok=True)
             else:
                 save(matrix(results.runs, value), folder / name)
-        write_text(folder / "summary.tex", table(results.runs, "latex"))
-        write_text(folder / "report.html", page(results, limit))
+        write_text(folder / "summary.tex", paper_table(results.runs, columns))
+        write_text(folder / "report.html", page(results, limit, counted(results, budget_of)))
     return folder / "report.html"

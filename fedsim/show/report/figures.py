@@ -35,23 +35,27 @@ Section = tuple[str, str, str]
 """Its id, its heading, its HTML."""
 
 
-def figures(results: Results, budget: float | None = None) -> list[Section]:
+def figures(
+    results: Results, budget: float | None = None, budget_of: str = "up"
+) -> list[Section]:
     """The sections that show the runs that are done, the answer first; none where none is.
 
     Args:
         results: what is on the page.
         budget: bits for which every method is compared in a table; None: no such table.
+        budget_of: which bits budget and front count: "up", or "total": both ways.
     """
     runs, done = results.runs, results.done
     if not len(done):
         return []
     rounds, name = results.done_rounds, metric_name(runs)
-    key, title, text = "budget", "Best within a budget of bits", answers(results, budget)
+    key, title, text = "budget", "Best within a budget of bits", answers(results, budget, budget_of)
     if several(done):
-        text += charted(key, title, described.budget(rounds, name))[2]
+        text += charted(key, title, described.budget(rounds, name, budget_of=budget_of))[2]
     sections = [(key, title, text)]
     if len(pareto_points(runs)) > 1:
-        sections.append(charted("front", "Metric against bits", described.pareto(runs)))
+        shown = described.pareto(runs, budget_of=budget_of)
+        sections.append(charted("front", "Metric against bits", shown))
     over = {"iterations": "iteration", "bits": "up_bits"}
     sections += [
         charted(key, f"Learning over {key}", described.curves(rounds, x, name=name))
@@ -68,13 +72,13 @@ def figures(results: Results, budget: float | None = None) -> list[Section]:
     if one_celled(runs):
         return sections
     for key, value in (("metric", "metric"), ("ratio", "ratio_wire")):
-        shown = heat(runs, value)
-        text = _PLANE + (f" {JOINED}" if shown.joined else "")
-        left = [name for name in _apart(runs) if name and name not in shown.panels]
+        plane = heat(runs, value)
+        text = _PLANE + (f" {JOINED}" if plane.joined else "")
+        left = [name for name in _apart(runs) if name and name not in plane.panels]
         text += f" Left out, with one cell each: {', '.join(left)}." if left else ""
-        text += " Colours are logarithmic." if key == "ratio" else ""
-        title = f"Matrix: {label(shown.name)}"
-        sections.append(section(key, title, text, heatmaps(shown, runs)))
+        text += plane.told
+        title = f"Matrix: {label(plane.name)}"
+        sections.append(section(key, title, text, heatmaps(plane, runs)))
     return sections
 
 

@@ -11,7 +11,7 @@ from fedsim.results.load import Results
 from fedsim.show.averages import over_seeds
 from fedsim.show.columns import sends_less_per_client
 from fedsim.show.planes import method_text, one_celled
-from fedsim.show.report.charts.frame import plotly_file
+from fedsim.show.report.charts.frame import library
 from fedsim.show.report.figures import Section, figures, parts
 from fedsim.show.report.keys import KEYS
 from fedsim.show.report.sections import failures, settings, summary, versions
@@ -55,19 +55,20 @@ a:focus-visible,.wide:focus-visible,summary:focus-visible,figure:focus-visible{
 """
 
 
-def page(results: Results, budget: float | None = None) -> str:
+def page(results: Results, budget: float | None = None, budget_of: str = "up") -> str:
     """The HTML document of `results`; it needs no other file and no network.
 
     Args:
         results: what is shown.
         budget: bits for which every method is compared in a table of its own.
+        budget_of: which bits budgets count: "up", or "total": both ways.
 
     Raises:
         UsageError: the runs of a method do not lie on one sparsity plane (several tasks).
     """
     title = f"{', '.join(results.runs['task'].unique())}: {method_text(results.runs)}"
     sections = [
-        *figures(results, budget),
+        *figures(results, budget, budget_of),
         ("summary", "Summary", summary(results)),
         *parts(results),
         ("failed", "Failed cells", failures(results)),
@@ -98,7 +99,7 @@ def document(title: str, intro: str, sections: Sequence[Section], kind: str) -> 
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"
-        f"<script>{plotly_file('plotly.min.js')}</script></head>\n"
+        f"<script>{library()}</script></head>\n"
         f"<body><header><h1>{escape(title)}</h1>{intro}"
         f'<nav aria-label="Sections">{links}</nav></header>'
         f'<main class="{kind}">{body}</main>'

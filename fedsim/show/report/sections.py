@@ -21,16 +21,21 @@ from fedsim.show.tables import summary_texts
 
 _UNITS = {"timeout": "timeout (seconds)"}
 _NONE = '<p class="note">none: the method had no evaluation within the budget.</p>'
-USED = "Uplink used: bits of whole messages that a client had sent by then; 1 kbit = 1000 bit. "
+USED = {
+    "up": "Uplink used: bits of whole messages that a client had sent by then; 1 kbit = 1000 bit. ",
+    "total": "Bits used: of whole messages that a client had sent and received by then; "
+    "1 kbit = 1000 bit. ",
+}
 
 
-def answers(results: Results, budget: float | None = None) -> str:
+def answers(results: Results, budget: float | None = None, budget_of: str = "up") -> str:
     """The best of every method within `budget`, where one is given; then the best of all methods
     for rising budgets. Empty where no run is done, or there are several tasks.
 
     Args:
         results: what is on the page.
         budget: in bits.
+        budget_of: "up", or "total": both ways.
 
     Raises:
         UsageError: a budget is given for results of several tasks.
@@ -40,25 +45,34 @@ def answers(results: Results, budget: float | None = None) -> str:
         return ""
     name, text = metric_name(results.runs), ""
     if budget is not None:
-        reached = best(results, budget)
+        reached = best(results, budget, budget_of)
         text = f"<h3>Every method within {units.bits(budget)}</h3>"
         text += html(*texts(reached, name), "Best within a budget")
         text += _NONE if reached["metric"].isna().any() else ""
         text += "<h3>The best of all methods, for rising budgets</h3>"
-    text += html(*texts(ladder(results), name), "Best within a budget")
-    return f'{text}<p class="note">{escape(USED + SEEDS)}</p>'
+    text += html(*texts(ladder(results, budget_of), name), "Best within a budget")
+    return f'{text}<p class="note">{escape(USED[budget_of] + SEEDS)}</p>'
 
 
 def summary(results: Results) -> str:
-    """The summary table, a row per cell, as on the terminal."""
+    """The summary table, a row per cell, as on the terminal; of several seeds, folded, a row per
+    run."""
     headings, rows = summary_texts(results.runs)
     points = any("points" in heading for heading in headings)
+    averaged = results.runs["seed"].nunique() > 1
     note = "1 kbit = 1000 bit." + (" Points are percentage points." if points else "")
+    note += " Mean ± sample standard deviation (seeds)." if averaged else ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in failures_told(results.runs))
     not_used = f"<p>Replies that were asked for and not used:</p><ul>{lines}</ul>" if lines else ""
-    cells, kinds = [row for row, _ in rows], [kind for _, kind in rows]
-    table = html(headings, cells, "Summary table", kinds)
+    table = _rows_shown(headings, rows, "Summary table")
+    if averaged:
+        single = _rows_shown(*summary_texts(results.runs, per_seed=True), "Table of single runs")
+        table += f"<details><summary>A row per run</summary>{single}</details>"
     return f'{table}{not_used}<p class="note">{note}</p>'
+
+
+def _rows_shown(headings: list[str], rows: list[tuple[list[str], str]], about: str) -> str:
+    return html(headings, [row for row, _ in rows], about, [kind for _, kind in rows])
 
 
 def failures(results: Results) -> str:

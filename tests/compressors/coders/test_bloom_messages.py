@@ -148,7 +148,7 @@ def test_rates_that_cannot_be(eps: object) -> None:
 
 
 def test_bad_combinations() -> None:
-    with pytest.raises(ValueError, match="policy is 'p3': it is one of naive, p0"):
+    with pytest.raises(ValueError, match="policy is 'p3': give one of naive, p0"):
         parse("topk(0.1) | float32 | bloom(0.1, p3)")
     with pytest.raises(ValueError, match="adds positions of any sign"):
         parse("one_sided(0.1) | mean | bloom(0.1)")

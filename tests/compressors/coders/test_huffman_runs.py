@@ -215,11 +215,11 @@ def test_what_no_writer_wrote(code, bits: str, k: int, why: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("qsgd(7) | shs(0)", "shs: gamma is 0: it is a whole number from 1 to 65536"),
+        ("qsgd(7) | shs(0)", "shs: gamma is 0: give a whole number from 1 to 65536"),
         ("qsgd(7) | shs(2.5)", "shs: gamma is 2.5"),
         ("qsgd(7) | shs(5, fit=3)", "shs: fit is 3: true or false"),
         ("qsgd(7) | shs(5, sample=0)", "shs: sample is 0"),
-        ("qsgd(7) | sh(0)", "sh: sample is 0: it is a whole number from 1"),
+        ("qsgd(7) | sh(0)", "sh: sample is 0: give a whole number from 1"),
         ("qsgd(7) | shs", "gamma"),
     ],
 )

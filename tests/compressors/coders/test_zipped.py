@@ -143,13 +143,13 @@ def test_random_bits(code, payload: bytes, alphabet: int, k: int) -> None:
 
 @pytest.mark.parametrize("level", [0, 10, 1.5, True])
 def test_levels_that_cannot_be(level: float) -> None:
-    with pytest.raises(ValueError, match=r"deflate: level is .*: it is a whole number from 1 to 9"):
+    with pytest.raises(ValueError, match=r"deflate: level is .*: give a whole number from 1 to 9"):
         Deflate(level)
     assert parse("float32 | deflate(9)")
 
 
 @pytest.mark.parametrize("level", [0, 23, 1.5, True])
 def test_zstd_levels_that_cannot_be(level: float) -> None:
-    with pytest.raises(ValueError, match=r"zstd: level is .*: it is a whole number from 1 to 22"):
+    with pytest.raises(ValueError, match=r"zstd: level is .*: give a whole number from 1 to 22"):
         Zstd(level)
     assert parse("float32 | zstd(22)")

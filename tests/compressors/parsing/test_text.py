@@ -151,7 +151,7 @@ def test_names_are_the_functions() -> None:
         ("topk(hello) | float32", "topk: p is 'hello': a fraction"),
         ("topk(raw) | float32", "topk: p is raw: a fraction"),
         ("topk(0.1) | float32 | golomb(2)", "golomb: p is 2: a fraction"),
-        ("gradient_dropping(0.1, scope=layer)", "scope is 'layer': it is one of tensor, model"),
+        ("gradient_dropping(0.1, scope=layer)", "scope is 'layer': give one of tensor, model"),
         ("topk(0.1)", "no quantize part: add one of float32, mean"),
         ("float32 | golomb", "identity sends every entry: leave golomb out"),
         (

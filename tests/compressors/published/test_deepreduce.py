@@ -66,9 +66,9 @@ def test_bits_of_section_6() -> None:
 
 
 def test_names_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="deepreduce: index is 'golomb': it is one of none, bloom"):
+    with pytest.raises(ValueError, match="deepreduce: index is 'golomb': give one of none, bloom"):
         deepreduce(0.01, "golomb")
-    with pytest.raises(ValueError, match="deepreduce: value is 'cnat': it is one of none, fit"):
+    with pytest.raises(ValueError, match="deepreduce: value is 'cnat': give one of none, fit"):
         deepreduce(0.01, "rle", "cnat")
     with pytest.raises(ValueError, match="deepreduce: p is 0"):
         deepreduce(0)

@@ -95,18 +95,18 @@ def test_norms_in_any_spelling_print_the_same() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"levels": 0}, "levels is 0: it is a whole number from 1 to 65535"),
+        ({"levels": 0}, "levels is 0: give a whole number from 1 to 65535"),
         ({"levels": 2.0}, "levels is 2.0"),
         ({"levels": True}, "levels is True"),
         ({"levels": 65536}, "levels is 65536"),
-        ({"levels": 128, "kind": "natural"}, "levels is 128: it is a whole number from 1 to 127"),
+        ({"levels": 128, "kind": "natural"}, "levels is 128: give a whole number from 1 to 127"),
         ({"levels": 1, "norm": 0.5}, "norm is 0.5: p is a number of at least 1"),
         ({"levels": 1, "norm": True}, "norm is True"),
         ({"levels": 1, "norm": None}, "norm is None"),
-        ({"levels": 1, "kind": "even"}, "kind is 'even': it is one of standard, natural"),
+        ({"levels": 1, "kind": "even"}, "kind is 'even': give one of standard, natural"),
         ({"levels": 1, "bucket": 0}, "bucket is 0"),
-        ({"levels": 1, "norm_code": qsgd(3)}, "norm_code is 'dither.3.': it is one of float32"),
-        ({"levels": 1, "norm_code": "float16"}, "norm_code is 'float16': it is one of float32"),
+        ({"levels": 1, "norm_code": qsgd(3)}, "norm_code is 'dither.3.': give one of float32"),
+        ({"levels": 1, "norm_code": "float16"}, "norm_code is 'float16': give one of float32"),
     ],
 )
 def test_bad_settings_are_named(settings: dict, why: str) -> None:

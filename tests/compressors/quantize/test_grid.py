@@ -208,7 +208,7 @@ def test_nothing_sent_has_no_side_information(coder) -> None:
 
 def test_bad_settings_are_named() -> None:
     for make, why in (
-        (lambda: MinMax(0), "minmax: bits is 0: it is a whole number from 1 to 16"),
+        (lambda: MinMax(0), "minmax: bits is 0: give a whole number from 1 to 16"),
         (lambda: MinMax(17), "minmax: bits is 17"),
         (lambda: MinMax(2.0), "minmax: bits is 2.0"),
         (lambda: Codebook(17, 1.0), "codebook: bits is 17"),

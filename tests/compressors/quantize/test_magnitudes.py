@@ -123,8 +123,8 @@ def test_sparse_ternary_compression() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"value": "median"}, "magnitude: value is 'median': it is one of min, avg, column"),
-        ({"bits": 3}, "magnitude: bits is 3: it is a whole number from 1 to 2"),
+        ({"value": "median"}, "magnitude: value is 'median': give one of min, avg, column"),
+        ({"bits": 3}, "magnitude: bits is 3: give a whole number from 1 to 2"),
         ({"bits": True}, "magnitude: bits is True"),
         ({"value": "column", "bits": 2}, "'column', which goes with bits 1"),
     ],

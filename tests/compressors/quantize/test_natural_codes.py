@@ -80,8 +80,8 @@ def test_the_receiver_needs_no_seed() -> None:
         ((7,), "top of cnat is None: bits=7 holds 63 exponents; say the highest"),
         ((8, -1), "top of cnat with bits=8 is -1: .* from 0 to 127"),
         ((5, 128), "top of cnat with bits=5 is 128: .* from -112 to 127"),
-        ((5, 1.5), "is 1.5: it is a whole number"),
-        ((9, None, "up"), "rounding of cnat is 'up': it is one of random, nearest"),
+        ((5, 1.5), "is 1.5: give a whole number"),
+        ((9, None, "up"), "rounding of cnat is 'up': give one of random, nearest"),
     ],
 )
 def test_bad_settings(settings: tuple, why: str) -> None:

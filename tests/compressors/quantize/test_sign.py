@@ -82,7 +82,7 @@ def test_coins_for_zeros_are_fair_and_follow_the_seed() -> None:
 
 @pytest.mark.parametrize("bad", [0, 0.0, -1, math.nan, math.inf, 1e39, 1e-46, True, "1"])
 def test_a_magnitude_that_is_none(bad: object) -> None:
-    with pytest.raises(ValueError, match="sign: magnitude is .*: it is a float32 number above 0"):
+    with pytest.raises(ValueError, match="sign: magnitude is .*: give a float32 number above 0"):
         Sign(bad)
 
 
@@ -192,7 +192,7 @@ def test_the_path_of_other_devices_gives_the_same_means(name: str) -> None:
 
 
 def test_settings_of_one_bit() -> None:
-    with pytest.raises(ValueError, match="onebit: columns is 2: it is true or false"):
+    with pytest.raises(ValueError, match="onebit: columns is 2: give true or false"):
         OneBit(2)
     assert parse("onebit(columns=false)") == parse("onebit(false)")
     assert ScaledSign() == ScaledSign()

@@ -105,5 +105,5 @@ def test_a_number_of_buckets_that_cannot_be() -> None:
 
 @pytest.mark.parametrize("bad", [1, 0, 65537, 2.5, True, "many"])
 def test_bad_settings(bad: object) -> None:
-    with pytest.raises(ValueError, match="sketch: buckets is .*: it is a whole number from 2"):
+    with pytest.raises(ValueError, match="sketch: buckets is .*: give a whole number from 2"):
         Sketch(bad)

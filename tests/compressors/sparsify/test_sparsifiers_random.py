@@ -167,7 +167,7 @@ def test_rtopk_with_equal_shares_is_topk() -> None:
     ("make", "why"),
     [
         (lambda: RandK(0), "randk: p is 0"),
-        (lambda: RandK(0.1, scaled=2), "randk: scaled is 2: it is true or false"),
+        (lambda: RandK(0.1, scaled=2), "randk: scaled is 2: give true or false"),
         (lambda: RandK(0.1, seeded="no"), "randk: seeded is 'no'"),
         (lambda: Bernoulli(1.1), "bernoulli: q is 1.1"),
         (lambda: Bernoulli(0.1, seeded=None), "bernoulli: seeded is None"),

@@ -136,13 +136,13 @@ def test_an_overflowing_memory_is_refused_by_name() -> None:
     [
         ("0", "dgc: p is 0"),
         ("1.5", "dgc: p is 1.5"),
-        ("0.1, -1", "warmup is -1: it is a whole number of at least 0"),
+        ("0.1, -1", "warmup is -1: give a whole number of at least 0"),
         ("0.1, 1.5", "warmup is 1.5"),
-        ("0.1, stage=0", "stage is 0: it is a whole number of at least 1"),
+        ("0.1, stage=0", "stage is 0: give a whole number of at least 1"),
         ("0.1, momentum=1", "momentum is 1: it lies in"),
         ("0.1, momentum=-0.1", "momentum is -0.1"),
         ("0.1, momentum='a'", "momentum is 'a'"),
-        ("0.1, clip=0", "clip is 0: it is a number above 0, or none"),
+        ("0.1, clip=0", "clip is 0: give a number above 0, or none"),
         ("0.1, clip=1e999", "clip is inf"),
     ],
 )

@@ -6,7 +6,7 @@ from hypothesis import given
 from torch import Tensor
 
 from compressors import ByName, ErrorFeedback, Flat, PerTensor, Raw, TopK, compress, parse
-from compressors.whole.memory import inside, nest
+from compressors.whole.memory import nest, unnest
 from tests.support.generators import runs, same_bits, updates, whole_numbers
 
 GLOBAL = parse("flat(topk(0.2) | float32 | golomb)")
@@ -123,9 +123,9 @@ def test_rules_keep_their_own_memory(many: list[dict[str, Tensor]]) -> None:
 
 def test_memory_under_one_prefix() -> None:
     memory = {"w": torch.ones(1), "1/w": torch.zeros(1)}
-    assert inside("1", nest("1", memory)) == memory
-    assert inside("1", nest("10", memory)) == {}
-    assert inside("1", nest("2", memory)) == {}
+    assert unnest("1", nest("1", memory)) == memory
+    assert unnest("1", nest("10", memory)) == {}
+    assert unnest("1", nest("2", memory)) == {}
 
 
 def test_no_rule_fits() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from compressors import DGC, compress, decompress, parse
 from compressors.whole.growth import grows
 from compressors.whole.keepers import needs_server, parts_of
-from compressors.whole.memory import added, inside, nest, recall
+from compressors.whole.memory import added, nest, recall, unnest
 from compressors.whole.returned import holds, take_back
 from tests.support.byhand import sends
 
@@ -183,7 +183,7 @@ def test_what_no_memory_takes_back_is_lost() -> None:
 def test_memories_by_name() -> None:
     state = nest("residual", {"w": torch.ones(2)}) | nest("inner", {"q/w": torch.zeros(1)})
     assert list(state) == ["residual/w", "inner/q/w"]
-    assert [*inside("inner", state)] == ["q/w"] and inside("res", state) == {}
+    assert [*unnest("inner", state)] == ["q/w"] and unnest("res", state) == {}
     assert recall("residual", state, {"w": (2,)})["w"].tolist() == [1, 1]
     update = {"w": torch.tensor([1.0, 2.0])}
     found = added(update, {"w": torch.tensor([0.5, 0.25])})

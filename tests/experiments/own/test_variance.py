@@ -67,8 +67,8 @@ def test_what_was_not_applied_is_sent_again() -> None:
 @pytest.mark.parametrize(
     ("method", "why"),
     [
-        ("variance_based(0)", "variance_based: alpha is 0: it is above 0"),
-        ("variance_based(1, 1.5)", "variance_based: decay is 1.5: it is above 0 and at most 1"),
+        ("variance_based(0)", "variance_based: alpha is 0: give a number above 0"),
+        ("variance_based(1, 1.5)", "variance_based: decay is 1.5: give a number above 0 and at"),
         ("ef(variance_based(1))", "has a memory of its own"),
         ("ef21(variance_based(1))", "has a memory of its own"),
         ("diana(variance_based(1))", "has a memory of its own"),

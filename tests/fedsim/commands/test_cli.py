@@ -24,7 +24,7 @@ CELL = {
 }  # fmt: skip
 NAMES = [
     "search", "sweep", "run", "report", "verify", "list", "compress", "decompress", "measure",
-    "experiment", "theory", "price", "deploy", "compare", "doctor",
+    "experiment", "theory", "price", "deploy", "compare", "doctor", "show",
 ]  # fmt: skip
 
 
@@ -90,8 +90,8 @@ def test_the_table_of_the_same_command_again(
         assert all("…" not in line for line in lines)
         table = [line for line in lines if str(demo) not in line]
         assert max(len(line) for line in table) <= columns
-        for word in ("accuracy", "vs dense", "up wire", "content", "down wire", "ratio", "p/n",
-                     "seconds", "status", "done", "0.001"):  # fmt: skip
+        for word in ("accuracy", "vs dense", "up", "content", "down", "ratio", "both", "p/n",
+                     "seconds"):  # fmt: skip
             assert word in said.out
         assert lines[-2:] == [f"Results: {demo}", f"Report:  {demo}/report.html"]
 
@@ -123,7 +123,12 @@ def test_report_writes_it_all_again(demo: Path, typed: Typed) -> None:
 def test_report_table(demo: Path, typed: Typed, no_page: None) -> None:
     said = typed("report", demo)
     assert said.code == 0 and said.err == ""
-    assert "accuracy" in said.out and "done" in said.out
+    assert "accuracy" in said.out and "status" not in said.out
+    chosen = typed("report", demo, "--columns", "gradient, metric,ratio_both", "--per-seed")
+    assert chosen.out.splitlines()[2].split() == ["p", "accuracy", "both"]
+    for command in (("report", demo), ("sweep", "--out", "new")):
+        refused = typed(*command, "--columns", "metric,speed")
+        assert refused.code == 2 and "--columns has speed: it may name label, " in refused.err
 
 
 def test_run_json(typed: Typed, no_page: None) -> None:
@@ -219,3 +224,14 @@ def test_json_has_no_nan(
     monkeypatch.setattr(report, "read", lambda folders: (None, folders[0]))
     printed = document(typed("run", "--json").out)
     assert printed["metric"] is None and printed["loss"] is None
+
+
+def test_a_figure_is_drawn_into_a_file(demo: Path, typed: Typed) -> None:
+    more = ("--style", "paper", "--figsize", "3,2")
+    assert typed("show", "curves", demo, "--x", "up_bits", *more, "--out", "a.png").code == 0
+    width = int.from_bytes(Path("a.png").read_bytes()[16:20], "big")
+    assert width == 450  # 3 inch at 150 dpi
+    said = typed("show", "partition", "--partition", "dirichlet(0.5)", "--out", "b.svg")
+    assert said.out == "Written: b.svg\n" and "<svg" in Path("b.svg").read_text()
+    refused = typed("show", "pareto", demo, "--figsize", "3")
+    assert refused.code == 2 and "--figsize is '3': it takes two numbers" in refused.err

@@ -42,7 +42,7 @@ def test_a_finished_folder_starts_nothing(
 def test_what_is_in_use_or_taken_is_refused(
     nothing_starts: None, typed: Typed, tmp_path: Path
 ) -> None:
-    with lock.held(tmp_path):
+    with lock.locked(tmp_path):
         said = typed("deploy", "--out", str(tmp_path))
     assert said.code == 2 and "another process writes to it" in said.err
     with socket.create_server(("127.0.0.1", 0)) as server:

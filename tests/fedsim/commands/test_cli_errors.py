@@ -174,7 +174,7 @@ def test_other_commands(text: str, parts: list[str], typed: Typed) -> None:
 def test_debug_shows_the_trace(place: tuple[str, str], typed: Typed) -> None:
     said = typed(*place, "--temporal", "0")
     assert said.code == 2 and "Traceback" in said.err
-    assert said.err.splitlines()[-1] == "fedsim: --temporal is 0: it is a number above 0"
+    assert said.err.splitlines()[-1] == "fedsim: --temporal is 0: give a number above 0"
 
 
 def test_a_run_that_fails_is_code_1(typed: Typed) -> None:

@@ -11,7 +11,8 @@ from tests.support.commands import Typed, typed
 __all__ = ["typed"]  # the fixture
 
 RUN = (
-    "ask", "availability", "batch-size", "buffer-size", "buffers", "catch-up", "checkpoint-every",
+    "ask", "availability", "batch-size", "budget-of", "buffer-size", "buffers", "catch-up",
+    "checkpoint-every",
     "clients", "cohort", "config", "controller", "data", "deadline", "device", "downlink",
     "download", "dropout", "engine", "evaluate-every", "gpus-per-client", "gpus-per-run",
     "gradient", "iterations", "json", "keep-checkpoint", "keep-payloads", "label", "late", "lr",
@@ -23,15 +24,15 @@ RUN = (
 GONE = {
     "run": set(),
     "sweep": {"seed"},
-    "search": {"method", "temporal", "gradient", "controller", "stop-at-bits", "evaluate-every",
-               "label", "engine", "workers", "gpus-per-client", "config"},
+    "search": {"method", "temporal", "gradient", "controller", "stop-at-bits", "budget-of",
+               "evaluate-every", "label", "engine", "workers", "gpus-per-client", "config"},
     "deploy": {"engine", "workers", "download", "keep-checkpoint", "checkpoint-every",
                "tensorboard", "label", "stack", "network", "availability", "dropout", "ask",
                "deadline", "staleness", "buffer-size", "ray-address"},
 }  # fmt: skip
 MORE = {
     "run": set(),
-    "sweep": {"seeds", "no-baseline", "jobs"},
+    "sweep": {"seeds", "no-baseline", "jobs", "columns", "per-seed"},
     "search": {"budget", "target", "time", "trials", "methods", "seeds", "jobs"},
     "deploy": {"port", "insecure"},
 }

@@ -121,8 +121,8 @@ def test_the_figures_are_all_there() -> None:
 
     for name in plot.__all__:
         assert getattr(plot, name).__name__ == name and name in dir(plot)
-    with pytest.raises(AttributeError, match="'fedsim.show.plot' has no attribute 'matrices'"):
-        _ = plot.matrices
+    with pytest.raises(AttributeError, match="'fedsim.show.plot' has no attribute 'heatmaps'"):
+        _ = plot.heatmaps
 
 
 _TRAINS = """

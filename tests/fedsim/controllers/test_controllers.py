@@ -91,12 +91,12 @@ def test_texts_are_read_and_printed(name: str) -> None:
     ("written", "said"),
     [
         ("plato(3)", "unknown controller 'plato'"), ("plateau(x=1)", "has no 'x'; it takes p"),
-        ("plateau(0)", "patience is 0: it is a whole number from 1"),
-        ("link(", "is not closed; it is a name and settings"), ("warmup(1 2)", "cannot read .1 2"),
+        ("plateau(0)", "patience is 0: give a whole number from 1"),
+        ("link(", "is not closed; give a name and settings"), ("warmup(1 2)", "cannot read .1 2"),
         ("warmup(3, first=2)", r"first is 2: it lies in \(0, 1\]"), ("adacomm", "every"),
-        ("plateau(factor=1)", "factor is 1: it is a number above 1"),
+        ("plateau(factor=1)", "factor is 1: give a number above 1"),
         ("link(1, least=0.5, most=0.1)", "least is 0.5, above most"),
-        ("plateau(patience=1, patience=2)", "patience is given twice.*it is a name and settings"),
+        ("plateau(patience=1, patience=2)", "patience is given twice.*give a name and settings"),
     ],
 )  # fmt: skip
 def test_what_is_refused(written: str, said: str) -> None:

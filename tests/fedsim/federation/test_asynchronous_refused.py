@@ -25,7 +25,7 @@ __all__ = ["make_task"]  # the fixture
         ({"late": "drop"}, "--late is drop: it is about the cohort of a round, and strategy fedb"),
         ({"catch_up": True, "downlink": "sbc(0.1)"}, "--catch-up is True: it is about the cohort"),
         ({"buffer_size": 10_000}, "--buffer-size is 10000: the run has .* would never move"),
-        ({"buffer_size": 0}, "--buffer-size is 0: it is a number above 0"),
+        ({"buffer_size": 0}, "--buffer-size is 0: give a number above 0"),
         ({"weighting": "samples"}, "--weighting is 'samples': it belongs to dsgd"),
         ({"strategy": "fedasync"}, "--buffer-size is 3: it belongs to fedbuff"),
         ({"strategy": "dsgd", "buffer_size": None, "server_lr": None, "staleness": "constant"},

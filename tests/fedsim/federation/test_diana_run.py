@@ -45,14 +45,14 @@ def test_it_goes_on_from_what_was_kept() -> None:
 
 def test_each_method_of_differences_has_its_own_strategy() -> None:
     for strategy in ("dsgd", "fedadam"):
-        with pytest.raises(UsageError, match="what diana sends are differences.*--strategy diana"):
+        with pytest.raises(UsageError, match="diana sends differences.*--strategy diana"):
             small(method=METHOD["method"], strategy=strategy)
     with pytest.raises(UsageError, match="strategy ef21 adds up differences and takes"):
         small(method=METHOD["method"], strategy="ef21")
     with pytest.raises(UsageError, match="strategy diana adds up differences and takes"):
         small(method="ef21(cnat)", strategy="diana")
     for down in (METHOD["method"], "ef21(cnat)"):
-        with pytest.raises(UsageError, match="goes down with --strategy ef21, and no other does"):
+        with pytest.raises(UsageError, match="only ef21"):
             small(**METHOD, downlink=down)
     with pytest.raises(ValueError, match="which strategy diana alone adds up"):
         DelayedDSGD(parse(METHOD["method"]), clients=2)

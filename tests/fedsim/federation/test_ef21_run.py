@@ -59,7 +59,7 @@ def test_differences_and_their_strategy_belong_together() -> None:
         {"method": "raw", "downlink": METHOD["method"]},
         {**METHOD, "downlink": "by_name('*', ef21(cnat))"},
     ):  # fmt: skip
-        with pytest.raises(UsageError, match="what ef21 sends are differences"):
+        with pytest.raises(UsageError, match="ef21 sends differences"):
             small(**settings)
     with pytest.raises(UsageError, match="strategy ef21 adds up differences and takes"):
         small(method="sbc(0.1)", strategy="ef21")

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from compressors import explain
-from compressors.whole.memory import inside
+from compressors.whole.memory import unnest
 from fedsim import RunConfig, run
 from fedsim.federation.trainer import Trainer
 from tests.support import replaying
@@ -147,7 +147,7 @@ def test_nothing_is_lost(method: str, tmp_path: Path, monkeypatch: pytest.Monkey
     for client in range(4):
         sent = [up[client] for up in ups if client in up]
         assert len(sent) == len(wanted[client]) > 0
-        residual = inside("uplink/residual", memories.states.states[client])
+        residual = unnest("uplink/residual", memories.states.states[client])
         for name, x in residual.items():
             received = sum(up[name].double() for up in sent)
             updates = sum(update[name].double() for update in wanted[client])

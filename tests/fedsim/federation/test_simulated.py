@@ -177,9 +177,9 @@ finished = runs.finished
 REFUSED = {
     "deadline": ("30s", "--deadline is 30s: it goes by simulated time; give --network"),
     "ask": (4, "--ask is 4: it goes by simulated time"),
-    "availability": ("2", "--availability is '2': it is a fraction in"),
-    "dropout": ("before=0.7, after=0.7", "--dropout is 'before=0.7, after=0.7': it is"),
-    "late": ("never", "--late is 'never': it is one of hold, drop, count"),
+    "availability": ("2", "--availability is '2': give a fraction in"),
+    "dropout": ("before=0.7, after=0.7", "--dropout is 'before=0.7, after=0.7': give"),
+    "late": ("never", "--late is 'never': give one of hold, drop, count"),
 }
 
 

@@ -97,7 +97,7 @@ def test_auto_stacks_dense_layers_of_small_models(
 
 @pytest.mark.parametrize("value", ["0", "-2", "2.5", "many", ""])
 def test_what_stack_takes(value: str) -> None:
-    with pytest.raises(UsageError, match=f"--stack is '{value}': it is a number above 0, or auto"):
+    with pytest.raises(UsageError, match=f"--stack is '{value}': give a number above 0, or auto"):
         RunConfig(machine=Machine(stack=value))
 
 

@@ -13,7 +13,7 @@ from torch.optim import SGD, Adagrad, Adam
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from compressors import ALL, Raw, SentTensor, decompress
-from compressors.whole.memory import inside
+from compressors.whole.memory import unnest
 from fedsim import RunConfig, Training, run
 from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
@@ -185,7 +185,7 @@ def test_masking_in_a_run(
         update = decompress(
             config.plan.method.compressor, stored[f"round-00001/client-{client:03d}-up.bin"], like
         )
-        on, off = (inside("optimizer", states[m][client]) for m in ("on", "off"))
+        on, off = (unnest("optimizer", states[m][client]) for m in ("on", "off"))
         assert list(on) == list(off)
         for name, x in on.items():
             tensor = name.removeprefix(f"{kind}/")

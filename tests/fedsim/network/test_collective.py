@@ -106,7 +106,7 @@ def test_a_run_without_a_ring_has_no_price_on_one(tmp_path: Path) -> None:
     ("topology=ring", "unknown topology 'ring'; known are star, allreduce"),
     ("topology=allreduce, server_up=1Mbit", "server_up is 1Mbit and topology is allreduce"),
     ("topology=allreduce, coding=measured", "coding is measured and topology is allreduce"),
-    ("coding=20ms", "coding is '20ms': it is measured, or 0.1"),
+    ("coding=20ms", "coding is '20ms': give measured, or 0.1"),
     ("coding=-1*measured", "coding is '-1"), ("coding=x*measured", "coding is 'x"),
     ("coding=nan*measured", "coding is 'nan"), ("coding=inf*measured", "coding is 'inf"),
 ])  # fmt: skip

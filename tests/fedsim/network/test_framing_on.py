@@ -129,5 +129,5 @@ def test_it_is_on_or_off(tmp_path: Path) -> None:
     assert not parse("lora").framing and not parse("lora, framing=off").framing
     (tmp_path / "home.toml").write_text('preset = "lora"\nframing = "on"\n')
     assert parse(str(tmp_path / "home.toml")).framing
-    with pytest.raises(UsageError, match="--network: framing is 'yes': it is on or off"):
+    with pytest.raises(UsageError, match="--network: framing is 'yes': give on or off"):
         parse("lora, framing=yes")

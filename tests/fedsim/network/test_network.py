@@ -35,7 +35,7 @@ def test_a_rate_that_is_a_number_is_in_bits_per_second(rate: Any) -> None:
 
 
 def test_a_rate_in_a_file_has_a_unit(tmp_path: Path) -> None:
-    told = "up is '5': it is a number above 0 with a unit"
+    told = "up is '5': give a number above 0 with a unit"
     (tmp_path / "net.toml").write_text("up = 5\n")
     with pytest.raises(UsageError, match=told):
         parse(str(tmp_path / "net.toml"))
@@ -94,13 +94,13 @@ def test_a_name_in_a_trace_is_the_client_s_number(tmp_path: Path) -> None:
 REFUSED = {
     "5gg": "unknown network '5gg' (did you mean 5g?)",
     "upp=5Mbit": "unknown setting 'upp' (did you mean up?)",
-    "up=0": "--network: up is '0': it is a number above 0 with a unit",
-    "up=5": "--network: up is '5': it is a number above 0 with a unit (bit, kbit, Mbit, Gbit or",
-    "4g, down=5e6/s": "--network: down is '5e6/s': it is a number above 0 with a unit",
-    "server-up=1": "--network: server_up is '1': it is a number above 0 with a unit",
-    "server_down=1e9": "--network: server_down is '1e9': it is a number above 0 with a unit",
-    "up=lognormal(5, 1)": "--network: up is '5': it is a number above 0 with a unit",
-    "down=uniform(1, 2Mbit)": "--network: down is '1': it is a number above 0 with a unit",
+    "up=0": "--network: up is '0': give a number above 0 with a unit",
+    "up=5": "--network: up is '5': give a number above 0 with a unit (bit, kbit, Mbit, Gbit or",
+    "4g, down=5e6/s": "--network: down is '5e6/s': give a number above 0 with a unit",
+    "server-up=1": "--network: server_up is '1': give a number above 0 with a unit",
+    "server_down=1e9": "--network: server_down is '1e9': give a number above 0 with a unit",
+    "up=lognormal(5, 1)": "--network: up is '5': give a number above 0 with a unit",
+    "down=uniform(1, 2Mbit)": "--network: down is '1': give a number above 0 with a unit",
     "up=5MB": "5Mbit, or inf; did you mean 40Mbit (8 bits a byte)?",
     "up=5Mbps": "did you mean 5Mbit?",
     "down=0.5 kB/s": "did you mean 4kbit (8 bits a byte)?",
@@ -109,14 +109,14 @@ REFUSED = {
     "latency=2 days": "did you mean 48h?",
     "up=5Mbytes": "did you mean 40Mbit (8 bits a byte)?",
     "compute=2 secs": "did you mean 2s?",
-    "latency=50ms/s": "latency is '50ms/s': it is a number of seconds",
+    "latency=50ms/s": "latency is '50ms/s': give a number of seconds",
     "4g, up": "--network: up has no value; write it as in up=5Mbit",
     "down=": "--network: down has no value",
     "4g, wifi": "--network: unknown setting 'wifi'",
     "up=5Mbit, latency=1s, up=1Mbit": "--network: up is given twice",
     "4g, server-up=1Gbit, server_up=2Gbit": "server_up is given twice",
     "up=lognormal(5Mbit, 50)": "sigma is '50'; it is that of the logarithm, from 0 to 5",
-    "latency=-1s": "latency is '-1s': it is a number of seconds",
+    "latency=-1s": "latency is '-1s': give a number of seconds",
     "up=normal(1,2)": "lognormal(MEDIAN, SIGMA) or uniform(LOW, HIGH)",
     "up=lognormal(5Mbit, x)": "sigma is 'x'",
     "up=uniform(2Mbit, 1Mbit)": "LOW <= HIGH",
@@ -143,7 +143,7 @@ def test_what_is_no_network_is_told_in_a_line(text: str) -> None:
         ("seconds,up,down\n0,1,1\n0,2,2\n", "rise"),
         ("seconds,up,down\n0,0,1\n", "not all 0"),
         ("seconds,up,down\n0,x,1\n", "could not convert"),
-        ("client,seconds,up,down\na,0,1,1\n", "client is 'a': it is a client's number from 0"),
+        ("client,seconds,up,down\na,0,1,1\n", "client is 'a': give a client's number from 0"),
         ("client,seconds,up,down\n1.0,0,1,1\n", "client is '1.0'"),
         ("client,seconds,up,down\n0,0,1,1\n,0,1,1\n", "client is ''"),
     ],
@@ -196,7 +196,7 @@ def test_one_grammar_reads_every_number_with_a_unit(text: Any, kind: Any, value:
      ("1e999", "rate"), ("5 m", "time"), ("-1", "delay"), ("1..2", "delay"), (True, "time")],
 )  # fmt: skip
 def test_what_is_no_such_number_is_refused(text: object, kind: Any) -> None:
-    with pytest.raises(UsageError, match=re.escape(f"--it is {text!r}: it is a ")):
+    with pytest.raises(UsageError, match=re.escape(f"--it is {text!r}: give a ")):
         quantity(text, "--it", kind)
 
 
@@ -205,16 +205,16 @@ def test_what_is_no_such_number_is_refused(text: object, kind: Any) -> None:
     [
         ("network", "up=lognormal(5Mbit(2), 1)", "up is '5Mbit(2)'"),
         ("network", "up=uniform(1Mbit, high=2Mbit)", "lognormal(MEDIAN, SIGMA) or uniform("),
-        ("network", "up=lognormal(5Mbit, 1", "lognormal( is not closed; it is a number with"),
-        ("availability", "onoff(1s(2), 2s)", "--availability is '1s(2)': it is a time above 0"),
-        ("availability", "onoff(0, 2s)", "--availability is '0': it is a time above 0"),
-        ("availability", "onoff(1s, 2s", "onoff( is not closed; it is a fraction in (0, 1]"),
-        ("dropout", "", "--dropout is '': it is a probability such as 0.1"),
-        ("dropout", "0.1(2)", "--dropout is '0.1(2)': it is a probability"),
-        ("dropout", "during=0.1", "--dropout is 'during=0.1': it is a probability"),
-        ("dropout", "before=0.1, before=0.2", "--dropout is 'before=0.1, before=0.2': it is"),
-        ("dropout", "nan", "--dropout is 'nan': it is a probability"),
-        ("deadline", "0", "--deadline is '0': it is a time above 0"),
+        ("network", "up=lognormal(5Mbit, 1", "lognormal( is not closed; give a number with"),
+        ("availability", "onoff(1s(2), 2s)", "--availability is '1s(2)': give a time above 0"),
+        ("availability", "onoff(0, 2s)", "--availability is '0': give a time above 0"),
+        ("availability", "onoff(1s, 2s", "onoff( is not closed; give a fraction in (0, 1]"),
+        ("dropout", "", "--dropout is '': give a probability such as 0.1"),
+        ("dropout", "0.1(2)", "--dropout is '0.1(2)': give a probability"),
+        ("dropout", "during=0.1", "--dropout is 'during=0.1': give a probability"),
+        ("dropout", "before=0.1, before=0.2", "--dropout is 'before=0.1, before=0.2': give"),
+        ("dropout", "nan", "--dropout is 'nan': give a probability"),
+        ("deadline", "0", "--deadline is '0': give a time above 0"),
         ("partition", "shards(2(3))", "partition: 'shards(2(3))' is not allowed"),
     ],
 )

@@ -240,5 +240,5 @@ def test_of_repeated_runs_the_first_that_is_done_counts() -> None:
 
 def test_without_settings_equal_numbers_are_the_same_run_and_others_refused() -> None:
     assert kept(cell(), cell(), settings={}) == ["r0"]
-    with pytest.raises(UsageError, match=r"same cell with other numbers \(metric 0.5 and 0.6\)"):
+    with pytest.raises(UsageError, match=r"with different numbers \(metric 0.5 and 0.6\)"):
         kept(cell(), cell(metric=0.6), settings={})

@@ -149,6 +149,6 @@ def test_a_run_that_is_done_is_returned_again(tmp_path: Path) -> None:
     ],
 )
 def test_without_a_folder_nothing_is_kept(setting: str, words: str) -> None:
-    with pytest.raises(UsageError, match=f"{words}: it goes to the folder of a run; give out"):
+    with pytest.raises(UsageError, match=f"{words}: it goes to a run's folder; give out"):
         run(small(**{setting: 1 if setting == "checkpoint_every" else True}))
 

@@ -19,7 +19,7 @@ from tests.support.runs import assert_same, parts, small
 
 __all__ = ["no_page", "typed"]  # fixtures
 
-SAID = "cannot be written ({}); once it can be, the same command goes on with what is there"
+SAID = "cannot be written ({}); once it can be, the same command resumes"
 
 
 @pytest.fixture

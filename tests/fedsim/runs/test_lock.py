@@ -19,7 +19,7 @@ _HOLDER = """
 import sys, time
 from pathlib import Path
 from fedsim.runs import lock
-with lock.held(Path(sys.argv[1])):
+with lock.locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(float(sys.argv[2]))
 """
@@ -62,11 +62,11 @@ def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path: Path) -> Non
 
 
 def test_the_lock_is_free_after_whatever_ended_the_block(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), lock.held(tmp_path):
-        with pytest.raises(UsageError, match="another process writes"), lock.held(tmp_path):
+    with pytest.raises(KeyError), lock.locked(tmp_path):
+        with pytest.raises(UsageError, match="another process writes"), lock.locked(tmp_path):
             pass
         raise KeyError
-    with lock.held(tmp_path):
+    with lock.locked(tmp_path):
         pass
     assert os.listdir(tmp_path) == []
 

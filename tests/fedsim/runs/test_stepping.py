@@ -110,7 +110,7 @@ def test_callbacks_follow_it() -> None:
 def test_what_cannot_be_stepped_is_told() -> None:
     with pytest.raises(UsageError, match="--engine is 'flower': a federation is stepped on the"):
         Federation(small(engine="flower"))
-    with pytest.raises(UsageError, match="--keep-payloads is True: it goes to the folder"):
+    with pytest.raises(UsageError, match="--keep-payloads is True: it goes to a run's folder"):
         Federation(small(keep_payloads=True))
     with pytest.raises(UsageError, match=r"Federation\(\) takes a RunConfig"):
         Federation("digits")

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -50,6 +51,26 @@ def test_it_ends_after_the_round_that_reaches_the_bits(whole: Path, tmp_path: Pa
     assert found["up_wire_bits"] == stop  # scored within the budget, though it ended beyond
 
 
+@pytest.mark.slow
+def test_of_the_total_both_ways_count(whole: Path, tmp_path: Path) -> None:
+    """The downlink of round 1 is the initial model, which is not charged."""
+    table, seen = rounds(whole), list[Any]()
+    both = ((table["up_wire_bits"] + table["down_wire_bits"]) / table["clients"]).cumsum()
+    config = small(**MANY, stop_at_bits=float(both[3]), budget_of="total", checkpoint_every=2)
+    with pytest.raises(Stopped):
+        run(config, tmp_path / "a", callbacks=[stop_after(3)])
+    run(config, tmp_path / "a", callbacks=[seen.append])
+    assert [row["spent"] for row in seen] == [both[2], both[3]]
+    assert [row["last"] for row in seen] == [False, True] and len(rounds(tmp_path / "a")) == 4
+    assert list(rounds(tmp_path / "a")["metric"].notna()) == [False, False, True, True]
+
+
+def test_what_a_budget_counts_is_one_of_two() -> None:
+    with pytest.raises(UsageError, match="--budget-of is 'down'"):
+        RunConfig(budget_of="down")
+    assert "budget_of" not in RunConfig().identity()
+
+
 def test_bits_that_are_never_reached_change_nothing(whole: Path, tmp_path: Path) -> None:
     run(small(**MANY, stop_at_bits="1Gbit"), tmp_path / "a")
     assert_same(whole, tmp_path / "a")
@@ -82,7 +103,7 @@ def test_it_is_part_of_a_runs_identity_only_where_it_is_given(whole: Path) -> No
 
 @pytest.mark.parametrize("value", ["2 MB", 0, -1, "soon"])
 def test_what_is_no_number_of_bits_is_refused(value: str | int) -> None:
-    with pytest.raises(UsageError, match="--stop-at-bits is .*: it is a number of bits above 0"):
+    with pytest.raises(UsageError, match="--stop-at-bits is .*: give a number of bits above 0"):
         RunConfig(stop_at_bits=value)
 
 

@@ -172,8 +172,8 @@ def test_nothing_is_written_where_a_cell_is_refused(tiny: RunConfig, tmp_path: P
     out = tmp_path / "out"
     for config, how, message in (
         (_one(tiny.but(clients=1000)), {}, "clients: 1000"),
-        (_one(tiny), {"jobs": 0}, "--jobs is 0: it is above 0"),
-        (replace(_one(tiny), seeds=0), {}, "--seeds is 0: it is above 0"),
+        (_one(tiny), {"jobs": 0}, "--jobs is 0: give a number above 0"),
+        (replace(_one(tiny), seeds=0), {}, "--seeds is 0: give a number above 0"),
         (replace(_one(tiny), temporal=(4, 100)), {}, "--temporal is 100"),
         (replace(_one(tiny), gradient=(0.1, 0)), {}, "--gradient is 0"),
     ):

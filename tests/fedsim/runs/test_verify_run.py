@@ -286,7 +286,7 @@ def test_the_last_checkpoint_before_a_round(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0", "3-2", "two", "-1", "1-", "²"])
 def test_rounds_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--rerun is .*: it is all, a number of rounds"):
+    with pytest.raises(UsageError, match="--rerun is .*: give all, a number of rounds"):
         Span.parse(text)
 
 

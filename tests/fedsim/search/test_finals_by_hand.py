@@ -9,7 +9,7 @@ import pytest
 from optuna.trial import TrialState
 
 from fedsim.results.intervals import mean, tied
-from fedsim.search import finals, tables
+from fedsim.search import exploring, finals, stopping, tables
 from fedsim.search.exploring import Limits
 from fedsim.search.finals import Lot, _ranked, chosen, winner
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
@@ -289,7 +289,8 @@ class Played:
 
     def _ended(self, folder: Path) -> dict[str, str] | None:
         failed = (folder.parts[-3], folder.name) == ("finals", "sbc-n2-s9")
-        return {"status": "failed" if failed else "done"} if folder in self.done else None
+        ended = {"status": "failed" if failed else "done", "error": "no" if failed else None}
+        return ended if folder in self.done else None
 
     def _read(self, folder: Path) -> Curve:
         return self.found[folder.parts[-3], folder.name]
@@ -318,7 +319,7 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
         (tmp_path.name, "two"): curve((800, 0.6)),
     }
     played, said = Played(monkeypatch, found), list[str]()
-    ranked = finals.play(study, tmp_path, 2, 1, None, Limits(), said.append)
+    ranked, words = finals.play(study, tmp_path, 2, 1, None, Limits(), said.append)
     assert SEED not in {int(name.rsplit("s", 1)[1]) for _, name, _ in played.ran}
     assert sorted(played.ran) == sorted(
         (part, f"sbc-n{n}-s{seed}", scored)
@@ -333,7 +334,48 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
     assert second.validated == Lot(((300, 0.9), None), (-0.9, inf), unknown)
     assert second.held == replace(lot([-0.3, -0.4], bits=300), task_losses=unknown)
     assert first.point == (700, 0.5) and first.config == ("sbc-n1-s8", "held-out")
-    assert said[0] == "finals: 2 settings, 2 fresh seeds each, 8 of 8 runs to do"
+    assert words == "2 settings, 2 fresh seeds each"
+    assert said[0] == f"finals: {words}; 8 of 8 runs to do"
     played.ran.clear()
     finals.play(study, tmp_path, 2, 1, None, Limits(), said.append)  # what is done is not run again
     assert played.ran == [("finals", "sbc-n2-s9", "validation")]
+
+
+def test_finals_say_of_how_many_settings_and_seeds_the_time_is_enough_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Three settings of 10 s: two with two of three seeds take 2.5 * 2 * 2 * 10 = 100 s."""
+    study: Any = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=10.0) for k in range(3)])
+    study.space, said = Cells(BUDGET), list[str]()
+    monkeypatch.setattr(finals, "run_here", lambda work, progress, told: None)
+    monkeypatch.setattr(finals.curves, "read_curve", lambda folder: curve((500, 0.6)))
+    limits = Limits(seconds=100.0, started=exploring.clock())
+    monkeypatch.setattr(exploring, "clock", lambda: limits.started)
+    _, words = finals.play(study, tmp_path, 3, 1, None, limits, said.append)
+    assert words == "2 of 3 settings, 2 of 3 fresh seeds each"
+    assert said[0] == f"finals: {words}: the time is enough for no more; 8 of 8 runs to do"
+
+
+@pytest.mark.parametrize(
+    ("goal", "metric", "last", "why"),
+    [(TARGET, 0.9, False, stopping.REACHED), (TARGET, 0.89, False, None),
+     (TARGET, 0.9, True, None), (TARGET, float("nan"), False, None), (BUDGET, 1.0, False, None)],
+)  # fmt: skip
+def test_a_final_ends_at_the_target(
+    monkeypatch: pytest.MonkeyPatch, goal: Goal, metric: float, last: bool, why: str | None
+) -> None:
+    study, asked = study_of(goal, []), list[Any]()
+    study.space = Cells(goal)
+    monkeypatch.setattr(
+        finals, "run_here",
+        lambda work, progress, told: asked.append(progress("a", {"metric": metric, "last": last})),
+    )  # fmt: skip
+    finals._run(study, [("a", None, Path("a"))], 1, None, Limits(), lambda line: None)
+    assert asked == [why]
+
+
+def test_a_final_that_ended_at_the_target_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error, done in ((stopping.REACHED, True), (exploring.OVER, False)):
+        summary = {"status": "stopped", "error": error}
+        monkeypatch.setattr(finals.curves, "ended", lambda folder, own=summary: own)
+        assert finals._done(Path("a")) is done

@@ -16,7 +16,7 @@ from fedsim.ground.errors import RunFailed
 from fedsim.search.study import journal
 from tests.support.searching import searched
 
-SAID = "cannot be written ({}); once it can be, the same command goes on with what is there"
+SAID = "cannot be written ({}); once it can be, the same command resumes"
 
 
 @pytest.fixture

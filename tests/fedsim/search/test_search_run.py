@@ -185,10 +185,10 @@ def test_without_a_goal_the_front_is_found(tmp_path: Path) -> None:
         (["--budget", "50"], "--budget is 50 bit: one message of"),
         (["--budget", "1Mbit", "--target", "0.9"], "give one of them, or neither"),
         (["--trials", "3", "--time", "1min"], "--time is 1min and --trials 3: give one"),
-        (["--trials", "0"], "--trials is 0: it is above 0"),
+        (["--trials", "0"], "--trials is 0: give a number above 0"),
         (["--methods", "sbcc"], "unknown method 'sbcc'"),
         (["--time", "soon"], "--time is 'soon'"),
-        (["--validation", "1.5"], "--validation is 1.5: it is a number between 0 and 1"),
+        (["--validation", "1.5"], "--validation is 1.5: give a number between 0 and 1"),
     ],
 )
 def test_bad_searches_are_refused_before_work(
@@ -230,5 +230,5 @@ def test_the_validation_part_is_trained_on_by_nobody() -> None:
 
 
 def test_a_part_of_no_samples_is_refused() -> None:
-    with pytest.raises(UsageError, match="of 120 training samples that is 0"):
+    with pytest.raises(UsageError, match="it takes 0 of 120 training samples"):
         ClientData.of(BASE.but(validation=0.001))

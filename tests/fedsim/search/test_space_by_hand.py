@@ -257,6 +257,11 @@ def test_what_is_searched_is_at_its_default() -> None:
     assert _base(BASE.but(validation=0.5)).evaluation.validation == 0.5
 
 
+def test_a_search_of_both_ways_is_refused() -> None:
+    with pytest.raises(UsageError, match="--budget-of is 'total': a search counts upstream bits"):
+        _base(RunConfig(task="digits", budget_of="total"))
+
+
 def test_a_study_is_of_its_settings_goal_and_methods() -> None:
     """Another of any of them is another study in the same file; the seed's trials are its own."""
     names = {

@@ -15,7 +15,16 @@ from fedsim.search.exploring import OVER, REPEATED, TOO_LONG, Exploration, Limit
 from fedsim.search.goal import NOT_REACHED, Curve, Goal, losses
 from fedsim.search.stopping import BEHIND, DEARER, REACHED
 from fedsim.search.study import CELL, WHY
-from tests.support.madesearch import POINT, Cells, curve, in_memory, made_study, study_of, trial
+from tests.support.madesearch import (
+    POINT,
+    SEED,
+    Cells,
+    curve,
+    in_memory,
+    made_study,
+    study_of,
+    trial,
+)
 
 BUDGET = Goal(True, "accuracy", budget=1000.0)
 TARGET = Goal(True, "accuracy", target=0.9)
@@ -332,14 +341,21 @@ def test_the_finals_are_given_what_the_best_trials_took_at_most_half(
     assert search._reserved(study, tmp_path, 3, jobs, limit) == wanted
 
 
-@pytest.mark.parametrize(("left", "kept"), [(225.0, [0, 1]), (224.0, [0]), (1.0, [0])])
-def test_as_many_finalists_run_as_the_time_is_enough_for_and_one_at_least(
-    tmp_path: Path, left: float, kept: list[int]
+@pytest.mark.parametrize(
+    ("left", "kept", "seeds"),
+    [(300.0, [0, 1, 2], 3), (299.0, [0, 1], 3), (225.0, [0, 1], 3), (224.0, [0, 1], 2),
+     (149.0, [0, 1], 1), (74.0, [0], 1), (1.0, [0], 1)],
+)  # fmt: skip
+def test_finalists_then_seeds_are_fewer_where_the_time_is_short(
+    tmp_path: Path, left: float, kept: list[int], seeds: int
 ) -> None:
-    study = study_of(BUDGET, [trial(0, -0.9, took=10.0), trial(1, -0.8, took=20.0)])
+    """Trials of 10, 20, 10 s; 2.5 times that per seed: of all three 300 s, of two 75 s a seed."""
+    took = {0: 10.0, 1: 20.0, 2: 10.0}
+    study = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=s) for k, s in took.items()])
     study.space = Cells(BUDGET)
-    trials, _ = finals.fitting(study, tmp_path, 3, 1, left)
-    assert [t.number for t in trials] == kept
+    lineup = finals.fitting(study, tmp_path, 3, 1, left)
+    assert [t.number for t in lineup.trials] == kept
+    assert list(lineup.seeds) == list(range(SEED + 1, SEED + 1 + seeds))
 
 
 # --- a saturated search -------------------------------------------------------------------------

@@ -100,7 +100,7 @@ REFUSED = {
     "sweep --config few.toml --gradient 0.1": "--gradient is 0.1: few.toml lists cells",
     "sweep --config few.toml --seeds 2": "--seeds is 2: few.toml lists cells",
     "sweep --config few.toml --no-baseline": "--no-baseline: few.toml lists cells",
-    "sweep --config few.toml --jobs 0": "--jobs is 0: it is above 0",
+    "sweep --config few.toml --jobs 0": "--jobs is 0: give a number above 0",
     "sweep --config few.toml --clients 3": "few.toml: cell 'all': --cohort is 4: there are 3",
     "run --config few.toml": "few.toml: it lists cells, which `fedsim sweep --config` runs",
 }

@@ -250,7 +250,7 @@ def test_a_group_names_its_setting_as_flag_and_as_field() -> None:
         Training(lr="0.1")
     with pytest.raises(UsageError, match=r"Evaluation: every \(--evaluate-every\) is 2.5"):
         Evaluation(every=2.5)
-    words = r"--clients is 0: it is a number above 0 \(Clients.count\)"
+    words = r"--clients is 0: give a number above 0 \(Clients.count\)"
     for refused in (lambda: Clients(0), lambda: RunConfig(clients=0)):
         with pytest.raises(UsageError, match=words):
             refused()

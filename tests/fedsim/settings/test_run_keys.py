@@ -46,7 +46,8 @@ def test_keys_left_alone_are_the_defaults() -> None:
         ("momentum_masking", "off"), ("min_replies", 2), ("max_norm", 2.5), ("timeout", 5),
         ("seed", 0),
         ("keep_payloads", True), ("strategy", "fedadam"), ("downlink", "sbc(0.1)"),
-        ("stop_at_bits", 2e6), ("controller", "plateau(3)"), ("late", "drop"),
+        ("stop_at_bits", 2e6), ("budget_of", "total"), ("controller", "plateau(3)"),
+        ("late", "drop"),
     ],
 )  # fmt: skip
 def test_a_key_is_the_flag(name: str, value: Any) -> None:

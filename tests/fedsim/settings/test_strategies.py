@@ -9,7 +9,7 @@ import pytest
 
 from fedsim import UsageError
 from fedsim.federation.aggregation import make_strategy
-from fedsim.settings.strategies import STRATEGIES, coded, of_reference, takes, value_of
+from fedsim.settings.strategies import STRATEGIES, adds_codes, of_reference, takes, value_of
 from strategies import ChannelStrategy
 from strategies.algorithms import AVERAGES, CODED, OWN_DOWNLINK
 from tests.support.markdown import ROOT
@@ -47,7 +47,7 @@ def test_a_strategy_is_built_with_what_it_takes_and_nothing_else(name: str) -> N
                 small(**needed, **{setting: value})
 
 
-@pytest.mark.parametrize("name", [name for name in STRATEGIES if coded(name)])
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if adds_codes(name)])
 def test_a_strategy_of_codes_refuses_raw_and_its_reference_does_not(name: str) -> None:
     with pytest.raises(UsageError, match="--method is 'raw'"):
         small(strategy=name, method="raw")
@@ -56,7 +56,7 @@ def test_a_strategy_of_codes_refuses_raw_and_its_reference_does_not(name: str) -
 
 def test_what_is_known_without_torch_is_what_the_classes_say() -> None:
     values = {name: value_of(name) for name in STRATEGIES}
-    assert [name for name, rule in values.items() if rule.coded] == [*CODED]
+    assert [name for name, rule in values.items() if rule.adds_codes] == [*CODED]
     assert [name for name, rule in values.items() if rule.averages] == [*AVERAGES]
     own = [name for name, rule in values.items() if "downlink" in vars(type(rule))]
     assert own == [*OWN_DOWNLINK]

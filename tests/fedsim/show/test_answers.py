@@ -64,6 +64,21 @@ def test_the_best_within_a_budget_goes_by_what_travelled() -> None:
     assert low["metric"].tolist()[:2] == [0.7, 0.8]
 
 
+def test_a_budget_of_the_total_counts_both_ways() -> None:
+    """`a` is sent 100 bits a round, of the four that were asked; `b` none: by 40 bits `b` alone."""
+    down = {"down_wire_bits": 400, "failures": 2, "absent": 0, "late": 0}
+    rounds = ROUNDS.assign(**down)
+    rounds.loc[rounds["label"] == "b", "down_wire_bits"] = 0
+    best = fedsim.best(rounds, 130, budget_of="total")
+    assert best["label"].tolist() == ["b", "a"] and best["metric"].tolist() == [0.8, 0.5]
+    assert best["total_wire_bits"].tolist() == [40, 110] and "up_wire_bits" not in best
+    assert "bits used" in texts(ladder(rounds, "total"), "accuracy")[0]
+    ends = {own.method: own.end for own in budgets(rounds, True, budget_of="total")}
+    assert ends == {"a": 330, "b": 40}
+    with pytest.raises(UsageError, match="budget_of is 'down'"):
+        fedsim.best(rounds, 130, budget_of="down")
+
+
 def test_of_equal_metrics_that_of_fewer_bits_is_the_answer() -> None:
     """Cells of `a` end with 0.8 by 30 and by 25 bits; `b` has 0.8 by 10 and stands before `a`."""
     rounds = pd.concat([

@@ -48,13 +48,14 @@ def test_the_summary(tmp_path: Path, width: int, typed: Typed, monkeypatch: pyte
     said = typed("report", *folders, "--out", str(tmp_path / "c")).out
     lines = lines_of(said.split("Report:")[0], width)
     headings, rows = summary_texts(load(*folders).runs)
-    content = headings.index("ratio up\ncontent")  # has no place where rows take two lines
+    always = {"accuracy", "vs dense\npoints", "up", "ratio\nup", "ratio\nboth"}
+    places = [place for place, heading in enumerate(headings) if heading in always]
+    assert len(places) == 5
     for texts, _ in rows:
-        for number in filter(None, texts[1:content] + texts[content + 1 :]):
+        for number in (texts[place] for place in places):
             assert any(has(number, line) for line in lines), number
-    for n, p, total in {tuple(texts[1:4]) for texts, _ in rows}:
-        assert any(re.search(rf"(?<!\S){n}\s+{re.escape(p)}\s+{re.escape(total)}(?!\S)", line)
-                   or has(f"{n} {p}", re.sub(r"\s+", " ", line)) for line in lines)  # fmt: skip
+    for n, p in {tuple(texts[1:3]) for texts, _ in rows}:
+        assert any(has(f"{n} {p}", re.sub(r"\s+", " ", line)) for line in lines)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

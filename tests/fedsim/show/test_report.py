@@ -10,7 +10,9 @@ import pytest
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import load
+from fedsim.show.heat import heat
 from fedsim.show.report import write
+from fedsim.show.report.charts.frame import library
 from tests.support import charts
 from tests.support.page import Page
 from tests.support.sweepmaker import make_run, make_sweep
@@ -47,6 +49,15 @@ def test_plotly_is_there_once(full: tuple[Path, Page]) -> None:
     assert len([script for script in page.scripts if len(script) > 1_000_000]) == 1
     drawn = [script for script in page.scripts if "Plotly.newPlot" in script[:3000]]
     assert len(drawn) >= 6
+
+
+def test_a_page_of_two_cells_is_small_enough_to_send(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.01,))
+    page = write(tmp_path)
+    assert page.stat().st_size < 1_500_000
+    kinds = {"scatter", "bar", "heatmap"}  # what the page draws, and the bundle has
+    assert kinds <= set(re.findall(r'name:"(\w+)"', library()))
+    assert "Licensed under the MIT license" in library()[:300]
 
 
 def test_headings_and_links_fit_together(full: tuple[Path, Page]) -> None:
@@ -126,7 +137,9 @@ def test_the_heatmap_holds_the_planes_numbers(tmp_path: Path) -> None:
     chart = figure.data[0]
     assert list(chart.x) == ["1", "0.1", "0.01", "0.001"] and list(chart.y) == ["1", "10", "100"]
     here = runs[(runs["temporal"] == 10) & (runs["gradient"] == 0.01)]
-    assert chart.z[1][2] == pytest.approx(np.log10(here["ratio_content"].mean()))
+    assert chart.z[1][2] == pytest.approx(
+        heat(runs, "ratio_content").shades.place(here["ratio_content"].mean())
+    )
     assert "total sparsity p/n = 0.001" in chart.hovertext[1][2]
     assert f"accuracy {here['metric'].mean():.4f}" in chart.hovertext[1][2]
     assert "2 done" in chart.hovertext[1][2] and "0 done, 2 failed" in chart.hovertext[2][3]

@@ -39,17 +39,16 @@ def test_curves_are_means_over_seeds_in_rounds_that_were_evaluated() -> None:
 
 
 def test_bits_add_up_per_client_over_all_rounds() -> None:
-    figure = curves(ROUNDS.sample(frac=1, random_state=1), "up_bits", name="accuracy")
-    axes = figure.axes[0]
+    axes = curves(ROUNDS.sample(frac=1, random_state=1), "up_bits", name="accuracy")
     # Seed 0: 10, 20, 40 (the last round has two clients); seed 1: 20, 40, 60.
     np.testing.assert_allclose(drawn(axes)[0], [15, 50])
     np.testing.assert_allclose(drawn(axes)[1], [0.3, 0.7])
     assert axes.get_xscale() == "log" and axes.get_ylabel() == "accuracy"
     assert "wire" in axes.get_xlabel()
-    axes = curves(ROUNDS, "up_bits", bits="content").axes[0]
+    axes = curves(ROUNDS, "up_bits", bits="content")
     np.testing.assert_allclose(drawn(axes)[0], [1.5, 5])
     assert "as papers count" in axes.get_xlabel()
-    assert curves(ROUNDS).axes[0].get_xscale() == "linear"
+    assert curves(ROUNDS).get_xscale() == "linear"
 
 
 def test_a_sweeps_curves_end_at_its_summary(tmp_path: Path) -> None:
@@ -87,11 +86,11 @@ def test_the_front_holds_what_no_other_beats() -> None:
     assert [point.cell[0] for point in points] == [1, 2, 3, 4, 5]
     assert [point.cell[0] for point in front(points, higher=True)] == [5, 1]
     assert [point.cell[0] for point in front(points, higher=False)] == [2, 3]
-    axes = pareto(runs).axes[0]
+    axes = pareto(runs)
     assert drawn(axes) == [[10, 100], [0.85, 0.9]]
     assert axes.get_xscale() == "log"
     paid = runs.assign(up_content_bits=1.0)
-    assert drawn(pareto(paid).axes[0]) == drawn(axes)
+    assert drawn(pareto(paid)) == drawn(axes)
     assert [point.x.tolist() for point in pareto_points(paid, "content")] == 5 * [[1.0]]
     with pytest.raises(UsageError, match="no run that is done"):
         pareto(runs[runs["status"] == "failed"])

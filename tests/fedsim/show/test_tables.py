@@ -13,15 +13,16 @@ from fedsim.ground.errors import UsageError
 from fedsim.results.load import load
 from fedsim.show.export import table
 from fedsim.show.layout import broken
+from fedsim.show.report import write
 from fedsim.show.tables import summary_table, summary_texts
 from tests.support.sweepmaker import ITERATIONS, PARAMETERS, TOPK, make_run, make_sweep, runs_of
 from tests.support.sweepmaker import make_cell as cell
 
 
-def printed(cells: list[dict[str, Any]], width: int) -> str:
+def printed(cells: list[dict[str, Any]], width: int, **more: Any) -> str:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        console.print(summary_table(runs_of(cells), width))
+        console.print(summary_table(runs_of(cells), width, **more))
     return capture.get()
 
 
@@ -49,31 +50,32 @@ def test_other_numbers() -> None:
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
 def test_no_number_is_cut_off(tmp_path: Path, width: int, seeds: tuple[int, ...]) -> None:
     cells = make_sweep(tmp_path, seeds=seeds, failed=[(100, 0.001)], perplexity=len(seeds) > 1)
-    text = printed(cells, width)
+    text = printed(cells, width, per_seed=True)
     lines = text.splitlines()
     assert max(len(line) for line in lines) <= width and "…" not in text
-    stacked = not re.search(r"up wire\s+content\s+down wire", text)
-    assert stacked == (width < 200)
+    left = " ".join(text.split()).partition("Not shown here: ")[2].removesuffix(" (--columns).")
+    left = left.split(", ")
+    assert (left != [""]) == (width < 200)
     (dense,) = [c for c in cells if (c["temporal"], c["gradient"], c["seed"]) == (1, 1, 0)]
     for done in (c for c in cells if c["status"] == "done"):
         name = done["metric_name"]
         ways = done["up_wire_bits"] + done["down_wire_bits"]
         both = 64 * PARAMETERS * ITERATIONS / ways  # 32 bits up and 32 down
+        start = [f"{done['seed']}"] if len(seeds) > 1 else []
+        start += [f"{done['temporal']}", f"{done['gradient']:g}"]
         numbers = [
-            f"{done['temporal']}", f"{done['gradient']:g}", units.plain(done["total_sparsity"]),
             units.score(done["metric"], name), units.bits(done["up_wire_bits"]),
-            units.bits(done["up_content_bits"]), units.bits(done["down_wire_bits"]),
-            units.bits(done["down_content_bits"]),
-            *([] if stacked else [units.ratio(done["ratio_content"])]),
-            units.ratio(done["ratio_wire"]), units.ratio(both),
-            units.seconds(done["seconds"]), "done",
+            units.ratio(done["ratio_wire"]), units.ratio(both), "done",
+            *([] if "p/n" in left else [units.plain(done["total_sparsity"])]),
+            *([] if "up content" in left else [units.bits(done["up_content_bits"])]),
+            *([] if "ratio up content" in left else [units.ratio(done["ratio_content"])]),
+            *([] if "down content" in left else [units.bits(done["down_content_bits"])]),
+            *([] if "seconds" in left else [units.seconds(done["seconds"])]),
         ]  # fmt: skip
         if done["seed"] == 0 and done is not dense:
             numbers.append(units.difference(done["metric"] - dense["metric"], name))
-        start = [f"{done['seed']}"] if len(seeds) > 1 else []
-        begins = r"\s+".join(map(re.escape, start + numbers[:3]))
-        (place,) = [k for k, line in enumerate(lines) if re.match(rf"\s*{begins}\s", line)]
-        row = "  ".join(lines[place : place + (2 if stacked else 1)])
+        begins = r"\s+".join(map(re.escape, start))
+        (row,) = [line for line in lines if re.match(rf"\s*{begins}\s", line)]
         for number in numbers:
             assert re.search(rf"(?<![\w.]){re.escape(number)}(?![\w.])", row), (number, row)
     assert text.count("failed") == len(seeds)
@@ -86,15 +88,40 @@ def test_rows_stand_by_delay_and_sparsity() -> None:
     assert order == sorted(order)
 
 
-def test_seeds_get_mean_and_sample_deviation() -> None:
-    metrics = [0.90, 0.92, 0.97]
-    text = printed([cell(10, 0.1, m, seed=k) for k, m in enumerate(metrics)], 100)
-    (mean,) = [line for line in text.splitlines() if line.lstrip().startswith("mean")]
-    (spread,) = [line for line in text.splitlines() if line.lstrip().startswith("±")]
-    assert "0.9300" in mean  # (0.90 + 0.92 + 0.97) / 3
-    assert "0.0361" in spread  # sqrt((0.03^2 + 0.01^2 + 0.04^2) / 2)
+def test_seeds_are_one_row_with_mean_sample_deviation_and_number() -> None:
+    cells = [cell(10, 0.1, m, seed=k) for k, m in enumerate((0.90, 0.92, 0.97))]
+    said = "0.9300 ± 0.0361 (3)"  # a third of 2.79; sqrt((0.03^2 + 0.01^2 + 0.04^2) / 2)
+    text = printed([*cells, cell(1, 1, 0.95)], 100)
+    rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d", line)]
+    assert [row[:2] for row in rows] == [["1", "1"], ["10", "0.1"]]
+    assert said in text and "0.9500 (1)" in text and "seed" not in text.splitlines()[1]
+    single = printed(cells, 100, per_seed=True)
+    for told in ("0.9000", "0.9200", "0.9700", said):
+        (line,) = [line for line in single.splitlines() if told in line]
+        assert line.split()[0] == {"0.9000": "0", "0.9200": "1", "0.9700": "2"}.get(told, "mean")
     failed = [cell(10, 0.1, 0.9), cell(10, 0.1, float("nan"), seed=1, status="failed")]
-    assert "mean" not in printed(failed, 100)
+    assert "1 done, 1 failed" in printed(failed, 100) and "0.9000 (1)" in printed(failed, 100)
+    assert "mean" not in printed(failed, 100, per_seed=True)
+
+
+def test_a_table_has_the_columns_that_are_asked_for() -> None:
+    cells = [cell(1, 1, 0.5), cell(10, 0.1, 0.4, seconds=2.0)]
+    cells = [one | {"down_wire_bits": 8.0} for one in cells]
+    lines = printed(cells, 80, columns=["seconds", "metric", "ratio_both"]).splitlines()
+    assert lines[1].split() + lines[2].split() == ["ratio", "seconds", "accuracy", "both"]
+    assert lines[5].split()[:2] == ["2.00", "0.4000"]
+    with pytest.raises(UsageError, match="columns has speed: it may name .*ratio_both"):
+        printed(cells, 80, columns=["speed"])
+
+
+def test_unlike_quantities_have_columns_of_their_own(tmp_path: Path) -> None:
+    cells = make_sweep(tmp_path, seeds=(0, 1))
+    headings, rows = summary_texts(runs_of(cells))
+    assert not any("\n" in text for texts, _ in rows for text in texts)
+    scores = [cell(10, 0.1, 0.4), cell(10, 0.1, 31.4, task="text", metric_name="perplexity")]
+    headings, rows = summary_texts(runs_of(scores))
+    (names,) = [k for k, heading in enumerate(headings) if heading == "metric"]
+    assert [texts[names] for texts, _ in rows] == ["accuracy", "perplexity"]
 
 
 def test_text_is_no_markup_and_the_method_shows_p_as_a_variable() -> None:
@@ -109,19 +136,42 @@ def test_a_table_for_a_paper(tmp_path: Path) -> None:
     assert lines[0] == (
         "| method | n | p | p/n | accuracy | vs dense (points) | up wire (kbit) | "
         "up content (kbit) | down wire (Mbit) | down content (Mbit) | ratio (wire) | "
-        "ratio (content, as papers count) | time (s) |"
+        "ratio (content, as papers count) | ratio (both ways) | time (s) |"
     )
     run = runs.iloc[1]
     points = 100 * (run["metric"] - runs["metric"].iloc[0])
     megabits = [f"{run[f'{name}_bits'] / 1e3:.3g}" for name in ("up_wire", "up_content")]
     start = ["sbc", "10", "0.01", "0.001", f"{run['metric']:.4f}", f"{points:+.2f}", *megabits]
     assert lines[3].startswith(f"| {' | '.join(start)} | 3.20 | ")
-    assert lines[3].split(" | ")[-2] == "2207"  # the ratio, without an exponent
+    assert lines[3].split(" | ")[-3] == "2207"  # the ratio, without an exponent
     latex = table(runs, "latex", ["label", "metric", "up_content_bits", "parameters"])
     assert r"method & accuracy & up content (kbit) & parameters \\" in table(
         runs[1:], "latex", ["label", "metric", "up_content_bits", "parameters"]
     )
     assert "{lrrr}" in latex and r"\_bits" not in latex
+
+
+def test_the_table_that_is_pasted_into_a_paper(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (1, 10), (0.1, 0.01), seeds=(0, 1), failed=[(10, 0.1)])
+    write(tmp_path)
+    text = (tmp_path / "summary.tex").read_text(encoding="utf-8")
+    begin, end = text.index(r"\toprule"), text.index(r"\bottomrule")
+    rows = [row.split(" & ") for row in text[begin:end].splitlines() if " & " in row]
+    assert [len(row) for row in rows] == [7] * 5  # headings, dense, three cells: one failed
+    bold = [row for row in rows if r"\textbf{" in " ".join(row)]
+    runs = load(tmp_path).runs
+    means = runs[~runs["dense"]].groupby(["temporal", "gradient"])["metric"].mean()
+    n, p = means.idxmax()
+    assert [row[1:3] for row in bold] == [[str(n), f"{p:g}"]]
+    score = f"{means.max():.4f}"
+    assert bold[0][3].startswith(rf"\textbf{{{score} $\pm$ ") and bold[0][3].endswith("(2)}")
+    first = ("% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering")
+    assert text.splitlines()[:3] == [*first] and text.endswith("\\end{table}\n")
+    assert r"\label{tab:digits-sbc}" in text and "Bold: the best compressed cell." in text
+    assert "200 local iterations of 4 clients, mean" in text
+    write(tmp_path, columns=["label", "metric", "seconds"])
+    chosen = (tmp_path / "summary.tex").read_text(encoding="utf-8")
+    assert r"method & accuracy & time (s) \\" in chosen
 
 
 def test_a_table_leaves_out_what_all_rows_share(tmp_path: Path) -> None:
@@ -155,13 +205,13 @@ def test_runs_of_one_place_are_no_seeds(tmp_path: Path) -> None:
     """Two cells of the same settings by other names: both are shown, and nothing is averaged."""
     make_sweep(tmp_path, (10,), (0.1,), seeds=(0, 1))
     make_run(tmp_path / "cells" / "again", 10, 0.1)
-    headings, rows = summary_texts(load(tmp_path).runs)
+    headings, rows = summary_texts(load(tmp_path).runs, per_seed=True)
     place = headings.index("run")
     assert [texts[place] for texts, kind in rows if kind == "done"] == [
         "n1-p1-s0", "n1-p1-s1", "again", "n10-p0.1-s0", "n10-p0.1-s1",
     ]  # fmt: skip
     averaged = [texts[headings.index("n")] for texts, kind in rows if kind == "seeds"]
-    assert averaged == ["1", "1"]
+    assert averaged == ["1"]
 
 
 def test_without_a_reference_nothing_is_set_against_it(tmp_path: Path) -> None:
@@ -175,8 +225,8 @@ def test_a_long_method_is_broken_between_its_parts() -> None:
     full = {f"{way}_{kind}_bits": 8e8 for way in ("up", "down") for kind in ("wire", "content")}
     forms = ("per_tensor(sign(0.003))", TOPK.replace("{p}", "0.1"))
     cells = [cell(10, 0.1, 0.9, method=form, **full) for form in forms]
-    lines = printed([cell(1, 1, 0.95), *cells], 80).splitlines()
-    assert max(map(len, lines)) <= 80
+    lines = printed([cell(1, 1, 0.95), *cells], 64).splitlines()
+    assert max(map(len, lines)) <= 64
     words = {line.split("  ")[0].split(" 10 ")[0].strip() for line in lines}
     assert {"per_tensor(", "sign(0.003))", "gradient_dropping"} <= words
     assert broken(TOPK, 22).splitlines() == ["ef(per_tensor(", "topk({p}) | float32 |", "golomb))"]

@@ -140,7 +140,7 @@ def test_over_bandwidths_by_hand(tmp_path: Path) -> None:
     lines = over_bandwidths(results, parse("compute=1s"), 0.9, (10.0, 100.0))
     assert lines.cells["label"].tolist() == ["a", "b"]
     assert lines.seconds.tolist() == [[18, 4.5], [14, 5]]
-    with pytest.raises(UsageError, match="--target is 0.99: no cell comes to it with every seed"):
+    with pytest.raises(UsageError, match="--target is 0.99: no cell reaches it with every seed"):
         over_bandwidths(results, parse("compute=1s"), 0.99, (10.0,))
 
 

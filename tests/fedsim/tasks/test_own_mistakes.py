@@ -24,11 +24,11 @@ __all__ = ["make_task"]  # the fixture
     [
         (
             {"build": MODEL},
-            "build is a model (Sequential); it is a function that makes a new model: lambda: ",
+            "build is a model (Sequential); give a function that makes a new model: lambda: ",
         ),
         (
             {"optimizer": SGD(MODEL.parameters(), lr=0.1)},
-            "optimizer is an optimizer (SGD); it is a function that makes an optimizer: lambda",
+            "optimizer is an optimizer (SGD); give a function that makes an optimizer: lambda",
         ),
         (
             {"load": lambda: 1},
@@ -38,10 +38,10 @@ __all__ = ["make_task"]  # the fixture
         ({"build": lambda: MODEL, "from_data": True}, "build is called as build(data), and "),
         ({"loss": lambda outputs: 0}, "loss is called as loss(outputs, targets), and <lambda>"),
         ({"loss": nn.MSELoss}, "loss is the class MSELoss; give an instance: MSELoss()"),
-        ({"metric": None}, "metric is None; it is a function, metric(outputs, targets)"),
-        ({"load": holding()}, "it is a function, load(folder, download)"),
+        ({"metric": None}, "metric is None; give a function, metric(outputs, targets)"),
+        ({"load": holding()}, "give a function, load(folder, download)"),
         ({"name": "a/b"}, "name is 'a/b'"), ({"name": ""}, "name is ''"),
-        ({"metric": "accuracy"}, "metric is 'accuracy'; it is a function"),
+        ({"metric": "accuracy"}, "metric is 'accuracy'; give a function"),
         ({"batch_size": 0}, "batch_size is 0"),
     ],
 )
@@ -65,14 +65,14 @@ def test_functions_that_do_not_tell_what_they_take(make_task: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"train_x": X.numpy()}, "train_x is a numpy.ndarray; it is a torch tensor (torch.from_n"),
-        ({"train_y": Y.numpy()}, "train_y is a numpy.ndarray; it is a torch tensor (torch.from_n"),
-        ({"labels": Y.numpy()}, "labels is a numpy.ndarray; it is a torch tensor (torch.from_n"),
+        ({"train_x": X.numpy()}, "train_x is a numpy.ndarray; give a torch tensor (torch.from_n"),
+        ({"train_y": Y.numpy()}, "train_y is a numpy.ndarray; give a torch tensor (torch.from_n"),
+        ({"labels": Y.numpy()}, "labels is a numpy.ndarray; give a torch tensor (torch.from_n"),
         ({"test_x": pd.DataFrame(X)}, "tensor (torch.from_numpy of its .to_numpy())"),
-        ({"test_y": Y.tolist()}, "test_y is a list; it is a torch tensor (torch.tensor)"),
+        ({"test_y": Y.tolist()}, "test_y is a list; give a torch tensor (torch.tensor)"),
         ({"test_y": Y[0]}, "test_y is a single number; its rows are the samples"),
-        ({"train_y": None}, "train_y is a NoneType; it is a torch tensor"),
-        ({"train_x": [1.0]}, "train_x is a list; it is a torch tensor"),
+        ({"train_y": None}, "train_y is a NoneType; give a torch tensor"),
+        ({"train_x": [1.0]}, "train_x is a list; give a torch tensor"),
         ({"train_y": Y[:7]}, "train_x has 60 samples and train_y 7"),
         ({"labels": Y[:3]}, "train_x has 60 samples and labels 3"),
         ({"test_x": X[:0], "test_y": Y[:0]}, "test_x has no samples; it has one or more"),

@@ -1,4 +1,4 @@
-"""The server's model, and what clients are sent of it (docs/design.md, "A round")."""
+"""The server's model, and what clients are sent of it (docs/protocol.md)."""
 
 from typing import Any
 

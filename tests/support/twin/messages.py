@@ -1,4 +1,4 @@
-"""What a message says of a vector, and how many bits it has (docs/design.md, "A message")."""
+"""What a message says of a vector, and how many bits it has (docs/message.md)."""
 
 from dataclasses import dataclass
 

@@ -19,8 +19,6 @@ from fedsim.show.style import FRACTION, CellKey, beside, cell_label, metric_name
 # plotly's own Cividis: ten of its colours.
 _COLOURS = [[k / 9, to_hex(colormaps["cividis"](k / 9))] for k in range(10)]
 _PHONE = 24  # characters of 14 pixels in a row of cells on a narrow screen
-_POWERS = np.arange(0, 13)
-_FINER = np.log10(np.outer(10.0**_POWERS, (1, 2, 5))).ravel()
 
 
 def heatmaps(shown: Heat, runs: pd.DataFrame) -> dict[str, Drawn]:
@@ -33,21 +31,18 @@ def heatmaps(shown: Heat, runs: pd.DataFrame) -> dict[str, Drawn]:
     many, drawn = several(runs), dict[str, Drawn]()
     for name, grid in shown.panels.items():
         own_runs = of_method(runs, name) if many else runs
-        shades, ends = shown.shades, np.array([shown.shades.low, shown.shades.high])
-        values = np.where(np.isfinite(grid.values), grid.values, np.nan)
+        places, texts = zip(*shown.shades.ticks(shown.name), strict=True)
         image: Trace = {
-            "type": "heatmap", "z": np.log10(values) if shades.logarithmic else values,
+            "type": "heatmap", "z": shown.shades.place(grid.values), "zmin": 0, "zmax": 1,
             "x": [units.plain(p) for p in grid.gradients], "y": [str(n) for n in grid.temporals],
             "hovertext": _hovers(own_runs[~beside(own_runs)], grid), "hoverinfo": "text",
             "xgap": 2, "ygap": 2,
-            "colorscale": _COLOURS, "reversescale": shades.turned, "showscale": not shades.single,
+            "colorscale": _COLOURS, "reversescale": shown.shades.turned,
+            "showscale": not shown.shades.single,
+            "colorbar": {
+                "thickness": 12, "tickfont": FONT, "tickvals": [*places], "ticktext": [*texts],
+            },
         }  # fmt: skip
-        low, high = np.log10(ends) if shades.logarithmic else ends
-        bar: dict[str, Any] = {"thickness": 12, "tickfont": FONT}
-        if shades.logarithmic:
-            ticks = _FINER if high - low < 1.5 else _POWERS
-            bar |= {"tickvals": ticks, "ticktext": [units.ratio(10.0**k) for k in ticks]}
-        image |= {"zmin": low, "zmax": high, "colorbar": bar}
         height = 160 + 75 * max(2, len(grid.temporals))
         figure = chart([image], height, FRACTION, "communication delay n")
         layout = figure["layout"]
@@ -76,6 +71,13 @@ def heatmaps(shown: Heat, runs: pd.DataFrame) -> dict[str, Drawn]:
              "line": {"color": colour, "width": width}}
             for (x0, y0), (x1, y1) in joints(grid)
             for colour, width in (("#444444", 4), ("white", 2))  # white on a darker edge
+        ]  # fmt: skip
+        layout["shapes"] += [
+            {"type": "line", "x0": column + at - 0.12, "x1": column + at + 0.12,
+             "y0": row + 0.47, "y1": row - 0.47, "opacity": 0.3,
+             "line": {"color": shown.shades.ink(float(grid.values[row, column])), "width": 1}}
+            for row, column in np.ndindex(grid.values.shape) if shown.fewer(grid, (row, column))
+            for at in np.linspace(-0.36, 0.36, 7)
         ]  # fmt: skip
         fixed(figure)
         drawn[name if many else ""] = figure

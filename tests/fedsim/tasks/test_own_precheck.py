@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import LBFGS, SGD
 
 from fedsim import Data, DataError, Machine, RunConfig, SweepConfig, UsageError, run, sweep
-from fedsim.federation import draws, trial
+from fedsim.federation import draws, precheck
 from tests.support.owntasks import MODEL, X, Y, holding
 from tests.support.runs import assert_same, make_task
 
@@ -197,7 +197,7 @@ def seeded() -> None:
 def test_a_trial_draws_from_no_generator(make_task: Any) -> None:
     config = RunConfig(task=make_task(build=Drawing), temporal=3)
     seeded()
-    trial.check(config)
+    precheck.check(config)
     drawn = random.random(), np.random.random(), float(torch.rand(()))
     seeded()
     assert drawn == (random.random(), np.random.random(), float(torch.rand(())))
@@ -212,7 +212,7 @@ def test_a_trial_changes_no_number(
     config = RunConfig(task=task, method="sbc(0.5)", temporal=3)
     seeded()
     run(config, tmp_path / "tried")
-    monkeypatch.setattr(trial, "check", lambda config: None)
+    monkeypatch.setattr(precheck, "check", lambda config: None)
     monkeypatch.setattr(draws, "_DRAWING", set())  # its steps are seen drawing anew, as before
     seeded()
     run(config, tmp_path / "untried")
@@ -232,5 +232,5 @@ def test_metrics_that_are_sums(make_task: Any, tmp_path: Path) -> None:
 
 
 def test_fedsims_own_tasks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "_passes", None)
-    trial.check(RunConfig(task="digits"))
+    monkeypatch.setattr(precheck, "_passes", None)
+    precheck.check(RunConfig(task="digits"))

@@ -1,0 +1,116 @@
+"""``fedsim show``: a figure of results, or of who holds which labels, as a file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from compressors.printing import printable
+from fedsim.commands import flags as shared
+from fedsim.ground.errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_HELP = {
+    "curves": "how runs learn, a line per cell, with the seeds' range",
+    "budget": "for so many bits, which method is best",
+    "pareto": "the last metric against bits, and the front",
+    "matrix": "a value over the plane of delay n and fraction p",
+    "bandwidths": "the time to a metric over bandwidths",
+    "partition": "who holds which labels",
+}
+_OF_DATA = ("task", "clients", "partition", "seed", "validation", "data", "download")
+"""The settings by which samples are dealt."""
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "show",
+        help="draw one figure of results, or of who holds which labels, into a file",
+        description="Draws one figure, for a screen or a column of a paper, as PNG, PDF or SVG.",
+    )
+    figures = parser.add_subparsers(metavar="FIGURE", required=True)
+    for name, sentence in _HELP.items():
+        one = figures.add_parser(name, help=sentence, description=f"Draws {sentence}.")
+        if name == "partition":
+            shared.add_settings(one, skip={*shared.KNOWN} - {*_OF_DATA})
+        else:
+            one.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
+        if name in ("curves", "budget", "pareto"):
+            one.add_argument("--bits", choices=("wire", "content"), default="wire",
+                             help="which bits: whole messages, or what papers count")  # fmt: skip
+        if name == "curves":
+            one.add_argument("--x", choices=("iteration", "up_bits"), default="iteration",
+                             help="what is along the axis (default: iteration)")  # fmt: skip
+        if name == "matrix":
+            one.add_argument("--value", metavar="NAME", default="metric",
+                             help="a column of summary.csv (default: metric)")  # fmt: skip
+            one.add_argument("--method", metavar="TEXT", help="of several methods, this one")
+        if name == "bandwidths":
+            one.add_argument("--target", metavar="METRIC", type=shared.number, required=True,
+                             help="the metric to come to, such as 0.9")  # fmt: skip
+            one.add_argument(
+                "--network", metavar="NETWORK", default="up=1Mbit",
+                help="its latency, compute time and server links hold, as of `fedsim price`",
+            )  # fmt: skip
+        one.add_argument(
+            "--style", choices=("screen", "paper"), default="screen",
+            help="paper: 3.4 inch wide, 8 points, no title (default: screen)",
+        )  # fmt: skip
+        one.add_argument("--figsize", metavar="W,H", help="width and height in inches")
+        one.add_argument("--out", metavar="FILE", help="the file (default: FIGURE.png)")
+        one.set_defaults(command=command, figure=name)
+
+
+def command(flags: argparse.Namespace) -> int:
+    """Draws the figure and says where it is."""
+    size = None
+    if flags.figsize is not None:
+        inches = shared.numbers(flags.figsize, "figsize", shared.number)
+        if len(inches) != 2 or not all(0 < one <= 100 for one in inches):
+            raise UsageError(f"--figsize is {flags.figsize!r}: it takes two numbers of inches, "
+                             "above 0 and up to 100, such as 3.4,2.5")  # fmt: skip
+        size = tuple(inches)
+    how: dict[str, Any] = {"style": flags.style, "figsize": size}
+    from fedsim.show.plot import save
+
+    out = flags.out or f"{flags.figure}.png"
+    save(_partition(flags, how) if flags.figure == "partition" else of_results(flags, how), out)
+    print(printable(f"Written: {out}"))
+    return 0
+
+
+def _partition(flags: argparse.Namespace, how: dict[str, Any]) -> Axes:
+    """Who holds which labels with the settings of the flags."""
+    given = shared.given(flags)
+    from fedsim.federation import ClientData
+    from fedsim.settings.config import from_flat
+    from fedsim.show.plot import partition
+
+    config = from_flat(given)
+    held = ClientData.of(config).held()
+    held.attrs["title"] = f"{config.plan.task.name}: {config.plan.partition}, seed {config.seed}"
+    return partition(held, **how)
+
+
+def of_results(flags: argparse.Namespace, how: dict[str, Any]) -> Axes:
+    """A figure of the runs in folders."""
+    from fedsim.results.load import load
+    from fedsim.show import plot
+
+    results = load(*flags.folders)
+    if flags.figure == "bandwidths":
+        from fedsim.network.spec import parse
+        from fedsim.show.times import over_bandwidths
+
+        times = over_bandwidths(results, parse(flags.network), flags.target)
+        return plot.over_bandwidths(times, results.rounds, flags.target, **how)
+    if flags.figure == "matrix":
+        return plot.matrix(results.runs, flags.value, flags.method, **how)
+    if flags.figure == "pareto":
+        return plot.pareto(results.runs, flags.bits, **how)
+    if flags.figure == "budget":
+        return plot.budget(results.done_rounds, bits=flags.bits, **how)
+    return plot.curves(results.done_rounds, flags.x, bits=flags.bits, **how)

@@ -1,0 +1,146 @@
+"""Names beside what they name, in its colour, in place of a legend that is longer than one can
+keep in mind."""
+
+from collections.abc import Collection, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from fedsim.show.chart import Chart, Marks
+from fedsim.show.plot.styles import Style
+from fedsim.show.style import readable
+
+MOST = 6
+"""Names that a legend has at most, where each could stand beside its line."""
+
+_WIDE, _HIGH = 0.56, 1.2  # of a letter, of a line: times the size of the letters
+_FAR = (0.0, 8.0, 16.0, 28.0, 40.0)  # points
+_SAME = 0.06  # of the axes' width: so near are ends that are one below the other
+
+
+class _Box(NamedTuple):
+    """A rectangle on the figure, in points."""
+
+    left: float
+    low: float
+    right: float
+    high: float
+
+    def overlap(self, other: "_Box") -> float:
+        """How much of the two is the same, in square points."""
+        wide = min(self.right, other.right) - max(self.left, other.left)
+        high = min(self.high, other.high) - max(self.low, other.low)
+        return max(0.0, wide) * max(0.0, high)
+
+    def holds(self, points: np.ndarray) -> int:
+        """How many of (N, 2) points lie in it."""
+        within = (points > (self.left, self.low)) & (points < (self.right, self.high))
+        return int(within.all(axis=1).sum())
+
+
+def named(chart: Chart) -> list[Marks]:
+    """The marks whose names may stand beside them."""
+    return [m for m in chart.marks if m.name and len(m.x) and m.apart]
+
+
+def label(axes: Axes, chart: Chart, style: Style, names: Collection[str]) -> None:
+    """Writes the names of marks beside their ends, and a chart's notes beside their points: each
+    where least is in its way, with a line to its end where it is far."""
+    figure: Any = axes.get_figure(root=True)
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)  # places what there is: names need to know where
+    points, to_paper = 72 / figure.dpi, axes.transData.transform
+    apart = [marks for marks in named(chart) if marks.name in names]
+    texts = [(m.name, m.end(chart.higher), m.look.colour) for m in apart]
+    texts += [(note, (x, y), "#000000") for x, y, note in chart.notes]
+    places = to_paper([end for _, end, _ in texts]) * points
+    frame = _Box(*axes.bbox.extents * points)
+    sizes = [(_WIDE * style.small * len(text), _HIGH * style.small) for text, _, _ in texts]
+    joined = not chart.notes and all(marks.kind != "points" for marks in apart)
+    if joined and frame.right - places[:, 0].min() < _SAME * (frame.right - frame.left):
+        order = np.argsort(places[:, 1])
+        heights = spread(places[order, 1], _HIGH * style.small)
+        offsets = {int(k): (9.0, h - places[k, 1]) for k, h in zip(order, heights, strict=True)}
+    else:
+        lines = [_covered(to_paper(marks.corners) * points, marks, style)
+                 for marks in chart.marks if len(marks.x)]  # fmt: skip
+        offsets = _where_room_is(places, sizes, np.concatenate(lines), frame, 4 + 4 * style.scale)
+    for place, (text, end, colour) in enumerate(texts):
+        (dx, dy), (wide, high) = offsets[place], sizes[place]
+        side = (0.0, 0.5) if dx > 0 else (1.0, 0.5) if dx + wide < 0 else (0.5, float(dy < 0))
+        far = joined or np.hypot(dx + side[0] * wide, dy + (side[1] - 0.5) * high) > 1.2 * high
+        arrow = {"arrowstyle": "-", "lw": 0.5, "color": colour, "shrinkA": 0, "shrinkB": 1}
+        axes.annotate(
+            text.replace("$", r"\$"), end, (dx, dy), textcoords="offset points",
+            fontsize=style.small, color=readable(colour), va="center", ha="left",
+            annotation_clip=False, arrowprops=arrow | {"relpos": side} if far else None,
+        )  # fmt: skip
+
+
+def spread(heights: np.ndarray, step: float) -> np.ndarray:
+    """The nearest heights in the same order that are `step` apart.
+
+    Args:
+        heights: (N,) rising.
+        step: the least distance.
+
+    Example:
+        >>> spread(np.array([0.0, 1.0, 20.0]), 10.0)
+        array([-4.5,  5.5, 20. ])
+    """
+    groups = [[height, 1] for height in heights]  # the middle of neighbours, and their number
+    place = 0
+    while place < len(groups) - 1:
+        (low, few), (high, many) = groups[place], groups[place + 1]
+        if high - low >= step * (few + many) / 2 - 1e-9:
+            place += 1
+            continue
+        groups[place : place + 2] = [[(low * few + high * many) / (few + many), few + many]]
+        place = max(0, place - 1)
+    own = [middle + step * (np.arange(count) - (count - 1) / 2) for middle, count in groups]
+    return np.concatenate(own)
+
+
+def _where_room_is(
+    ends: np.ndarray, sizes: Sequence[tuple[float, float]], there: np.ndarray, frame: _Box,
+    gap: float,
+) -> dict[int, tuple[float, float]]:  # fmt: skip
+    """Each name at the side of its end where the fewest points and names are, in points from it.
+
+    Args:
+        ends: (N, 2) in points.
+        sizes: width and height of the N names.
+        there: (M, 2) what is drawn.
+        frame: of the axes.
+        gap: from an end to its name at the side.
+    """
+    taken, offsets = list[_Box](), dict[int, tuple[float, float]]()
+    for place in np.argsort(-ends[:, 1]):
+        (x, y), (wide, high) = ends[place], sizes[place]
+        cost = np.inf
+        sides = (gap, -wide / 2, -gap - wide)
+        for far, sideways, up in product(_FAR, sides, (0, 1, -1)):
+            dx = sideways + (np.sign(sideways + wide / 2) * far if up == 0 else 0.0)
+            dy = up * (high + far)
+            box = _Box(x + dx, y + dy - high / 2, x + dx + wide, y + dy + high / 2)
+            if up == 0 and sideways == -wide / 2:
+                continue  # on its own mark
+            crowd = sum(box.overlap(other) for other in taken) + 40 * box.holds(there)
+            own = crowd + 9 * (wide * high - box.overlap(frame)) + 6 * far
+            if own < cost:
+                cost, room, offsets[int(place)] = own, box, (dx, dy)
+        taken.append(room)
+    return offsets
+
+
+def _covered(points: np.ndarray, marks: Marks, style: Style) -> np.ndarray:
+    """Points (M, 2) all over what marks at (N, 2) cover: their lines, or their symbols."""
+    if marks.kind == "points":
+        angles = np.linspace(0, 2 * np.pi, 9)
+        ring = np.column_stack([np.cos(angles), np.sin(angles)]) * marks.size * style.scale / 2
+        return (points[:, None] + np.vstack([ring, 2 * [(0, 0)]])).reshape(-1, 2)
+    along = np.concatenate([[0], np.hypot(*np.diff(points, axis=0).T).cumsum()])
+    steps = np.arange(0, along[-1] + 3, 3)
+    return np.column_stack([np.interp(steps, along, own) for own in points.T])

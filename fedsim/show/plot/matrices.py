@@ -1,0 +1,165 @@
+"""The sparsity plane as a heatmap, drawn for print."""
+
+from math import ceil
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+
+from fedsim.ground import units
+from fedsim.ground.errors import UsageError
+from fedsim.show.heat import JOINED, Heat, heat, joints
+from fedsim.show.planes import Plane
+from fedsim.show.plot.paper import Shown, drawing, plain, title, whole_of
+from fedsim.show.plot.styles import Style, StyleName, style_of
+from fedsim.show.style import FRACTION, label
+
+_ACROSS = 3  # panels
+_WIDE, _HIGH = 1.25, 0.8  # a cell, inches
+_LOW = 0.42  # a cell in a paper
+
+
+def matrix(
+    runs: pd.DataFrame, value: str = "metric", method: str | None = None, *,
+    ax: Axes | None = None, figsize: tuple[float, float] | None = None, style: StyleName = "screen",
+) -> Axes:  # fmt: skip
+    """The sparsity plane as a heatmap, as Fig. 3 of Sattler et al., "Sparse Binary Compression",
+    2018: a row per communication delay n, a column per fraction of entries sent p (a density:
+    the paper calls p the gradient sparsity).
+
+    Of several seeds a cell has the mean, and below it the sample standard deviation and how many
+    there are, `± 0.0361 (3)`; a cell of fewer seeds than another is hatched and says so. Short
+    lines join cells of equal total sparsity p / n, where three or more have it. A cell that no run
+    has is hatched, one whose runs failed says so. Brighter is better. Ratios and bits have a
+    logarithmic scale, and so has the error, 1 - accuracy, by which a fraction is coloured; a value
+    far from all others does not stretch it. The dense reference off the grid stands under
+    the title. Each of several methods has a panel, on one scale of colours.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, or some of its rows.
+        value: the numeric column to show.
+        method: only this one, by its label (the column `label` of the runs).
+        ax: axes to draw on, which come back; for one method. None: those of a figure of its own,
+            of several methods the first.
+        figsize: width and height in inches of a figure of its own.
+        style: "screen" or "paper", as for `curves`; a paper's panels stand below each other.
+
+    Raises:
+        UsageError: no such method, or several for one `ax`; else as `fedsim.show.planes.plane`.
+
+    Example:
+        save(matrix(fedsim.load("results/digits").runs, "ratio_content"), "ratio.png")
+    """
+    look, shown = style_of(style), heat(runs, value, method)
+    grids = shown.panels
+    if ax is not None:
+        if len(grids) > 1:
+            raise UsageError(f"ax is given for {len(grids)} methods: name one of {', '.join(grids)}"
+                             " with method=...")  # fmt: skip
+        (grid,) = grids.values()
+        image = _panel(ax, grid, shown, look, ax.bbox.width / whole_of(ax).dpi)
+        _scale_beside(image, [ax], shown, look)
+        return ax
+    rows, columns = (max(grid.values.shape[k] for grid in grids.values()) for k in (0, 1))
+    across = min(_ACROSS, len(grids)) if look.titled else 1
+    down, width = ceil(len(grids) / across), 2.4 + _WIDE * columns
+    if look.titled:
+        size = (max(5.0, width) if across == 1 else 1 + across * width, down * (2.1 + _HIGH * rows))
+    else:
+        size = look.width, down * (0.75 + _LOW * rows)
+    figure = drawing(*(figsize or size))
+    panels = list[Axes]()
+    for place, (text, grid) in enumerate(grids.items(), start=1):
+        panels.append(axes := figure.add_subplot(down, across, place, axes_class=Shown))
+        image = _panel(axes, grid, shown, look, 0.75 * figure.get_figwidth() / across)
+        if len(grids) > 1:
+            notes = shown.notes(grid) if look.titled else []
+            axes.set_title(plain("\n".join([text, *notes])), fontsize=look.small, loc="left")
+    if look.titled:
+        notes = shown.notes(grid) if len(grids) == 1 else []
+        title(figure, "\n".join([shown.title, label(shown.name), *notes]))
+    _scale_beside(image, panels, shown, look)
+    text = f"{JOINED if shown.joined else ''}{shown.told}".strip()
+    if text and look.titled:
+        lines = wrap(text, int(15 * figure.get_figwidth()))
+        figure.supxlabel("\n".join(lines), fontsize=8, x=0.02, ha="left")
+    return panels[0]
+
+
+def _scale_beside(image: AxesImage, panels: list[Axes], shown: Heat, look: Style) -> None:
+    """The scale of colours, with round values; none where there is one value."""
+    if shown.shades.single:
+        return
+    wide, pad = (0.08, 0.03) if len(panels) == 1 or not look.titled else (0.03, 0.01)
+    name = label(shown.name)
+    if shown.shades.scale == "error" and not look.titled:
+        name += " (colours: log of the error)"
+    bar = whole_of(panels[0]).colorbar(image, ax=panels, fraction=wide, pad=pad)
+    high = 0.7 * whole_of(panels[0]).get_figheight()
+    bar.set_label("\n".join(wrap(plain(name), look.letters(high))), fontsize=look.font)
+    places, texts = zip(*shown.shades.ticks(shown.name), strict=True)
+    bar.set_ticks([*places], labels=[*texts], minor=False)
+    bar.ax.tick_params(labelsize=look.font)
+    bar.minorticks_off()
+
+
+def _panel(axes: Axes, grid: Plane, shown: Heat, look: Style, width: float) -> AxesImage:
+    """The plane of one method on axes of so many inches: its cells with value and total sparsity,
+    hatched where there is no run, and lines along its diagonals."""
+    rows, columns = grid.values.shape
+    colours = colormaps["cividis_r" if shown.shades.turned else "cividis"]
+    places = shown.shades.place(grid.values)
+    image = axes.imshow(places, cmap=colours, vmin=0, vmax=1, aspect="auto")
+    axes.set_xticks(range(columns), [units.plain(p) for p in grid.gradients])
+    axes.set_yticks(range(rows), [str(n) for n in grid.temporals])
+    axes.set_xlabel(FRACTION, fontsize=look.font)
+    unit = "\n(local iterations per round)" if look.titled else ""
+    axes.set_ylabel(f"{'communication ' if look.titled else ''}delay n{unit}", fontsize=look.font)
+    if rows == columns == 1 and look.titled:  # no wider than a cell among others
+        axes.set_box_aspect(_HIGH / _WIDE)
+        axes.set_anchor("W")
+    axes.tick_params(length=0, labelsize=look.font)
+    axes.spines[:].set_visible(False)
+    large = 11.0 if look.titled else look.small
+    room = 72 * width / columns
+    for at in np.ndindex(grid.values.shape):
+        row, column = at
+        value, failed = float(grid.values[at]), int(grid.failed[at])
+        corner = (column - 0.5, row - 0.5)
+        if not np.isfinite(value):
+            hatch = "xxx" if failed else "///"
+            axes.add_patch(Rectangle(corner, 1, 1, fill=False, hatch=hatch, ec="#bbbbbb", lw=0))
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+            axes.text(column, row, grid.absence(at), ha="center", va="center",
+                      fontsize=min(9, look.small), bbox=box)  # fmt: skip
+            continue
+        ink = shown.shades.ink(value)
+        if shown.fewer(grid, at):
+            style: Any = {"hatch": "\\\\", "ec": ink, "alpha": 0.2}
+            axes.add_patch(Rectangle(corner, 1, 1, fill=False, lw=0, **style))
+        # Texts within the axes do not change the layout, which would measure each of them.
+        style = {"ha": "center", "color": ink, "in_layout": False}
+        text, *spread = shown.lines(grid, at)
+        notes = [*spread, f"p/n = {units.plain(grid.sparsity(row, column))}"]
+        size = min(8.0, look.small - 0.5)
+        if not look.titled:  # in a column there is room for one
+            notes = [note for note in spread if 0.55 * size * len(note) < room]
+        if not notes:
+            axes.text(column, row, text, fontsize=large, va="center", **style)
+            continue
+        axes.text(column, row, text, fontsize=large, va="bottom", **style)
+        note = "\n".join(notes) + (f", {failed} failed" if failed and look.titled else "")
+        axes.annotate(note, at[::-1], (0, -4 if look.titled else -1), textcoords="offset points",
+                      fontsize=size, va="top", **style)  # fmt: skip
+    # NaN parts line from line, white on a darker edge.
+    parts = [[*line, (np.nan, np.nan)] for line in joints(grid)]
+    for colour, wide, alpha in (("black", 2.2, 0.5), ("white", 1.0, 1.0)):
+        if parts:
+            axes.plot(*np.concatenate(parts).T, color=colour, lw=wide, alpha=alpha,
+                      solid_capstyle="round", in_layout=False)  # fmt: skip
+    return image

@@ -1,0 +1,51 @@
+"""How large a figure is, and its letters: on a screen, or in a column of a paper."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from fedsim.ground.errors import UsageError
+
+StyleName = Literal["screen", "paper"]
+"""A figure for a screen; or one for a column of a paper: 3.4 inch, 8 points, without a title."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """The sizes of a figure.
+
+    Attributes:
+        width, height: of a figure with one pair of axes, in inches.
+        font: of the names of axes and ticks, in points.
+        small: of what stands within axes, in points.
+        titled: whether task and method stand above; in a paper the caption says them.
+        scale: of marks and lines, of what a chart says.
+    """
+
+    width: float
+    height: float
+    font: float
+    small: float
+    titled: bool
+    scale: float
+
+    def letters(self, inches: float) -> int:
+        """About how many letters of `font` points stand in a line."""
+        return max(12, int(72 * inches / (0.53 * self.font)))
+
+
+STYLES: Mapping[str, Style] = {
+    "screen": Style(5.2, 4.4, 10, 8.5, True, 1.0),
+    "paper": Style(3.4, 2.5, 8, 7, False, 0.65),
+}
+
+
+def style_of(name: str) -> Style:
+    """The style of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in STYLES:
+        raise UsageError(f"style is {name!r}: it must be one of {', '.join(STYLES)}.")
+    return STYLES[name]

@@ -1,0 +1,210 @@
+"""Figures that are printed: on given axes, in a column of a paper, with names beside lines."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from fedsim import Clients, RunConfig, plot
+from fedsim.federation import ClientData
+from fedsim.ground.errors import UsageError
+from fedsim.results.load import Results, load
+from fedsim.show import figures
+from fedsim.show.heat import heat
+from fedsim.show.plot.labels import spread
+from fedsim.show.report.charts.heat import heatmaps
+from fedsim.show.style import METHODS, readable
+from fedsim.show.times import Bandwidths
+from tests.support.sweepmaker import TOPK, make_sweep, runs_of
+from tests.support.sweepmaker import make_cell as cell
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    root = tmp_path_factory.mktemp("one")
+    make_sweep(root, (1, 10), (0.1, 0.01, 0.001), seeds=(0, 1))
+    return load(root)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    root = tmp_path_factory.mktemp("both")
+    make_sweep(root / "a", (1, 10), (0.1, 0.01))
+    make_sweep(root / "b", (1, 10), (0.1, 0.01), form=TOPK)
+    return load(root / "a", root / "b")
+
+
+def bandwidths(results: Results, **more: Any) -> Axes:
+    cells = results.runs[["label", "temporal", "gradient"]].drop_duplicates()
+    seconds = np.geomspace(1, 9, 4 * len(cells)).reshape(-1, 4)
+    times = Bandwidths(np.geomspace(1e4, 1e7, 4), seconds, cells)
+    return plot.over_bandwidths(times, results.rounds, 0.9, **more)
+
+
+DRAW: dict[str, Callable[..., Axes]] = {
+    "curves": lambda results, **more: plot.curves(results.rounds, "up_bits", **more),
+    "budget": lambda results, **more: plot.budget(results.rounds, **more),
+    "pareto": lambda results, **more: plot.pareto(results.runs, **more),
+    "matrix": lambda results, **more: plot.matrix(results.runs, **more),
+    "over_bandwidths": bandwidths,
+}
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_a_figure_is_drawn_on_the_axes_that_are_given(one: Results, name: str) -> None:
+    figure = Figure(figsize=(6, 3))
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    assert DRAW[name](one, ax=right) is right and not left.has_data() and right.has_data()
+    assert figure.get_suptitle() == "" and not figure.legends
+    assert right.get_xlabel() and right.get_ylabel()
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_a_papers_figure_fits_a_column(one: Results, both: Results, name: str) -> None:
+    for results in (one, both):
+        axes = DRAW[name](results, style="paper")
+        figure = axes.figure
+        assert figure.get_figwidth() == 3.4 and figure.get_suptitle() == ""
+        figure.canvas.draw()
+        names = [*figure.axes[0].get_xticklabels(), *figure.axes[0].get_yticklabels()]
+        texts = [*names, axes.xaxis.label, axes.yaxis.label]
+        assert {text.get_fontsize() for text in texts} == {8}
+        assert all(len(legend.get_texts()) <= 6 for legend in figure.legends)
+        for text in [text for text in texts if text.get_text()]:
+            box = text.get_window_extent()
+            assert box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1, text
+        shown = sorted((t.get_window_extent() for t in figure.axes[0].get_xticklabels()),
+                       key=lambda box: box.x0)  # fmt: skip
+        assert all(a.x1 <= b.x0 for a, b in zip(shown, shown[1:], strict=False))
+    assert DRAW[name](one, figsize=(2.5, 2)).figure.get_size_inches().tolist() == [2.5, 2]
+    with pytest.raises(UsageError, match="style is 'poster': it must be one of screen, paper"):
+        DRAW[name](one, style="poster")
+
+
+def test_axes_show_and_are_saved_with_their_figure(one: Results, tmp_path: Any) -> None:
+    axes = plot.pareto(one.runs)
+    assert axes._repr_png_().startswith(b"\x89PNG")
+    axes.savefig(tmp_path / "a.pdf")
+    plot.save(axes, tmp_path / "b.pdf")
+    assert (tmp_path / "a.pdf").stat().st_size > 1000 < (tmp_path / "b.pdf").stat().st_size
+
+
+def test_ten_lines_have_their_names_beside_them(one: Results) -> None:
+    axes = plot.curves(one.rounds)
+    names = {marks.name for marks in figures.curves(one.rounds).marks}
+    assert len(names) == 7 and {text.get_text() for text in axes.texts} == names
+    assert not axes.figure.legends
+    axes.figure.canvas.draw()
+    ends = sorted(axes.texts, key=lambda text: text.xy[1])
+    boxes = [Text.get_window_extent(text) for text in ends]  # without the line to its end
+    assert all(low.y1 <= high.y0 + 1 for low, high in zip(boxes, boxes[1:], strict=False))
+    lines = {(line.get_ydata()[-1], readable(line.get_color())) for line in axes.lines}
+    assert {(text.xy[1], text.get_color()) for text in ends} == lines
+
+
+def test_few_lines_have_a_legend_on_a_screen_and_names_in_a_paper(both: Results) -> None:
+    (legend,) = plot.budget(both.rounds).figure.legends
+    told = [text.get_text() for text in legend.get_texts()]
+    axes = plot.budget(both.rounds, style="paper")
+    assert told == ["dense", "gradient_dropping", "sbc"] and not axes.figure.legends
+    assert {*told} < {text.get_text() for text in axes.texts}
+
+
+def test_names_are_spread_as_little_as_can_be() -> None:
+    heights = np.array([0.0, 1.0, 2.0, 50.0, 51.0])
+    apart = spread(heights, 10.0)
+    assert apart.tolist() == [-9, 1, 11, 45.5, 55.5]
+    assert spread(np.array([3.0]), 10.0).tolist() == [3]
+
+
+def test_letters_are_dark_enough_to_read() -> None:
+    for colour in METHODS:
+        dark = readable(colour)
+        rgb = [int(dark[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
+        assert 1.05 / (np.dot(linear, (0.2126, 0.7152, 0.0722)) + 0.05) >= 4.45
+    assert readable("#000000") == "#000000"
+
+
+SCORES = (0.93, 0.94, 0.95, 0.96, 0.97)
+
+
+def test_one_outlier_does_not_take_the_scale() -> None:
+    cells = [cell(n, 0.1, score) for n, score in enumerate((*SCORES, 0.0001), start=1)]
+    shown = heat(runs_of(cells).assign(metric_name="score"))
+    assert (shown.shades.low, shown.shades.high) == (0.93, 0.97)
+    assert shown.shades.beyond == (True, False) and "far from all others" in shown.told
+    places = shown.shades.place(np.array([0.0001, 0.93, 0.95, 0.97]))
+    assert places.tolist() == pytest.approx([0, 0, 0.5, 1])
+    assert shown.shades.ticks("score")[0][1] == "≤ 0.93"
+    even = heat(runs_of(cells[:5]).assign(metric_name="score"))
+    assert even.shades.beyond == (False, False) and even.told == ""
+
+
+def test_an_accuracy_is_coloured_by_the_logarithm_of_its_error() -> None:
+    """Errors 0.1, 0.01 and 0.001 are equal steps."""
+    cells = [cell(1, p, score) for p, score in ((0.3, 0.9), (0.2, 0.99), (0.1, 0.999))]
+    shown = heat(runs_of(cells))
+    assert shown.shades.place(np.array([0.9, 0.99, 0.999])).tolist() == pytest.approx([0, 0.5, 1])
+    ticks = {text: place for place, text in shown.shades.ticks("accuracy")}
+    assert ticks["0.99"] == pytest.approx(0.5) and {"0.9", "0.999"} < {*ticks}
+    assert "logarithm of the error" in shown.told
+    perfect = heat(runs_of([cell(1, p, score) for p, score in ((0.3, 0.9), (0.2, 1.0))]))
+    assert np.isfinite(perfect.shades.place(np.array([0.9, 1.0]))).all()
+
+
+def test_a_cell_of_fewer_seeds_is_hatched() -> None:
+    cells = [cell(1, p, 0.9 + k / 100, seed=k) for p in (0.1, 0.01) for k in range(3)]
+    runs = runs_of([*cells[:-1], cell(1, 0.001, 0.5)])
+    axes = plot.matrix(runs)
+    assert [patch.get_hatch() for patch in axes.patches] == ["\\\\", "\\\\"]
+    assert [patch.get_x() for patch in axes.patches] == [0.5, 1.5]
+    texts = "\n".join(text.get_text() for text in axes.texts)
+    assert "(2 of 3)" in texts and "(1 of 3)" in texts and "(3)" in texts
+    shown = heat(runs)
+    assert "fewer seeds" in shown.told
+    (page,) = heatmaps(shown, runs).values()
+    assert len([line for line in page["layout"]["shapes"] if line.get("opacity")]) == 14
+    assert not plot.matrix(runs_of(cells)).patches
+
+
+def test_one_pair_of_axes_has_one_method(both: Results) -> None:
+    axes = Figure().add_subplot()
+    with pytest.raises(UsageError, match="ax is given for 2 methods: name one of"):
+        plot.matrix(both.runs, ax=axes)
+    assert plot.matrix(both.runs, method="sbc", ax=axes) is axes
+
+
+def test_a_partition_is_drawn_cell_by_cell() -> None:
+    held = pd.DataFrame([[5, 0], [2, 9], [0, 1]], columns=[3, 7])
+    axes = plot.partition(held, style="paper")
+    (image,) = axes.images
+    assert image.get_array().filled(0).tolist() == [[5, 2, 0], [0, 9, 1]]
+    assert {text.get_text() for text in axes.texts} == {"5", "2", "9", "1"}
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["3", "7"]
+    assert axes.figure.get_figwidth() == 3.4 and not axes.figure.get_suptitle()
+    held.attrs["title"] = "digits: iid"
+    assert plot.partition(held).figure.get_suptitle() == "digits: iid"
+    own = Figure().add_subplot()
+    assert plot.partition(held, ax=own) is own
+    many = plot.partition(pd.DataFrame(np.ones((300, 4))))
+    assert not many.texts and len(many.get_xticks()) <= 20
+    with pytest.raises(UsageError, match=r"held has the shape \(0, 2\)"):
+        plot.partition(held[:0])
+
+
+def test_clients_hold_the_labels_that_they_were_dealt() -> None:
+    config = RunConfig(task="digits", clients=Clients(5, partition="pathological(6)"))
+    data = ClientData.of(config)
+    held = data.held()
+    assert held.shape == (5, 10) and ((held > 0).sum(axis=1) <= 6).all()
+    assert held.sum(axis=1).tolist() == [len(shard) for shard in data.shards]
+    labels = data.data.train_y.numpy()
+    assert held.loc[3].tolist() == [int((labels[data.shards[3]] == k).sum()) for k in range(10)]
