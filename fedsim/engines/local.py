@@ -92,11 +92,12 @@ class NodeQueue:
 
 
 class LocalGrid(Grid):
-    """Nodes 1 to ``clients``, node i + 1 being partition i, served by ``workers`` threads.
+    """Nodes 1 to ``clients``, node i + 1 being client i, served by ``workers`` threads.
 
     A node answers one message after the other, as Flower's do. A worker takes one message, or
     ``at_once`` of a call in their order, which it gives to ``answer_several``: how many workers
-    there are does not decide who is with whom.
+    there are does not decide who is with whom. With ``known`` a strategy need not ask which
+    client a node is: a million clients would be asked before the first round.
     """
 
     def __init__(
@@ -106,15 +107,15 @@ class LocalGrid(Grid):
         workers: int = 1,
         answer_several: AnswerSeveral | None = None,
         at_once: int = 1,
+        known: bool = False,
     ) -> None:
         compat.identify(_RUN)
         self._app, self._answer_several, self._at_once = client_app, answer_several, at_once
         self._count = itertools.count(1)
         self._nodes = NodeQueue()
-        self._contexts = {}
-        for i in range(clients):
-            node: Any = {"partition-id": i, "num-partitions": clients}
-            self._contexts[i + 1] = Context(_RUN, i + 1, node, RecordDict(), {})
+        self._ids = range(1, clients + 1)
+        self.numbered = self._ids if known else None
+        self._contexts: dict[int, Context] = {}  # of the nodes that keep anything
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._late: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
@@ -188,7 +189,11 @@ class LocalGrid(Grid):
         memory that it had.
         """
         message.content = RecordDict(dict(message.content))
-        return copy.deepcopy(self._contexts[message.metadata.dst_node_id])
+        number = message.metadata.dst_node_id
+        if number in self._contexts:
+            return copy.deepcopy(self._contexts[number])
+        node: Any = {"partition-id": number - 1, "num-partitions": len(self._ids)}
+        return Context(_RUN, number, node, RecordDict(), {})
 
     def _deliver(
         self, message: Message, context: Context, reply: Message, call: Call
@@ -198,9 +203,10 @@ class LocalGrid(Grid):
         The node is free before its reply is there: who gets the reply may ask the node again at
         once, and a node that is not free would be served alone, beside the others of its stack.
         """
-        if reply.has_content():
-            self._contexts[message.metadata.dst_node_id] = context
-        waiting = self._nodes.release(message.metadata.dst_node_id)
+        node = message.metadata.dst_node_id
+        if reply.has_content() and (context.state or node in self._contexts):
+            self._contexts[node] = context
+        waiting = self._nodes.release(node)
         with call.lock:
             (self._late if call.closed else call.replies).put(reply)
         return waiting
@@ -235,7 +241,7 @@ class LocalGrid(Grid):
 
     def get_node_ids(self) -> Iterable[int]:
         """The nodes, in the order of their partitions."""
-        return list(self._contexts)
+        return self._ids
 
     def set_run(self, run: Any) -> None:
         """Nothing to set: there is one run."""

@@ -1,10 +1,11 @@
 """The data of a run and who holds which part of it."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from torch import Tensor
@@ -28,7 +29,7 @@ class ClientData:
     """
 
     data: Data
-    shards: tuple[np.ndarray, ...]
+    shards: Sequence[np.ndarray]
 
     @classmethod
     def of(cls, config: RunConfig) -> "ClientData":
@@ -107,8 +108,32 @@ def _load(
     labels = np.zeros(len(data.train_x), np.int64) if groups is None else groups.numpy()
     if validation is None:
         every = partitions.split(labels, clients, partition, seed, feature)
-        return ClientData(data, tuple(every))
+        return ClientData(data, every)
     data, left = parted(task, data, validation)
     feature = None if feature is None else feature[left]
     shards = partitions.split(labels[left], clients, partition, seed, feature)
-    return ClientData(data, tuple(left[shard] for shard in shards))
+    return ClientData(data, Renumbered(shards, left))
+
+
+class Renumbered(Sequence[np.ndarray]):
+    """Shards of some samples, as numbers of all samples; each is made when it is asked for.
+
+    Args:
+        shards: per client, places in ``numbers``.
+        numbers: of the samples that the shards are of, shape (samples,).
+    """
+
+    def __init__(self, shards: Sequence[np.ndarray], numbers: np.ndarray) -> None:
+        self.shards, self.numbers = shards, numbers
+
+    def __len__(self) -> int:
+        return len(self.shards)
+
+    @overload
+    def __getitem__(self, client: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, client: slice) -> Sequence[np.ndarray]: ...
+    def __getitem__(self, client: int | slice) -> np.ndarray | Sequence[np.ndarray]:
+        if isinstance(client, slice):
+            return Renumbered(self.shards[client], self.numbers)
+        return self.numbers[self.shards[client]]

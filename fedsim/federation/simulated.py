@@ -8,7 +8,6 @@ import numpy as np
 from flwr.app import Message
 
 from fedsim.federation.clocked import bits_back, bits_down
-from fedsim.network.cohorts import Leaves
 from fedsim.network.pricing import SECONDS
 from fedsim.network.running import Clock, Work
 from fedsim.network.spec import Network, parse
@@ -41,7 +40,7 @@ class Simulation:
         self._there = None if there is None else there.of(plan.clients, config.seed)
         self.number, self.start = 0, now
         self.works, self.late = dict[int, Work](), dict[int, Work]()
-        self.leaves: list[Leaves] = []
+        self.leaves: np.ndarray = np.zeros(0, "U6")  # by client: ``Leaves``
 
     def begin(self, number: int, iterations: int) -> None:
         """Begins a round, when enough clients are there; the strategy hears who they are."""
@@ -50,12 +49,12 @@ class Simulation:
         self.works = dict(self.late)
         if self._there is not None or self.rules.late:
             while True:
-                now, there = self.clock.now, list(range(self.clients))
+                now, there = self.clock.now, np.arange(self.clients)
                 if self._there is not None:
                     now, there = self._there.at(now, number, self.least)
                 self.clock.to(now)
-                busy = {c for c, work in self.late.items() if self.counts or work.arrived > now}
-                free = [client for client in there if client not in busy]
+                busy = [c for c, work in self.late.items() if self.counts or work.arrived > now]
+                free = np.setdiff1d(there, busy, assume_unique=True)
                 # An update that is counted when it comes is not waited for: the round that it is
                 # for asks those who are free, and may be of late updates alone.
                 if self.counts or len(free) >= self.least:

@@ -33,6 +33,7 @@ class TimedGrid(CohortGrid):
     def __init__(self, grid: Grid, simulation: Simulation) -> None:
         super().__init__(grid, [])
         self.simulation = simulation
+        self.numbered: range | None = getattr(grid, "numbered", None)
         self._late: dict[str, tuple[Work, Message]] = {}
         self._ids = count(1)
 

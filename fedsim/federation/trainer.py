@@ -53,6 +53,9 @@ def lr_factor(task: Task, iteration: int) -> float:
         factor = value if iteration >= start else factor
     return factor
 
+_BATCHES = 4096
+"""Of how many clients a trainer keeps the order of their batches."""
+
 
 class Trainer:
     """One worker's model and optimizer, for every client that it is given.
@@ -192,6 +195,8 @@ class Trainer:
     def batches_of(self, client: int) -> Batches:
         """The batches of ``client``."""
         if client not in self._batches:
+            if len(self._batches) == _BATCHES:  # of a million clients few are met again
+                self._batches.clear()
             shard, size = self.federation.shards[client], self.plan.batch_size
             there = looked_into(self.data)
             self._batches[client] = Batches(shard, size, self.config.seed, client, there)

@@ -76,8 +76,8 @@ class Presence:
     rates: "Sequence[Rate | OnOff]"
     drawn: Callable[[int, int], np.ndarray]
 
-    def at(self, now: float, round_number: int, least: int) -> tuple[float, list[int]]:
-        """The first moment from now on at which so many are there, and who they are.
+    def at(self, now: float, round_number: int, least: int) -> tuple[float, np.ndarray]:
+        """The first moment from now on at which so many are there, and who they are, ascending.
 
         Raises:
             RunFailed: it never comes.
@@ -88,7 +88,7 @@ class Presence:
             else:
                 there = np.array([rate.at(now) > 0 for rate in self.rates])
             if there.sum() >= least:
-                return now, [int(client) for client in np.flatnonzero(there)]
+                return now, np.flatnonzero(there)
             if self.rates:
                 now = min(rate.next_change(now) for rate in self.rates)
             if math.isinf(now):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from compressors.calls import read
 from fedsim.ground.errors import UsageError
 from fedsim.network.availability import Availability
 
-Leaves = Literal["", "before", "after"]
-"""When a client drops out: not at all, before it trains, or after it has trained."""
+Leaves = Literal["before", "after", ""]
+"""When a client drops out: before it trains, after it has trained, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,18 @@ class Dropout:
     before: float = 0.0
     after: float = 0.0
 
-    def draw(self, seed: int, round_number: int, clients: int) -> list[Leaves]:
-        """When each of so many clients drops out, if it is asked in this round.
+    def draw(self, seed: int, round_number: int, clients: int) -> np.ndarray:
+        """When each of so many clients drops out (``Leaves``), if it is asked in this round.
 
         Example:
-            >>> Dropout(before=0.5, after=0.5).draw(0, 1, 4)
+            >>> Dropout(before=0.5, after=0.5).draw(0, 1, 4).tolist()
             ['after', 'after', 'before', 'after']
         """
         if not self.before + self.after:
-            return [""] * clients
+            return np.broadcast_to(np.array(""), (clients,))
         drawn = np.random.default_rng(derive(seed, "dropout", round_number)).random(clients)
         edges = (self.before, self.before + self.after)
-        return ["before" if x < edges[0] else "after" if x < edges[1] else "" for x in drawn]
+        return np.array(get_args(Leaves))[np.searchsorted(edges, drawn, side="right")]
 
 
 def parse_dropout(text: str, name: str = "--dropout") -> Dropout:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedsim.network.quantities import Varying
+from fedsim.network.rates import ConstantRates
 from fedsim.network.running import PARTS, Clock, Work
 from fedsim.network.spec import Links, Network
 
@@ -169,7 +170,8 @@ def _simple(links: Links) -> bool:
     """Whether a transfer depends neither on the time nor on the others."""
     limits = links.server_up, links.server_down
     return all(math.isinf(x) for x in limits) and all(
-        rate.is_constant for rate in (*links.up, *links.down)
+        isinstance(rates, ConstantRates) or all(rate.is_constant for rate in rates)
+        for rates in (links.up, links.down)
     )
 
 
@@ -180,8 +182,11 @@ def _at_once(
     import pandas as pd
 
     client = used["client"].to_numpy()
-    up, down = (np.array([rate.values[0] for rate in rates])[client]
-                for rates in (links.up, links.down))  # fmt: skip
+    up, down = (
+        rates.values[client] if isinstance(rates, ConstantRates)
+        else np.array([rates[c].values[0] for c in client])
+        for rates in (links.up, links.down)
+    )  # fmt: skip
     up_bits, down_bits = (used[name].to_numpy() for name in bits)
     download = down_bits / down + links.latency[client]
     compute = used["local_iterations"].to_numpy() * links.compute[client] + coding

@@ -2,7 +2,11 @@
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -66,3 +70,36 @@ class Rate:
             return 0, bisect_right(self.times, time) - 1
         starts = [self._start(turn, step) for step in range(len(self.times))]
         return turn, bisect_right(starts, time) - 1
+
+
+class ConstantRates(Sequence[Rate]):
+    """The rates of links that never change, one per client: an array, however many clients.
+
+    Args:
+        values: bits per second, shape (clients,).
+
+    Example:
+        >>> rates = ConstantRates(np.array([1e6, 2e6]))
+        >>> len(rates), rates[1].at(60.0)
+        (2, 2000000.0)
+    """
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    @overload
+    def __getitem__(self, client: int) -> Rate: ...
+    @overload
+    def __getitem__(self, client: slice) -> "ConstantRates": ...
+    def __getitem__(self, client: int | slice) -> "Rate | ConstantRates":
+        if isinstance(client, slice):
+            return ConstantRates(self.values[client])
+        return Rate.constant(float(self.values[client]))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConstantRates) and np.array_equal(self.values, other.values)
+
+    __hash__ = None  # type: ignore[assignment]

@@ -15,7 +15,7 @@ from compressors.calls import split
 from fedsim.ground.errors import UsageError, reason, unknown
 from fedsim.network.presets import PRESETS
 from fedsim.network.quantities import Varying, parse_varying, quantity
-from fedsim.network.rates import Rate
+from fedsim.network.rates import ConstantRates, Rate
 from fedsim.network.traces import Trace, read_trace
 
 KEYS = (
@@ -45,8 +45,8 @@ class Links:
         server_down: what all downloads share at the server, in bits per second.
     """
 
-    up: list[Rate]
-    down: list[Rate]
+    up: Sequence[Rate]
+    down: Sequence[Rate]
     latency: np.ndarray
     compute: np.ndarray
     server_up: float
@@ -108,8 +108,10 @@ class Network:
             quantity: Varying = getattr(self, name)
             return quantity.draw(np.random.default_rng([seed, _PURPOSES[name]]), clients)
 
+        up: Sequence[Rate]
+        down: Sequence[Rate]
         if self.trace is None:
-            up, down = ([Rate.constant(x) for x in draw(name)] for name in ("up", "down"))
+            up, down = (ConstantRates(draw(name)) for name in ("up", "down"))
         else:
             up, down = self.trace.of(clients)
         compute = draw("compute") * (measured if self.measured else 1.0)
@@ -140,7 +142,7 @@ def ring(links: Links) -> Links:
     steps = count - 1
     rate = min(rate.values[0] for rate in (*links.up, *links.down))
     step = float((links.latency + np.roll(links.latency, -1)).max())
-    each = [Rate.constant(rate * count / steps if steps else math.inf)] * count
+    each = ConstantRates(np.full(count, rate * count / steps if steps else math.inf))
     return replace(links, up=each, down=each, latency=np.full(count, steps * step))
 
 

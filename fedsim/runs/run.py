@@ -124,7 +124,9 @@ def grid_of(config: RunConfig, states: InProcess) -> LocalGrid:
     app = make_client_app(lambda _: config, states)
     answer_several = make_answer_several(config, states)
     many = config.machine.workers
-    return LocalGrid(app, config.plan.clients, many, answer_several, at_once(config))
+    return LocalGrid(
+        app, config.plan.clients, many, answer_several, at_once(config), known=True
+    )
 
 
 def check(config: RunConfig) -> None:

@@ -25,7 +25,7 @@ from fedsim.tasks.tasklist import about
 HELD_OUT = 105_675  # characters, as many as the paper tests on
 ROW = 1409  # 75 rows of this length are exactly the held-out text
 HIDDEN, DROP, SCALE = 200, 0.0, 0.1
-_FILE = "shakespeare/shakespeare_complete.txt"
+FILE = "shakespeare/shakespeare_complete.txt"
 _ROLE = re.compile(r"^([A-Z][A-Z' -]*)\.$", re.MULTILINE)
 
 
@@ -53,7 +53,7 @@ def load(folder: Path | None, download: bool) -> Data:
     Raises:
         DataError: the file is missing, damaged, or not longer than what is held out.
     """
-    (path,) = textfiles.first_present("char_lstm", folder, [(_FILE,)])
+    (path,) = textfiles.first_present("char_lstm", folder, [(FILE,)])
     text, digest = textfiles.read("char_lstm", path)
     if len(text) < HELD_OUT + STEPS + 1:
         raise DataError(
@@ -63,7 +63,7 @@ def load(folder: Path | None, download: bool) -> Data:
     numbers, symbols = encode(text)
     train, test = numbers[:-HELD_OUT], numbers[-HELD_OUT - 1 :]
     source = (
-        f"{Path(_FILE).name}, {len(text):,} characters, {symbols} distinct, the last "
+        f"{Path(FILE).name}, {len(text):,} characters, {symbols} distinct, the last "
         f"{HELD_OUT:,} held out, sha256 {digest}"
     )
     x, y = windows(train, STEPS)

@@ -25,6 +25,13 @@ CIFAR_RESNET20 = Task(
     iterations=64_000,
     lr_steps=((32_000, 0.1), (48_000, 0.01)),
 )
+CIFAR_RESNET8 = replace(
+    CIFAR_RESNET20,
+    **about("cifar_resnet8"),
+    build=partial(models.resnet, 8),
+    iterations=500,
+    lr_steps=((250, 0.3), (400, 0.03)),
+)
 CIFAR_RESNET44 = replace(
     CIFAR_RESNET20, **about("cifar_resnet44"), build=partial(models.resnet, 44)
 )

@@ -63,6 +63,12 @@ LISTED: dict[str, Listed] = {
         "MNIST, three layers of 512 units, layer normalization (935,434 parameters)",
         "width chosen for short runs; else Aji & Heafield 2017, section 5",
     ),
+    "cifar_resnet8": Listed(
+        "cifar_tasks:CIFAR_RESNET8",
+        "CIFAR-10, ResNet-8 (75,290 parameters)",
+        "He et al. 2016, section 4.2, with one block per stage; iterations and steps of the rate: "
+        "chosen here, for a minute on two cores",
+    ),
     "cifar_resnet20": Listed(
         "cifar_tasks:CIFAR_RESNET20",
         "CIFAR-10, ResNet-20 (269,722 parameters)",
@@ -131,6 +137,21 @@ LISTED: dict[str, Listed] = {
         "Shakespeare by characters, LSTM 2 x 200 (675,284 parameters)",
         "Sattler et al. 2018 (Sparse Binary Compression), Table III and supplement C",
     ),
+    "char_transformer": Listed(
+        "transformer:CHAR_TRANSFORMER",
+        "Shakespeare by characters, a pre-trained transformer is fine-tuned (116,096 parameters)",
+        "this project; decoder as in Radford et al. 2019 (GPT-2)",
+    ),
+    "char_transformer_fedit": Listed(
+        "transformer:CHAR_TRANSFORMER_FEDIT",
+        "the same frozen, adapters of rank 4 (of 125,312 parameters 9,216 are trained)",
+        "Zhang et al. 2023 (FedIT): A and B of LoRA (Hu et al. 2021) are averaged",
+    ),
+    "char_transformer_ffa": Listed(
+        "transformer:CHAR_TRANSFORMER_FFA",
+        "the same frozen, half of each adapter (of 125,312 parameters 4,608 are trained)",
+        "Sun et al. 2024 (FFA-LoRA): A of LoRA stays at its start, B is averaged",
+    ),
     "word_lstm": Listed(
         "words:WORD_LSTM",
         "WikiText-2 or the Penn Treebank, LSTM 2 x 650, 10,000 words (19,775,200 parameters)",
@@ -145,7 +166,7 @@ LISTED: dict[str, Listed] = {
 
 PARTITIONS = (
     "iid, contiguous, whole, natural, feature, linear, square, exponential, dirichlet(ALPHA), "
-    "shards(NUMBER), pathological(CLASSES)"
+    "shards(NUMBER), pathological(CLASSES), drawn(SAMPLES), drawn(SAMPLES, ALPHA)"
 )
 """The ways to split a task's samples over clients (``fedsim.tasks.data.partition``)."""
 

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from reprlib import repr
 
 import numpy as np
@@ -57,6 +57,39 @@ def name_of(context: Context) -> str:
     return str(config.get(CLIENT_ID, config.get(PARTITION_ID, context.node_id)))
 
 
+class Numbered(Mapping[int, int]):
+    """Client -> node of a grid in this process, where client i is at the i-th node of a range.
+
+    Nobody is asked who it is: a federation may have a million clients.
+
+    Args:
+        nodes: the nodes' ids.
+
+    Example:
+        >>> known = Numbered(range(1, 1_000_001))
+        >>> known[41], known.client_at(42), 1_000_000 in known
+        (42, 41, False)
+    """
+
+    def __init__(self, nodes: range) -> None:
+        self.nodes = nodes
+
+    def __getitem__(self, client: int) -> int:
+        if not 0 <= client < len(self.nodes):
+            raise KeyError(client)
+        return self.nodes[client]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.nodes)))
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def client_at(self, node: int) -> int:
+        """The client at a node."""
+        return self.nodes.index(node)
+
+
 class Roster:
     """Which node each client is at now; nodes come, go, and come back under other ids.
 
@@ -78,7 +111,7 @@ class Roster:
 
     def __init__(self, clients: int, timeout: float) -> None:
         self.clients, self.timeout = clients, timeout
-        self.nodes: dict[int, int] = {}
+        self.nodes: dict[int, int] | Numbered = {}
         self.names: dict[str, int] = {}
         self.passed: dict[int, str] = {}
         self._said: dict[int, int | str | None] = {}  # node -> who it says it is, the first first
@@ -93,6 +126,10 @@ class Roster:
         Raises ``TimeoutError`` where fewer have registered within a minute, or answered by then,
         and at once ``TooFewReplies`` where the app of every node raises.
         """
+        numbered: range | None = getattr(grid, "numbered", None)
+        if numbered is not None:
+            self.nodes = Numbered(numbered)
+            return
         until = time.monotonic() + REGISTRATION_SECONDS
         while len(list(grid.get_node_ids())) < self.clients and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
@@ -130,6 +167,8 @@ class Roster:
 
         ``seconds``: what they have to answer; None: ``timeout``.
         """
+        if isinstance(self.nodes, Numbered):
+            return
         present = set(grid.get_node_ids())
         self._said = {node: who for node, who in self._said.items() if node in present}
         self.nodes = {client: node for client, node in self.nodes.items() if node in present}
@@ -150,6 +189,12 @@ class Roster:
             refused = [up for up in replies if up.has_error() and up.error.code in _OF_APPS]
             self._refused = {up.metadata.src_node_id: _why(up) for up in refused}
         self._seat()
+
+    def client_at(self, node: int) -> int:
+        """The number of the client at a node; the node's own id where none is known."""
+        if isinstance(self.nodes, Numbered):
+            return self.nodes.client_at(node)
+        return next((client for client, at in self.nodes.items() if at == node), node)
 
     def _seat(self) -> None:
         """Gives every client that has none a node that says to be it, the first that did."""
@@ -179,6 +224,7 @@ class Roster:
         if client is None or client >= self.clients:
             self._pass_over(node, f"the strategy is for clients={self.clients}")
             return
+        assert isinstance(self.nodes, dict)
         holder = self.nodes.setdefault(client, node)
         if holder == node:
             self.passed.pop(node, None)
@@ -217,7 +263,8 @@ def _who(content: RecordDict) -> int | str:
 
 
 def cohort(
-    clients: int, size: int, seed: int, round_number: int, among: Sequence[int] | None = None
+    clients: int, size: int, seed: int, round_number: int,
+    among: Sequence[int] | np.ndarray | None = None,
 ) -> list[int]:
     """The sorted client numbers of one round: ``size`` of ``clients`` without replacement.
 
@@ -225,6 +272,6 @@ def cohort(
     """
     there = range(clients) if among is None else among
     if size >= len(there):
-        return sorted(there)
+        return sorted(map(int, there))
     generator = np.random.default_rng(derive(seed, "cohort", round_number))
-    return sorted(there[int(i)] for i in generator.choice(len(there), size, replace=False))
+    return sorted(int(there[int(i)]) for i in generator.choice(len(there), size, replace=False))

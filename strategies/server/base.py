@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
@@ -104,7 +105,7 @@ class ChannelStrategy(Strategy):
         self.late = LATE[late] if isinstance(late, str) else late
         self.catch_up, self.max_norm = catch_up, max_norm
         self.frozen = tuple(frozen)
-        self.among: Sequence[int] | None = None
+        self.among: Sequence[int] | np.ndarray | None = None
         self.channel: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
         self.ordering: Ordering | None = None
@@ -219,8 +220,7 @@ class ChannelStrategy(Strategy):
 
     def client_at(self, node: int) -> int:
         """The number of the client at a node; the node's own where none is known."""
-        known = self.roster.nodes if self.roster is not None else {}
-        return next((client for client, at in known.items() if at == node), node)
+        return node if self.roster is None else self.roster.client_at(node)
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The memory after a finished round: tensors, and values that JSON can hold.

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from fedsim import Data
-from fedsim.network.rates import Rate
+from fedsim.network.rates import ConstantRates
 from fedsim.network.spec import Links, Network
 
 MODEL = 120
@@ -62,8 +62,8 @@ def give_links(monkeypatch: pytest.MonkeyPatch, **own: Sequence[float]) -> None:
     def links(self: Network, *given: Any, **named: Any) -> Links:
         made = plain(self, *given, **named)
         for name, values in own.items():
-            rates = [Rate.constant(x) if name in ("up", "down") else x for x in values]
-            getattr(made, name)[:] = rates
+            there = getattr(made, name)
+            (there.values if isinstance(there, ConstantRates) else there)[:] = values
         return made
 
     monkeypatch.setattr(Network, "links", links)

@@ -18,6 +18,15 @@
 `pathological(CLASSES)`: client i holds classes i, i + 1, ... (CLASSES of them, round the clock),
     each class shared evenly by its holders.
 
+`drawn(SAMPLES)`: every client draws SAMPLES samples of its own, without repetition; two clients may
+    hold the same sample, so that there may be more clients than samples.
+`drawn(SAMPLES, ALPHA)`: the same by class: a client's shares of the classes come from a symmetric
+    Dirichlet distribution, and its samples are drawn from the classes by these shares (Hsu et al.
+    2019, section 3.1, of equal priors); a class with fewer samples than a client draws from it
+    gives some of them twice.
+
+What a client draws follows from the seed and the client's number, and is made when it is asked for.
+
 Splits by label and of unlike sizes are made by the partitioners of flwr-datasets, over an in-memory
 table of labels and sample numbers; nothing is downloaded and nothing is cached on disk. `iid` deals
 as the IidPartitioner of flwr-datasets does, without the two seconds that importing it takes.
@@ -28,12 +37,14 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from compressors import derive
 from fedsim.ground.errors import UsageError, called
 from fedsim.tasks.tasklist import PARTITIONS as FORMS
 
@@ -43,13 +54,63 @@ if TYPE_CHECKING:
 _ARGUMENT = {"dirichlet": "ALPHA", "shards": "NUMBER", "pathological": "CLASSES"}
 _SIZES = ("linear", "square", "exponential")
 _PLAIN = ("iid", "contiguous", "whole", "feature", *_SIZES)
-NATURAL, FEATURE = "natural", "feature"
+NATURAL, FEATURE, DRAWN = "natural", "feature", "drawn"
 
 
 @dataclass(frozen=True)
 class _Spec:
     kind: str
     value: float = 0.0
+    alpha: float | None = None
+
+
+class Drawn(Sequence[NDArray[np.int64]]):
+    """The samples of each of many clients, drawn when they are asked for.
+
+    Args:
+        labels: class of each sample, integers, shape (N,).
+        clients: how many clients there are.
+        size: samples per client.
+        alpha: of the Dirichlet distribution of a client's shares of the classes; None: every
+            sample is as likely as any other.
+        seed: from 0.
+
+    Example:
+        >>> shards = Drawn(np.arange(100) % 10, 1_000_000, 5, None, seed=0)
+        >>> len(shards), shards[999_999].tolist()
+        (1000000, [1, 33, 49, 66, 83])
+    """
+
+    def __init__(
+        self, labels: NDArray[Any], clients: int, size: int, alpha: float | None, seed: int
+    ) -> None:
+        self.clients, self.size, self.alpha, self.seed = clients, size, alpha, seed
+        self.samples = len(labels)
+        classes = np.unique(labels) if alpha is not None else ()
+        self.members = [np.flatnonzero(labels == label) for label in classes]
+
+    def __len__(self) -> int:
+        return self.clients
+
+    @overload
+    def __getitem__(self, client: int) -> NDArray[np.int64]: ...
+    @overload
+    def __getitem__(self, client: slice) -> list[NDArray[np.int64]]: ...
+    def __getitem__(self, client: int | slice) -> Any:
+        if isinstance(client, slice):
+            return [self[i] for i in range(self.clients)[client]]
+        key = derive(self.seed, "drawn", range(self.clients)[client])
+        generator: Any = np.random.default_rng(key)
+        if self.alpha is None:
+            drawn = generator.choice(self.samples, self.size, replace=False)
+            return np.sort(drawn).astype(np.int64)
+        shares = generator.dirichlet(np.full(len(self.members), self.alpha))
+        counts = generator.multinomial(self.size, shares)
+        parts = [
+            generator.choice(members, int(count), replace=bool(count > len(members)))
+            for members, count in zip(self.members, counts, strict=True)
+        ]
+        return np.sort(np.concatenate(parts)).astype(np.int64)
 
 
 def check(spec: str) -> None:
@@ -72,25 +133,26 @@ def goes_by_labels(spec: str) -> bool:
         >>> goes_by_labels("dirichlet(0.3)"), goes_by_labels("contiguous")
         (True, False)
     """
-    return _parse(spec).kind not in _PLAIN
+    parsed = _parse(spec)
+    return parsed.alpha is not None or parsed.kind not in (*_PLAIN, DRAWN)
 
 
 def split(
     labels: NDArray[np.integer[Any]], clients: int, spec: str, seed: int,
     feature: NDArray[np.floating[Any]] | None = None,
-) -> list[NDArray[np.int64]]:  # fmt: skip
+) -> Sequence[NDArray[np.int64]]:  # fmt: skip
     """Deal the samples to the clients.
 
     Args:
         labels: class of each sample, integers, shape (N,).
-        clients: number of clients, 1 to N.
+        clients: number of clients, 1 to N; of `drawn` and `whole`, any.
         spec: one of the forms at the head of this file.
         seed: from 0; it alone decides, and no global random generator is read or changed.
         feature: one number per sample, shape (N,), by which `feature` sorts them.
 
     Returns:
-        One sorted int64 array of sample numbers per client. Unless they are `whole`, no sample is
-        in two of them, and except for the remainder of `shards` each sample is in one.
+        One sorted int64 array of sample numbers per client. Unless they are `whole` or `drawn`, no
+        sample is in two of them, and except for the remainder of `shards` each sample is in one.
 
     Raises:
         UsageError: as `check`; or more clients than samples; or the split would leave a client
@@ -104,6 +166,8 @@ def split(
     parsed = _parse(spec)
     labels = np.asarray(labels)
     _check_against(parsed, spec, labels, clients)
+    if parsed.kind == DRAWN:
+        return Drawn(labels, clients, int(parsed.value), parsed.alpha, seed)
     if parsed.kind == "whole":
         return [np.arange(len(labels))] * clients
     if parsed.kind in ("contiguous", FEATURE):
@@ -128,6 +192,8 @@ def split(
 
 def _parse(spec: str) -> _Spec:
     call = called(spec, "partition", FORMS)
+    if call.name == DRAWN:
+        return _drawn(spec, call.given if not call.named else ())
     kind, alone = call.name, len(call.given) == 1 and not call.named
     argument = str(call.given[0]) if alone else ""
     if kind in (*_PLAIN, NATURAL) and not call.called:
@@ -147,10 +213,30 @@ def _parse(spec: str) -> _Spec:
     return _Spec(kind, value)
 
 
+def _drawn(spec: str, given: Sequence[object]) -> _Spec:
+    size, alpha = (*map(str, given), "0", "nan")[:2] if len(given) < 3 else ("0", "nan")
+    try:
+        made = _Spec(DRAWN, int(size), float(alpha) if len(given) == 2 else None)
+        fits = made.value >= 1 and (made.alpha is None or 0 < made.alpha < math.inf)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise UsageError(
+            f"partition: {spec!r} is not allowed; write drawn(SAMPLES) or drawn(SAMPLES, ALPHA): "
+            "SAMPLES is a whole number from 1, ALPHA a number above 0"
+        )
+    return made
+
+
 def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int) -> None:
     if labels.ndim != 1:
         raise UsageError(f"labels: shape {labels.shape} is not allowed; one label per sample, (N,)")
-    if parsed.kind != "whole" and not 1 <= clients <= len(labels):
+    if parsed.kind == DRAWN and parsed.value > len(labels) and parsed.alpha is None:
+        raise UsageError(
+            f"partition: {spec!r} draws {parsed.value:.0f} samples per client, more than the"
+            f" {len(labels)} samples"
+        )
+    if parsed.kind not in ("whole", DRAWN) and not 1 <= clients <= len(labels):
         raise UsageError(
             f"clients: {clients} is not allowed; from 1 to {len(labels)}, the number of samples"
         )

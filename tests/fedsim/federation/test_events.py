@@ -199,7 +199,7 @@ def test_a_client_that_fails_is_counted_and_asked_again(
     app = local.LocalGrid.__init__
     calls = {"n": 0}
 
-    def init(self: Any, client_app: Any, *given: Any) -> None:
+    def init(self: Any, client_app: Any, *given: Any, **named: Any) -> None:
         def sometimes(message: Any, context: Any) -> Any:
             if message.metadata.message_type == "train" and context.node_config["partition-id"]:
                 calls["n"] += 1
@@ -207,7 +207,7 @@ def test_a_client_that_fails_is_counted_and_asked_again(
                     raise ValueError("out of order")
             return client_app(message, context)
 
-        app(self, sometimes, *given)
+        app(self, sometimes, *given, **named)
 
     monkeypatch.setattr(local.LocalGrid, "__init__", init)
     with pytest.raises(RunFailed, match=r"3 of 4 updates can be used and 4 are required; .*out of"):

@@ -13,6 +13,8 @@ from fedsim import RunConfig, UsageError, load, run
 from fedsim.federation.trainer import build_model
 from fedsim.network import parse
 from fedsim.show.times import priced
+from strategies.algorithms import ALGORITHMS
+from tests.strategies.test_algorithms import NEEDS
 from tests.support.runs import clients, make_task, rounds
 
 __all__ = ["make_task"]  # the fixture
@@ -44,6 +46,26 @@ def test_what_is_trained_travels(
     assert summary["up_share"] == 1 and summary["ratio_content"] == 1
     layers = pd.read_parquet(tmp_path / "layers.parquet")
     assert set(layers["tensor"]) == {"2.weight", "2.bias"}
+
+
+def mostly() -> nn.Module:
+    """13,006 frozen entries, of which one bit each would be seen, and 21 that are trained."""
+    frozen = nn.Sequential(nn.Linear(6, 1000), nn.Tanh(), nn.Linear(1000, 6)).requires_grad_(False)
+    return nn.Sequential(frozen, nn.Linear(6, 3))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_no_algorithm_sends_what_is_frozen(name: str, make_task: Any, tmp_path: Path) -> None:
+    """What goes beside the model (control variates, velocities) is of what is trained too."""
+    given = {"method": "raw", "iterations": 4, "temporal": 2} | NEEDS.get(name, {})
+    task = make_task(build=mostly)
+    run(RunConfig.of(task=task.name, strategy=name, **given), tmp_path, progress=False)
+    messages = clients(tmp_path)
+    ways = ["down"] if name == "fetchsgd" else ["up", "down"]  # a sketch is as large as it is asked
+    for way in ways:
+        assert messages[f"{way}_wire_bits"].max() < 13_000
+    kept, first = load_file(tmp_path / "model.safetensors"), build_model(task, 0).state_dict()
+    assert all(torch.equal(kept[n], x) == n.startswith("0.") for n, x in first.items())
 
 
 def test_the_clock_and_the_price_count_what_is_trained(make_task: Any, tmp_path: Path) -> None:

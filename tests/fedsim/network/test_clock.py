@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from fedsim.network import Clock, Work, parse
-from fedsim.network.rates import Rate
 
 
 def test_a_round_of_two_clients_that_share_both_ways() -> None:
@@ -19,7 +18,7 @@ def test_a_round_of_two_clients_that_share_both_ways() -> None:
     have 3: client 0 is through after 19.5 s. Client 1, of 30 bits, has 9 left: 21 s.
     """
     links = parse("server_up=6bit, server_down=10bit, compute=1s").links(2, 0, 0.0)
-    links.down[1], links.latency[:], links.compute[:] = Rate.constant(2.0), [0.5, 1], [1, 0.5]
+    links.down.values[1], links.latency[:], links.compute[:] = 2.0, [0.5, 1], [1, 0.5]
     clock = Clock(links, 100.0)
     clock.ask([Work(0, 1, 20, 3.0, 60), Work(1, 1, 20, 1.5, 30)])
     parts = [work.parts(100, 122).tolist() for work in clock.works]

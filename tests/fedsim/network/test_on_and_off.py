@@ -123,7 +123,8 @@ HANDMADE = [
 def test_the_first_moment_at_which_enough_are_there(
     now: float, least: int, moment: tuple[float, list[int]]
 ) -> None:
-    assert Presence(HANDMADE, lambda *given: np.zeros(3)).at(now, 1, least) == moment
+    at, who = Presence(HANDMADE, lambda *given: np.zeros(3)).at(now, 1, least)
+    assert (at, who.tolist()) == moment
 
 
 def test_what_never_comes_is_told() -> None:

@@ -95,7 +95,7 @@ def test_a_csv_has_every_round_with_all_columns(tmp_path: Path) -> None:
     with (tmp_path / "rows.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["round"]) for row in rows] == [1, 2, 3, 4]
-    assert {*rows[0]} == {*result.rounds.columns, "up_bits", "last"}
+    assert {*rows[0]} == {*result.rounds.columns, "up_bits", "spent", "last"}
     assert [float(row["metric"]) for row in rows] == result.rounds["metric"].tolist()
 
 

@@ -191,11 +191,12 @@ def test_runs_are_the_same_on_any_number_of_workers(folder: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_resnet20_learns_on_real_images(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["cifar_resnet8", "cifar_resnet20"])
+def test_resnets_learn_on_real_images(name: str, tmp_path: Path) -> None:
     """The strips of ../shared, packed as docs/tasks.md says."""
     packed = tmp_path / "cifar10.npz"
     assert main([str(folder_with("cifar10") / "cifar10"), str(packed)]) == 0
-    task, data = get_task("cifar_resnet20"), cifar.load(tmp_path)
+    task, data = get_task(name), cifar.load(tmp_path)
     assert (len(data.train_x), len(data.test_x)) == (50_000, 10_000)
     assert torch.bincount(data.train_y).tolist() == [5_000] * 10
     with torch.random.fork_rng():

@@ -54,6 +54,39 @@ def test_sizes_are_in_proportion_to_the_client_s_number():
     assert sizes["exponential"] == [32, 87, 236, 645]
 
 
+def test_what_a_client_draws_follows_from_its_number_alone():
+    few, many = (split(LABELS, clients, "drawn(20)", seed=3) for clients in (5, 1_000_000))
+    assert len(many) == 1_000_000 > len(LABELS)
+    for client in range(5):
+        assert few[client].tolist() == many[client].tolist()
+        assert len(np.unique(many[client])) == 20
+    assert many[0].tolist() != many[1].tolist()
+    assert split(LABELS, 5, "drawn(20)", seed=4)[0].tolist() != few[0].tolist()
+    assert [len(part) for part in few[1:3]] == [20, 20]
+
+
+def test_a_drawn_client_s_classes_have_the_shares_of_a_dirichlet_distribution():
+    """Small ALPHA: most of a client's samples are of one class; great ALPHA: a tenth each."""
+    most = {}
+    for alpha in ("0.05", "1000"):
+        parts = split(LABELS, 300, f"drawn(50, {alpha})", seed=1)
+        assert {len(part) for part in parts} == {50}
+        most[alpha] = np.mean([np.bincount(LABELS[part]).max() / 50 for part in parts])
+    assert most["0.05"] > 0.7 and most["1000"] < 0.25
+
+
+@pytest.mark.parametrize("spec", ["drawn", "drawn()", "drawn(0)", "drawn(5, 0)", "drawn(5, 1, 2)",
+                                  "drawn(x)", "drawn(2.5)", "drawn(SAMPLES=5)"])  # fmt: skip
+def test_a_drawn_split_says_what_to_write(spec):
+    with pytest.raises(UsageError, match=r"write drawn\(SAMPLES\) or drawn\(SAMPLES, ALPHA\)"):
+        check(spec)
+
+
+def test_a_client_cannot_draw_more_samples_than_there_are():
+    with pytest.raises(UsageError, match=r"draws 1004 samples per client, more than the 1003"):
+        split(LABELS, 4, "drawn(1004)", seed=0)
+
+
 def test_whole_is_everything_for_everybody():
     parts = split(np.arange(3), 5, "whole", seed=0)
     assert [part.tolist() for part in parts] == [[0, 1, 2]] * 5

@@ -19,13 +19,15 @@ COUNTS = {
     "mnist_mlp512": 932_362, "mnist_mlp512_ln": 935_434,
     "mnist_mlp128_ln": 135_562,
     # He et al. 2016, Table 6 (rounded); the first is printed by Gajjala et al. and DeepReduce
-    "cifar_resnet20": 269_722, "cifar_resnet32": 464_154, "cifar_resnet44": 658_586,
-    "cifar_resnet56": 853_018, "cifar_resnet110": 1_727_962,
+    "cifar_resnet8": 75_290, "cifar_resnet20": 269_722, "cifar_resnet32": 464_154,
+    "cifar_resnet44": 658_586, "cifar_resnet56": 853_018, "cifar_resnet110": 1_727_962,
     "cifar_resnet18": 11_173_962, "cifar_vgg11": 9_231_114,
     "cifar_vgg16": 14_728_266,  # Gajjala et al. 2020, Table 2
     "cifar_alexnet": 1_756_682,
     "cifar_densenet40": 357_491,  # DeepReduce, Table 1
     "imagenet_resnet50": 25_557_032,  # both
+    "char_transformer": 116_096, "char_transformer_fedit": 125_312,
+    "char_transformer_ffa": 125_312,
 }  # fmt: skip
 """Parameters by task."""
 
@@ -51,6 +53,10 @@ SETTINGS: dict[str, tuple[str, int, int, dict[str, Any], Any]] = {
     "cifar_resnet32": (
         "SGD", 128, 60_000, {"lr": 0.01, "momentum": 0.9, "weight_decay": 2e-4},
         ((30_000, 0.1), (50_000, 0.01)),
+    ),
+    "cifar_resnet8": (
+        "SGD", 32, 500, {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4},
+        ((250, 0.3), (400, 0.03)),
     ),
     "cifar_resnet20": (
         "SGD", 32, 64_000, {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4},

@@ -48,7 +48,10 @@ def is_small(task):
         return parameters(task.model(TINY)) < 5e6
 
 
-@pytest.mark.parametrize("task", [*filter(is_small, OURS.values())], ids=lambda task: task.name)
+MADE = [t for t in OURS.values() if is_small(t) and t.name != "char_transformer"]  # from a base
+
+
+@pytest.mark.parametrize("task", MADE, ids=lambda task: task.name)
 def test_weights_follow_torchs_generator(task):
     def build(seed):
         with torch.random.fork_rng():

@@ -17,7 +17,7 @@ def build(name: str) -> nn.Module:
         return get_task(name).model(None)
 
 
-@pytest.mark.parametrize("depth", [20, 32, 44, 56, 110])
+@pytest.mark.parametrize("depth", [8, 20, 32, 44, 56, 110])
 def test_a_resnet_is_as_deep_as_its_name(depth: int) -> None:
     layers = [m for m in build(f"cifar_resnet{depth}").modules()
               if isinstance(m, nn.Conv2d | nn.Linear)]  # fmt: skip

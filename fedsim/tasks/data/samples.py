@@ -1,0 +1,272 @@
+"""What people keep data in (datasets of torch and of Hugging Face, tables) as tensors in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from fedsim.ground.errors import DataError
+from fedsim.tasks.base import Data, Samples
+from fedsim.tasks.data.images import Pixels
+
+HELD_OUT_SEED = 0  # of the rows that a fraction holds out: the same for every run
+
+
+class MapStyle(Protocol):
+    """A map-style data set: ``len(it)`` samples, of which ``it[i]`` is one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+class Part(NamedTuple):
+    """Samples as they were read.
+
+    Attributes:
+        x: inputs (N, ...): uint8 where they are images in bytes, else float32 or int64.
+        y: targets (N, ...), numbers, or words (N,).
+        groups: what a partition may go by (N,), numbers or words; None: the targets.
+    """
+
+    x: Tensor
+    y: np.ndarray
+    groups: np.ndarray | None = None
+
+    def rows(self, index: np.ndarray) -> Part:
+        """The samples ``index``."""
+        groups = None if self.groups is None else self.groups[index]
+        return Part(self.x[torch.from_numpy(index)], self.y[index], groups)
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """Training batches whose inputs ``augment`` has changed: a ``Data.draw``."""
+
+    x: Samples
+    y: Tensor
+    augment: Callable[[Tensor, Generator], Tensor]
+
+    def __call__(self, index: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of the samples ``index`` (B,)."""
+        return self.augment(self.x[index], generator), self.y[index]
+
+
+def read(
+    task: str, dataset: MapStyle, inputs: str | None, label: str | None, groups: str | None
+) -> Part:
+    """Every sample of ``dataset``, in order.
+
+    Args:
+        task: the name that messages begin with.
+        dataset: its samples are pairs (input, target), or rows with named columns.
+        inputs, label, groups: the columns of a row; None: found as ``columns`` does; no groups.
+
+    Raises:
+        DataError: a sample is something else, or samples are of several shapes or types.
+    """
+    xs: list[Tensor] = []
+    ys: list[Any] = []
+    members: list[Any] = []
+    with drawn_alike():
+        for i in range(len(dataset)):
+            sample = dataset[i]
+            if isinstance(sample, Mapping):
+                inputs, label = columns(task, sample, inputs, label, groups)
+                x, y = sample[inputs], sample[label]
+                if groups is not None:
+                    members.append(sample[groups])
+            elif isinstance(sample, tuple | list) and len(sample) == 2:
+                x, y = sample
+                if groups is not None:
+                    raise DataError(
+                        f"task {task}: groups is {groups!r}, and the samples are pairs without "
+                        "named columns; give one number per training sample in their place"
+                    )
+            else:
+                raise DataError(
+                    f"task {task}: sample {i} is of type {type(sample).__name__}; a sample is a "
+                    "pair (input, target) or a row of named columns"
+                )
+            xs.append(as_tensor(task, i, x))
+            ys.append(y.tolist() if isinstance(y, Tensor | np.ndarray) else y)
+            if (xs[-1].shape, xs[-1].dtype) != (xs[0].shape, xs[0].dtype):
+                here, first = (f"{x.dtype} {tuple(x.shape)}" for x in (xs[-1], xs[0]))
+                raise DataError(
+                    f"task {task}: the input of sample {i} is {here} and that of sample 0 {first}; "
+                    "give the data set a transform that makes them alike (images: Resize, "
+                    "CenterCrop)"
+                )
+    if not xs:
+        raise DataError(f"task {task}: the data set has no samples; it has one or more")
+    try:
+        return Part(torch.stack(xs), np.array(ys), np.array(members) if members else None)
+    except ValueError as error:
+        raise DataError(f"task {task}: targets are of several lengths ({error})") from error
+
+
+def columns(
+    task: str, row: Mapping[str, Any], inputs: str | None, label: str | None, groups: str | None
+) -> tuple[str, str]:
+    """The names of the columns that hold inputs and targets: as given, else the only ones.
+
+    Example:
+        >>> columns("mine", {"image": 0, "label": 1}, None, None, None)
+        ('image', 'label')
+    """
+    label = "label" if label is None else label
+    if inputs is None:
+        left = [name for name in row if name not in (label, groups)]
+        if label in row and len(left) != 1:
+            raise DataError(
+                f"task {task}: inputs is not given, and beside {label!r} there are the columns "
+                f"{', '.join(left) or 'none'}; name one: inputs={(left or ['image'])[0]!r}"
+            )
+        inputs = left[0] if left else "image"
+    for setting, name in (("label", label), ("inputs", inputs), ("groups", groups)):
+        if name is not None and name not in row:
+            raise DataError(
+                f"task {task}: {setting} is {name!r}; the columns are {', '.join(row)}"
+            )
+    return inputs, label
+
+
+def as_tensor(task: str, i: int, x: Any) -> Tensor:
+    """One input as a tensor: an image in bytes (C, H, W), float32 numbers, or int64 symbols.
+
+    Example:
+        >>> as_tensor("mine", 0, np.zeros((2, 2, 3), np.uint8)).shape  # height, width, colour
+        torch.Size([3, 2, 2])
+        >>> as_tensor("mine", 0, [0.5, 1.0]).dtype
+        torch.float32
+    """
+    if hasattr(x, "getbands"):  # PIL
+        x = np.array(x if x.mode in ("L", "RGB") else x.convert("RGB"))
+    if isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.ndim in (2, 3):
+        x = torch.from_numpy(x if x.ndim == 2 else x.transpose(2, 0, 1).copy())
+    try:
+        made = torch.as_tensor(x)
+    except (TypeError, ValueError, RuntimeError) as error:
+        shown = f"{x[:20]!r}..." if isinstance(x, str) else f"a {type(x).__name__}"
+        raise DataError(
+            f"task {task}: the input of sample {i} is {shown}; it is an image, an array or numbers"
+            " (give the data set a transform that makes one)"
+        ) from error
+    if made.dtype == torch.uint8 and made.dim() in (2, 3):
+        return made[None] if made.dim() == 2 else made
+    whole = not made.is_floating_point() and made.dtype not in (torch.bool, torch.uint8)
+    return made.to(torch.int64 if whole else torch.float32)
+
+
+def held_out(task: str, part: Part, share: float) -> tuple[Part, Part]:
+    """``part`` without a fraction ``share`` of its samples, and these; drawn alike in every run."""
+    count = round(share * len(part.x))
+    if not 0 < count < len(part.x):
+        raise DataError(
+            f"task {task}: test is {share!r}, {count} of {len(part.x)} samples; it leaves one or "
+            "more on both sides"
+        )
+    order = np.random.default_rng(HELD_OUT_SEED).permutation(len(part.x))
+    return part.rows(np.sort(order[count:])), part.rows(np.sort(order[:count]))
+
+
+def data(
+    task: str, what: str, train: Part, test: Part, classes: bool,
+    augment: Callable[[Tensor, Generator], Tensor] | None = None,
+) -> Data:  # fmt: skip
+    """The ``Data`` of two parts.
+
+    Args:
+        task: the name that messages begin with.
+        what: which data these are, in words.
+        train, test: the parts. Images in bytes stay bytes and are normalised by the mean and
+            deviation of each channel over the training images when a batch is made.
+        classes: whether targets are classes: words are numbered in their order, from 0.
+        augment: (inputs of a training batch, generator) -> those that are trained on.
+
+    Raises:
+        DataError: inputs of the parts are unlike, or targets are not classes.
+    """
+    if train.x.shape[1:] != test.x.shape[1:] or train.x.dtype != test.x.dtype:
+        here, there = (f"{p.x.dtype} {tuple(p.x.shape[1:])}" for p in (train, test))
+        raise DataError(f"task {task}: an input of train is {here} and of test {there}")
+    if train.y.shape[1:] != test.y.shape[1:]:
+        here, there = (str(p.y.shape[1:]) for p in (train, test))
+        raise DataError(f"task {task}: a target of train has the shape {here} and of test {there}")
+    x, x_test = _inputs(train.x), _inputs(test.x)
+    if isinstance(x, Pixels):
+        x_test = Pixels(test.x, x.mean, x.std)
+    names = np.unique(np.concatenate([train.y, test.y]))
+    y, y_test = (_targets(task, part.y, names, classes) for part in (train, test))
+    labels = None
+    if train.groups is not None:
+        labels = torch.from_numpy(np.unique(train.groups, return_inverse=True)[1].reshape(-1))
+    digest = hashlib.sha256(np.ascontiguousarray(train.x.numpy()).tobytes()).hexdigest()[:12]
+    source = f"{what}, {len(y):,} and {len(y_test):,} samples, training inputs sha256 {digest}"
+    draw = None if augment is None else Augmented(x, y, augment)
+    return Data(x, y, x_test, y_test, source, labels, draw)
+
+
+def _inputs(x: Tensor) -> Samples:
+    if x.dtype != torch.uint8 or x.dim() != 4:
+        return x
+    total = np.zeros((2, x.shape[1]))
+    for images in x.split(1000):  # a quarter of the memory that all as float32 would take
+        pixels = images.double().div_(255).transpose(0, 1).flatten(1)
+        total += torch.stack([pixels.sum(1), pixels.square().sum(1)]).numpy()
+    mean, square = total / (x.numel() / x.shape[1])
+    std = np.sqrt(np.maximum(square - mean**2, 1e-12))
+    return Pixels(x, tuple(mean.tolist()), tuple(std.tolist()))
+
+
+def _targets(task: str, y: np.ndarray, names: np.ndarray, classes: bool) -> Tensor:
+    if y.dtype.kind in "US" and y.ndim == 1:
+        return torch.from_numpy(np.searchsorted(names, y).astype(np.int64))
+    if y.dtype.kind in "biu":
+        if classes and names[0] < 0:
+            raise DataError(f"task {task}: a target is {names[0]}; classes are numbered from 0")
+        return torch.from_numpy(y.astype(np.int64))
+    if y.dtype.kind == "f" and not classes:
+        return torch.from_numpy(y.astype(np.float32))
+    example = names.flat[0].item() if y.dtype.kind == "f" else y.flat[0]
+    raise DataError(
+        f"task {task}: a target is {example!r}; classes are whole numbers from 0, or words (for "
+        "targets that are no classes give loss= and metric=)"
+    )
+
+
+def numbered(values: Sequence[Any] | np.ndarray | Tensor, count: int, task: str) -> np.ndarray:
+    """What partitions go by, given one by one: (N,) of numbers or words.
+
+    Raises ``DataError`` unless there is one per training sample.
+    """
+    groups = np.asarray(values)
+    if groups.shape != (count,):
+        raise DataError(
+            f"task {task}: groups has the shape {groups.shape}; it is a column's name, or one "
+            f"number or word for each of the {count} training samples"
+        )
+    return groups
+
+
+@contextmanager
+def drawn_alike() -> Iterator[None]:
+    """What a transform draws is the same in every process, and moves no generator outside."""
+    plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 - transforms draw
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            random.setstate(plain)
+            np.random.set_state(arrays)  # noqa: NPY002

@@ -1,0 +1,78 @@
+"""CSV files with a line of names as tensors in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fedsim.ground.errors import DataError
+from fedsim.tasks.data.samples import Part
+from fedsim.tasks.optional import first_line
+
+
+def read_csv(
+    task: str, path: Path, inputs: str | Sequence[str] | None, label: str, groups: str | None
+) -> Part:
+    """The rows of a CSV file, in order: inputs (N, columns), float32.
+
+    Args:
+        task: the name that messages begin with.
+        path: its first line names the columns.
+        inputs: the columns that are inputs, one or several; None: all but ``label`` and ``groups``.
+        label: the column of the targets.
+        groups: the column that a partition may go by; None: none.
+
+    Raises:
+        DataError: the file cannot be read, lacks a column, has empty cells, or inputs that are
+            no numbers.
+    """
+    import pandas as pd  # for this file alone: a client of another task need not have it
+
+    try:
+        table = pd.read_csv(path)
+    except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors too
+        raise DataError(f"task {task}: {path} cannot be read ({first_line(error)})") from error
+    there = list(table.columns)
+    chosen = [inputs] if isinstance(inputs, str) else inputs
+    chosen = [c for c in there if c not in (label, groups)] if chosen is None else list(chosen)
+    named = [("label", label), *(("inputs", name) for name in chosen)]
+    for setting, name in named + ([("groups", groups)] if groups is not None else []):
+        if name not in there:
+            raise DataError(
+                f"task {task}: {setting} is {name!r}; the columns of {path.name} are "
+                f"{', '.join(map(str, there))}"
+            )
+        empty = int(table[name].isna().sum())
+        if empty:
+            raise DataError(
+                f"task {task}: column {name!r} of {path.name} has {empty} empty cells; fill them, "
+                "or leave the rows out"
+            )
+    words = [c for c in chosen if not pd.api.types.is_numeric_dtype(table[c])]
+    if words or not chosen:
+        what = f"column {words[0]!r} of {path.name} is no numbers" if words else "there are none"
+        raise DataError(
+            f"task {task}: inputs are numbers, and {what}; name those that are: inputs=[...]"
+        )
+    x = torch.from_numpy(table[chosen].to_numpy(dtype=np.float32, copy=True))
+    members = None if groups is None else np.array(table[groups].tolist())
+    return Part(x, np.array(table[label].tolist()), members)
+
+
+def standardized(train: Part, test: Part) -> tuple[Part, Part]:
+    """Both with every column less its mean over ``train``, divided by its deviation there.
+
+    Example:
+        >>> part = Part(torch.tensor([[1.0, 5.0], [3.0, 5.0]]), np.array([0, 1]))
+        >>> standardized(part, part)[0].x.tolist()  # a column that never changes is zero
+        [[-1.0, 0.0], [1.0, 0.0]]
+    """
+    mean, std = train.x.double().mean(0), train.x.double().std(0, correction=0)
+    std = std.where(std > 0, 1.0)
+    return (
+        train._replace(x=((train.x - mean) / std).float()),
+        test._replace(x=((test.x - mean) / std).float()),
+    )

@@ -1,0 +1,307 @@
+"""Tasks of one line, from what people have: a data set of torch, a folder of `datasets`, a CSV.
+
+Each is a `Task` whose `load` reads the data once in every process that needs it. Options that are
+a task's own fields (`batch_size`, `loss`, ...) go to the `Task`; see docs/own-data.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import lru_cache, partial
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from uuid import uuid4
+
+import torch
+from torch import Generator, Tensor, nn
+
+from fedsim.ground.errors import DataError, UsageError, unknown
+from fedsim.tasks.base import Data, Task, correct, cross_entropy
+from fedsim.tasks.data import samples
+from fedsim.tasks.data.samples import MapStyle
+from fedsim.tasks.data.tables import read_csv, standardized
+from fedsim.tasks.optional import first_line
+
+Augment = Callable[[Tensor, Generator], Tensor]
+Groups = str | Sequence[Any] | None
+
+_ONE = Lock()  # clients on several threads wait for one copy
+
+
+@dataclass(frozen=True, eq=False)
+class _Once:
+    """A task's `load` whose last data set stays in memory, in other processes too."""
+
+    read: Callable[[Path | None], Data]
+    made: str = field(default_factory=lambda: uuid4().hex)
+
+    def __call__(self, folder: Path | None, download: bool) -> Data:
+        with _ONE:
+            return _kept(self, folder)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Once) and self.made == other.made
+
+    def __hash__(self) -> int:
+        return hash(self.made)
+
+
+@lru_cache(maxsize=1)
+def _kept(load: _Once, folder: Path | None) -> Data:
+    return load.read(folder)
+
+
+def _task(
+    name: str, model: Callable[..., nn.Module], read: Callable[..., Data], own: dict[str, Any]
+) -> Task:
+    """The task `name`; `read` takes the data folder and, by name, whether targets are classes."""
+    known = [f.name for f in fields(Task) if f.init and f.name not in ("name", "build", "load")]
+    for option in own:
+        if option not in known:
+            raise UsageError(f"task {name}: {unknown('option', option, known)}")
+    if ("loss" in own) != ("metric" in own):
+        given, other = ("loss", "metric") if "loss" in own else ("metric", "loss")
+        raise UsageError(f"task {name}: {given} is given and {other} is not; give both, or neither")
+    usual: dict[str, Any] = {
+        "optimizer": partial(torch.optim.Adam, lr=0.001),
+        "loss": cross_entropy,
+        "metric": correct,
+    }
+    load = _Once(partial(read, classes="loss" not in own))
+    return Task(name=name, build=model, load=load, **(usual | own))
+
+
+def from_torch(
+    train: MapStyle | Callable[[], MapStyle],
+    test: MapStyle | Callable[[], MapStyle] | float,
+    model: Callable[..., nn.Module],
+    *,
+    name: str,
+    inputs: str | None = None,
+    label: str | None = None,
+    groups: Groups = None,
+    augment: Augment | None = None,
+    **fields: Any,
+) -> Task:
+    """A task from a map-style data set: torchvision's, an `ImageFolder`, any torch `Dataset`.
+
+    Samples are pairs (input, target), or rows with named columns as those of Hugging Face's
+    `datasets`. All are read once and stay in memory. Images (PIL, or uint8) stay bytes and are
+    normalised by the mean and deviation of each channel over the training images. Targets are
+    class numbers from 0, or words, which are numbered in their order.
+
+    Args:
+        train: training samples, or a function that makes the data set: then the function alone
+            travels to other processes, and not what the data set holds in memory.
+        test: held-out samples, likewise; or the fraction of `train` that is held out, drawn
+            alike in every run.
+        model: a function that makes a new model.
+        name: of the task, as a results folder has it.
+        inputs, label: columns, where samples are rows; None: "label", and the one that is left.
+        groups: what partitions go by, where it is not the class: a column, or a number or a word
+            per training sample.
+        augment: (inputs of a training batch (B, ...), generator) -> those that are trained on.
+        fields: other fields of the `Task`: `batch_size`, `iterations`, `optimizer` (default:
+            Adam 0.001), `loss` and `metric` (default: cross entropy and accuracy), ...
+
+    Raises:
+        UsageError: `train` or `test` is not a data set, or a field is unknown. What is wrong with
+            a sample is a `DataError` when the data are read.
+
+    Example:
+        >>> from torch.utils.data import TensorDataset
+        >>> points = TensorDataset(torch.randn(100, 2), torch.arange(100) % 2)
+        >>> task = from_torch(points, 0.2, lambda: nn.Linear(2, 2), name="points", iterations=20)
+        >>> data = task.load(None, False)
+        >>> data.train_x.shape, data.test_x.shape
+        (torch.Size([80, 2]), torch.Size([20, 2]))
+    """
+    share = check_share(name, test) if isinstance(test, int | float) else None
+    for role, given in (("train", train), *(() if share is not None else (("test", test),))):
+        whole = hasattr(given, "__len__") and hasattr(given, "__getitem__")
+        if isinstance(given, Tensor) or not (whole or callable(given)):
+            either = ", or a fraction of train (0.2)" if role == "test" else ""
+            raise UsageError(
+                f"task {name}: {role} is of type {type(given).__name__}; it is a map-style data "
+                "set (len(it) and it[i]; of tensors: torch.utils.data.TensorDataset(x, y)), or a "
+                f"function that makes one{either}"
+            )
+
+    def read(folder: Path | None, classes: bool) -> Data:
+        columns = (inputs, label, groups if isinstance(groups, str) else None)
+        here = _made(train)
+        first = samples.read(name, here, *columns)
+        if groups is not None and not isinstance(groups, str):
+            members = samples.numbered(groups, len(first.x), name)
+            first = first._replace(groups=members)
+        if share is not None:
+            first, second = samples.held_out(name, first, share)
+        else:
+            second = samples.read(name, _made(test), *columns)
+        return samples.data(name, type(here).__name__, first, second, classes, augment)
+
+    return _task(name, model, read, fields)
+
+
+def from_datasets(
+    folder: str | os.PathLike[str],
+    model: Callable[..., nn.Module],
+    *,
+    name: str,
+    test: str | float = "test",
+    transform: Callable[[Any], Any] | None = None,
+    inputs: str | None = None,
+    label: str | None = None,
+    groups: str | None = None,
+    augment: Augment | None = None,
+    **fields: Any,
+) -> Task:
+    """A task from a folder that Hugging Face's `datasets` wrote (`save_to_disk`).
+
+    Args:
+        folder: as `datasets.load_from_disk` takes it, from the current folder, else in `--data`.
+        model: a function that makes a new model.
+        name: of the task, as a results folder has it.
+        test: the split that is held out, beside `train`; or a fraction of `train`, or of a folder
+            without splits.
+        transform: an input as the row has it -> an image, an array or numbers; None: it is one.
+        inputs, label, groups: columns, as in `from_torch`.
+        augment, fields: as in `from_torch`.
+
+    Example:
+        >>> from_datasets("flowers", lambda: nn.Linear(4, 3), name="flowers").iterations
+        1000
+    """
+    share = None if isinstance(test, str) else check_share(name, test)
+    start = Path(folder).resolve()
+
+    def rows(split: Any) -> MapStyle:
+        found: MapStyle = split
+        if transform is None:
+            return found
+        column, _ = samples.columns(name, split[0], inputs, label, groups)
+        return _Transformed(found, column, transform)
+
+    def read(data_folder: Path | None, classes: bool) -> Data:
+        path = _found(name, folder, start, data_folder)
+        try:
+            whole = import_module("datasets").load_from_disk(os.fspath(path))
+        except ImportError as error:
+            raise DataError(
+                f"task {name}: the package datasets cannot be imported ({first_line(error)}).\n"
+                "pip install datasets"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"task {name}: {path} is no folder that datasets' save_to_disk wrote "
+                f"({first_line(error)})"
+            ) from error
+        splits = whole if isinstance(whole, dict) else {"train": whole}
+        for split in ("train", *(() if share is not None else (str(test),))):
+            if split not in splits:
+                raise DataError(
+                    f"task {name}: the folder has no split {split!r} (splits: "
+                    f"{', '.join(splits) if splits is whole else 'none'}); test is the name of "
+                    "one, or the fraction of train that is held out (0.2)"
+                )
+        first = samples.read(name, rows(splits["train"]), inputs, label, groups)
+        if share is not None:
+            first, second = samples.held_out(name, first, share)
+        else:
+            second = samples.read(name, rows(splits[str(test)]), inputs, label, groups)
+        return samples.data(name, f"datasets, {start.name}", first, second, classes, augment)
+
+    return _task(name, model, read, fields)
+
+
+def from_csv(
+    file: str | os.PathLike[str],
+    model: Callable[..., nn.Module],
+    *,
+    name: str,
+    label: str,
+    test: str | os.PathLike[str] | float = 0.2,
+    inputs: str | Sequence[str] | None = None,
+    groups: str | None = None,
+    standardize: bool = True,
+    **fields: Any,
+) -> Task:
+    """A task from a CSV file whose first line names its columns.
+
+    Args:
+        file: from the current folder, else in `--data`; packed (`.csv.gz`) too.
+        model: a function that makes a new model; its inputs are float32 (B, columns).
+        name: of the task, as a results folder has it.
+        label: the column of the class: whole numbers from 0, or words, which are numbered in
+            their order; with `loss` and `metric` given, any number.
+        test: the fraction of the rows that is held out, drawn alike in every run; or another file.
+        inputs: the columns that are inputs; None: all but `label` and `groups`.
+        groups: the column that partitions go by (a site, a person); None: the class.
+        standardize: whether inputs are less their mean over the training rows, and divided by
+            their deviation there.
+        fields: as in `from_torch`.
+
+    Example:
+        >>> from_csv("iris.csv", lambda: nn.Linear(4, 3), name="iris", label="species").name
+        'iris'
+    """
+    share = check_share(name, test) if isinstance(test, int | float) else None
+    files = [(f, Path(f).resolve()) for f in (file, *([] if share is not None else [str(test)]))]
+
+    def read(folder: Path | None, classes: bool) -> Data:
+        paths = [_found(name, given, start, folder) for given, start in files]
+        first = read_csv(name, paths[0], inputs, label, groups)
+        if share is not None:
+            first, second = samples.held_out(name, first, share)
+        else:
+            second = read_csv(name, paths[1], inputs, label, groups)
+        if standardize and first.x.shape[1:] == second.x.shape[1:]:
+            first, second = standardized(first, second)
+        return samples.data(name, paths[0].name, first, second, classes)
+
+    return _task(name, model, read, fields)
+
+
+def check_share(task: str, test: float) -> float:
+    """The fraction that is held out; refused unless it is above 0 and below 1."""
+    if not 0 < test < 1:
+        raise UsageError(f"task {task}: test is {test!r}; a fraction is above 0 and below 1")
+    return test
+
+
+@dataclass(frozen=True)
+class _Transformed:
+    """Rows of which the column ``inputs`` is what ``transform`` makes of it."""
+
+    rows: Any
+    inputs: str
+    transform: Callable[[Any], Any]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = self.rows[index]
+        return {**row, self.inputs: self.transform(row[self.inputs])}
+
+
+def _made(given: Any) -> MapStyle:
+    """The data set itself, where a function makes it."""
+    made: MapStyle = given if hasattr(given, "__getitem__") else given()
+    return made
+
+
+def _found(
+    task: str, given: str | os.PathLike[str], start: Path, folder: Path | None
+) -> Path:
+    """``start``, where the task was made, or what ``given`` is in the data folder."""
+    inside = None if folder is None else folder / given
+    for path in (start, inside):
+        if path is not None and path.exists():
+            return path
+    also = f", nor in {folder}" if folder is not None else " (--data DIR names another folder)"
+    raise DataError(f"task {task}: {os.fspath(given)} is not in {start.parent}{also}")

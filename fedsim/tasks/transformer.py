@@ -1,0 +1,174 @@
+"""`char_transformer`: a pre-trained decoder of characters that clients fine-tune, whole or by
+adapters of low rank beside its frozen layers.
+
+The base is trained on the first half of Shakespeare's text by `fedsim.tasks.pretrain_transformer`,
+once, and comes with fedsim. Clients hold the other half, but for the end, which is held out as in
+`char_lstm`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedsim.ground.errors import DataError, UsageError
+from fedsim.tasks.base import Data, Task
+from fedsim.tasks.chars import FILE, HELD_OUT, roles
+from fedsim.tasks.data import textfiles
+from fedsim.tasks.data.once import once
+from fedsim.tasks.models.text import language_task, windows
+from fedsim.tasks.models.transformer import CONTEXT, Decoder, adapt
+from fedsim.tasks.tasklist import about
+
+SYMBOLS = 97  # another character, the end of a line, the 95 that ASCII prints
+RANK = 4
+SCALE = 2.0  # alpha / rank, whatever the rank
+_BASE = Path(__file__).with_name("char_transformer_base.json")
+
+
+def encode(text: str) -> Tensor:
+    """A text as numbers (n,), int64: 1 for the end of a line, 2 to 96 for ASCII, 0 for the rest.
+
+    Example:
+        >>> encode("a b\\né").tolist()
+        [67, 2, 68, 1, 0]
+    """
+    points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32).astype(np.int64)
+    printed = np.where((points >= 32) & (points < 127), points - 30, 0)
+    return torch.from_numpy(np.where(points == 10, 1, printed))
+
+
+def halves(folder: Path | None) -> tuple[str, str, str]:
+    """The half that the base is trained on, the half of the clients, and which text it is.
+
+    Raises:
+        DataError: the file is missing, damaged, or its second half not longer than what is held
+            out.
+    """
+    (path,) = textfiles.first_present("char_transformer", folder, [(FILE,)])
+    text, digest = textfiles.read("char_transformer", path)
+    middle = len(text) // 2
+    if len(text) - middle < HELD_OUT + CONTEXT + 1:
+        raise DataError(
+            f"task char_transformer: {path} has {len(text):,} characters.\nIts second half takes "
+            f"more than the {HELD_OUT:,} that are held out."
+        )
+    source = f"{Path(FILE).name}, {len(text):,} characters, sha256 {digest}"
+    return text[:middle], text[middle:], source
+
+
+@once
+def load(folder: Path | None, download: bool) -> Data:
+    """The second half of the complete works, the last 105,675 characters held out.
+
+    Samples are windows of 64 characters, (·, 64). A training window is labelled by the role that
+    speaks where it begins.
+
+    Args:
+        folder: holds `shakespeare/shakespeare_complete.txt`, plain or as .gz; None means
+            `$FEDSIM_DATA`.
+        download: not used.
+
+    Raises:
+        DataError: as `halves`.
+    """
+    _, text, source = halves(folder)
+    numbers = encode(text)
+    x, y = windows(numbers[:-HELD_OUT], CONTEXT)
+    test = windows(numbers[-HELD_OUT - 1 :], CONTEXT)
+    source = f"{source}, the second half, the last {HELD_OUT:,} held out"
+    return Data(x, y, *test, source, roles(text, len(x), CONTEXT))
+
+
+def pack(weights: Mapping[str, Tensor]) -> str:
+    """Weights as the text of a JSON file: shapes, and values rounded to float16 in base64.
+
+    JSON, because Flower packs no other kind of data into an app.
+    """
+    packed = {
+        name: {
+            "shape": list(w.shape),
+            "float16": base64.b64encode(w.numpy().astype("<f2").tobytes()).decode(),
+        }
+        for name, w in weights.items()
+    }
+    return json.dumps(packed, indent=1) + "\n"
+
+
+@lru_cache(maxsize=1)
+def base() -> dict[str, Tensor]:
+    """The weights of the pre-trained decoder, by name, float32."""
+    packed = json.loads(_BASE.read_text(encoding="utf-8"))
+    return {
+        name: torch.from_numpy(
+            np.frombuffer(base64.b64decode(w["float16"]), dtype="<f2").astype(np.float32)
+        ).view(w["shape"])
+        for name, w in packed.items()
+    }
+
+
+def build(rank: int = 0, train_a: bool = True) -> nn.Module:
+    """The pre-trained decoder; with a rank, frozen, with adapters of that rank in its blocks.
+
+    The adapters' start is drawn from torch's global generator.
+
+    Example:
+        >>> sum(p.numel() for p in build().parameters() if p.requires_grad)
+        116096
+        >>> sum(p.numel() for p in build(4).parameters() if p.requires_grad)
+        9216
+        >>> sum(p.numel() for p in build(4, train_a=False).parameters() if p.requires_grad)
+        4608
+    """
+    model = Decoder(SYMBOLS)
+    model.load_state_dict(base())
+    return adapt(model, rank, SCALE, train_a) if rank else model
+
+
+def lora(
+    name: str, rank: int, train_a: bool = True, lr: float | None = None
+) -> Task:
+    """`char_transformer` with adapters of another rank, or trained at another rate.
+
+    Args:
+        name: of the task.
+        rank: of the adapters.
+        train_a: True: both matrices of an adapter are trained and averaged (FedIT); False: `a`
+            stays at its start and `b` is trained (FFA-LoRA).
+        lr: Adam's; None: that of `char_transformer_fedit` or `char_transformer_ffa`.
+
+    Example:
+        >>> lora("wide", rank=16).model(None)(torch.zeros(1, 8, dtype=torch.int64)).shape
+        torch.Size([1, 8, 97])
+    """
+    if not isinstance(rank, int) or not 1 <= rank <= 64:
+        raise UsageError(f"task {name}: rank is {rank!r}; it is a whole number from 1 to 64")
+    like = CHAR_TRANSFORMER_FEDIT if train_a else CHAR_TRANSFORMER_FFA
+    own = replace(like, name=name, build=partial(build, rank, train_a))
+    return own if lr is None else replace(own, optimizer=partial(torch.optim.Adam, lr=lr))
+
+
+CHAR_TRANSFORMER = replace(
+    language_task(**about("char_transformer"), build=build, load=load, iterations=1000),
+    optimizer=partial(torch.optim.Adam, lr=0.001),
+    batch_size=8,
+)
+CHAR_TRANSFORMER_FEDIT = replace(
+    CHAR_TRANSFORMER,
+    **about("char_transformer_fedit"),
+    build=partial(build, RANK),
+    optimizer=partial(torch.optim.Adam, lr=0.003),
+)
+CHAR_TRANSFORMER_FFA = replace(
+    CHAR_TRANSFORMER_FEDIT,
+    **about("char_transformer_ffa"),
+    build=partial(build, RANK, train_a=False),
+)
