@@ -101,7 +101,8 @@ def from_torch(
             alike in every run.
         model: a function that makes a new model.
         name: of the task, as a results folder has it.
-        inputs, label: columns, where samples are rows; None: "label", and the one that is left.
+        inputs: the column of the inputs, where samples are rows; None: the one that is left.
+        label: the column of the labels, likewise; None: "label".
         groups: what partitions go by, where it is not the class: a column, or a number or a word
             per training sample.
         augment: (inputs of a training batch (B, ...), generator) -> those that are trained on.
@@ -169,8 +170,11 @@ def from_datasets(
         test: the split that is held out, beside `train`; or a fraction of `train`, or of a folder
             without splits.
         transform: an input as the row has it -> an image, an array or numbers; None: it is one.
-        inputs, label, groups: columns, as in `from_torch`.
-        augment, fields: as in `from_torch`.
+        inputs: columns, as in `from_torch`.
+        label: as for `from_torch`.
+        groups: as for `from_torch`.
+        augment: as in `from_torch`.
+        fields: as for `from_torch`.
 
     Example:
         >>> from_datasets("flowers", lambda: nn.Linear(4, 3), name="flowers").iterations
