@@ -135,11 +135,13 @@ class ClientEnd:
         """
         payload, settings = get(content)
         if ENDS in settings:
-            mine, theirs = ends(self.uplink, self.downlink, self.buffers), str(settings[ENDS])
+            mine = ends(self.uplink, self.downlink, self.like, self.buffers)
+            theirs = str(settings[ENDS])
             if theirs != mine:
                 raise ValueError(
                     f"the two ends differ: the strategy has {theirs}; client_mod has {mine}: give "
-                    "both the same (buffers: Compressed(buffers=Buffers(...)) and "
+                    "both the same (model: client_mod(template=...) has names and shapes of what "
+                    "start() is given; buffers: Compressed(buffers=Buffers(...)) and "
                     "client_mod(buffers=...))"
                 )
         known = of_channel(memory or {}, settings)

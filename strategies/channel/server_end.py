@@ -348,6 +348,7 @@ class ServerEnd:
         last = self.last_update
         values: dict[str, Any] = {
             "version": self.version,
+            "round": self.traffic.round,
             "channel_id": self.channel_id,
             "update": b64encode(last.payload).decode() if last else None,
             "spans": last.spans if last else None,
@@ -365,6 +366,7 @@ class ServerEnd:
         """Goes on from what ``state`` returned."""
         self.weights, self.memory = unnest("weights", tensors), unnest("downlink", tensors)
         self.version, self.channel_id, self._model = values["version"], values["channel_id"], None
+        self.traffic = RoundTraffic(values.get("round", 0))
         for name in _BY_CLIENT:
             known = {int(client): value for client, value in values[name].items()}
             setattr(self, name, known)

@@ -65,6 +65,7 @@ class Compressed(ChannelStrategy):
         super().__init__(uplink, downlink, **common)
         check_inside(self, strategy)
         self.strategy, self._arrays = strategy, ARRAYS
+        self._given = {name: inner_memory.numbers_of(inner) for name, inner in self._inner()}
         # Noise is for all of a cohort.
         noise = any(isinstance(inner, PRIVATE) for inner in chain(strategy))
         self._others_go_on = self.required is None and not noise
@@ -142,15 +143,19 @@ class Compressed(ChannelStrategy):
     def state(self) -> tuple[State, dict[str, Any]]:
         """The channel's memory, and what the strategy inside remembers."""
         tensors, values = super().state()
+        moved = {}
         for name, inner in self._inner():
             tensors |= nest(name, inner_memory.arrays_of(inner))
-        return tensors, values
+            now, given = inner_memory.numbers_of(inner), self._given[name]
+            moved[name] = {key: x for key, x in now.items() if x != given.get(key)}
+        return tensors, values | {"inner": moved}
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         super().restore(tensors, values)
         for name, inner in self._inner():
-            inner_memory.put_back(inner, unnest(name, tensors))
+            numbers = values.get("inner", {}).get(name, {})
+            inner_memory.put_back(inner, unnest(name, tensors), numbers)
 
     def _inner(self) -> list[tuple[str, Strategy]]:
         """Where the memory of the strategy inside is kept, and of what that one wraps."""
@@ -163,7 +168,8 @@ class Compressed(ChannelStrategy):
 
         Where there are buffers, a client that keeps its own is told of which ``start`` they are.
         """
-        messages = self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        number = server_round + self._before
+        messages = self.strategy.configure_evaluate(number, arrays, config, grid)
         if self.channel is None:
             return messages
         messages = list(messages)
@@ -177,7 +183,7 @@ class Compressed(ChannelStrategy):
     ) -> MetricRecord | None:
         if self.channel is not None:
             replies = self.channel.traffic.wire.evaluated(replies)
-        return self.strategy.aggregate_evaluate(server_round, replies)
+        return self.strategy.aggregate_evaluate(server_round + self._before, replies)
 
     def summary(self) -> None:
         """As the strategy inside."""
