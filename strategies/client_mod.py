@@ -22,6 +22,7 @@ from strategies.channel.payload import (
     KEY,
     NAMED,
     OURS,
+    SCORES,
     as_dtype,
     check_names,
     is_float,
@@ -64,7 +65,8 @@ def client_mod(
             in what the app receives and answers, and in no update. Those that are floats are the
             strategy's ``Buffers``, and travel as these say; the others, and what the server does
             not send, each client keeps. Where it keeps some, the mod stands before
-            ``@app.evaluate`` too, which then sees the client's own.
+            ``@app.evaluate`` too, which then sees the client's own; likewise where the strategy has
+            ``compress_evaluation``.
         frozen: which arrays of the template no client trains, as given to the strategy. They are in
             what the app receives, as in the template, and never travel. An app that answers with
             another value of one has failed.
@@ -117,7 +119,7 @@ class _Mod:
         own = dict(to_arrays(unnest(BUFFERS, {} if delivery.first else memory or {})))
         came = delivery.weights | delivery.buffers
         arrived = {n: as_dtype(x, self.dtypes[n]) for n, x in came.items()}
-        known: dict[str, Array] = self.initial | self.frozen | own | arrived
+        known: dict[str, Array] = self.initial | self.frozen | arrived | own
         arrays = ArrayRecord({name: known[name] for name in self.dtypes})
         # As the strategy inside ``Compressed`` made it, and nothing of ours: mods that clip count
         # records. The message that arrived stays as it was.
@@ -127,7 +129,7 @@ class _Mod:
         reply = call(plain, context)
         if reply is None:
             raise ValueError("the app answered nothing: return Message(content, reply_to=message)")
-        if reply.has_error():
+        if reply.has_error() or SCORES in delivery.settings:
             return reply
         trained = self._trained(reply)
         after = to_tensors(trained)
@@ -181,8 +183,8 @@ class _Mod:
         for array, shape in self.shapes.items():
             if (came := tuple(trained[array].shape)) != shape:
                 raise ValueError(f"the app's reply has {array} of {came}: the template has {shape}")
-        for frozen, array in self.frozen.items():
-            if not np.array_equal(trained[frozen].numpy(), array.numpy()):
+        for frozen, given in self.frozen.items():
+            if not np.array_equal(trained[frozen].numpy(), given.numpy()):
                 raise ValueError(f"the app trained {frozen}, which is frozen: it goes nowhere")
         del reply.content[name]
         return trained

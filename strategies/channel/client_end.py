@@ -31,7 +31,7 @@ from strategies.channel.acknowledge import (
 )
 from strategies.channel.buffers import from_payload
 from strategies.channel.catch_up import split
-from strategies.channel.payload import BASE, ENDS, KEY, VERSION, WANTS, ends, get, put
+from strategies.channel.payload import BASE, ENDS, KEY, SCORES, VERSION, WANTS, ends, get, put
 from strategies.channel.relay import Relay, includes_own, mean_update
 
 
@@ -145,7 +145,10 @@ class ClientEnd:
                     "client_mod(buffers=...))"
                 )
         known = of_channel(memory or {}, settings)
-        settled = settle(self.before or self.uplink, settings, known, self.like)
+        if SCORES in settings:
+            settled = Settled({})
+        else:
+            settled = settle(self.before or self.uplink, settings, known, self.like)
         if settings["kind"] == "model":
             version = int(str(settings.get(VERSION, 0)))
             base = directions.received(self.downlink, payload, self.like, version)

@@ -53,22 +53,23 @@ def check_record(setting: str, arrays: Any) -> None:
         )
 
 
-def cure(error: Error, reason: str) -> str:
+def cure(error: Error, reason: str, at: str = "train") -> str:
     """What to write where a known mistake makes a client's error; empty where none is known.
 
     Args:
         error: as the client's reply has it.
         reason: what it says, in one line.
+        at: which function of the app was called.
     """
     if error.code == ErrorCode.MOD_FAILED_PRECONDITION:
         return " (the order that works is mods=[client_mod(...), MOD]: mods after it see arrays)"
     if error.code == ErrorCode.LOAD_CLIENT_APP_EXCEPTION:
         return " (what it raised is in the log of the node)"
-    if "fitins." in reason or "evaluateins." in reason:
+    if "ins.parameters" in reason:
         return (
             " (the client is a NumPyClient, of Flower's older API: write a function with "
-            f"@app.train({MOD}), as Flower's quickstarts have it)"
+            f"@app.{at}({MOD}), as Flower's quickstarts have it)"
         )
     if reason.endswith(_NO_ARRAYS):
-        return f" (the message holds a payload, which client_mod makes arrays: @app.train({MOD}))"
+        return f" (the message holds a payload, which client_mod makes arrays: @app.{at}({MOD}))"
     return ""

@@ -56,6 +56,9 @@ ARRAYS = "arrays"
 NAMED = "arrays-key"
 """The setting beside a payload that says so, where it has."""
 
+SCORES = "scores"
+"""In a message for evaluation with a payload: the client answers no update, and stays as it is."""
+
 ENDS = "ends"
 """In a message to a client that has sent nothing yet: what both ends have to agree about."""
 

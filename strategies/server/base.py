@@ -18,6 +18,7 @@ from strategies.algorithms.base import Algorithm
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
 from strategies.channel.directions import directs
+from strategies.channel.framing import Travel
 from strategies.channel.given import check_method, check_record
 from strategies.channel.late import LATE, Late
 from strategies.channel.mailbox import Mailbox
@@ -294,9 +295,23 @@ class ChannelStrategy(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """See ``advance``; the model as a record, buffers included, comes with the metrics."""
+        """See ``advance``; the model as a record, buffers included, comes with the metrics.
+
+        Among these are ``bytes-up`` and ``bytes-down``: all messages of the round for training, as
+        Flower sends them, payloads and framing.
+        """
         if self.channel is None or self._layout is None:
             raise RuntimeError("aggregate_train before configure_train")
         metrics = self.advance(replies)
         self._handed = self._layout.whole(self.channel.weights)
-        return self._handed, metrics
+        return self._handed, with_bytes(metrics, self.channel.traffic.wire.trained())
+
+
+def with_bytes(metrics: MetricRecord | None, travel: Travel) -> MetricRecord:
+    """The metrics of a round with what travelled for them, for Flower's log and result.
+
+    Example:
+        >>> dict(with_bytes(MetricRecord({"loss": 0.5}), Travel(down=7, up=3)))
+        {'loss': 0.5, 'bytes-up': 3, 'bytes-down': 7}
+    """
+    return MetricRecord({**(metrics or {}), "bytes-up": travel.up, "bytes-down": travel.down})
