@@ -53,7 +53,8 @@ class ChannelStrategy(Strategy):
         seed: of the cohort's draw and of random compressors.
         timeout: seconds that clients have to say who they are, and to answer where they are sent
             the model a second time within a round.
-        buffers: what else the model has (BatchNorm's statistics), and when it travels.
+        buffers: what else the model has (BatchNorm's statistics), and when it travels. Of these
+            what is not of floats, such as BatchNorm's count, stays with each client.
         frozen: the names of arrays of the model that nobody trains, as given to ``client_mod``: in
             no update and in no model that is sent. The model that ``start`` returns has them.
         late: what becomes of an update that comes when its round is over (``channel.late``): a
@@ -107,7 +108,10 @@ class ChannelStrategy(Strategy):
             )
         self.clients, self.cohort, self.required = clients, cohort or clients, required
         self.seed, self.timeout = seed, timeout
-        self.buffers = replace(buffers) if buffers else None  # another strategy may share them
+        self.buffers: Buffers | None = None  # another strategy may share what is given
+        if buffers is not None:
+            floats = {n: x for n, x in buffers.values.items() if x.is_floating_point()}
+            self.buffers = replace(buffers, values=floats)
         self.late = LATE[late] if isinstance(late, str) else late
         self.catch_up, self.max_norm = catch_up, max_norm
         self.frozen = tuple(frozen)
@@ -115,7 +119,7 @@ class ChannelStrategy(Strategy):
         self.channel: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
         self.ordering: Ordering | None = None
-        self._initial_buffers = buffers.values if buffers else {}
+        self._initial_buffers = self.buffers.values if self.buffers else {}
         self._layout: StateDict | None = None
         self._handed: ArrayRecord | None = None  # what this made of the round before
         self._restored, self._before = False, 0  # rounds before this start
