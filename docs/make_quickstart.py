@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedsim.engines.local import LocalGrid
-from strategies import Compressed
+from strategies import Compressed, answer_partition
 from strategies.channel.framing import Travel
 from strategies.channel.wire import Wire
 
@@ -29,6 +30,14 @@ CSV, PAGE = Path(__file__).with_name("quickstart.csv"), Path(__file__).with_name
 APPS = {"quickstart": "quickstart", "batchnorm": "batchnorm", "sklearn": "sklearnexample",
         "huggingface": "hfexample"}  # fmt: skip
 """Folders of ``examples``, each of which has a twin with ``-sbc`` behind it, and their packages."""
+
+_FEW = {"nodes": 10, "rounds": 30, "clients": 10, "cohort": 3}
+OTHERWISE: dict[str, tuple[str, dict[str, Any]]] = {
+    "`sklearn` without `compress_evaluation`": ("sklearn", {"compress_evaluation": False}),
+    "`quickstart`, 30 rounds with 3 of 10 nodes": ("quickstart", _FEW),
+    "`quickstart`, the same with `catch_up=True`": ("quickstart", {**_FEW, "catch_up": True}),
+}
+"""Rows of twins with other settings."""
 
 HEAD = ("app", "bytes up", "bytes down", "accuracy", "`-sbc`: bytes up", "bytes down", "accuracy")
 _BETWEEN = re.compile(r"(<!-- quickstart -->\n).*?(<!-- end of quickstart -->)", re.DOTALL)
@@ -61,24 +70,27 @@ def imported(folder: str, package: str) -> Iterator[tuple[ClientApp, object]]:
             del sys.modules[name]
 
 
-def measured(folder: str, package: str, dense: bool = False) -> tuple[Travel, str]:
-    """What travelled with two nodes, and the accuracy that the app tells.
+def measured(
+    folder: str, package: str, nodes: int = 2, rounds: int = 10, **instead: Any
+) -> tuple[Travel, str]:
+    """What travelled, and the accuracy that the app tells.
 
-    ``dense``: without ``compress_evaluation``, whatever the app says.
+    ``instead``: settings that ``Compressed`` gets whatever the app says.
     """
-    rounds = 10
     with imported(folder, package) as (client, server), redirect_stdout(io.StringIO()) as told:
-        if dense:
-            sys.modules[f"{package}.server"].Compressed = _dense
+        if instead:
+            changed = partial(_compressed, instead)
+            sys.modules[f"{package}.server"].Compressed = changed  # type: ignore[attr-defined]
+            answer_partition(client)
         logging.getLogger("flwr").setLevel(logging.ERROR)
-        grid = Counting(client, 2)
+        grid = Counting(client, nodes)
         server(grid=grid, context=Context(1, 0, {}, RecordDict(), {"rounds": rounds}))
         grid.close()
     return grid.wire.scored(), told.getvalue().split()[-1]
 
 
-def _dense(*given: Any, **named: Any) -> Compressed:
-    return Compressed(*given, **{**named, "compress_evaluation": False})
+def _compressed(instead: dict[str, Any], *given: Any, **named: Any) -> Compressed:
+    return Compressed(*given, **{**named, **instead})
 
 
 def row(folder: str) -> tuple[str, ...]:
@@ -101,9 +113,9 @@ def page() -> str:
 
 if __name__ == "__main__":
     rows = [row(folder) for folder in APPS]
-    travel, score = measured("sklearn-sbc", APPS["sklearn"], dense=True)
-    told = "`sklearn-sbc` without `compress_evaluation`"
-    rows += [(told, "", "", "", f"{travel.up:,}", f"{travel.down:,}", score)]
+    for told, (folder, settings) in OTHERWISE.items():
+        travel, score = measured(f"{folder}-sbc", APPS[folder], **settings)
+        rows += [(told, "", "", "", f"{travel.up:,}", f"{travel.down:,}", score)]
     with CSV.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([HEAD, *rows])
     PAGE.write_text(page(), encoding="utf-8")
