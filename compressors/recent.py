@@ -6,6 +6,7 @@ _DRIVE = "Vargaftik et al. 2021"
 _DEMO = "Peng et al. 2024"
 _COCKTAIL = "Wang et al. 2023"
 _SPARSELOCO = "Sarfi et al. 2025"
+_FEDSCALAR = "Rostami & Kia 2024"
 _EDEN = "Vargaftik et al. 2022"
 
 RECENT = (
@@ -80,6 +81,12 @@ RECENT = (
     Row("count_sketch", "codec", "whole.countsketch:CountSketch",
         "A count sketch: sums of entries with random signs; ef grows unless updates are sparse",
         "Charikar et al. 2002; Rothchild et al. 2020", "flat(count_sketch(0.05, 3, 40))"),
+    Row("projections", "codec", "whole.projections:Projections",
+        "k numbers: what the values have in common with k vectors of random signs",
+        f"{_FEDSCALAR}, Algorithm 1", "flat(projections(4))"),
+    Row("fedscalar", "method", "fedscalar(k=1) = flat(projections(k))",
+        "FedScalar: one number for the whole update, and a seed", f"{_FEDSCALAR}, Algorithm 1",
+        "fedscalar()"),
     # momentum and the memory of what was not taken are the strategy's
     Row("fetchsgd", "method",
         "fetchsgd(p, rows=5, columns=1000) = flat(count_sketch(p, rows, columns))",
