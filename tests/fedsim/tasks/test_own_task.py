@@ -126,7 +126,7 @@ def own(**fields: Any) -> Task:
 
 
 def test_a_name_that_is_taken() -> None:
-    with pytest.raises(UsageError, match="'digits' is a task of fedsim's"):
+    with pytest.raises(UsageError, match="'digits': fedsim has one of that name"):
         RunConfig(task=own(name="digits"))
     assert TASKS["digits"].title
 
