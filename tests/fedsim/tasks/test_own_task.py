@@ -133,7 +133,7 @@ def test_a_name_that_is_taken() -> None:
 
 def test_a_table_that_says_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TASKS, "mine", own())
-    with pytest.raises(UsageError, match=r"TASKS\['mine'\] is named 'own'"):
+    with pytest.raises(UsageError, match="'mine': TASKS has 'own' there"):
         RunConfig(task="mine")
 
 
