@@ -127,7 +127,7 @@ def named(chosen: Mapping[str, Any]) -> str:
         >>> named({"lr": 0.1, "partition": "dirichlet(0.1)"})
         '-lr-0.1-partition-dirichlet-0.1'
         >>> named({"method": "topk(0.1) | float32"})
-        '-method-topk-0.1-float32-75e3c3'
+        '-method-topk-0.1-float32-2f5908'
     """
     parts = []
     for name, value in chosen.items():

@@ -32,7 +32,7 @@ GONE = {
 }  # fmt: skip
 MORE = {
     "run": set(),
-    "sweep": {"seeds", "no-baseline", "jobs", "columns", "per-seed"},
+    "sweep": {"seeds", "vary", "no-baseline", "jobs", "columns", "per-seed"},
     "search": {"budget", "target", "time", "trials", "methods", "seeds", "jobs"},
     "deploy": {"port", "insecure"},
 }
