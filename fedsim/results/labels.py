@@ -51,16 +51,12 @@ def several(frame: pd.DataFrame) -> bool:
     """
     frame = frame[[name for name in _ASKED if name in frame.columns]]  # each look takes all columns
     references = frame.loc[frame["dense"] & reference(frame), "label"].nunique()
-    return references > 1 or _settings(frame) > 1 or len(methods_of(frame)) > 1
-
-
-def _settings(frame: pd.DataFrame) -> int:
-    """How many settings the rows are of; those of a reference are its cells' own."""
-    if VARIANT not in frame.columns:
-        return 1
-    dense = frame["dense"] & reference(frame)
-    others = {*frame.loc[~dense, VARIANT]}
-    return len(others | ({*frame.loc[dense, VARIANT]} - {*map(of_dense, others)}))
+    settings = set[str]()
+    if VARIANT in frame.columns:
+        dense = frame["dense"] & reference(frame)
+        settings = {*frame.loc[~dense, VARIANT]}
+        settings |= {*frame.loc[dense, VARIANT]} - {*map(of_dense, settings)}
+    return references > 1 or len(settings) > 1 or len(methods_of(frame)) > 1
 
 
 def of_method(runs: pd.DataFrame, label: str) -> pd.DataFrame:

@@ -81,9 +81,9 @@ def variants(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, 
     Empty for a run that has every such setting at its default.
     """
     return {
-        name: ", ".join(f"{key} = {value}" for key, value in own.items() if value != default_of(key))
+        name: ", ".join(f"{key} = {own[key]}" for key in own if own[key] != default_of(key))
         for name, own in apart(cells, settings).items()
-    }  # fmt: skip
+    }
 
 
 def apart(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -109,7 +109,7 @@ def apart(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, dic
 
 def columns_of(
     cells: Cells, differences: Mapping[str, Mapping[str, Any]]
-) -> dict[str, list[Any]]:  # fmt: skip
+) -> dict[str, list[Any]]:
     """The settings in which runs differ as columns of a table, defaults filled in; in the cells'
     order.
 

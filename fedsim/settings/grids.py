@@ -29,6 +29,10 @@ GRID = ("temporal", "gradient", "seeds")
 BESIDE = ("baseline", "vary")  # what else a sweep has that no run has
 _CELLS = ("temporal", "gradient", "seed")  # settings that the grid gives each cell
 
+_OF_CELLS = {"method": "raw", "downlink": None, "temporal": 1, "gradient": None, "label": None,
+             "catch_up": False, "controller": None}  # fmt: skip
+"""What the dense reference has whatever its cells have."""
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -57,6 +61,19 @@ class Cell:
         """
         place = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
         return cls(place + varied.named(varied_as), config)
+
+    @classmethod
+    def reference(cls, config: RunConfig, varied_as: Mapping[str, Any]) -> "Cell":
+        """The dense reference of a config: float32 both ways after every iteration, all else equal.
+
+        Votes and switches take codes, and raw is not a code: their reference is the mean.
+        """
+        strategy = of_reference(config.strategy)
+        own = {name: value for name, value in varied_as.items() if name not in _OF_CELLS}
+        if strategy != config.strategy and own.keys() & {"strategy", *FLAGS}:
+            own = {name: value for name, value in own.items() if name not in FLAGS}
+            own["strategy"] = strategy
+        return cls.of(config.but(**_OF_CELLS, strategy=strategy), own)
 
 
 @names_told
@@ -96,7 +113,7 @@ class SweepConfig:
 
     @classmethod
     def of(cls, **values: Any) -> "SweepConfig":
-        """A grid: ``temporal``, ``gradient``, ``seeds``, ``vary``, and settings as ``RunConfig.of``.
+        """A grid: ``temporal``, ``gradient``, ``seeds``, ``vary`` and a run's, as ``RunConfig.of``.
 
         Example:
             >>> len(SweepConfig.of(temporal=[1, 10], gradient=[1, 0.1], method="sbc").cells())
@@ -117,7 +134,7 @@ class SweepConfig:
                         grid.append(Cell.of(self.base.but(**chosen, **place), chosen))
                         fraction = grid[-1].config.plan.method.gradient
                         fractions.setdefault(grid[-1].name, set()).add(fraction)
-                references.append(_reference(grid[-1].config, chosen))
+                references.append(Cell.reference(grid[-1].config, chosen))
         # All digits of the fraction where six of them name several.
         grid = [cell if len(fractions[cell.name]) == 1 else in_full(cell) for cell in grid]
         # What changes no dense run makes no other reference; a cell that is one has its name.
@@ -148,24 +165,6 @@ class SweepConfig:
             if p != 1:
                 resolve(method, p)
         return self.gradient
-
-
-_OF_CELLS = {"method": "raw", "downlink": None, "temporal": 1, "gradient": None, "label": None,
-             "catch_up": False, "controller": None}  # fmt: skip
-"""What the dense reference has whatever its cells have."""
-
-
-def _reference(config: RunConfig, chosen: Mapping[str, Any]) -> Cell:
-    """The dense reference of a cell: float32 both ways after every iteration, all else the same.
-
-    Votes and switches take codes, and raw is not a code: their reference is the mean.
-    """
-    strategy = of_reference(config.strategy)
-    own = {name: value for name, value in chosen.items() if name not in _OF_CELLS}
-    if strategy != config.strategy and own.keys() & {"strategy", *FLAGS}:
-        own = {name: value for name, value in own.items() if name not in FLAGS}
-        own["strategy"] = strategy
-    return Cell.of(config.but(**_OF_CELLS, strategy=strategy), own)
 
 
 def in_full(cell: Cell) -> Cell:
@@ -244,7 +243,8 @@ def from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
         raise PlacedError(f"{origin}: temporal is []; it takes one number or several")
     if not all(float(n).is_integer() for n in temporal):
         raise PlacedError(f"{origin}: temporal is {temporal}; it takes whole numbers")
-    return SweepConfig(base, tuple(int(n) for n in temporal), tuple(gradient), seeds, baseline, vary)
+    delays = tuple(int(n) for n in temporal)
+    return SweepConfig(base, delays, tuple(gradient), seeds, baseline, vary)
 
 
 def _numbers(value: Any, origin: str, name: str) -> list[float]:

@@ -1,7 +1,8 @@
 """Settings of which a sweep tries several values: read from flags and files, checked, and named."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import product
 from typing import Any
@@ -14,7 +15,7 @@ from fedsim.settings.config import SETTINGS, underscored, written
 from fedsim.settings.declared import Setting
 from fedsim.settings.strategies import FLAGS
 
-Varied = Mapping[str, tuple[Any, ...]]
+Varied = Mapping[str, Sequence[Any]]
 """The values of each varied setting, by the name of its flag."""
 
 _ALL = {**SETTINGS, **FLAGS}
@@ -97,10 +98,8 @@ def _value(setting: Setting, given: Any, origin: str) -> Any:
         if kinds == ["bool"]:
             value = {"true": True, "on": True, "false": False, "off": False}.get(word, given)
         elif "str" not in kinds:
-            try:
+            with suppress(ValueError):  # told below, with what the setting takes
                 value = int(word) if kinds[0] == "int" else float(word)
-            except ValueError:
-                pass  # told below, with what the setting takes
     value = setting.as_stored(value)
     setting.of_type(value, origin, setting.name)
     setting.fitting(value)

@@ -62,7 +62,8 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
 
     The reference is the run of `raw` that is done with n = 1 of the same task, seed and settings,
     those aside that no reference has (`of_dense`). Where none has the same settings, it is the one
-    that there is; NaN where there is none, or several. In the metric's own unit: 0.01 of accuracy is one percentage point.
+    that there is; NaN where there is none, or several. In the metric's own unit: 0.01 of accuracy
+    is one percentage point.
     """
     varied = runs if VARIANT in runs.columns else runs.assign(**{VARIANT: ""})
     dense = varied[reference(varied) & (varied["status"] == "done")]
@@ -186,33 +187,25 @@ def _rows(
 ) -> tuple[pd.DataFrame, list[tuple[_Shown, str]], list[str]]:
     """Runs with what the table tells beside their columns; the table's rows, each with its kind;
     and the settings that have columns, which labels need not say then."""
-    rows = add_told(ordered(runs)).assign(run=ordered(runs).index.astype(str))
-    if rows["seed"].nunique() == 1:
-        full = rows
-        lines = [(row, _kind(row)) for row in rows.to_dict("records")]
-    elif not per_seed:
-        full = over_seeds(rows)
-        lines = [(row, _kind(row)) for row in full.to_dict("records")]
-    else:
-        full, lines = rows, _by_seed(rows)
+    full = rows = add_told(ordered(runs)).assign(run=ordered(runs).index.astype(str))
+    many = rows["seed"].nunique() > 1
+    cells = over_seeds(rows) if many else rows
+    if not per_seed:
+        full = cells
+    lines = [(row, _kind(row)) for row in full.to_dict("records")]
+    if per_seed and many:  # the mean of a cell's seeds after them
+        alone, lines = rows[repeated(rows)].groupby([*CELL]).groups, []
+        means = {tuple(row[name] for name in CELL): row for row in cells.to_dict("records")}
+        for key, own in rows.groupby([*CELL], sort=False):
+            lines += [(row, _kind(row)) for row in own.to_dict("records")]
+            if key not in alone and (mean := means[key])["seeds"] > 1:
+                lines.append((mean | {"seed": "mean", "status": "", "run": ""}, "seeds"))
     told = settings_told(runs)
     if not told or columns is not None and not {*told} <= {*columns}:
         return full, lines, []
-    names = {label: name for label, name in zip(full["label"], without_settings(full), strict=True)}
-    shown = [({**row, "label": names[row["label"]]}, kind) for row, kind in lines]
-    return full.assign(label=full["label"].map(names)), shown, told
-
-
-def _by_seed(rows: pd.DataFrame) -> list[tuple[_Shown, str]]:
-    """The lines of a table with a row per run, and the mean of a cell's seeds after them."""
-    alone = rows[repeated(rows)].groupby([*CELL]).groups
-    means = {tuple(row[name] for name in CELL): row for row in over_seeds(rows).to_dict("records")}
-    lines = list[tuple[_Shown, str]]()
-    for key, own in rows.groupby([*CELL], sort=False):
-        lines += [(row, _kind(row)) for row in own.to_dict("records")]
-        if key not in alone and (mean := means[key])["seeds"] > 1:
-            lines.append((mean | {"seed": "mean", "status": "", "run": ""}, "seeds"))
-    return lines
+    names = dict(zip(full["label"], without_settings(full), strict=True))
+    lines = [({**row, "label": names[row["label"]]}, kind) for row, kind in lines]
+    return full.assign(label=full["label"].map(names)), lines, told
 
 
 def _kind(row: _Shown) -> str:
