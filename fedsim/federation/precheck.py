@@ -41,9 +41,12 @@ def check(config: RunConfig) -> None:
             batch of client 0 or returns what it should not; or the memory of the method would grow
             without end for the task's tensors; or the model has buffers, and the strategy no rounds
             in which they could travel; or its clients cannot be trained at once, as ``--stack``
-            asks.
+            asks; or the file of ``--weights`` is not of the model.
     """
     ClientData.of(config)
+    if config.weights is not None:
+        plan = config.plan
+        build_model(plan.task, config.seed, ClientData.of(config).data, config.weights)
     if config.plan.algorithm.clock != "rounds":
         task = config.plan.task
         model = build_model(task, config.seed, ClientData.of(config).data)

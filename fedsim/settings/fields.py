@@ -46,6 +46,12 @@ def _text(value: Any, flag: str) -> Any:
     return f"{value:g}" if isinstance(value, int | float) else value
 
 
+def _weights(value: Any, flag: str) -> Any:
+    from fedsim.settings.startfile import settled
+
+    return settled(value) if isinstance(value, str) else value
+
+
 @names_told
 @dataclass(frozen=True)
 class Clients:
@@ -341,6 +347,10 @@ class Settings:
     iterations: int | None = setting(
         None, "local iterations of the run; default: the task's", rule=ABOVE_ZERO, of_task=True
     )
+    weights: str | None = setting(
+        None, "file of weights to start from, FILE.safetensors, such as model.safetensors of "
+        "another run; default: drawn by the seed", plain=_weights,
+    )  # fmt: skip
     seed: int = setting(
         0, "seed of every random draw", rule=Rule(lambda x: x >= 0, "0 or above")
     )

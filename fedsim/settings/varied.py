@@ -130,7 +130,7 @@ def named(chosen: Mapping[str, Any]) -> str:
     """
     parts = []
     for name, value in chosen.items():
-        text = f"{value:g}" if isinstance(value, float) else str(written(value))
+        text = f"{value:g}" if isinstance(value, float) else str(written(value) or "none")
         if isinstance(value, float) and float(text) != value:
             text = repr(value)
         told = re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-.")

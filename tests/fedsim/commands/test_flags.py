@@ -19,7 +19,7 @@ RUN = (
     "max-norm", "method", "min-replies", "momentum", "momentum-masking", "network", "out",
     "partition", "precision", "proximal", "ray-address", "seed", "server-lr", "stack", "staleness",
     "stop-at-bits", "strategy", "task", "temporal", "tensorboard", "test-samples", "timeout",
-    "validation", "weighting", "workers",
+    "validation", "weighting", "weights", "workers",
 )  # fmt: skip
 GONE = {
     "run": set(),

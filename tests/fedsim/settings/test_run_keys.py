@@ -47,7 +47,7 @@ def test_keys_left_alone_are_the_defaults() -> None:
         ("seed", 0),
         ("keep_payloads", True), ("strategy", "fedadam"), ("downlink", "sbc(0.1)"),
         ("stop_at_bits", 2e6), ("budget_of", "total"), ("controller", "plateau(3)"),
-        ("late", "drop"),
+        ("late", "drop"), ("weights", "start.safetensors@0123456789abcdef"),
     ],
 )  # fmt: skip
 def test_a_key_is_the_flag(name: str, value: Any) -> None:
