@@ -155,6 +155,10 @@ class Training:
         settle(self, "training")
 
 
+CLIENT_SCORES = ("client_metric_mean", "client_metric_worst", "client_metric_spread")
+"""The columns of results that ``evaluate_clients`` adds."""
+
+
 @names_told
 @dataclass(frozen=True)
 class Evaluation:
@@ -177,6 +181,13 @@ class Evaluation:
     validation: float | None = setting(
         None, "fraction of the training samples to keep out of training and to score instead of "
         "the held-out samples; default: none",
+        rule=Rule(lambda x: 0 < x < 1, "a number between 0 and 1"),
+    )  # fmt: skip
+
+    clients: float | None = setting(
+        None, "fraction of each client's samples to keep out of its training and to score by "
+        "themselves: mean, worst tenth and spread over clients; default: none",
+        flag="evaluate_clients",
         rule=Rule(lambda x: 0 < x < 1, "a number between 0 and 1"),
     )  # fmt: skip
 

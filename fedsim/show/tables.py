@@ -18,7 +18,7 @@ from fedsim.results.labels import (
     without_settings,
 )
 from fedsim.results.schema import COLUMNS
-from fedsim.settings.fields import SETTINGS
+from fedsim.settings.fields import CLIENT_SCORES, SETTINGS
 from fedsim.show.averages import CELL, over_seeds, repeated
 from fedsim.show.columns import PER_CLIENT, caption, worth_a_column
 from fedsim.show.layout import Column, Kind, Laid, Row, laid, longest
@@ -48,7 +48,7 @@ _HEADINGS = {
     "down\ncontent", "ratio_wire": "ratio\nup", "ratio_content": "ratio up\ncontent",
     "ratio_both": "ratio\nboth", "failed_up_bits": "not used",
 }  # fmt: skip
-KNOWN = ("label", *COLUMNS, "difference", "ratio_both")
+KNOWN = ("label", *COLUMNS, *CLIENT_SCORES, "difference", "ratio_both")
 """What every table can show."""
 
 _SETTINGS = {name: setting for name, setting in SETTINGS.items() if name not in COLUMNS}
@@ -270,6 +270,8 @@ def value_text(name: str, row: _Shown) -> str:
         return "dense" if dense else units.averaged_difference(
             value, row.get("difference_sd"), metric
         )  # fmt: skip
+    if name in CLIENT_SCORES:
+        return units.averaged(value, None, metric)
     if name in ("metric", "loss"):
         text = units.averaged(value, row.get(f"{name}_sd"), metric if name == "metric" else name)
         return f"{text} ({row['seeds']})" if text and "seeds" in row else text

@@ -34,7 +34,7 @@ OTHER: dict[str, Any] = {
     "network": "4g, compute=10ms", "availability": "0.9", "dropout": "0.1", "ask": 4,
     "deadline": "30s", "late": "drop", "catch_up": True, "controller": "plateau(3)",
     "proximal": 0.1, "stack": "2", "validation": 0.1, "staleness": "constant", "buffer_size": 3,
-    "max_norm": 3.5, "weights": "start.safetensors@0123456789abcdef",
+    "max_norm": 3.5, "evaluate_clients": 0.25, "weights": "start.safetensors@0123456789abcdef",
 }  # fmt: skip
 EVENTS = {"strategy": "fedbuff", "network": "4g, compute=10ms"}
 NEEDS = {
