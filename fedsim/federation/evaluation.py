@@ -1,8 +1,9 @@
 """The global model on held-out data, at the server, at no cost in bits."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, pstdev
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from compressors import Tensors, derive
 from compressors.kernels.gpu.layout import send
 from fedsim.federation.room import enough
 from fedsim.federation.trainer import Trainer
-from fedsim.settings.fields import CLIENT_SCORES
+from fedsim.settings.fields import CLIENT_SCORES, SCORE
 from fedsim.tasks.base import Samples
 
 CLIENTS = 200
@@ -22,12 +23,13 @@ CLIENTS = 200
 class Score:
     """The task's metric, as it is reported, and mean loss on the held-out samples.
 
-    ``clients``: the columns of ``over_clients``, where clients are scored by themselves.
+    ``more``: further columns of a round: the task's other scores, and those of ``over_clients``
+    where clients are scored by themselves.
     """
 
     metric: float
     loss: float
-    clients: dict[str, float] = field(default_factory=dict)
+    more: dict[str, float] = field(default_factory=dict)
 
 
 def evaluate(trainer: Trainer, weights: Tensors) -> Score:
@@ -46,33 +48,37 @@ def evaluate(trainer: Trainer, weights: Tensors) -> Score:
             for name, p in trainer.parameters.items():
                 p.copy_(every[name])
             trainer.model.eval()
-            metric, loss = _means(trainer, data.test_x, data.test_y, chosen)
+            found = _score(trainer, data.test_x, data.test_y, chosen)
             if kept is None:
-                return Score(metric, loss)
+                return found
             parts = [torch.from_numpy(kept[int(i)]) for i in spread(len(kept), CLIENTS)]
             metrics = [
-                _means(trainer, data.train_x, data.train_y, part)[0] for part in parts if len(part)
-            ]
-            return Score(metric, loss, over_clients(metrics, trainer.task.higher_is_better))
+                _score(trainer, data.train_x, data.train_y, part).metric
+                for part in parts if len(part)
+            ]  # fmt: skip
+            columns = over_clients(metrics, trainer.task.higher_is_better)
+            return replace(found, more=found.more | columns)
 
     with enough(trainer.device), trainer.products():
         return trainer.watch.call(scored)
 
 
-def _means(trainer: Trainer, x: Samples, y: Tensor, chosen: Tensor) -> tuple[float, float]:
-    """The metric, as it is reported, and the mean loss of the trainer's model on some samples."""
+def _score(trainer: Trainer, x: Samples, y: Tensor, chosen: Tensor) -> Score:
+    """What the trainer's model comes to on some samples."""
     task, device, count = trainer.task, trainer.device, len(chosen)
     if isinstance(x, Tensor):  # the numbers go there once, and nothing waits for them
         chosen = send(chosen, x.device)
-    score = loss = 0.0
+    sums, loss = dict[str, Any](), 0.0
     for index in chosen.split(task.evaluation_batch):
         inputs, targets = x[index].to(device), y[index].to(device)
         if inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=trainer.layout)
         outputs = trainer.model(inputs)
-        score += float(task.metric(outputs, targets))
+        for name, of_batch in task.sums(outputs, targets).items():
+            sums[name] = sums.get(name, 0.0) + of_batch
         loss += float(task.loss(outputs, targets)) * len(inputs)
-    return task.reported(score / count), loss / count
+    (_, metric), *others = task.scores(sums, count).items()
+    return Score(metric, loss / count, {f"{SCORE}{name}": value for name, value in others})
 
 
 def over_clients(metrics: Sequence[float], higher_is_better: bool) -> dict[str, float]:

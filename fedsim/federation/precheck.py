@@ -194,7 +194,10 @@ def _one_score(trainer: Trainer) -> None:
         if isinstance(score, Tensor) and score.numel() != 1:
             raise _returned(task, "metric", score, "the sum over the batch, one number")
         with _calling(task, "metric: float() of what it returned"):
-            scores.append((mean, float(score)))
+            sums = task.sums(outputs, y)
+        with _calling(task, "reported: of the means of what metric returned"):
+            task.scores(sums, len(i))
+        scores.append((mean, float(torch.as_tensor(next(iter(sums.values()))).sum())))
     (loss, once), (losses, twice) = scores
     text = f"for {len(index)} samples and {{:g}} for the same samples twice; it returns"
     if abs(losses - 2 * loss) < abs(losses - loss):

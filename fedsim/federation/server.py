@@ -209,7 +209,7 @@ class Server:
             if self.strategy.buffers is not None:
                 self.trainer.buffers.load(self.strategy.buffers.values)
             score = evaluate(self.trainer, channel.weights)
-            row |= {"metric": score.metric, "loss": score.loss, **score.clients}
+            row |= {"metric": score.metric, "loss": score.loss, **score.more}
         now = time.perf_counter()
         row |= {"train_loss": ledger.mean_metric(traffic, "train-loss"), **bits}
         row |= ledger.round_seconds(traffic)

@@ -155,6 +155,9 @@ class Training:
         settle(self, "training")
 
 
+SCORE = "score_"
+"""What columns of results begin with that a task's further scores have, before their names."""
+
 CLIENT_SCORES = ("client_metric_mean", "client_metric_worst", "client_metric_spread")
 """The columns of results that ``evaluate_clients`` adds."""
 
