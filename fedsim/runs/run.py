@@ -37,7 +37,7 @@ from fedsim.runs.result import RunResult
 from fedsim.runs.sentconfig import SentConfig
 from fedsim.settings.config import RunConfig
 from fedsim.settings.declared import declared
-from fedsim.settings.fields import Keep
+from fedsim.settings.fields import CLIENT_SCORES, SCORE, Keep
 from fedsim.settings.grids import Cell
 from fedsim.settings.methods import recorded
 
@@ -283,6 +283,8 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
         "status": "done",
         "error": None,
     }
+    scores = [name for name in rounds if name in CLIENT_SCORES or name.startswith(SCORE)]
+    summary |= {name: float(rounds[name].iloc[-1]) for name in scores}
     if records.config.controller is not None:  # n and p moved: what they were on average
         fractions = float(rounds["sent_fraction"].sum())
         summary["total_sparsity"] = fractions / summary["iterations"]
