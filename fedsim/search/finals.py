@@ -10,12 +10,12 @@ import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
 from fedsim.results.intervals import Mean, mean, tied
+from fedsim.results.values import REACHED
 from fedsim.runs.parallel import Work, run_here, run_on_ray
 from fedsim.search import curves
 from fedsim.search.exploring import OVER, Limits, Say
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.space import Params, Space
-from fedsim.search.stopping import REACHED
 from fedsim.search.study import CELL, EQUALS, TOOK, Study
 from fedsim.settings.config import RunConfig
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import optuna
 
+from fedsim.results.values import REACHED
 from fedsim.search.curves import curve_of
 from fedsim.search.goal import STEPS, Curve, Goal
 
@@ -15,7 +16,6 @@ _BEHIND = {"budget": 50.0, "else": 75.0}
 _DEARER = 1.25
 """To a target, a run goes on up to so many times the fewest bits; seeds differ by less, mostly."""
 
-REACHED = "the target is reached"
 BEHIND = "behind others at equal bits"
 DEARER = "more bits than the best needed"
 
