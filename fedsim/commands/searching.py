@@ -9,9 +9,8 @@ from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 from fedsim.ground.errors import UsageError
 
-_SEARCHED = ("method", "temporal", "gradient", "controller", "stop_at_bits", "budget_of",
-             "evaluate_every", "label", "engine", "workers", "gpus_per_client",
-             "validation")  # fmt: skip
+_SEARCHED = ("method", "temporal", "gradient", "controller", "stop_at_bits", "evaluate_every",
+             "label", "engine", "workers", "gpus_per_client", "validation")  # fmt: skip
 
 
 def add(commands: Any) -> None:
@@ -23,9 +22,13 @@ def add(commands: Any) -> None:
         "the best metric within --budget, the fewest bits to --target, or, with neither, the front "
         "of both. Scores come from a validation part of the training samples; the best settings "
         "run again on fresh seeds and are scored on the held-out samples. --lr and --server-lr are "
-        "where the search of rates begins. The same command goes on where it was stopped.",
+        "where the search of rates begins. With --budget-of total bits count both ways, and the "
+        "downlink is searched, too, unless --downlink gives it. The same command goes on where it "
+        "was stopped.",
     )
-    parser.add_argument("--budget", metavar="BITS", help="upstream bits of a client, such as 2Mbit")
+    parser.add_argument(
+        "--budget", metavar="BITS", help="bits of a client (--budget-of), such as 2Mbit"
+    )
     parser.add_argument("--target", type=float, metavar="METRIC", help="the metric to reach")
     parser.add_argument(
         "--time", metavar="TIME",

@@ -228,11 +228,12 @@ def _done(folder: Path) -> bool:
 
 
 def _finalist(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path) -> Finalist:
+    budget_of = space.goal.budget_of
     runs = [
-        curves.read_curve(folder) if _done(folder) else Curve((), ())
+        curves.read_curve(folder, budget_of) if _done(folder) else Curve((), ())
         for _, _, folder in _runs(space, trial, seeds, out)
     ]
-    own = curves.read_curve(out / "cells" / trial.user_attrs[CELL])
+    own = curves.read_curve(out / "cells" / trial.user_attrs[CELL], budget_of)
     config = space.cell(trial.params, seeds[0], validation=False).config
     return Finalist(
         trial.number, space.used(trial.params), space.goal.point(own),

@@ -65,7 +65,7 @@ def search(
     time: str | float | None = None, trials: int | None = None, seeds: int = SEEDS, jobs: int = 1,
     ray_address: str | None = None, say: Say = print,
 ) -> Found:  # fmt: skip
-    """Searches method, n, p, coder and rates for a task, in the folder ``out``.
+    """Searches method, n, p, coder, rates and downlink for a task, in the folder ``out``.
 
     The same call goes on where it was stopped. Scores come from a validation part of the training
     samples (``base.validation``, 0.2 where it is None); the best run again on fresh seeds.
@@ -73,7 +73,9 @@ def search(
     Args:
         base: the task and the shared settings; the search of rates begins at its rates.
         out: a folder, made if need be; trials are its ``cells``.
-        budget: upstream bits of a client, such as ``"2Mbit"``, for the best metric within them.
+        budget: bits of a client, such as ``"2Mbit"``, for the best metric within them. What counts
+            is upstream; with ``base.budget_of`` ``total`` both ways. Then the downlink is searched,
+            too, unless ``base`` gives one.
         target: the metric that is to be reached with the fewest bits.
         methods: ``"published"``, ``"all"`` or texts (``fedsim.search.methods.chosen``).
         time: for everything but the preparation, over all calls: ``"30min"``; None: 10 minutes
@@ -96,7 +98,7 @@ def search(
     check([Cell("search", base)], jobs, here=ray_address is None)
     task, texts = base.plan.task, chosen(methods)
     bits = None if budget is None else quantity(budget, "--budget", "bits")
-    goal = Goal(task.higher_is_better, task.metric_name, bits, target)
+    goal = Goal(task.higher_is_better, task.metric_name, bits, target, base.budget_of)
     say(f"preparing: data, model and a message of each of {len(texts)} methods; a first search "
         "compiles their kernels, which can take minutes; --time begins after it")  # fmt: skip
     sizes = Sizes(base)
@@ -122,8 +124,6 @@ def search(
 
 def _base(base: RunConfig) -> RunConfig:
     """The shared settings: those that are searched at their defaults, and a validation part."""
-    if base.budget_of != "up":
-        raise UsageError(f"--budget-of is {base.budget_of!r}: a search counts upstream bits alone")
     part = VALIDATION if base.evaluation.validation is None else base.evaluation.validation
     return base.but(
         method="raw", temporal=1, gradient=None, validation=part, label=None, stop_at_bits=None,
@@ -180,6 +180,7 @@ def _written(
         "finals": played, "time": units.duration(study.seconds), "clients": str(base.plan.clients),
         "iterations at most": str(base.plan.iterations), "seed of the trials": str(base.seed),
         "validation part": f"{base.evaluation.validation:g} of the training samples",
+        "dense sending": f"{units.bits(study.space.dense)} per client {goal.ways}",
         "methods": "; ".join(study.space.methods),
     }  # fmt: skip
     write_text(out / "report.html", page(frame, ranked, first, goal, shares, facts, left))
