@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 from compressors.printing import printable
@@ -75,6 +76,7 @@ def command(flags: argparse.Namespace) -> int:
         )
     base = from_flat({"method": "raw", "temporal": 1} | shared.given(flags))
     from rich.console import Console  # a wrong value is told before torch is imported
+    from rich.live import Live
 
     from fedsim.search.goal import SATURATED
     from fedsim.search.record import finalists
@@ -84,10 +86,20 @@ def command(flags: argparse.Namespace) -> int:
 
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
     out = shared.folder(flags, f"{base.plan.task.name}-search-{goal}-{base.digest}")
+    told = Console(stderr=True)
+
+    def say(line: str) -> None:
+        told.print(line, soft_wrap=True, highlight=False, markup=False)
+
+    def follow(standings: Any) -> Any:
+        """The candidates below the lines, where that can be seen."""
+        shown = {"get_renderable": standings.shown, "refresh_per_second": 2, "transient": True}
+        return Live(console=told, **shown) if told.is_terminal else nullcontext()
+
     result = search(
         base, out, budget=flags.budget, target=flags.target, methods=flags.methods,
         time=flags.time, trials=flags.trials, seeds=flags.seeds, jobs=flags.jobs,
-        ray_address=flags.ray_address, say=lambda line: print(line, file=sys.stderr, flush=True),
+        ray_address=flags.ray_address, say=say, follow=follow,
     )  # fmt: skip
     if flags.json:
         print_document({

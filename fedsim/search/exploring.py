@@ -16,6 +16,7 @@ from fedsim.search import curves, stopping
 from fedsim.search.goal import SATURATED, Curve, Goal
 from fedsim.search.methods import CODERS, OWN, compressor, most, sent_down, short
 from fedsim.search.space import Params, Space
+from fedsim.search.standings import Standings
 from fedsim.search.study import WHY, Study
 from fedsim.settings.config import SETTINGS, RunConfig
 from fedsim.settings.config import from_toml as read_run
@@ -81,9 +82,13 @@ class Exploration:
         out: the folder whose ``cells`` are the trials.
         limits: when to end.
         say: takes a line of progress.
+        standings: are told what the trials come to; None: nobody is.
     """
 
-    def __init__(self, study: Study, out: Path, limits: Limits, say: Say) -> None:
+    def __init__(
+        self, study: Study, out: Path, limits: Limits, say: Say, standings: Standings | None = None
+    ) -> None:
+        self.standings = standings or Standings(study.space.goal, limits.left)
         self.study, self.space, self.goal = study, study.space, study.space.goal
         self.cells, self.limits, self.say = out / "cells", limits, say
         self.stopper = stopping.Stopper(self.goal)
@@ -113,7 +118,10 @@ class Exploration:
         self.limits.begin(self.study.seconds)
         for trial in self.study.trials:
             if trial.values is not None and trial.state.name == "COMPLETE":
-                self._learn(self._curve(self.cells / trial.user_attrs["cell"]))
+                curve = self._curve(self.cells / trial.user_attrs["cell"])
+                self._learn(curve)
+                point = at(self.space.used(trial.params))
+                self.standings.end(trial.user_attrs["cell"], point, curve)
         if jobs == 1 and ray_address is None:
             run_here(self._work(), self._progress, self._ended)
         else:
@@ -143,6 +151,7 @@ class Exploration:
                 self._tell(number, params, cell.name, self._curve(folder), why, took)
             else:
                 self._running[cell.name] = number, params, clock()
+                self.standings.begin(cell.name, at(self.space.used(params)))
                 saved = checkpoint.load(folder, warn=False) if folder.is_dir() else None
                 self.stopper.begin(cell.name, saved.rounds if saved else ())
                 yield cell.name, cell.config, folder
@@ -159,6 +168,7 @@ class Exploration:
 
     def _progress(self, name: str, row: dict[str, Any]) -> str | None:
         self._iteration[name] = row["iteration"]
+        self.standings.round(name, row)
         if self.limits.trials_over() and not row["last"]:
             return OVER
         return self.stopper.verdict(name, row)
@@ -187,6 +197,8 @@ class Exploration:
         self.limits.reserved = self.limits.reserve()
         best = " · best so far" if better else ""
         point = at(self.space.used(params))
+        if why != REPEATED:
+            self.standings.end(name, point, curve, why, good)
         self.say(f"trial {number}: {point}: {outcome(curve, self.goal, why)}{best}")
         if self._saturated and not before:
             self.say(SATURATED.format(name=self.goal.name))

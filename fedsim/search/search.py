@@ -1,6 +1,7 @@
 """The search from settings to results: which way of saving bits is best for a task."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -22,11 +23,13 @@ from fedsim.search.page import page
 from fedsim.search.picture import chart
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
+from fedsim.search.standings import Standings
 from fedsim.search.study import Study, journal
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
 from fedsim.show.plot.paper import drawn, save
 
+Follow = Callable[[Standings], AbstractContextManager[object]]
 VALIDATION, SEEDS, TIME = 0.2, 3, "10min"
 _MOST = 0.5  # of the time, that finalists may be given
 _KEPT = "2"  # what a study keeps of its trials; one that kept less is not gone on with
@@ -63,7 +66,7 @@ def search(
     base: RunConfig, out: Path | str, *, budget: str | float | None = None,
     target: float | None = None, methods: str | Sequence[str] = "published",
     time: str | float | None = None, trials: int | None = None, seeds: int = SEEDS, jobs: int = 1,
-    ray_address: str | None = None, say: Say = print,
+    ray_address: str | None = None, say: Say = print, follow: Follow = nullcontext,
 ) -> Found:  # fmt: skip
     """Searches method, n, p, coder, rates and downlink for a task, in the folder ``out``.
 
@@ -85,6 +88,7 @@ def search(
         jobs: runs at the same time, as Ray tasks of one core; 1 runs them in this process.
         ray_address: a Ray cluster to run on.
         say: takes a line of progress.
+        follow: a context that may draw the candidates while the search goes on.
 
     Raises ``UsageError`` before any work: bad settings, an unknown method, a budget below one
     message of every method; ``RunFailed`` where the time is over before any trial, or the disk is
@@ -110,13 +114,17 @@ def search(
     with lock.locked(out), journal(out):
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
-        Exploration(study, out, limits, say).run(jobs, ray_address)
-        if not study.trials and limits.seconds is not None:
-            raise RunFailed(
-                f"the time, {units.duration(limits.seconds)}, was over before a trial began; give "
-                "more --time: the same folder goes on"
+        standings = Standings(goal, limits.left)
+        with follow(standings):
+            Exploration(study, out, limits, say, standings).run(jobs, ray_address)
+            if not study.trials and limits.seconds is not None:
+                raise RunFailed(
+                    f"the time, {units.duration(limits.seconds)}, was over before a trial began; "
+                    "give more --time: the same folder goes on"
+                )
+            ranked, played = finals.play(
+                study, out, seeds, jobs, ray_address, limits, say, standings
             )
-        ranked, played = finals.play(study, out, seeds, jobs, ray_address, limits, say)
         study.seconds = limits.spent()
         with writing(out):
             return _written(study, ranked, played, left, out)

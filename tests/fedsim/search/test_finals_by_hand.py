@@ -370,7 +370,7 @@ def test_a_final_ends_at_the_target(
         finals, "run_here",
         lambda work, progress, told: asked.append(progress("a", {"metric": metric, "last": last})),
     )  # fmt: skip
-    finals._run(study, [("a", None, Path("a"))], 1, None, Limits(), lambda line: None)
+    finals._run(study, [("a", None, Path("a"))], 1, None, Limits(), [].append, [].append)
     assert asked == [why]
 
 
