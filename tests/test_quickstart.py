@@ -3,6 +3,7 @@
 import csv
 import difflib
 import runpy
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +61,15 @@ def test_the_page_has_what_was_counted() -> None:
 @pytest.mark.slow
 @pytest.mark.processes
 def test_it_is_deployed(tmp_path: Path) -> None:
-    """With a SuperLink and two SuperNodes; Flower's counters say what the page computes."""
+    """Two rounds with a SuperLink and two SuperNodes: Flower's counters say what is computed."""
     told: list[str] = []
-    with Deployment(2, tmp_path) as federation:
-        federation.run_app(ROOT / "examples" / "sklearn-sbc", told.append)
+    app = shutil.copytree(ROOT / "examples" / "sklearn-sbc", tmp_path / "app")
+    settings = (app / "pyproject.toml").read_text(encoding="utf-8")
+    (app / "pyproject.toml").write_text(settings.replace("rounds = 10", "rounds = 2"), "utf-8")
+    with Deployment(2, tmp_path / "out") as federation:
+        federation.run_app(app, told.append)
         (counted,) = federation.traffic()
-    _, _, _, up, down, accuracy = rows()["sklearn"]
+    travel, accuracy = made()["measured"]("sklearn-sbc", "sklearnexample", rounds=2)
     assert abs(float(told[-1].split()[-1]) - float(accuracy)) < 0.03
-    for way, said in (("up", up), ("down", down)):
-        assert abs(counted[way] / int(said.replace(",", "")) - 1) < 0.05
+    assert abs(counted["up"] / travel.up - 1) < 0.03
+    assert abs(counted["down"] / travel.down - 1) < 0.03
