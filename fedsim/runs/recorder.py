@@ -118,8 +118,16 @@ class Records:
         """See ``Recorder.resume``."""
         if self._before is not None:
             server.restore(self._before.server, self._before.values)
-            if self.states is not None and not self.states.here and self.folder is not None:
+        if self._afar and self.folder is not None:
+            if self._before is None:  # clients keep what they do in round 1 under its channel
+                checkpoint.save(self.folder.path, self.memory(server))
+            else:
                 server.channel.go_on(checkpoint.gone_on(self.folder.path))
+
+    @property
+    def _afar(self) -> bool:
+        """Whether clients keep their memory themselves, and may be a round ahead of a checkpoint."""
+        return self.states is not None and not self.states.here
 
     def round(
         self, row: dict[str, Any], clients: Iterable[dict[str, Any]], traffic: RoundTraffic,
@@ -135,8 +143,7 @@ class Records:
         if self.folder is not None:  # a finished run needs no checkpoint
             ends = self.states is None or follower_row["last"]
             memory = None if ends else partial(self.memory, server)
-            afar = self.states is not None and not self.states.here
-            self.folder.round(row["round"], traffic, memory, afar)
+            self.folder.round(row["round"], traffic, memory, self._afar)
         self.follower.round(follower_row)
         if scored:
             self.follower.evaluation(follower_row)
