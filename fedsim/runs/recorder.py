@@ -55,7 +55,8 @@ class Folder:
         with writing(self.path):
             for part in traffic.parts if keeps else ():
                 folder = self.path / "payloads" / f"round-{part.round:05d}"
-                folder.mkdir(parents=True, exist_ok=True)
+                folder.parent.mkdir(exist_ok=True)  # in a run's folder that is there: else it fails
+                folder.mkdir(exist_ok=True)
                 for client, up in part.uplinks.items():
                     write_bytes(folder / f"client-{client:03d}{part.place}-up.bin", up.payload)
                     if BUFFERS in up.beside:
@@ -126,7 +127,7 @@ class Records:
 
     @property
     def _afar(self) -> bool:
-        """Whether clients keep their memory themselves, and may be a round ahead of a checkpoint."""
+        """Whether clients keep their memory themselves, and may be ahead of a checkpoint."""
         return self.states is not None and not self.states.here
 
     def round(

@@ -156,9 +156,10 @@ def test_a_killed_actor_is_replaced_and_nothing_differs(
     assert_same(tmp_path / "local", tmp_path / "flower")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_run_that_is_killed_goes_on(cluster: str, tmp_path: Path) -> None:
     """On Ray from where it was, its clients' residuals with it; a copy of it on this engine."""
-    config = small(clients=4, cohort=2, downlink="sbc(0.05)", checkpoint_every=1, keep_payloads=True)
+    config = small(clients=4, cohort=2, downlink="sbc(0.05)", checkpoint_every=1)
     whole = run(config, tmp_path / "local").summary
     with pytest.raises(Stopped):
         run(

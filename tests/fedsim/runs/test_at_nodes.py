@@ -10,17 +10,22 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
+from safetensors.torch import load_file
 
 from fedsim import RunConfig, run
 from fedsim.engines.local import LocalGrid
 from fedsim.federation.client_memory import AtNode
+from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import make_client_app
+from fedsim.federation.trainer import Trainer
 from fedsim.runs import checkpoint
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.run import carry_out
+from tests.support import books
 from tests.support.interrupting import Stopped
 from tests.support.runs import assert_same, small
 
@@ -47,6 +52,22 @@ class Nodes(ClientApp):
         return self.app(message, context)
 
 
+class Raising(Nodes):
+    """As ``Nodes``, but that a client raises the second time that it is asked for a round."""
+
+    def __init__(self, config: RunConfig, folder: Path, client: int, number: int) -> None:
+        super().__init__(config, folder)
+        self.client, self.number, self.times = client, number, 0
+
+    def __call__(self, message: Message, context: Context) -> Message:
+        own = message.content.config_records.get("fedsim")
+        if own is not None and (own.get("client"), own.get("round")) == (self.client, self.number):
+            self.times += 1
+            if self.times == 2:
+                raise RuntimeError("its machine is short of memory")
+        return super().__call__(message, context)
+
+
 class Killed(LocalGrid):
     """A grid whose server is killed when so many clients have trained; their replies are lost."""
 
@@ -56,18 +77,19 @@ class Killed(LocalGrid):
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterator[Message]:
         for reply in super().send_and_receive(messages, timeout=timeout):
-            if "fedsim" in reply.content:
+            if reply.has_content() and "fedsim" in reply.content:
                 self.left -= 1
                 if self.left == 0:
                     raise Stopped
             yield reply
 
 
-def go(config: RunConfig, out: Path, left: int = -1) -> None:
+def go(config: RunConfig, out: Path, left: int = -1, nodes: Nodes | None = None) -> None:
     """One attempt at the run; the clients' folders are in ``nodes``."""
+    app = nodes or Nodes(config, out / "nodes")
 
     def engine(main: Any) -> None:
-        with closing(Killed(Nodes(config, out / "nodes"), config.plan.clients)) as grid:
+        with closing(Killed(app, config.plan.clients)) as grid:
             grid.left = left
             main(grid)
 
@@ -92,6 +114,33 @@ def test_killed_in_every_round_and_twice_in_one(name: str, tmp_path: Path) -> No
     assert_same(tmp_path / "whole", killed)
     assert [p for p in (killed / "nodes").rglob("*") if p.is_file()] == []  # the run is done
     assert not (killed / ".gone-on").exists() and not [*killed.glob("checkpoint-*")]
+
+
+def test_what_was_sent_to_a_server_that_was_killed_is_given_back(tmp_path: Path) -> None:
+    """A client has answered round 2, and fails when it is asked again: it sends both in round 3."""
+    config = small(
+        keep_payloads=True, clients=3, min_replies=2, momentum=0.0, method="gradient_dropping(0.05)"
+    )
+    nodes = Raising(config, tmp_path / "nodes", client=0, number=2)
+    go(config, tmp_path, 3 + 3, nodes)
+    go(config, tmp_path, 2 + 3, nodes)  # what it did in round 3 is lost with the server, too
+    assert rounds_of(tmp_path, "up") == [1] and rounds_of(tmp_path, "down") == [1, 2]
+    go(config, tmp_path, 3 + 1, nodes)
+    assert rounds_of(tmp_path, "up") == [1, 3] and rounds_of(tmp_path, "down") == [1, 2, 3]
+    table = pd.DataFrame(checkpoint.load(tmp_path).client_rows)  # type: ignore[union-attr]
+    assert table[table["client"] == 0]["returned"].tolist() == [0, 0, 1]
+    trainer = Trainer(config, ClientData.of(config))
+    for client in range(3):
+        (file,) = (tmp_path / "nodes" / str(client)).rglob("memory-00000003-*.safetensors")
+        memory = load_file(file)
+        done = books.trained(tmp_path, client, config, trainer, [1, 2, 3])
+        got = books.applied(tmp_path, client, config, trainer.parameters)
+        books.assert_balanced(done, got, books.held(memory, 3, config, trainer.parameters))
+
+
+def rounds_of(out: Path, way: str) -> list[int]:
+    """The rounds of which client 0's payloads are kept."""
+    return [*books.names(out, 0, way)]
 
 
 def test_a_damaged_checkpoint_is_two_rounds_behind_its_clients(tmp_path: Path) -> None:
