@@ -4,8 +4,8 @@
 measures ``docs/noise.csv``, and puts both tables into ``docs/trust.md``. ``--page`` writes the page
 alone. A test reads the page again, and the rule below with it.
 
-The rule, written before the runs: a row *holds* where its mean accuracy over five seeds is at most 5
-points below that of the mean with the same method and no liar; else it *falls*.
+The rule, written before the runs: a row *holds* where its mean accuracy over five seeds is at most
+5 points below that of the mean with the same method and no liar; else it *falls*.
 """
 
 import csv
@@ -39,7 +39,8 @@ class Liar(Client):
 
     factor: float
 
-    def update(self, came, own, job, trained):  # noqa: D102
+    def update(self, came, own, job, trained):
+        """See ``Client.update``."""
         factor = self.factor if job.client < LIARS else 1.0
         return Change({name: factor * x for name, x in trained.update.items()})
 
@@ -59,9 +60,11 @@ class Mean(Algorithm):
         """One update of all, (clients, entries)."""
         return sent.mean(0)
 
-    def step(self, uplinks, memory, model, now):  # noqa: D102
+    def step(self, uplinks, memory, model, now):
+        """See ``Algorithm.step``."""
         updates = [up.update for up in uplinks.values()]
-        whole = self.combined(torch.stack([torch.cat([u[n].flatten() for n in model]) for u in updates]))
+        rows = [torch.cat([update[n].flatten() for n in model]) for update in updates]
+        whole = self.combined(torch.stack(rows))
         parts = whole.split([x.numel() for x in model.values()])
         return {n: part.view_as(model[n]) for n, part in zip(model, parts, strict=True)}, memory
 
@@ -69,21 +72,24 @@ class Mean(Algorithm):
 class Median(Mean):
     """The median, entry by entry (Yin et al. 2018, Definition 1)."""
 
-    def combined(self, sent: Tensor) -> Tensor:  # noqa: D102
+    def combined(self, sent: Tensor) -> Tensor:
+        """See ``Mean``."""
         return sent.quantile(0.5, dim=0)
 
 
 class Trimmed(Mean):
-    """The mean without the ``LIARS`` largest and smallest of each entry (Yin et al., Definition 2)."""
+    """The mean without each entry's ``LIARS`` largest and smallest (Yin et al., Definition 2)."""
 
-    def combined(self, sent: Tensor) -> Tensor:  # noqa: D102
+    def combined(self, sent: Tensor) -> Tensor:
+        """See ``Mean``."""
         return sent.sort(dim=0).values[LIARS:-LIARS].mean(0)
 
 
 class Krum(Mean):
     """The update that is nearest to its n - f - 2 nearest (Blanchard et al. 2017, Section 4)."""
 
-    def combined(self, sent: Tensor) -> Tensor:  # noqa: D102
+    def combined(self, sent: Tensor) -> Tensor:
+        """See ``Mean``."""
         far = torch.cdist(sent[None].double(), sent[None].double())[0].square()
         near = far.sort(dim=1).values[:, 1 : len(sent) - LIARS - 1]  # without itself
         return sent[near.sum(1).argmin()]
@@ -92,12 +98,16 @@ class Krum(Mean):
 class Clipped(Mean):
     """The mean of updates that are cut to the median of their norms."""
 
-    def combined(self, sent: Tensor) -> Tensor:  # noqa: D102
+    def combined(self, sent: Tensor) -> Tensor:
+        """See ``Mean``."""
         norms = sent.norm(dim=1)
         return (sent * (norms.median() / norms.clamp(min=1e-12)).clamp(max=1.0)[:, None]).mean(0)
 
 
-RULES = {"mean": Mean, "median": Median, "trimmed mean": Trimmed, "Krum": Krum, "norm clipping": Clipped}
+RULES = {
+    "mean": Mean, "median": Median, "trimmed mean": Trimmed, "Krum": Krum,
+    "norm clipping": Clipped,
+}  # fmt: skip
 
 
 def flipped(folder: Path | None, download: bool) -> Data:
@@ -111,7 +121,7 @@ def flipped(folder: Path | None, download: bool) -> Data:
 
 
 def config(method: str, attack: str, rule: Mean, seed: int) -> RunConfig:
-    """20 rounds of 3 iterations on ten clients, of whom each holds the next tenth of the samples."""
+    """20 rounds of 3 iterations on ten clients, each of whom holds the next tenth of the samples."""
     task: str | Task = "digits"
     if attack == "label-flip":
         task = replace(TASKS["digits"], name="digits_flipped", load=flipped)
@@ -129,14 +139,17 @@ def robust() -> list[dict[str, str]]:
             for attack, factor in ATTACKS.items():
                 runs = [run(config(method, attack, kind(factor), seed), progress=False)
                         for seed in range(SEEDS)]  # fmt: skip
-                scores = [f"{100 * done.summary['metric']:.2f}" for done in runs]
-                rows.append({"method": method, "rule": name, "attack": attack, "accuracy": " ".join(scores)})
+                scores = " ".join(f"{100 * done.summary['metric']:.2f}" for done in runs)
+                row = {"method": method, "rule": name, "attack": attack, "accuracy": scores}
+                rows.append(row)
                 print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
 
-NOISY = ("per_tensor(topk(0.01) | float32 | golomb)", "sbc(0.01)", "per_tensor(threshold(0.01) | float32 | golomb)",
-         "qsgd(15) | huffman", "cnat", "raw")  # fmt: skip
+NOISY = (
+    "per_tensor(topk(0.01) | float32 | golomb)", "sbc(0.01)",
+    "per_tensor(threshold(0.01) | float32 | golomb)", "qsgd(15) | huffman", "cnat", "raw",
+)  # fmt: skip
 SIGMAS = (0.0, 0.01, 0.1, 1.0)
 
 
@@ -151,12 +164,13 @@ def noise() -> list[dict[str, str]]:
     norm = torch.cat([x.flatten() for x in update.values()]).norm()
     rows = []
     for method in NOISY:
-        bits = []
+        row = {"method": method}
         for sigma in SIGMAS:
-            draws = torch.Generator().manual_seed(1)
-            noisy = {n: x / norm + sigma * torch.randn(x.shape, generator=draws) for n, x in update.items()}
-            bits.append(8 * len(compress(parse(method), noisy)[0].payload))
-        rows.append({"method": method} | {f"{s:g}": str(b) for s, b in zip(SIGMAS, bits, strict=True)})
+            draws, noisy = torch.Generator().manual_seed(1), {}
+            for n, x in update.items():
+                noisy[n] = x / norm + sigma * torch.randn(x.shape, generator=draws)
+            row[f"{sigma:g}"] = str(8 * len(compress(parse(method), noisy)[0].payload))
+        rows.append(row)
     return rows
 
 
@@ -176,7 +190,8 @@ def tables(robust: list[dict[str, str]], noise: list[dict[str, str]]) -> dict[st
                 mean, text = said[method, rule, attack]
                 cells.append(text if mean >= base - POINTS else f"**{text}**")
             lines.append(f"| `{method}` | {rule} | {' | '.join(cells)} |")
-    bits = [f"| method | {' | '.join(f'sigma {s:g}' for s in SIGMAS)} |", "| --- " * (1 + len(SIGMAS)) + "|"]
+    head = " | ".join(f"sigma {sigma:g}" for sigma in SIGMAS)
+    bits = [f"| method | {head} |", "| --- " * (1 + len(SIGMAS)) + "|"]
     for row in noise:
         name = row["method"].replace("|", "\\|")
         cells = [f"{int(bits_):,}" for key, bits_ in row.items() if key != "method"]

@@ -1,4 +1,4 @@
-"""The tables of what lying clients and noise do are those of their files, and tests named are there."""
+"""The tables of lying clients and of noise are those of their files, and named tests are there."""
 
 import re
 import runpy
@@ -17,7 +17,7 @@ def test_the_tables_are_those_of_the_files() -> None:
 
 
 def test_every_test_that_keeps_a_promise_is_there() -> None:
-    names = {name for name in re.findall(r"`([\w/]*test_\w+\.py)(?:::\w+)?`", TEXT)}
+    names = set(re.findall(r"`([\w/]*test_\w+\.py)(?:::\w+)?`", TEXT))
     files = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
     assert len(names) > 12
     for name in names:

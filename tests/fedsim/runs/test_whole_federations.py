@@ -33,8 +33,9 @@ MANY = int(os.environ.get("FEDSIM_FEDERATIONS", "500"))
 """Federations of the long test."""
 
 TASK = Task(
-    **{f: getattr(TINY, f) for f in ("loss", "metric", "optimizer")}, **holding(), name="tiny_whole",
-    build=lambda: deepcopy(MODEL), batch_size=4, iterations=12, clients=3, channels_last=False,
+    **{f: getattr(TINY, f) for f in ("loss", "metric", "optimizer")}, **holding(),
+    name="tiny_whole", build=lambda: deepcopy(MODEL), batch_size=4, iterations=12, clients=3,
+    channels_last=False,
 )  # fmt: skip
 METHODS = (
     "gradient_dropping(0.3)", "sbc(0.4)", "ef(flat(topk(0.3) | cnat | golomb))",
