@@ -121,7 +121,7 @@ def flipped(folder: Path | None, download: bool) -> Data:
 
 
 def config(method: str, attack: str, rule: Mean, seed: int) -> RunConfig:
-    """20 rounds of 3 iterations on ten clients, each of whom holds the next tenth of the samples."""
+    """20 rounds of 3 iterations on ten clients, each with the next tenth of the samples."""
     task: str | Task = "digits"
     if attack == "label-flip":
         task = replace(TASKS["digits"], name="digits_flipped", load=flipped)
