@@ -22,7 +22,9 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.runs.run import run
     from fedsim.runs.stepping import Federation, RunState
     from fedsim.runs.sweep import SweepConfig, run_cells, sweep
-    from fedsim.runs.tensorboard import TensorBoard
+    from fedsim.runs.trackers.mlflow import MLflow
+    from fedsim.runs.trackers.tensorboard import TensorBoard
+    from fedsim.runs.trackers.wandb import Wandb
     from fedsim.settings.config import RunConfig
     from fedsim.settings.fields import Clients, Evaluation, Keep, Machine, Network, Training
     from fedsim.settings.grids import Cell
@@ -42,6 +44,7 @@ __all__ = [
     "Evaluation",
     "Federation",
     "Keep",
+    "MLflow",
     "Machine",
     "Network",
     "Results",
@@ -55,6 +58,7 @@ __all__ = [
     "TensorBoard",
     "Training",
     "UsageError",
+    "Wandb",
     "best",
     "compare",
     "load",

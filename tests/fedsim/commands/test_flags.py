@@ -18,8 +18,8 @@ RUN = (
     "gradient", "iterations", "json", "keep-checkpoint", "keep-payloads", "label", "late", "lr",
     "max-norm", "method", "min-replies", "momentum", "momentum-masking", "network", "out",
     "partition", "precision", "proximal", "ray-address", "seed", "server-lr", "stack", "staleness",
-    "stop-at-bits", "strategy", "task", "temporal", "tensorboard", "test-samples", "timeout",
-    "validation", "weighting", "workers",
+    "stop-at-bits", "strategy", "task", "temporal", "test-samples", "timeout",
+    "track", "validation", "weighting", "workers",
 )  # fmt: skip
 GONE = {
     "run": set(),
@@ -27,7 +27,7 @@ GONE = {
     "search": {"method", "temporal", "gradient", "controller", "stop-at-bits", "budget-of",
                "evaluate-every", "label", "engine", "workers", "gpus-per-client", "config"},
     "deploy": {"engine", "workers", "download", "keep-checkpoint", "checkpoint-every",
-               "tensorboard", "label", "stack", "network", "availability", "dropout", "ask",
+               "track", "label", "stack", "network", "availability", "dropout", "ask",
                "deadline", "staleness", "buffer-size", "ray-address"},
 }  # fmt: skip
 MORE = {
