@@ -28,7 +28,7 @@ from fedsim.ground.errors import RunFailed, StoppedEarly, UsageError, expect, wi
 from fedsim.ground.files import write_bytes, write_text
 from fedsim.ground.threads import one_thread
 from fedsim.results.schema import COLUMNS, TOLD, TRAINED, read_summary, write_run
-from fedsim.runs import checkpoint, devices, lock, tensorboard
+from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.callbacks import Callback, Row, Several
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.folder import check_kind, examine, prepare, tidy
@@ -36,6 +36,7 @@ from fedsim.runs.progress import Named, shown
 from fedsim.runs.recorder import Folder, Records
 from fedsim.runs.result import RunResult
 from fedsim.runs.sentconfig import SentConfig
+from fedsim.runs.trackers import chosen
 from fedsim.settings.config import RunConfig
 from fedsim.settings.declared import declared
 from fedsim.settings.fields import CLIENT_SCORES, SCORE, Keep
@@ -134,7 +135,7 @@ def check(config: RunConfig) -> None:
     """Refuses, before anything is written, a device, a batch, data or a split that cannot be."""
     devices.check(config.machine.device)
     precheck.check(config)
-    tensorboard.check(config.keep.tensorboard)
+    chosen.check(config.keep.track)
     ClientData.of(config)
 
 
@@ -158,8 +159,7 @@ def carry_out(
             finished = prepare(config, out, examined)
         if finished is not None:
             return RunResult(config, finished, out)
-        if config.keep.tensorboard:
-            follower = Several([tensorboard.TensorBoard(out), follower])
+        follower = Several([*chosen.trackers(config.keep.track, out), follower])
         return _trained(config, Folder(out, config), states, engine, follower)
 
 

@@ -19,8 +19,8 @@ RUN = (
     "late", "lr",
     "max-norm", "method", "min-replies", "momentum", "momentum-masking", "network", "out",
     "partition", "precision", "proximal", "ray-address", "seed", "server-lr", "stack", "staleness",
-    "stop-at-bits", "strategy", "task", "temporal", "tensorboard", "test-samples", "timeout",
-    "validation", "weighting", "weights", "workers",
+    "stop-at-bits", "strategy", "task", "temporal", "test-samples", "timeout",
+    "track", "validation", "weighting", "weights", "workers",
 )  # fmt: skip
 GONE = {
     "run": set(),
@@ -28,7 +28,7 @@ GONE = {
     "search": {"method", "temporal", "gradient", "controller", "stop-at-bits",
                "evaluate-every", "label", "engine", "workers", "gpus-per-client", "config"},
     "deploy": {"engine", "workers", "download", "keep-checkpoint", "checkpoint-every",
-               "tensorboard", "label", "stack", "network", "availability", "dropout", "ask",
+               "track", "label", "stack", "network", "availability", "dropout", "ask",
                "deadline", "staleness", "buffer-size", "ray-address"},
 }  # fmt: skip
 MORE = {
