@@ -225,6 +225,9 @@ def server_of(
     clock = config.plan.algorithm.clock
     remembered = states if clock == "rounds" else None
     before = folder.loaded if folder is not None and remembered is not None else before
+    if states is not None:
+        place = None if folder is None else folder.path
+        states.begin(place, remembered is not None, before.clients if before else None)
     records = Records(config, follower, remembered, before, folder)
     return SERVERS[clock](config, trainer, records), records
 
