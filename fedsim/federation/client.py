@@ -89,7 +89,8 @@ def serve(
         beside |= orders.report(came.settings, trained, uplink, after)
     line.reply(content, packet, came, beside)
     local = {name: x for name, x in trained.buffers.items() if name not in came.buffers}
-    after |= nest("optimizer", optimizer) | nest("buffers", local)
+    after |= nest("optimizer", {} if config.training.stateless else optimizer)
+    after |= nest("buffers", local)
     if work.ordered:
         after[FRACTION] = torch.tensor(work.p, dtype=torch.float64)
     after |= nest(RULE, rule.after(came, own, job, trained, change.update, packet))

@@ -1,4 +1,4 @@
-"""Clients' memories in one file: each lies in a slot, and no slot that a checkpoint names is reused.
+"""Clients' memories in one file of slots; none that a checkpoint names is written over.
 
 A memory that changes goes to another slot, and the one before is free only when no checkpoint that
 is kept names it (copy on write). A checkpoint therefore holds the slots' places and checksums, and
@@ -100,7 +100,7 @@ class SlotFile:
         Raises ``OSError`` where the disk is full, and then no slot is taken.
         """
         plain = {name: x.detach().cpu().contiguous() for name, x in state.items()}
-        kinds = [[name, str(x.dtype).removeprefix("torch."), [*x.shape]] for name, x in plain.items()]
+        kinds = [(n, str(x.dtype).removeprefix("torch."), [*x.shape]) for n, x in plain.items()]
         header = json.dumps(kinds).encode()
         parts: list[bytes | memoryview] = [len(header).to_bytes(8, "little") + header]
         for x in plain.values():

@@ -12,7 +12,7 @@ from safetensors.torch import save
 
 from fedsim.engines import flower, heap
 from fedsim.engines.local import LocalGrid
-from fedsim.federation import ledger, precheck
+from fedsim.federation import ledger, precheck, storage
 from fedsim.federation.client_memory import AtNode, InProcess
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
@@ -110,7 +110,7 @@ def _engine(config: RunConfig, address: str | None = None) -> tuple[InProcess | 
         app = make_client_app(lambda _: sent.config, AtNode())
         gpus = devices.gpus_per_client(config)
         return None, lambda main: flower.simulate(main, app, clients, workers, address, gpus)
-    states = InProcess()
+    states = InProcess(storage.most_of(config))
 
     def here(main: Callable[[Grid], None]) -> None:
         with closing(grid_of(config, states)) as grid:
@@ -147,6 +147,8 @@ def carry_out(
     The server works on one torch thread, as every worker does.
     """
     check(config)
+    if states is not None:
+        storage.check(config, out)
     if out is None:
         check_kept(config)
         return _trained(config, None, states, engine, follower)

@@ -34,13 +34,14 @@ OTHER: dict[str, Any] = {
     "network": "4g, compute=10ms", "availability": "0.9", "dropout": "0.1", "ask": 4,
     "deadline": "30s", "late": "drop", "catch_up": True, "controller": "plateau(3)",
     "proximal": 0.1, "stack": "2", "validation": 0.1, "staleness": "constant", "buffer_size": 3,
-    "max_norm": 3.5,
+    "max_norm": 3.5, "memory": 2.0**30, "stateless": True,
 }  # fmt: skip
 EVENTS = {"strategy": "fedbuff", "network": "4g, compute=10ms"}
 NEEDS = {
     "gradient": {"method": "sbc"}, "server_lr": {"strategy": "fedadam"},
     "controller": {"method": "sbc"}, "staleness": EVENTS, "buffer_size": EVENTS,
-    "stack": {"engine": "local"}, "ask": {"network": "4g, compute=10ms", "cohort": 3},
+    "stack": {"engine": "local"}, "memory": {"engine": "local"},
+    "ask": {"network": "4g, compute=10ms", "cohort": 3},
     "deadline": {"network": "4g, compute=10ms"}, "catch_up": {"downlink": "sbc(0.05)"},
 }  # fmt: skip
 """Another value of every setting, and what it takes."""
