@@ -24,14 +24,15 @@ class Timed:
     """Seconds of every checkpoint that is written, beside those of the rounds."""
 
     def __init__(self) -> None:
-        self.save, self.seconds = checkpoint.save, list[float]()
+        self.save, self.seconds, self.size = checkpoint.save, list[float](), 0
         checkpoint.save = self
 
-    def __call__(self, *given: Any) -> None:
+    def __call__(self, folder: Path, *given: Any) -> None:
         """As ``checkpoint.save``."""
         start = time.perf_counter()
-        self.save(*given)
+        self.save(folder, *given)
         self.seconds.append(time.perf_counter() - start)
+        self.size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
 
 
 def main() -> None:
@@ -53,17 +54,18 @@ def main() -> None:
     timed, folder = Timed(), Path(tempfile.mkdtemp(dir=asked.out))
     try:
         result = run(config, folder)
-        size = max((f.stat().st_size for f in folder.glob("*.slots")), default=0)
+        seen = result.clients["client"].nunique()
+        seconds = result.rounds["seconds"]
     finally:
         shutil.rmtree(folder)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     row = {
         "clients": asked.clients, "rounds": asked.rounds, "memory": asked.memory or "",
-        "seen": result.clients["client"].nunique(), "peak_gb": round(peak / 1e9, 2),
-        "file_gb": round(size / 1e9, 2), "round_seconds": round(result.rounds.seconds.median(), 2),
+        "seen": seen, "peak_gb": round(peak / 1e9, 2),
+        "file_gb": round(timed.size / 1e9, 2), "round_seconds": round(float(seconds.median()), 2),
         "checkpoint_seconds_first": round(timed.seconds[0], 2) if timed.seconds else "",
         "checkpoint_seconds_last": round(timed.seconds[-1], 2) if timed.seconds else "",
-        "seconds": round(float(result.rounds.seconds.sum()), 1),
+        "seconds": round(float(seconds.sum()), 1),
     }  # fmt: skip
     print(*(f"{name} {value}" for name, value in row.items()), sep="\n")
     if asked.csv is not None:

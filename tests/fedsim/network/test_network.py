@@ -89,7 +89,7 @@ def test_a_name_in_a_trace_is_the_client_s_number(tmp_path: Path) -> None:
     there.write_text("client,seconds,available\n3,0,0\n3,5,1\n*,0,1\n")
     availability = RunConfig.of(**known).plan.rules.availability
     assert availability is not None
-    now, there = availability.of(4, 0).at(0, 1, 1)
+    now, there = availability.of(4, 0).at(0, 1, 1, 4)
     assert (now, there.tolist()) == (0, [0, 1, 2])
 
 

@@ -72,7 +72,7 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
 
 def test_all_settings_at_once(tmp_path: Path) -> None:
     much = {**OTHER, "method": "sbc", "task": "digits"}
-    apart = {"stack", "weighting"} | {name for name in NEEDS if NEEDS[name] == EVENTS}
+    apart = {"stack", "memory", "weighting"} | {name for name in NEEDS if NEEDS[name] == EVENTS}
     much = {name: value for name, value in much.items() if name not in apart}
     cells = [Cell("a.b", RunConfig.of(**much)), Cell("c_1", RunConfig.of(**{**much, "seed": 0}))]
     assert again(cells, tmp_path) == cells
