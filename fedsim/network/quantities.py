@@ -65,7 +65,7 @@ class Varying:
             return self.first * np.exp(self.second * generator.standard_normal(count))
         if self.kind == "uniform":
             return generator.uniform(self.first, self.second, count)
-        return np.full(count, self.first)
+        return np.broadcast_to(self.first, count)  # which takes no memory
 
 
 def parse_varying(text: str, name: str, kind: Kind) -> Varying:
