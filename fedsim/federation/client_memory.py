@@ -112,8 +112,9 @@ class InProcess:
     def copy(self) -> "Kept":
         """Every client's memory now, which clients that are late may replace meanwhile."""
         with self._lock:
-            places = sorted({**self._here, **self._slots}.items())
-            return Kept(dict(places), self.file, self.file.mark(), self)
+            places: dict[int, State | Slot] = {**self._here, **self._slots}
+            by_client = {client: places[client] for client in sorted(places)}
+            return Kept(by_client, self.file, self.file.mark(), self)
 
     def bring(self, kept: "Kept") -> None:
         """Writes the memories of ``copy`` that are in no slot yet."""
@@ -168,7 +169,8 @@ class Kept(Mapping[int, State]):
         if self.states is not None:
             self.states.bring(self)
             self.file.sync()
-        rows = [(client, *place[:3]) for client, place in self.places.items()]
+        slots = ((c, place) for c, place in self.places.items() if isinstance(place, Slot))
+        rows = [(client, *slot[:3]) for client, slot in slots]
         return torch.tensor(rows, dtype=torch.int64).reshape(-1, 4)
 
 

@@ -105,7 +105,7 @@ class SlotFile:
         parts: list[bytes | memoryview] = [len(header).to_bytes(8, "little") + header]
         for x in plain.values():
             parts.append(bytes(-len(parts[-1]) % _ALIGNED))
-            parts.append(memoryview(x.reshape(-1).view(torch.uint8).numpy()))
+            parts.append(x.reshape(-1).view(torch.uint8).numpy().data)
         checksum = 0
         for part in parts:
             checksum = crc32(part, checksum)
@@ -128,7 +128,9 @@ class SlotFile:
     def read(self, slot: Slot) -> State:
         """The memory in a slot; ``DamagedFile`` where that is not what was written."""
         whole = bytearray(slot.length)
-        os.preadv(self.handle, [whole], slot.offset)  # one that stops short has another checksum
+        left, offset = memoryview(whole), slot.offset
+        while left and (done := os.preadv(self.handle, [left], offset)):  # it may stop short
+            left, offset = left[done:], offset + done
         if crc32(whole) != slot.checksum:
             raise DamagedFile(self.path or Path(NAME), CHANGED)
         start = 8 + int.from_bytes(whole[:8], "little")
