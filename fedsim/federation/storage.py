@@ -8,6 +8,8 @@ from pathlib import Path
 import torch
 
 from compressors import Raw
+from compressors.whole.memory import nest
+from fedsim.federation.client_memory import as_bfloat16
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.slots import NAME, size
 from fedsim.federation.trainer import build_model, make_optimizer
@@ -46,18 +48,18 @@ def each(config: RunConfig) -> int:
     plan = config.plan
     model = build_model(plan.task, config.seed, ClientData.of(config).data)
     like = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
-    kept = size(dict(plan.method.compressor.init(like)))
+    kept = nest("uplink", dict(plan.method.compressor.init(like)))
     if not isinstance(plan.downlink, Raw):
-        kept += size(like)
-    if plan.algorithm.gradients or config.training.stateless:
-        return kept
-    named = {name: torch.nn.Parameter(torch.zeros_like(x)) for name, x in like.items()}
-    optimizer = make_optimizer(config, named.values())
-    made = settings_of(optimizer)
-    for p in named.values():
-        p.grad = torch.zeros_like(p)
-    optimizer.step()
-    return kept + size(optimizer_state(optimizer, named, made))
+        kept |= nest("base", like)
+    if not (plan.algorithm.gradients or config.training.stateless):
+        named = {name: torch.nn.Parameter(torch.zeros_like(x)) for name, x in like.items()}
+        optimizer = make_optimizer(config, named.values())
+        made = settings_of(optimizer)
+        for p in named.values():
+            p.grad = torch.zeros_like(p)
+        optimizer.step()
+        kept |= nest("optimizer", optimizer_state(optimizer, named, made))
+    return size(as_bfloat16(kept) if config.machine.memory_as == "bfloat16" else kept)
 
 
 def check(config: RunConfig, folder: Path | None) -> None:

@@ -235,6 +235,10 @@ class Machine:
         "2GiB; what is beyond it goes to a file in the run's folder; default: half of what is free",
         plain=_amount("bytes"), result=False,
     )  # fmt: skip
+    memory_as: str = setting(
+        "float32", "how clients keep residuals and optimizer state between rounds: float32, or "
+        "bfloat16 (half the bytes; numbers change)", rule=one_of("float32", "bfloat16"),
+    )  # fmt: skip
     timeout: float = setting(
         600.0, "seconds to wait for the replies of a round", result=False, rule=ABOVE_ZERO
     )
@@ -256,11 +260,12 @@ class Machine:
             raise UsageError(
                 f"--gpus-per-client is {self.gpus_per_client}: it goes with --engine flower"
             )
-        if self.memory is not None and self.engine != "local":
-            raise UsageError(
-                f"--memory is {self.memory:g}: it goes with --engine local, for with others what "
-                "clients keep lies at their nodes"
-            )
+        for flag, value in (("--memory", self.memory), ("--memory-as", self.memory_as)):
+            if value not in (None, "float32") and self.engine != "local":
+                raise UsageError(
+                    f"{flag} is {value}: it goes with --engine local, for with others what clients "
+                    "keep lies at their nodes"
+                )
         if self.stack not in ("auto", "1") and self.engine != "local":
             raise UsageError(
                 f"--stack is {self.stack}: it goes with --engine local, for Flower hands a worker "

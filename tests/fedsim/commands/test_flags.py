@@ -16,10 +16,10 @@ RUN = (
     "clients", "cohort", "config", "controller", "data", "deadline", "device", "downlink",
     "download", "dropout", "engine", "evaluate-every", "gpus-per-client", "gpus-per-run",
     "gradient", "iterations", "json", "keep-checkpoint", "keep-payloads", "label", "late", "lr",
-    "max-norm", "memory", "method", "min-replies", "momentum", "momentum-masking", "network",
-    "out", "partition", "precision", "proximal", "ray-address", "seed", "server-lr", "stack",
-    "staleness", "stateless", "stop-at-bits", "strategy", "task", "temporal", "tensorboard",
-    "test-samples", "timeout", "validation", "weighting", "workers",
+    "max-norm", "memory", "memory-as", "method", "min-replies", "momentum", "momentum-masking",
+    "network", "out", "partition", "precision", "proximal", "ray-address", "seed", "server-lr",
+    "stack", "staleness", "stateless", "stop-at-bits", "strategy", "task", "temporal",
+    "tensorboard", "test-samples", "timeout", "validation", "weighting", "workers",
 )  # fmt: skip
 GONE = {
     "run": set(),
@@ -27,8 +27,8 @@ GONE = {
     "search": {"method", "temporal", "gradient", "controller", "stop-at-bits", "budget-of",
                "evaluate-every", "label", "engine", "workers", "gpus-per-client", "config"},
     "deploy": {"engine", "workers", "download", "keep-checkpoint", "checkpoint-every",
-               "tensorboard", "label", "stack", "memory", "network", "availability", "dropout",
-               "ask", "deadline", "staleness", "buffer-size", "ray-address"},
+               "tensorboard", "label", "stack", "memory", "memory-as", "network", "availability",
+               "dropout", "ask", "deadline", "staleness", "buffer-size", "ray-address"},
 }  # fmt: skip
 MORE = {
     "run": set(),

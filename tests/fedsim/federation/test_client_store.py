@@ -189,6 +189,30 @@ def test_what_will_be_kept_is_told_and_refused_where_it_does_not_fit(
     assert not (tmp_path / "out").exists()
 
 
+def test_bfloat16_halves_what_is_kept_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memories = Memories(monkeypatch)
+    config = small(**SOME, momentum=0.9, memory_as="bfloat16")
+    run(config, tmp_path / "ram", callbacks=[memories])
+    kinds = {name: x.dtype for name, x in memories.rounds[-1][0].items() if x.dim()}
+    half = {name for name, kind in kinds.items() if kind == torch.bfloat16}
+    assert half == {name for name in kinds if name.startswith(("uplink/residual", "optimizer/"))}
+    assert {kind for name, kind in kinds.items() if name.startswith("base/")} == {torch.float32}
+    found = storage.size(memories.rounds[-1][0])
+    assert storage.each(config) <= found < 1.02 * storage.each(config)
+    assert storage.each(config) < 0.7 * storage.each(config.but(memory_as="float32"))
+    memories.states = InProcess(1)
+    run(config, tmp_path / "file")
+    assert_same(tmp_path / "ram", tmp_path / "file")
+    memories.states = InProcess()
+    exact = run(config.but(memory_as="float32"), tmp_path / "exact").rounds["loss"].iloc[-1]
+    assert 0 < abs(run(config).rounds["loss"].iloc[-1] / exact - 1) < 0.02
+    assert small(memory_as="bfloat16").digest != small().digest
+    with pytest.raises(UsageError, match="--memory-as is 'bfloat16' and --method is 'ef21"):
+        small(method="ef21(topk(0.1) | float32)", strategy="ef21", memory_as="bfloat16")
+
+
 @pytest.mark.parametrize("memory", ["lots", 0, "-1GB", True, "2Gbit"])
 def test_a_memory_that_is_none_is_refused(memory: Any) -> None:
     with pytest.raises(UsageError, match="--memory is .*such as 500MB or 2GiB"):

@@ -16,7 +16,8 @@ KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encodin
     "tool"]["flwr"]["app"]["config"]  # fmt: skip
 ELSEWHERE = {
     "engine", "workers", "gpus-per-client", "gpus-per-run", "checkpoint-every", "keep-checkpoint",
-    "download", "tensorboard", "stack", "memory", "network", "availability", "dropout", "ask",
+    "download", "tensorboard", "stack", "memory", "memory-as", "network", "availability", "dropout",
+    "ask",
     "deadline", "staleness", "buffer-size",
 }  # fmt: skip
 """What the SuperLink decides, or the app does not do: its links and clients are real."""
