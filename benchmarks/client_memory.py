@@ -4,7 +4,7 @@
 
 A cohort of 100 clients, each with 100 samples of MNIST, trains with Adam and sends sbc(0.01); every
 client that has trained keeps a residual and Adam's two moments, 5.2 MB. A checkpoint is written
-after every tenth round. The run lies in a folder of its own, which is removed at the end.
+after every tenth round (--every). The run lies in a folder of its own, which is removed at the end.
 """
 
 import argparse
@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--memory", default=None)
     parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--every", type=int, default=10, help="rounds between checkpoints")
     parser.add_argument("--clients", type=int, default=10_000)
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--csv", type=Path, default=None)
@@ -49,7 +50,7 @@ def main() -> None:
     config = RunConfig.of(
         task="mnist_lenet5", method="sbc(0.01)", temporal=1, iterations=asked.rounds,
         clients=asked.clients, cohort=100, partition="drawn(100)", batch_size=32, data=asked.data,
-        evaluate_every=asked.rounds, checkpoint_every=10, **own,
+        evaluate_every=asked.rounds, checkpoint_every=asked.every, **own,
     )  # fmt: skip
     timed, folder = Timed(), Path(tempfile.mkdtemp(dir=asked.out))
     try:

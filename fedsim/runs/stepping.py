@@ -90,6 +90,7 @@ class Federation:
         states = InProcess(storage.most_of(config))
         with one_thread():
             check(config)
+            storage.check(config, None)
             before = None if state is None else state.memory.copied()
             self._server, self._records = server_of(config, states, self._follower, None, before)
             grid = grid_of(config, states)

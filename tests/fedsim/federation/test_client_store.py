@@ -1,5 +1,6 @@
 """Where clients' memories lie changes no bit; no slot that a checkpoint names is written over."""
 
+import errno
 import random
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,29 @@ def test_freed_slots_are_used_again() -> None:
     file.mark()
     file.release(second)
     assert file.write({"w": torch.ones(100)}).offset > second.offset
+
+
+def test_a_full_disk_leaves_every_memory_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = InProcess(900)
+    states.begin(tmp_path)
+    kept = {client: {"w": torch.full((100,), float(client))} for client in range(4)}
+    for client in (0, 1, 2):
+        states.put(client, kept[client])
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.pwrite", full)
+        for client in (1, 3):
+            with pytest.raises(OSError, match="No space left"):
+                states.put(client, {"w": torch.zeros(1000)})
+    assert {*states.copy()} == {0, 1, 2}
+    assert all(same(states.copy()[client], kept[client]) for client in (0, 1, 2))
+    states.put(3, kept[3])
+    assert all(same(states.copy()[client], kept[client]) for client in range(4))
 
 
 def test_the_place_of_memories_changes_no_bit(tmp_path: Path) -> None:
