@@ -111,19 +111,17 @@ class SlotFile:
             checksum = crc32(part, checksum)
         length = sum(map(len, parts))
         offset = self._take(_whole(length))
+        place = offset
         try:
-            self._put(parts, offset)
+            for part in parts:
+                left = memoryview(part)
+                while left:  # a write may stop short
+                    done = os.pwrite(self.handle, left, place)
+                    left, place = left[done:], place + done
         except OSError:
             self._give(offset, offset + _whole(length))
             raise
         return Slot(offset, length, checksum, self._now if mark is None else mark)
-
-    def _put(self, parts: list[bytes | memoryview], offset: int) -> None:
-        for part in parts:
-            left = memoryview(part)
-            while left:  # a write may stop short
-                done = os.pwrite(self.handle, left, offset)
-                left, offset = left[done:], offset + done
 
     def read(self, slot: Slot) -> State:
         """The memory in a slot; ``DamagedFile`` where that is not what was written."""
