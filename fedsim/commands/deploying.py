@@ -13,7 +13,8 @@ from fedsim.settings.config import SETTINGS, RunConfig
 
 _NOT_HERE = (
     "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "track", "label",
-    "stack", "network", "availability", "dropout", "ask", "deadline", "staleness", "buffer_size",
+    "stack", "memory", "memory_as", "network", "availability", "dropout", "ask", "deadline",
+    "staleness", "buffer_size",
 )  # fmt: skip
 """Settings of other engines, of what only `run` does, and of simulated time."""
 

@@ -94,7 +94,6 @@ class Records:
         if before is not None and states is not None:
             self.rows, self.client_rows = [*before.rounds], [*before.client_rows]
             self.layer_rows = [*before.layer_rows]
-            states.states.update(before.clients)
         self.follower_rows: list[dict[str, Any]] = []  # the rows before, as a follower has them
         self.up_bits = self.total_bits = self.spent = 0.0
         for row in self.rows:

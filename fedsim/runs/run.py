@@ -13,7 +13,7 @@ from safetensors.torch import save
 
 from fedsim.engines import flower, heap
 from fedsim.engines.local import LocalGrid
-from fedsim.federation import ledger, precheck
+from fedsim.federation import ledger, precheck, storage
 from fedsim.federation.client_memory import AtNode, InProcess
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
@@ -112,7 +112,7 @@ def _engine(config: RunConfig, address: str | None = None) -> tuple[InProcess | 
         app = make_client_app(lambda _: sent.config, AtNode())
         gpus = devices.gpus_per_client(config)
         return None, lambda main: flower.simulate(main, app, clients, workers, address, gpus)
-    states = InProcess()
+    states = InProcess(storage.most_of(config))
 
     def here(main: Callable[[Grid], None]) -> None:
         with closing(grid_of(config, states)) as grid:
@@ -149,6 +149,8 @@ def carry_out(
     The server works on one torch thread, as every worker does.
     """
     check(config)
+    if states is not None:
+        storage.check(config, out)
     if out is None:
         check_kept(config)
         return _trained(config, None, states, engine, follower)
@@ -227,6 +229,9 @@ def server_of(
     clock = config.plan.algorithm.clock
     remembered = states if clock == "rounds" else None
     before = folder.loaded if folder is not None and remembered is not None else before
+    if states is not None:
+        place = None if folder is None else folder.path
+        states.begin(place, remembered is not None, before.clients if before else None)
     records = Records(config, follower, remembered, before, folder)
     return SERVERS[clock](config, trainer, records), records
 

@@ -100,6 +100,8 @@ def _run_cells(
             if jobs == 1 and ray_address is None:
                 run_here(waiting, _to_the_end(bars))
             else:
+                # The longest first: at the end no core waits for one that has just begun.
+                waiting.sort(key=lambda work: -work[1].plan.rounds * work[1].plan.cohort)
                 run_on_ray(waiting, jobs, ray_address, _to_the_end(bars))
     summaries = []
     for cell in cells:
