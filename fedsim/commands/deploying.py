@@ -14,8 +14,9 @@ from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.settings.config import SETTINGS, RunConfig
 
 _NOT_HERE = (
-    "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "tensorboard", "label",
-    "stack", "network", "availability", "dropout", "ask", "deadline", "staleness", "buffer_size",
+    "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "track", "label",
+    "stack", "memory", "memory_as", "network", "availability", "dropout", "ask", "deadline",
+    "staleness", "buffer_size",
 )  # fmt: skip
 """Settings of other engines, of what only `run` does, and of simulated time."""
 

@@ -5,6 +5,7 @@ Flower would keep it with its simulated nodes, where a checkpoint cannot have it
 
 import copy
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -26,13 +27,15 @@ class Carried:
     def __init__(self) -> None:
         self.records: dict[int, ArrayRecord] = {}
 
+    def begin(
+        self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
+    ) -> None:
+        """Begins a run: ``fedsim.federation.client_memory`` explains it."""
+        self.records = {client: to_arrays(state) for client, state in (before or {}).items()}
+
     def copy(self) -> dict[int, State]:
         """Every client's memory now, by client."""
         return {client: to_state(record) for client, record in self.records.items()}
-
-    def restore(self, clients: Mapping[int, State]) -> None:
-        """Goes on from what ``copy`` returned."""
-        self.records = {client: to_arrays(state) for client, state in clients.items()}
 
 
 class CarryingApp(ClientApp):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.federation import ledger
-from fedsim.federation.client_memory import Kept
+from fedsim.federation.client_memory import Memories
 from fedsim.federation.server import Server
 from fedsim.ground.errors import writing
 from fedsim.ground.files import write_bytes, write_parquet
@@ -87,7 +87,7 @@ class Records:
     """
 
     def __init__(
-        self, config: RunConfig, follower: Callback, states: Kept | None = None,
+        self, config: RunConfig, follower: Callback, states: Memories | None = None,
         before: Checkpoint | None = None, folder: Folder | None = None,
     ) -> None:  # fmt: skip
         self.config, self.follower, self.states, self.folder = config, follower, states, folder
@@ -98,7 +98,6 @@ class Records:
         if before is not None and states is not None:
             self.rows, self.client_rows = [*before.rounds], [*before.client_rows]
             self.layer_rows = [*before.layer_rows]
-            states.restore(before.clients)
         self.follower_rows: list[dict[str, Any]] = []  # the rows before, as a follower has them
         self.up_bits = self.total_bits = self.spent = 0.0
         for row in self.rows:

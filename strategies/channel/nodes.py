@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from reprlib import repr
+from typing import overload
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -104,6 +105,34 @@ class Numbered(Mapping[int, int]):
     def client_at(self, node: int) -> int:
         """The client at a node."""
         return self.nodes.index(node)
+
+
+class Without(Sequence[int]):
+    """The client numbers below ``clients`` without a few, ascending; none is looked at before.
+
+    Example:
+        >>> idle = Without(1_000_000, [3, 0])
+        >>> len(idle), idle[0], idle[1], idle[2], idle[-1]
+        (999998, 1, 2, 4, 999999)
+    """
+
+    def __init__(self, clients: int, without: Collection[int]) -> None:
+        self.clients, self.without = clients, sorted(without)
+
+    def __len__(self) -> int:
+        return self.clients - len(self.without)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(len(self))[place]]
+        number = range(len(self))[place]
+        for other in self.without:
+            number += other <= number
+        return number
 
 
 class Roster:

@@ -51,7 +51,9 @@ def test_what_is_in_use_or_taken_is_refused(
     assert said.code == 2 and f"--port is {port}: another process listens there" in said.err
 
 
-@pytest.mark.parametrize("flags", [["--workers", "2"], ["--engine", "flower"], ["--tensorboard"]])
+@pytest.mark.parametrize(
+    "flags", [["--workers", "2"], ["--engine", "flower"], ["--track", "tensorboard"]]
+)
 def test_settings_of_other_engines_are_not_flags(typed: Typed, flags: list[str]) -> None:
     with pytest.raises(SystemExit) as end:
         parser().parse_args(["deploy", *flags])
