@@ -1,26 +1,27 @@
 """Where a client's memory lives between rounds: residuals, optimizer state, counters.
 
-One interface, two homes. Both hold a flat mapping of names to tensors that is never
-changed in place; a client hands back a new mapping as its very last act, so a client that
-fails keeps the memory it had.
+One interface, two homes: this process, or the client's node. Both hold a flat mapping of names to
+tensors that is never changed in place; a client hands back a new mapping as its very last act, so a
+client that fails keeps the memory it had. On Ray the memory travels between the two
+(``fedsim.engines.carried``).
 """
 
 import math
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from flwr.app import Context
 from torch import Tensor
 
 from compressors import State
+from fedsim.engines.carried import STATE
 from fedsim.federation.slots import NAME, Slot, SlotFile, size
 from strategies.channel import memory
 from strategies.channel.nodes import PARTITION_ID
 
-_KEY = "fedsim.state"
 _ROUNDED = ("uplink/", "optimizer/")
 """What may be kept as bfloat16: residuals and optimizer state, and not the model or a message."""
 
@@ -49,15 +50,53 @@ def as_float32(state: State) -> State:
     return {name: x.float() if x.dtype == torch.bfloat16 else x for name, x in state.items()}
 
 
+class Memories(Protocol):
+    """The clients' memory as the server's process sees it.
+
+    Attributes:
+        here: whether a checkpoint of this process has it; else it lies at the nodes, which may be
+            ahead of a server that goes on from a checkpoint.
+    """
+
+    @property
+    def here(self) -> bool: ...
+
+    def begin(
+        self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
+    ) -> None:
+        """Begins a run.
+
+        Args:
+            folder: where memories lie that this process does not hold; None: where temporary
+                files do.
+            named: whether they stay there when the process ends, for checkpoints name them.
+            before: what ``copy`` returned, from which the run goes on; None: it starts.
+        """
+        ...
+
+    def copy(self) -> Mapping[int, State]:
+        """Every client's memory now, by client; none where it is not here."""
+        ...
+
+
 class ClientStates(Protocol):
     """Loads and commits the memory of the client that a context belongs to."""
 
-    def load(self, context: Context) -> State:
-        """The memory as last committed; empty before the first round."""
+    def load(self, context: Context, settings: Mapping[str, Any]) -> State:
+        """The memory with which a client answers a message; empty before the first round.
+
+        Args:
+            context: the client's.
+            settings: what stands beside the message's payload.
+        """
         ...
 
-    def commit(self, context: Context, state: State) -> None:
+    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
         """Replaces the memory."""
+        ...
+
+    def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
+        """The run is done: its memory is not wanted any more."""
         ...
 
 
@@ -72,6 +111,8 @@ class InProcess:
         most: bytes of RAM.
     """
 
+    here = True
+
     def __init__(self, most: float = math.inf) -> None:
         self.most = most
         self._here: dict[int, State] = {}  # in RAM, that which was used least recently first
@@ -83,13 +124,6 @@ class InProcess:
     def begin(
         self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
     ) -> None:
-        """Begins a run.
-
-        Args:
-            folder: where the file of slots lies; None: where temporary files do.
-            named: whether it stays there when the process ends, for checkpoints name its slots.
-            before: the memories that the run goes on from; None: it starts.
-        """
         self._here, self._bytes, self._slots = {}, 0, {}
         self.file = SlotFile(folder / NAME if folder and named else None, folder)
         if isinstance(before, Kept) and before.file.path == self.file.path:
@@ -100,7 +134,7 @@ class InProcess:
         for client, state in (before or {}).items():
             self.put(client, state)
 
-    def load(self, context: Context) -> State:
+    def load(self, context: Context, settings: Mapping[str, Any]) -> State:
         client = _client_of(context)
         with self._lock:
             if client in self._here:
@@ -109,8 +143,11 @@ class InProcess:
             slot = self._slots.get(client)
         return {} if slot is None else self.file.read(slot)  # which the client alone replaces
 
-    def commit(self, context: Context, state: State) -> None:
+    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
         self.put(_client_of(context), state)
+
+    def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
+        """A run that is extended goes on from it."""
 
     def put(self, client: int, state: State) -> None:
         """Replaces a client's memory; where the disk is full, ``OSError``, and it stays."""
@@ -221,8 +258,21 @@ def _client_of(context: Context) -> int:
 class AtNode:
     """Memory at the client's node: Flower's ``Context.state``, or the node's ``state-dir``."""
 
-    def load(self, context: Context) -> State:
-        return memory.load(context, _KEY)
+    here = False
 
-    def commit(self, context: Context, state: State) -> None:
-        memory.commit(context, _KEY, state)
+    def load(self, context: Context, settings: Mapping[str, Any]) -> State:
+        return memory.load(context, STATE, settings)
+
+    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
+        memory.commit(context, STATE, settings, state)
+
+    def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
+        memory.forget(context, settings)
+
+    def begin(
+        self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
+    ) -> None:
+        """They are where they were."""
+
+    def copy(self) -> dict[int, State]:
+        return {}

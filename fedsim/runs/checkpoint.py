@@ -37,9 +37,10 @@ from fedsim.ground.files import (
     sync,
     write_parquet,
     write_sealed,
+    write_text,
 )
 
-_PREFIX = "checkpoint-"
+_PREFIX, _GONE_ON = "checkpoint-", ".gone-on"
 END = "final"
 """The folder of a finished run's memory, from which the run can be extended."""
 
@@ -52,7 +53,10 @@ KEPT_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything from which a run goes on: server, clients, and the rows so far."""
+    """Everything from which a run goes on: server, clients, and the rows so far.
+
+    Of a deployed run it lacks the clients, who keep their memory themselves.
+    """
 
     round: int
     server: State
@@ -193,7 +197,7 @@ def before(folder: Path, number: int) -> Checkpoint | None:
     for place in reversed(_all(folder)):
         with suppress(*_DAMAGE):
             found = _read(place)
-            if found.round < number:
+            if found.clients and found.round < number:  # else they are at the clients' nodes
                 return found
     return None
 
@@ -244,6 +248,18 @@ def _slots_of(place: Path) -> Iterator[Slot]:
             yield Slot(*slot)
 
 
+def gone_on(folder: Path) -> int:
+    """How often the run in ``folder`` has gone on from a checkpoint, this time included.
+
+    It is written down: clients who keep their memory themselves tell by it which message is the
+    newer one, of two of the same round.
+    """
+    file = folder / _GONE_ON
+    times = int(file.read_text(encoding="ascii")) + 1 if file.exists() else 1
+    write_text(file, str(times))
+    return times
+
+
 def last(folder: Path) -> str | None:
     """The name of the last checkpoint under ``folder``, or None."""
     return max((place.name for place in _all(folder)), default=None)
@@ -251,6 +267,7 @@ def last(folder: Path) -> str | None:
 
 def remove(folder: Path) -> None:
     """Removes every checkpoint of a finished run, and the slots that no memory is kept in."""
+    (folder / _GONE_ON).unlink(missing_ok=True)
     for old in _all(folder):
         shutil.rmtree(old)
     if not any(_slots_of(folder / END)):

@@ -19,6 +19,7 @@ from fedsim.settings.declared import (
     one_of,
     setting,
     settle,
+    some_of,
 )
 from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks.tasklist import PARTITIONS
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 GRADIENT = 0.01
 """The fraction of entries sent, where nobody says any and the method takes one."""
+
+TRACKERS = ("tensorboard", "wandb", "mlflow")
+"""What ``--track`` takes; ``fedsim.runs.trackers`` holds a file for each."""
 
 
 def _text(value: Any, flag: str) -> Any:
@@ -314,7 +318,11 @@ class Keep:
         False, "keep the final memory at any size, so that the run can be extended",
         flag="keep_checkpoint", result=False,
     )  # fmt: skip
-    tensorboard: bool = setting(False, "write scalars for TensorBoard as it goes", result=False)
+    track: str | None = setting(
+        None, "follow the run in trackers as it goes: tensorboard, wandb or mlflow, or several, "
+        "such as wandb,mlflow; default: none", result=False, rule=some_of(*TRACKERS),
+        plain=lambda value, _: value.replace(" ", "") if isinstance(value, str) else value,
+    )  # fmt: skip
     checkpoint_every: int | None = setting(
         None, "rounds between checkpoints; default: every 20 seconds", result=False,
         rule=ABOVE_ZERO,

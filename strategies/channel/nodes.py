@@ -13,17 +13,21 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from compressors import derive
+from strategies.channel.acknowledge import CHANNEL
 from strategies.channel.owners import TABLE, owners
+from strategies.channel.payload import KEY
 from strategies.channel.replies import reason
 from strategies.channel.shortage import TooFewReplies
 
-QUERY = "query.partition"
+QUERY, FORGET = "query.partition", "query.forget"
 CLIENT_ID, PARTITION_ID = "client-id", "partition-id"
 """Keys of a node's config: a client's name, and its number where shards are simulated."""
 
 REGISTRATION_SECONDS = 60.0
 STARTING_SECONDS = 600.0
 """What a node's first answer may take: its process, or Ray's, starts and imports torch first."""
+FORGETTING_SECONDS = 30.0
+"""How long nodes are waited for when a run is done."""
 _POLL_SECONDS = 0.1
 _NONE = "No query function registered"
 _OF_APPS = (
@@ -56,6 +60,18 @@ def name_of(context: Context) -> str:
     """A client's name: ``client-id``, else ``partition-id``, else its node's id."""
     config = context.node_config
     return str(config.get(CLIENT_ID, config.get(PARTITION_ID, context.node_id)))
+
+
+def forget(grid: Grid, channel: int) -> None:
+    """Tells every node that is there that a run is done: what clients kept of it is removed.
+
+    Args:
+        grid: to the nodes.
+        channel: the number of the run's channel.
+    """
+    content = RecordDict({KEY: ConfigRecord({CHANNEL: channel})})
+    told = [Message(content, dst_node_id=n, message_type=FORGET) for n in grid.get_node_ids()]
+    list(grid.send_and_receive(told, timeout=FORGETTING_SECONDS))
 
 
 class Numbered(Mapping[int, int]):

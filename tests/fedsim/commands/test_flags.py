@@ -19,7 +19,7 @@ RUN = (
     "late", "lr", "max-norm", "memory", "memory-as", "method", "min-replies", "momentum",
     "momentum-masking", "network", "out", "partition", "precision", "proximal", "ray-address",
     "seed", "server-lr", "stack", "staleness", "stateless", "stop-at-bits", "strategy", "task",
-    "temporal", "tensorboard", "test-samples", "timeout", "validation", "weighting", "weights",
+    "temporal", "test-samples", "timeout", "track", "validation", "weighting", "weights",
     "workers",
 )  # fmt: skip
 GONE = {
@@ -28,7 +28,7 @@ GONE = {
     "search": {"method", "temporal", "gradient", "controller", "stop-at-bits",
                "evaluate-every", "label", "engine", "workers", "gpus-per-client", "config"},
     "deploy": {"engine", "workers", "download", "keep-checkpoint", "checkpoint-every",
-               "tensorboard", "label", "stack", "memory", "memory-as", "network", "availability",
+               "track", "label", "stack", "memory", "memory-as", "network", "availability",
                "dropout", "ask", "deadline", "staleness", "buffer-size", "ray-address"},
 }  # fmt: skip
 MORE = {

@@ -29,7 +29,7 @@ OTHER: dict[str, Any] = {
     "server_lr": 0.1, "weighting": "samples", "downlink": "sbc(0.05)", "momentum_masking": "off",
     "buffers": "local", "precision": "bfloat16", "evaluate_every": 3, "test_samples": 50,
     "min_replies": 2, "engine": "flower", "workers": 2, "timeout": 5.5, "download": True,
-    "keep_payloads": True, "tensorboard": True, "checkpoint_every": 6, "keep_checkpoint": True,
+    "keep_payloads": True, "track": "wandb,mlflow", "checkpoint_every": 6, "keep_checkpoint": True,
     "stop_at_bits": 2e6, "budget_of": "total", "label": "mine",
     "network": "4g, compute=10ms", "availability": "0.9", "dropout": "0.1", "ask": 4,
     "deadline": "30s", "late": "drop", "catch_up": True, "controller": "plateau(3)",

@@ -16,7 +16,7 @@ KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encodin
     "tool"]["flwr"]["app"]["config"]  # fmt: skip
 ELSEWHERE = {
     "engine", "workers", "gpus-per-client", "gpus-per-run", "checkpoint-every", "keep-checkpoint",
-    "download", "tensorboard", "stack", "memory", "memory-as", "network", "availability", "dropout",
+    "download", "track", "stack", "memory", "memory-as", "network", "availability", "dropout",
     "ask",
     "deadline", "staleness", "buffer-size",
 }  # fmt: skip
