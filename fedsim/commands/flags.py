@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from fedsim.ground.errors import UsageError
+from fedsim.ground.errors import UsageError, comma
 from fedsim.settings.config import SETTINGS, default_of
 from fedsim.settings.declared import flag
 from fedsim.settings.fields import SCORE
@@ -28,6 +28,7 @@ def number(text: str) -> float:
         share = text.strip().removesuffix("%").replace(".", "", 1)
         percent = text.strip().endswith("%") and share.isdecimal()
         meant = f"; write {float(text.strip()[:-1]) / 100:g}" if percent else ""
+        meant = meant or comma(text)
         raise argparse.ArgumentTypeError(f"{text!r} is not a number{meant}") from error
 
 
@@ -77,7 +78,10 @@ def numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]:
     ``kind``: ``int`` or ``number``, which reads one of them.
     """
     try:
-        return [kind(part) for part in text.split(",")]
+        read = [kind(part) for part in text.split(",")]
+        if 0 in read and comma(text):
+            raise argparse.ArgumentTypeError(comma(text)[2:])
+        return read
     except (ValueError, argparse.ArgumentTypeError) as error:
         wanted = "whole numbers" if kind is int else "numbers"
         example = "1,10,100" if kind is int else "1,0.1,0.01"

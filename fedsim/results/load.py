@@ -31,6 +31,7 @@ from fedsim.results.schema import (
     read_summary,
     rounds_of,
 )
+from fedsim.results.values import REACHED
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Results:
     """The results of one or several folders; each file is read once.
 
     Attributes:
-        runs: a row per finished run (done or failed), by n upwards, p downwards and seed, indexed
+        runs: a row per run that has ended, by n upwards, p downwards and seed, indexed
             by the run's folder name; the columns of `summary.csv`, then `label`, the name of the
             run, else its method as typed; `dense`, whether it is raw sending; `ends_dense`, whether
             its method is raw sending at p = 1. Where runs differ in settings, each such setting is
@@ -101,10 +102,11 @@ class Results:
 def load(*paths: Path | str) -> Results:
     """The results in a sweep's folder (`cells/*/`), in that of a single run, or in several of them.
 
-    A failed run is in `.runs`, and in `.rounds` with the rounds that it did. Of several folders,
-    runs are called `folder/run`; a run that several hold with the same settings (the dense
-    reference of each) counts once. Settings in which the runs of a task differ (learning rate,
-    strategy, clients) are part of their labels, where they are not at their defaults.
+    A failed run is in `.runs`, and in `.rounds` with the rounds that it did. A run that a search
+    stopped at its target is done. Of several folders, runs are called `folder/run`; a run that
+    several hold with the same settings (the dense reference of each) counts once. Settings in which
+    the runs of a task differ (learning rate, strategy, clients) are part of their labels, where
+    they are not at their defaults.
 
     Args:
         paths: folders that `fedsim run` or `fedsim sweep` wrote, finished or still growing.
@@ -123,6 +125,9 @@ def load(*paths: Path | str) -> Results:
     folders, unfinished = _folders([Path(path) for path in paths])
     given = {name: read_settings(folder) for name, folder in folders.items()}
     cells = {name: read_summary(folder) for name, folder in folders.items()}
+    for cell in cells.values():  # at its target a run is where it was to come
+        if cell.get("error") == REACHED and cell.get("metric") is not None:
+            cell["status"] = "done"
     settings = settings_of(given)
     if len(paths) > 1 or repeats(cells):
         comparable(cells, settings, folders)

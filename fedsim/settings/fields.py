@@ -71,7 +71,9 @@ class Clients:
     cohort: int | None = setting(
         None, "clients that take part in each round; default: all", rule=ABOVE_ZERO
     )
-    partition: str | None = setting(None, PARTITIONS + "; default: the task's", of_task=True)
+    partition: str | None = setting(
+        None, ", ".join(PARTITIONS) + "; default: the task's", of_task=True
+    )
     availability: str | float | None = setting(
         None, "clients that are there: a fraction, onoff(10min, 5min) (mean times there and "
         "away), or a CSV file (seconds, available); default: all", plain=_text,

@@ -25,7 +25,7 @@ RUN = (
 GONE = {
     "run": set(),
     "sweep": {"seed"},
-    "search": {"method", "temporal", "gradient", "controller", "stop-at-bits", "budget-of",
+    "search": {"method", "temporal", "gradient", "controller", "stop-at-bits",
                "evaluate-every", "label", "engine", "workers", "gpus-per-client", "config"},
     "deploy": {"engine", "workers", "download", "keep-checkpoint", "checkpoint-every",
                "tensorboard", "label", "stack", "network", "availability", "dropout", "ask",

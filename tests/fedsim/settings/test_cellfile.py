@@ -149,7 +149,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a hidden folder": ({"cells": {".a": {}}}, "cell '.a': name is '.a'"),
     "no name": ({"cells": {"": {}}}, "cell '': name is ''"),
     "a run refuses": ({"cells": {"a": {"temporal": 30}}}, "cell 'a': --temporal is 30"),
-    "no such task": ({"cells": {"a": {"task": "nope"}}}, "cell 'a': unknown task 'nope'; known"),
+    "no such task": ({"cells": {"a": {"task": "nope"}}}, "cell 'a': --task: unknown task 'nope'"),
 }  # fmt: skip
 
 
