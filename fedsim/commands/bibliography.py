@@ -170,6 +170,23 @@ PAPERS = {
         "Stoica, Ion and Braverman, Vladimir and Gonzalez, Joseph and Arora, Raman",
         "FetchSGD: Communication-Efficient Federated Learning with Sketching", "ICML",
         "2007.07682"),
+    "Micikevicius et al. 2022": Paper(
+        "Micikevicius, Paulius and others", "FP8 Formats for Deep Learning", arxiv="2209.05433"),
+    "Rouhani et al. 2023": Paper(
+        "Rouhani, Bita Darvish and others", "Microscaling Data Formats for Deep Learning",
+        arxiv="2310.10537"),
+    "Shlezinger et al. 2021": Paper(
+        "Shlezinger, Nir and Chen, Mingzhe and Eldar, Yonina C. and Poor, H. Vincent and "
+        "Cui, Shuguang",
+        "UVeQFed: Universal Vector Quantization for Federated Learning",
+        "IEEE Transactions on Signal Processing", "2006.03262", "article"),
+    "Szlendak et al. 2021": Paper(
+        "Szlendak, Rafał and Tyurin, Alexander and Richtárik, Peter",
+        "Permutation Compressors for Provably Faster Distributed Nonconvex Optimization",
+        arxiv="2110.03300"),
+    "Rostami & Kia 2024": Paper(
+        "Rostami, M. and Kia, S. S.", "FedScalar: A Communication efficient Federated Learning",
+        arxiv="2410.02260"),
 }  # fmt: skip
 """By the name and the year that a row's source begins with."""
 
