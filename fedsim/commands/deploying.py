@@ -105,8 +105,8 @@ def deploy(
     # The settings that are not the defaults, as Flower's run config has them.
     settings = {name: x for name, x in config.flat().items() if x != SETTINGS[name].default}
     del settings["engine"]
-    if "data" in settings:
-        settings["data"] = str(Path(settings["data"]).resolve())
+    for name in {"data", "weights"} & settings.keys():
+        settings[name] = str(Path(settings[name]).resolve())
     given = {name.replace("_", "-"): getattr(x, "written", x) for name, x in settings.items()}
     clients, began = config.plan.clients, time.monotonic()
     federation = Deployment(clients, out, insecure, port)

@@ -13,6 +13,8 @@ from fedsim.ground.errors import UsageError
 from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.labels import FACTS, VARIANT, MethodText, several, with_labels
 from fedsim.results.merge import (
+    apart,
+    columns_of,
     comparable,
     repeats,
     settings_of,
@@ -30,6 +32,9 @@ from fedsim.results.schema import (
     read_summary,
     rounds_of,
 )
+from fedsim.results.values import REACHED
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -37,11 +42,12 @@ class Results:
     """The results of one or several folders; each file is read once.
 
     Attributes:
-        runs: a row per finished run (done or failed), by n upwards, p downwards and seed, indexed
+        runs: a row per run that has ended, by n upwards, p downwards and seed, indexed
             by the run's folder name; the columns of `summary.csv`, then `label`, the name of the
             run, else its method as typed; `dense`, whether it is raw sending; `ends_dense`, whether
-            its method is raw sending at p = 1. Where runs differ in settings, a column `variant`
-            before them says in which: `lr = 0.05`.
+            its method is raw sending at p = 1. Where runs differ in settings, each such setting is
+            a column before them, defaults filled in, and a column `variant` says in which a run
+            differs: `lr = 0.05`.
             Bits are those of a client that takes part in every round, summed over rounds. In
             columns that end in `_per_client` they are the whole federation's over the number of
             its clients: fewer, where a cohort is smaller than the federation.
@@ -100,10 +106,11 @@ class Results:
 def load(*paths: Path | str) -> Results:
     """The results in a sweep's folder (`cells/*/`), in that of a single run, or in several of them.
 
-    A failed run is in `.runs`, and in `.rounds` with the rounds that it did. Of several folders,
-    runs are called `folder/run`; a run that several hold with the same settings (the dense
-    reference of each) counts once. Settings in which the runs of a task differ (learning rate,
-    strategy, clients) are part of their labels, where they are not at their defaults.
+    A failed run is in `.runs`, and in `.rounds` with the rounds that it did. A run that a search
+    stopped at its target is done. Of several folders, runs are called `folder/run`; a run that
+    several hold with the same settings (the dense reference of each) counts once. Settings in which
+    the runs of a task differ (learning rate, strategy, clients) are part of their labels, where
+    they are not at their defaults.
 
     Args:
         paths: folders that `fedsim run` or `fedsim sweep` wrote, finished or still growing.
@@ -122,10 +129,13 @@ def load(*paths: Path | str) -> Results:
     folders, unfinished = _folders([Path(path) for path in paths])
     given = {name: read_settings(folder) for name, folder in folders.items()}
     cells = {name: read_summary(folder) for name, folder in folders.items()}
+    for cell in cells.values():  # at its target a run is where it was to come
+        if cell.get("error") == REACHED and cell.get("metric") is not None:
+            cell["status"] = "done"
     settings = settings_of(given)
     if len(paths) > 1 or repeats(cells):
         comparable(cells, settings, folders)
-    varied = variants(cells, settings)
+    varied, differences = variants(cells, settings), apart(cells, settings)
     if len(paths) > 1:  # in one folder every run has the name that it was given
         cells = without_repeated(cells, folders, settings, varied)
     # As on the plane: n upwards, p downwards; by name n10 would come before n2.
@@ -136,7 +146,8 @@ def load(*paths: Path | str) -> Results:
         joined(
             cells, {name: given[name] for name in cells},
             {name: rounds_of(folders[name], cell) for name, cell in cells.items()},
-            {name: layers_of(folders[name], cell) for name, cell in cells.items()}, varied,
+            {name: layers_of(folders[name], cell) for name, cell in cells.items()},
+            varied, differences,
         ),
         path=Path(paths[0]), unfinished=tuple(unfinished),
         folders={name: folders[name] for name in cells},
@@ -146,7 +157,7 @@ def load(*paths: Path | str) -> Results:
 def joined(
     cells: Mapping[str, dict[str, Any]], given: Mapping[str, dict[str, Any]],
     rounds: Mapping[str, pd.DataFrame], layers: Mapping[str, pd.DataFrame],
-    varied: Mapping[str, str] = MappingProxyType({}),
+    varied: Mapping[str, str] = _NONE, differences: Mapping[str, Mapping[str, Any]] = _NONE,
 ) -> Results:  # fmt: skip
     """Runs side by side, in their order; of no folder.
 
@@ -155,10 +166,12 @@ def joined(
         given: the settings that each was given.
         rounds: the table of each.
         layers: likewise.
-        varied: in which settings each differs from others, where some do.
+        varied: in which settings each differs from others, in words.
+        differences: the same by setting.
     """
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):
+        runs = runs.assign(**columns_of(cells, differences))
         runs[VARIANT] = [varied[name] for name in cells]
     runs = with_labels(runs, [
         MethodText(cell[TOLD]["form"], cell[TOLD].get("whole", ""), given[name].get("label") or "")

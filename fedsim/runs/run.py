@@ -1,6 +1,7 @@
 """One run, from its settings to a folder of results."""
 
 import logging
+import math
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
@@ -38,7 +39,7 @@ from fedsim.runs.sentconfig import SentConfig
 from fedsim.runs.trackers import chosen
 from fedsim.settings.config import RunConfig
 from fedsim.settings.declared import declared
-from fedsim.settings.fields import Keep
+from fedsim.settings.fields import CLIENT_SCORES, SCORE, Keep
 from fedsim.settings.grids import Cell
 from fedsim.settings.methods import recorded
 
@@ -179,7 +180,8 @@ def _trained(
         follower.begin(known, records.follower_rows)
         engine(server.main)
     except Exception as error:
-        summary, failed = broken_off(known, records, error), not isinstance(error, StoppedEarly)
+        summary = broken_off(known, records, server, error)
+        failed = not isinstance(error, StoppedEarly)
         trace = "".join(traceback.format_exception(error)) if failed else ""
         with suppress(OSError):  # the disk may be what failed: the first error is told
             if path is not None:
@@ -253,10 +255,17 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
     }
 
 
-def broken_off(known: dict[str, Any], records: Records, error: Exception) -> dict[str, Any]:
-    """The summary of a run that ``error`` has ended: what failed before, and why it ended."""
+def broken_off(
+    known: dict[str, Any], records: Records, server: Server, error: Exception
+) -> dict[str, Any]:
+    """The summary of a run that ``error`` has ended: what failed before, and why it ended.
+
+    One that was stopped where its model was scored has the numbers of a run that is done.
+    """
     summary = known | records.failures()
     if isinstance(error, StoppedEarly):
+        scored = records.rows and not math.isnan(records.rows[-1]["metric"])
+        summary = summed(known, records, server) if scored else summary
         return summary | {"status": "stopped", "error": str(error)}
     why = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
     return summary | {"status": "failed", "error": without_home(why)}
@@ -283,6 +292,8 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
         "status": "done",
         "error": None,
     }
+    scores = [name for name in rounds if name in CLIENT_SCORES or name.startswith(SCORE)]
+    summary |= {name: float(rounds[name].iloc[-1]) for name in scores}
     if records.config.controller is not None:  # n and p moved: what they were on average
         fractions = float(rounds["sent_fraction"].sum())
         summary["total_sparsity"] = fractions / summary["iterations"]

@@ -113,7 +113,7 @@ class Federation:
             with one_thread():
                 row = self._server.step()
         except Exception as error:
-            self._follower.end(broken_off(self._known, self._records, error))
+            self._follower.end(broken_off(self._known, self._records, self._server, error))
             raise
         if self.done:
             self._follower.end(self.summary)

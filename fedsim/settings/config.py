@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from fedsim.ground.errors import PlacedError, UsageError, names_told, reason, unknown
+from fedsim.settings import startfile
 from fedsim.settings.declared import declared
 from fedsim.settings.fields import GROUPS, SETTINGS, Network, Settings
 from fedsim.settings.strategies import FLAGS, with_settings
@@ -123,6 +124,7 @@ class RunConfig(Settings):
             "task": plan.task.name, "method": plan.method.text, "gradient": plan.method.gradient,
             "downlink": text(plan.downlink), "momentum_masking": plan.masks,
             "ask": self.clients.ask, "network": written(self.network),
+            "weights": startfile.digest(self.weights),
         }  # fmt: skip
 
     def identity(self) -> dict[str, Any]:

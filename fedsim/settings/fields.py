@@ -50,6 +50,12 @@ def _text(value: Any, flag: str) -> Any:
     return f"{value:g}" if isinstance(value, int | float) else value
 
 
+def _weights(value: Any, flag: str) -> Any:
+    from fedsim.settings.startfile import settled
+
+    return settled(value) if isinstance(value, str) else value
+
+
 @names_told
 @dataclass(frozen=True)
 class Clients:
@@ -69,7 +75,9 @@ class Clients:
     cohort: int | None = setting(
         None, "clients that take part in each round; default: all", rule=ABOVE_ZERO
     )
-    partition: str | None = setting(None, PARTITIONS + "; default: the task's", of_task=True)
+    partition: str | None = setting(
+        None, ", ".join(PARTITIONS) + "; default: the task's", of_task=True
+    )
     availability: str | float | None = setting(
         None, "clients that are there: a fraction, onoff(10min, 5min) (mean times there and "
         "away), or a CSV file (seconds, available); default: all", plain=_text,
@@ -153,6 +161,13 @@ class Training:
         settle(self, "training")
 
 
+SCORE = "score_"
+"""What columns of results begin with that a task's further scores have, before their names."""
+
+CLIENT_SCORES = ("client_metric_mean", "client_metric_worst", "client_metric_spread")
+"""The columns of results that ``evaluate_clients`` adds."""
+
+
 @names_told
 @dataclass(frozen=True)
 class Evaluation:
@@ -175,6 +190,13 @@ class Evaluation:
     validation: float | None = setting(
         None, "fraction of the training samples to keep out of training and to score instead of "
         "the held-out samples; default: none",
+        rule=Rule(lambda x: 0 < x < 1, "a number between 0 and 1"),
+    )  # fmt: skip
+
+    clients: float | None = setting(
+        None, "fraction of each client's samples to keep out of its training and to score by "
+        "themselves: mean, worst tenth and spread over clients; default: none",
+        flag="evaluate_clients",
         rule=Rule(lambda x: 0 < x < 1, "a number between 0 and 1"),
     )  # fmt: skip
 
@@ -349,6 +371,10 @@ class Settings:
     iterations: int | None = setting(
         None, "local iterations of the run; default: the task's", rule=ABOVE_ZERO, of_task=True
     )
+    weights: str | None = setting(
+        None, "file of weights to start from, FILE.safetensors, such as model.safetensors of "
+        "another run; default: drawn by the seed", plain=_weights,
+    )  # fmt: skip
     seed: int = setting(
         0, "seed of every random draw", rule=Rule(lambda x: x >= 0, "0 or above")
     )

@@ -93,7 +93,7 @@ class ChannelStrategy(Strategy):
         below = "" if down else needs_server(self.downlink)
         if below or needs_server(uplink) not in ("", needs_method):
             own = below or needs_server(uplink)
-            raise ValueError(f"{own} sends differences, which strategy {own} alone adds up")
+            raise ValueError(f"the messages of {own} are read by strategy {own} alone")
         if isinstance(self.downlink, Relay) and not (rule and rule.averages):
             raise ValueError(
                 "downlink is relay: every client makes the mean of the others' updates itself, "

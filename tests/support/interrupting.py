@@ -20,6 +20,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "strategy": "marina", "method": "marina(randk(0.2) | cnat, 0.3)", "temporal": 1,
         "iterations": 6,
     },
+    "permk": {"strategy": "permk", "method": "permk(4)"},
     "fetchsgd": {
         "strategy": "fetchsgd", "method": "fetchsgd(0.003, 5, 1600)", "momentum": 0.0, "cohort": 2,
     },

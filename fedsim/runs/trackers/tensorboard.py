@@ -9,6 +9,7 @@ from fedsim.federation import ledger
 from fedsim.ground.errors import writing
 from fedsim.runs.callbacks import Row
 from fedsim.runs.trackers.base import Tracker
+from fedsim.settings.fields import SCORE
 
 FOLDER = "tensorboard"
 
@@ -51,6 +52,8 @@ class TensorBoard(Tracker):
         self._sums["down_wire"] += ledger.of_each(row["down_wire_bits"], cohort + row["failures"])
         values = {self._known["metric_name"]: row["metric"], "loss/held_out": row["loss"]}
         values["loss/train"] = row["train_loss"]
+        more = [name for name in row if name.startswith(SCORE)]
+        values |= {f"score/{name.removeprefix(SCORE)}": row[name] for name in more}
         values |= {f"bits/{name}": bits for name, bits in self._sums.items()}
         for name in ("wire", "payload"):
             bits, trained = self._sums[f"up_{name}"], self._known["trained_parameters"]

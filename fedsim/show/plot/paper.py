@@ -108,6 +108,8 @@ def drawn(
         _draw(axes, marks, "" if marks.name in beside else plain(marks.name), look.scale)
     if chart.notes:
         axes.margins(x=0.18, y=0.1)
+    elif direct and any(marks.kind == "points" for marks in apart):  # names stand around them
+        axes.margins(x=0.1, y=0.2)
     for at, line in ((chart.at_x, axes.axvline), (chart.at_y, axes.axhline)):
         if at is not None:
             line(at, color="#777777", lw=1, linestyle=":", zorder=0)

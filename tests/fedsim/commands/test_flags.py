@@ -14,17 +14,18 @@ RUN = (
     "ask", "availability", "batch-size", "budget-of", "buffer-size", "buffers", "catch-up",
     "checkpoint-every",
     "clients", "cohort", "config", "controller", "data", "deadline", "device", "downlink",
-    "download", "dropout", "engine", "evaluate-every", "gpus-per-client", "gpus-per-run",
-    "gradient", "iterations", "json", "keep-checkpoint", "keep-payloads", "label", "late", "lr",
+    "download", "dropout", "engine", "evaluate-clients", "evaluate-every", "gpus-per-client",
+    "gpus-per-run", "gradient", "iterations", "json", "keep-checkpoint", "keep-payloads", "label",
+    "late", "lr",
     "max-norm", "method", "min-replies", "momentum", "momentum-masking", "network", "out",
     "partition", "precision", "proximal", "ray-address", "seed", "server-lr", "stack", "staleness",
-    "stop-at-bits", "strategy", "task", "temporal", "test-samples", "timeout",
-    "track", "validation", "weighting", "workers",
+    "stop-at-bits", "strategy", "task", "temporal", "test-samples", "timeout", "track",
+    "validation", "weighting", "weights", "workers",
 )  # fmt: skip
 GONE = {
     "run": set(),
     "sweep": {"seed"},
-    "search": {"method", "temporal", "gradient", "controller", "stop-at-bits", "budget-of",
+    "search": {"method", "temporal", "gradient", "controller", "stop-at-bits",
                "evaluate-every", "label", "engine", "workers", "gpus-per-client", "config"},
     "deploy": {"engine", "workers", "download", "keep-checkpoint", "checkpoint-every",
                "track", "label", "stack", "network", "availability", "dropout", "ask",
@@ -32,7 +33,7 @@ GONE = {
 }  # fmt: skip
 MORE = {
     "run": set(),
-    "sweep": {"seeds", "no-baseline", "jobs", "columns", "per-seed"},
+    "sweep": {"seeds", "vary", "no-baseline", "jobs", "columns", "per-seed"},
     "search": {"budget", "target", "time", "trials", "methods", "seeds", "jobs"},
     "deploy": {"port", "insecure"},
 }

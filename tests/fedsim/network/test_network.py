@@ -217,7 +217,7 @@ def test_what_is_no_such_number_is_refused(text: object, kind: Any) -> None:
         ("dropout", "before=0.1, before=0.2", "--dropout is 'before=0.1, before=0.2': give"),
         ("dropout", "nan", "--dropout is 'nan': give a probability"),
         ("deadline", "0", "--deadline is '0': give a time above 0"),
-        ("partition", "shards(2(3))", "partition: 'shards(2(3))' is not allowed"),
+        ("partition", "shards(2(3))", "--partition is 'shards(2(3))': give shards"),
     ],
 )
 def test_arguments_that_are_none_are_refused(setting: str, text: str, said: str) -> None:

@@ -171,7 +171,7 @@ def test_a_run_that_fails_before_it_begins_is_recorded_too(
 def test_nothing_is_written_where_a_cell_is_refused(tiny: RunConfig, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for config, how, message in (
-        (_one(tiny.but(clients=1000)), {}, "clients: 1000"),
+        (_one(tiny.but(clients=1000)), {}, "--clients is 1000"),
         (_one(tiny), {"jobs": 0}, "--jobs is 0: give a number above 0"),
         (replace(_one(tiny), seeds=0), {}, "--seeds is 0: give a number above 0"),
         (replace(_one(tiny), temporal=(4, 100)), {}, "--temporal is 100"),

@@ -48,6 +48,26 @@ def test_a_search_leaves_its_tables_page_and_winner(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_search_of_both_ways_chooses_the_downlink(tmp_path: Path) -> None:
+    """A trial's bits are those that its run has recorded up and down, within the budget."""
+    base = RunConfig(task=TINY, method="raw", temporal=1, budget_of="total")
+    found = searched(tmp_path, base=base, trials=10)
+    ended = found.trials[found.trials["state"] == "complete"]
+    assert len(ended) and (ended["bits"] <= 20e3).all()
+    for row in ended.to_dict("records"):
+        rounds = pd.read_parquet(tmp_path / "cells" / row["cell"] / "rounds.parquet")
+        spent = ((rounds["up_wire_bits"] + rounds["down_wire_bits"]) / 2).cumsum()
+        assert row["bits"] in spent[rounds["metric"].notna()].tolist()
+    assert set(ended["downlink"]) <= {"raw", "relay", "sbc", "stc"} and len(set(ended["bits"])) > 1
+    assert "both ways" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    config, best = from_toml(tmp_path / "best.toml"), found.winner
+    assert best is not None and config.budget_of == "total"
+    assert (config.downlink or "").startswith(best.params["downlink"])
+    again = searched(tmp_path, base=base, trials=10)
+    assert again.trials.equals(found.trials)
+
+
+@pytest.mark.slow
 def test_a_time_that_is_over_before_a_trial_begins_is_told(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match="was over before a trial began.*give more --time"):
         searched(tmp_path, trials=None, time=0.001, seeds=1)

@@ -34,7 +34,7 @@ OTHER: dict[str, Any] = {
     "network": "4g, compute=10ms", "availability": "0.9", "dropout": "0.1", "ask": 4,
     "deadline": "30s", "late": "drop", "catch_up": True, "controller": "plateau(3)",
     "proximal": 0.1, "stack": "2", "validation": 0.1, "staleness": "constant", "buffer_size": 3,
-    "max_norm": 3.5,
+    "max_norm": 3.5, "evaluate_clients": 0.25, "weights": "start.safetensors@0123456789abcdef",
 }  # fmt: skip
 EVENTS = {"strategy": "fedbuff", "network": "4g, compute=10ms"}
 NEEDS = {
@@ -149,7 +149,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a hidden folder": ({"cells": {".a": {}}}, "cell '.a': name is '.a'"),
     "no name": ({"cells": {"": {}}}, "cell '': name is ''"),
     "a run refuses": ({"cells": {"a": {"temporal": 30}}}, "cell 'a': --temporal is 30"),
-    "no such task": ({"cells": {"a": {"task": "nope"}}}, "cell 'a': unknown task 'nope'; known"),
+    "no such task": ({"cells": {"a": {"task": "nope"}}}, "cell 'a': --task: unknown task 'nope'"),
 }  # fmt: skip
 
 
@@ -174,7 +174,8 @@ def test_a_file_without_cells_is_named(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_page() -> None:
-    (block,) = [b for b in blocks(ROOT / "docs" / "sweeps.md") if b.language == "toml"]
+    toml = [b for b in blocks(ROOT / "docs" / "sweeps.md") if b.language == "toml"]
+    (block,) = [b for b in toml if "[cells." in b.text]
     cells = from_values(tomllib.loads(block.text), "docs/sweeps.md")
     assert [(c.name, c.config.temporal) for c in cells] == [("dense", 1), ("sbc", 10), ("votes", 1)]
     assert {cell.config.iterations for cell in cells} == {200}

@@ -47,7 +47,8 @@ def test_keys_left_alone_are_the_defaults() -> None:
         ("seed", 0),
         ("keep_payloads", True), ("strategy", "fedadam"), ("downlink", "sbc(0.1)"),
         ("stop_at_bits", 2e6), ("budget_of", "total"), ("controller", "plateau(3)"),
-        ("late", "drop"),
+        ("late", "drop"), ("evaluate_clients", 0.25),
+        ("weights", "start.safetensors@0123456789abcdef"),
     ],
 )  # fmt: skip
 def test_a_key_is_the_flag(name: str, value: Any) -> None:
@@ -58,6 +59,12 @@ def test_what_goes_with_another_setting() -> None:
     assert configured(catch_up=True, downlink="sbc(0.1)").clients.catch_up
     assert configured(strategy="fedadam", server_lr=0.3).strategy == "fedadam(server_lr=0.3)"
     assert configured(weighting="samples").strategy == "dsgd(weighting=samples)"
+
+
+def test_a_node_with_data_of_its_own_is_not_scored() -> None:
+    node = Context(1, 1, {"data": "here"}, RecordDict(), KEYS | {"evaluate-clients": 0.2})
+    with pytest.raises(UsageError, match="--evaluate-clients is 0.2: this node loads data of its"):
+        config_of(node)
 
 
 def test_bad_values_are_told() -> None:
