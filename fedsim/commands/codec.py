@@ -22,14 +22,22 @@ _FORMATS = "float32 in .npy, .pt, .pth or .safetensors"
 
 def add(commands: Any) -> None:
     """Adds both commands."""
-    encode = commands.add_parser("compress", help="encode an update in a file into a message")
+    encode = commands.add_parser(
+        "compress", help="encode an update in a file into a message",
+        description="Encodes an update into the message that a client would send, and prints its "
+        "bits, what they are made of, and the error.",
+    )  # fmt: skip
     encode.add_argument("method", help="such as 'sbc(0.01)'")
     encode.add_argument("file", help=f"the update: {_FORMATS}")
     encode.add_argument("-o", "--output", metavar="FILE", help="where to write the message")
     encode.add_argument("--seed", type=int, default=0, help="for random methods (default: 0)")
     add_shared(encode)
     encode.set_defaults(command=command_compress)
-    decode = commands.add_parser("decompress", help="decode a message into an update in a file")
+    decode = commands.add_parser(
+        "decompress", help="decode a message into an update in a file",
+        description="Decodes a message that compress wrote, and writes the update that the server "
+        "would see.",
+    )  # fmt: skip
     decode.add_argument("method", help="the method that made the message")
     decode.add_argument("file", help="the message")
     decode.add_argument(

@@ -14,8 +14,10 @@ _WIDTH = 16
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "doctor", help="say what this machine has for runs, and what to do about the rest"
-    )
+        "doctor", help="say what this machine has for runs, and what to do about the rest",
+        description="Prints what this machine has for runs: versions, GPU, compiler, data sets, "
+        "disk, cores and memory, and what to do about what is missing.",
+    )  # fmt: skip
     parser.add_argument("--device", default="cpu", metavar="DEVICE",
                         help="also look whether messages made on a GPU (cuda, cuda:1, ...) have "
                         "the host's bytes, and how fast it selects")  # fmt: skip

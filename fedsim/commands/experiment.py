@@ -35,8 +35,10 @@ def experiments() -> list[dict[str, str]]:
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "experiment", help="rerun a published table or figure (see `fedsim list experiments`)"
-    )
+        "experiment", help="rerun a published table or figure (see `fedsim list experiments`)",
+        description="Reruns a published table or figure of a checkout's experiments/, and writes "
+        "tables, figures and the settings of every run. The same command resumes a stopped one.",
+    )  # fmt: skip
     parser.add_argument("name", metavar="NAME", help="an experiment's name")
     parser.add_argument(
         "--scale", choices=SCALES, default="short",

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from fedsim.ground.errors import UsageError
+from fedsim.ground.errors import UsageError, comma
 from fedsim.settings.config import SETTINGS, default_of
 from fedsim.settings.declared import flag
+from fedsim.settings.fields import SCORE
 from fedsim.settings.strategies import FLAGS, check_text
 
 KNOWN = {
@@ -27,6 +28,7 @@ def number(text: str) -> float:
         share = text.strip().removesuffix("%").replace(".", "", 1)
         percent = text.strip().endswith("%") and share.isdecimal()
         meant = f"; write {float(text.strip()[:-1]) / 100:g}" if percent else ""
+        meant = meant or comma(text)
         raise argparse.ArgumentTypeError(f"{text!r} is not a number{meant}") from error
 
 
@@ -76,7 +78,10 @@ def numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]:
     ``kind``: ``int`` or ``number``, which reads one of them.
     """
     try:
-        return [kind(part) for part in text.split(",")]
+        read = [kind(part) for part in text.split(",")]
+        if 0 in read and comma(text):
+            raise argparse.ArgumentTypeError(comma(text)[2:])
+        return read
     except (ValueError, argparse.ArgumentTypeError) as error:
         wanted = "whole numbers" if kind is int else "numbers"
         example = "1,10,100" if kind is int else "1,0.1,0.01"
@@ -114,5 +119,6 @@ def columns(flags: argparse.Namespace) -> list[str] | None:
     from fedsim.show.tables import check_columns
 
     names = [name.strip() for name in flags.columns.split(",")]
-    check_columns(names, where="--columns")
+    # What a task scores beside its metric is known when it has been run.
+    check_columns([name for name in names if not name.startswith(SCORE)], where="--columns")
     return names

@@ -53,8 +53,9 @@ WHAT: dict[str, Callable[[], list[Listed]]] = {
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "list", help="list tasks, methods, coders, networks, controllers or experiments"
-    )
+        "list", help="list tasks, methods, coders, networks, controllers or experiments",
+        description="Lists the names that settings take, each with its title and source.",
+    )  # fmt: skip
     parser.add_argument("kind", choices=WHAT, help="what to list")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 FIGURES = {
     "curves": "how runs learn, a line per cell, with the seeds' range",
-    "budget": "for so many bits, which method is best",
+    "budget": "the best method within each bit budget",
     "pareto": "the last metric against bits, and the front",
     "matrix": "a value over the plane of delay n and fraction p",
     "bandwidths": "the time to a metric over bandwidths",
-    "partition": "who holds which labels",
+    "partition": "which client holds which labels",
 }
 """Figures, and what each shows."""
 
@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "show",
-        help="draw one figure of results, or of who holds which labels, into a file",
+        help="draw one figure of results, or of which client holds which labels",
         description="Draws one figure, for a screen or a column of a paper, as PNG, PDF or SVG.",
     )
     figures = parser.add_subparsers(metavar="FIGURE", required=True)

@@ -19,7 +19,11 @@ _MOST = 10**12  # entries: a thousand times the largest models
 
 def add(commands: Any) -> None:
     """Adds the command."""
-    parser = commands.add_parser("theory", help="print the papers' theory, computed again")
+    parser = commands.add_parser(
+        "theory", help="print the papers' theory, computed again",
+        description="Prints a table of the papers' theory, computed again. Without TABLE it lists "
+        "the tables.",
+    )  # fmt: skip
     parser.add_argument("table", nargs="?", metavar="TABLE",
                         help=f"one of {', '.join(TABLES)}; without it, a list of them")  # fmt: skip
     parser.add_argument("--entries", type=int, metavar="D",

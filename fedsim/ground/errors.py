@@ -83,11 +83,25 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     Example:
         >>> unknown("setting", "temporl", ["method", "temporal"])
         "unknown setting 'temporl' (did you mean temporal?); known are method, temporal"
+        >>> unknown("split", "shrds", ["iid", "shards(NUMBER)"])
+        "unknown split 'shrds' (did you mean shards(NUMBER)?); known are iid, shards(NUMBER)"
     """
     known = list(known)
-    near = get_close_matches(name, known, n=1)
-    meant = f" (did you mean {near[0]}?)" if near else ""
-    return f"unknown {what} {name!r}{meant}; known are {', '.join(known)}"
+    forms = {form.partition("(")[0]: form for form in reversed(known)}
+    near = get_close_matches(name.partition("(")[0], forms, n=1)
+    meant = f" (did you mean {forms[near[0]]}?)" if near else ""
+    return f"unknown {what} {name!r}{meant}; known are {', '.join(known) or 'none'}"
+
+
+def comma(text: str) -> str:
+    """Words for a refused text that may have a decimal comma; empty where it has none.
+
+    Example:
+        >>> comma("sbc(0,01)"), comma("1,0.1")
+        ('; did you mean 0.01, with a decimal point?', '')
+    """
+    found = re.search(r"(?<![\w.])0,(\d+)(?![\d.])", text)
+    return f"; did you mean 0.{found[1]}, with a decimal point?" if found else ""
 
 
 def unwritten(flag: str, path: object, error: OSError) -> UsageError:

@@ -55,13 +55,13 @@ def at(row: Row, p: str) -> str:
 def check_density(density: float | None) -> None:
     """Raises ``UsageError`` unless ``density`` is a fraction in (0, 1], or None."""
     if density is not None and not 0 < density <= 1:
-        raise UsageError(f"density is {density:g}: a fraction of entries in (0, 1]")
+        raise UsageError(f"--density is {density:g}: give a fraction of entries in (0, 1]")
 
 
 def check_repeat(repeat: int) -> None:
     """Raises ``UsageError`` unless ``repeat`` is a number of runs, from 1."""
     if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-        raise UsageError(f"repeat is {repeat!r}: a whole number above 0")
+        raise UsageError(f"--repeat is {repeat!r}: give a whole number above 0")
 
 
 def checked_updates(updates: Tensors | Sequence[Tensors]) -> list[Tensors]:

@@ -46,7 +46,7 @@ def choose_coders(
     check_density(density)
     if density is not None and not any(map(takes_fraction, (positions_of, symbols_of))):
         raise UsageError(
-            f"density is {density:g}, and neither {positions_of!r} nor {symbols_of!r} has a place "
+            f"--density is {density:g}: neither {positions_of!r} nor {symbols_of!r} has a place "
             "for the density: write {p} where it belongs, or leave the density out"
         )
     methods = [with_fraction(m, density or DENSITY) for m in (positions_of, symbols_of)]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from compressors.calls import split
-from fedsim.ground.errors import UsageError, reason, unknown
+from fedsim.ground.errors import UsageError, comma, reason, unknown
 from fedsim.network.presets import PRESETS
 from fedsim.network.quantities import Varying, parse_varying, quantity
 from fedsim.network.rates import ConstantRates, Rate
@@ -243,22 +243,24 @@ def _given(text: str, name: str) -> dict[str, str]:
     """The settings of a text, which go over those of the preset that stands first in it."""
     first, *items = split(text)
     if "=" in first:
-        return _once([item.partition("=")[::2] for item in (first, *items)], name)
+        return _once([item.partition("=")[::2] for item in (first, *items)], name, text)
     if first not in PRESETS:
         raise UsageError(f"{name}: {unknown('network', first, PRESETS)}, settings such as "
                          "up=5Mbit, or a TOML file of them")  # fmt: skip
-    return _given(PRESETS[first].text, name) | _once([i.partition("=")[::2] for i in items], name)
+    more = _once([item.partition("=")[::2] for item in items], name, text)
+    return _given(PRESETS[first].text, name) | more
 
 
 def _once(
-    pairs: Iterable[tuple[str, str]], where: str, known: Sequence[str] = KEYS
+    pairs: Iterable[tuple[str, str]], where: str, text: str, known: Sequence[str] = KEYS
 ) -> dict[str, str]:
     """The values by setting; refuses one that is not known, has no value, or was given before."""
     given: dict[str, str] = {}
     for typed, value in pairs:
         key = typed.strip().replace("-", "_")
         if key not in known:
-            raise UsageError(f"{where}: {unknown('setting', key, known)}")
+            meant = comma(text.replace(", ", ","))  # as it was typed
+            raise UsageError(f"{where}: {unknown('setting', key, known)}{meant}")
         if key in given or not value.strip():
             how = "is given twice" if key in given else "has no value; write it as in up=5Mbit"
             raise UsageError(f"{where}: {key} {how}")
@@ -274,5 +276,5 @@ def _from_file(file: Path, name: str) -> dict[str, str]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{name}: {file} cannot be read as TOML: {reason(error)}") from error
     pairs = ((key, str(value)) for key, value in values.items())
-    given = _once(pairs, str(file), ("preset", *KEYS))
+    given = _once(pairs, str(file), "", ("preset", *KEYS))
     return (_given(given.pop("preset"), name) if "preset" in given else {}) | given

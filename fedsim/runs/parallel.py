@@ -31,7 +31,7 @@ Ended = Callable[[str], None]
 """Called with the name of a run that has ended, before the next one is taken."""
 
 _TRIES = 3
-_ORPHAN_SECONDS = 30.0
+_ORPHAN_SECONDS, _CANCEL_SECONDS = 30.0, 10.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -122,6 +122,8 @@ def run_on_ray(
                 first = False
                 running[attempt.options(num_gpus=gpus).remote(errand, board)] = item
             if not running:
+                ray.cancel(rows)  # a task that waits while Ray ends is an error on the terminal
+                ray.wait([rows], timeout=_CANCEL_SECONDS)
                 break
             (ready,), _ = ray.wait([*running, rows])
             if ready == rows:

@@ -1,13 +1,12 @@
 """From what a user calls a method, and the gradient sparsity, to a compressor."""
 
-import re
 from dataclasses import dataclass, is_dataclass
 from inspect import signature
 from typing import Any
 
 from compressors import CATALOGUE, DGC, ByName, Compressor, ErrorFeedback, parse, text
 from compressors.whole.keepers import parts_of
-from fedsim.ground.errors import UsageError
+from fedsim.ground.errors import UsageError, comma
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,7 @@ def resolve(method: str, gradient: float | None) -> Method:
     try:
         compressor = parse(_template(method), share)
     except ValueError as error:
-        comma = re.search(r"\b0,(\d+)", method)
-        meant = f"; did you mean 0.{comma[1]}, with a decimal point?" if comma else ""
-        raise UsageError(f"--method: {error}{meant}") from error
+        raise UsageError(f"--method: {error}{comma(method)}") from error
     own = share if takes else _share(compressor)
     return Method(compressor, own, _contains(compressor, ErrorFeedback))
 

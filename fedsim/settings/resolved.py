@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from compressors import Compressor, parse
-from fedsim.ground.errors import UsageError
+from fedsim.ground.errors import UsageError, comma
 from fedsim.network import spec
 from fedsim.network.availability import parse_availability
 from fedsim.network.cohorts import Dropout, Rules, parse_dropout
@@ -106,7 +106,7 @@ def filled(config: Settings) -> Plan:
     except UsageError:
         raise
     except ValueError as error:
-        raise UsageError(f"--downlink: {error}") from error
+        raise UsageError(f"--downlink: {error}{comma(str(given))}") from error
     return Plan(
         task=task,
         method=method,

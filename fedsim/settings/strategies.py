@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from compressors.calls import Call, value
-from fedsim.ground.errors import UsageError, called, unknown
+from fedsim.ground.errors import UsageError, called, comma, unknown
 from fedsim.settings.declared import ABOVE_ZERO, Setting, declared, flag, one_of, setting
 from strategies.algorithms import ALGORITHMS
 
@@ -129,22 +129,36 @@ def value_of(strategy: "str | Algorithm") -> "Algorithm":
         own: Algorithm = load(place, "--strategy", Algorithm, "strategies.Algorithm")
         if not call.called:
             return own
-        named = dict(zip((f.name for f in fields(own)), call.given, strict=False)) | call.named
-        made = _made(partial(replace, own), Call(place, [], named), strategy)
+        made = _made(partial(replace, own), type(own), call, strategy)
         object.__setattr__(made, "place", strategy)
         return made
     check_text(strategy)
     call = _call(strategy)
-    return _made(kind(call.name), call, strategy)
+    return _made(kind(call.name), kind(call.name), call, strategy)
 
 
-def _made(make: "Callable[..., Algorithm]", call: Call, said: str) -> "Algorithm":
+def _made(
+    make: "Callable[..., Algorithm]", of: "type[Algorithm]", call: Call, said: str
+) -> "Algorithm":
     """The algorithm with the settings of a call; ``UsageError`` where it does not take them."""
+    kinds = {f.name: str(f.type) for f in fields(of)}
     try:
-        named = {key: _value(value) for key, value in call.named.items()}
-        return make(*map(_value, call.given), **named)
+        if len(call.given) > len(kinds):
+            takes = ", ".join(kinds) or "none"
+            raise ValueError(f"it has {len(call.given)} settings without a name, and takes {takes}")
+        given = dict(zip(kinds, call.given, strict=False))
+        for name in call.named:
+            if name not in kinds:
+                raise ValueError(unknown("setting", name, kinds))
+            if name in given:
+                raise ValueError(f"{name} is given twice")
+        values = {name: _value(one) for name, one in (given | call.named).items()}
+        for name, one in values.items():
+            if isinstance(one, str) and "str" not in kinds[name]:
+                raise ValueError(f"{name} is {one!r}; it takes a number")
+        return make(**values)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"--strategy is {said!r}: {error}") from error
+        raise UsageError(f"--strategy is {said!r}: {error}{comma(said)}") from error
 
 
 @lru_cache

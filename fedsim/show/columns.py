@@ -11,8 +11,8 @@ _TENTH, _MOST = 0.1, 0.9
 _TERMS = {
     "temporal": "n: local iterations per round; p: fraction of entries sent",
     "total_sparsity": "; p/n: total sparsity",
-    "bits": ".\nBits are those of a client of every round over the whole run, 1 kbit = 1000 bit, "
-    "of whole messages",
+    "bits": ".\nBits are of whole messages of one client that takes part in every round, over the "
+    "whole run; 1 kbit = 1000 bit",
     "up_content_bits": "; content, which papers count: positions, values and side information",
     "ratio_wire": ". Ratio up: 32-bit dense sending of every trained entry and iteration over "
     "upstream bits",

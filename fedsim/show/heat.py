@@ -17,6 +17,7 @@ from fedsim.show.style import higher_is_better, ink, metric_name
 
 _FAR = 3.0  # times the middle half's width beyond it: Tukey's "far out"
 _LEAST_ERROR = 1e-4
+_APART = 0.07  # of the scale: a line of text in a column of a paper
 JOINED = "Short lines join cells of equal total sparsity p/n."
 
 
@@ -98,7 +99,11 @@ class Shades:
                 near = {x for x, at in zip(marks, span, strict=False) if abs(at - span[-1]) < 0.08}
                 marks = {x: text for x, text in marks.items() if x not in near}
                 marks[end] = f"{sign} {value_text(end, name)}"
-        return sorted((float(self.place(np.array(x))), text) for x, text in marks.items())
+        apart: list[tuple[float, str]] = []
+        for at, text in sorted((float(self.place(np.array(x))), t) for x, t in marks.items()):
+            if not apart or at - apart[-1][0] > _APART:  # else one would be written over the other
+                apart.append((at, text))
+        return apart
 
     def ink(self, value: float) -> str:
         """The colour of a text on that of a value: black or white."""

@@ -13,10 +13,10 @@ from fedsim.results.labels import reference
 LABELS = {
     "ratio_content": "compression ratio (content, as papers count)",
     "ratio_wire": "compression ratio (wire)",
-    "up_content_bits": "content that a client of every round has sent (bit, as papers count)",
-    "up_wire_bits": "messages that a client of every round has sent (bit, wire)",
-    "total_wire": "messages of a client of every round, both ways (bit, wire)",
-    "total_content": "content of a client of every round, both ways (bit, as papers count)",
+    "up_content_bits": "uplink of one client (bit, content)",
+    "up_wire_bits": "uplink of one client (bit, wire)",
+    "total_wire": "uplink and downlink of one client (bit, wire)",
+    "total_content": "uplink and downlink of one client (bit, content)",
     "iteration": "local iterations",
     "sim_end_seconds": "simulated time (seconds)",
 }

@@ -34,15 +34,15 @@ def get_task(name: str | Task) -> Task:
     if isinstance(name, Task):
         return name
     if SEPARATOR in name:
-        task: Task = load(name, "task", Task, "fedsim.Task")
+        task: Task = load(name, "--task", Task, "fedsim.Task")
         return task
     try:
         return TASKS[name]
     except KeyError:
         if name.endswith(".py"):
-            raise UsageError(f"task: {name!r} is a file; it takes {name}:NAME") from None
+            raise UsageError(f"--task is {name!r}: it is a file; give {name}:NAME") from None
         ours = "a task of your own is FILE.py:NAME"
-        raise UsageError(f"{unknown('task', name, TASKS)}; {ours}") from None
+        raise UsageError(f"--task: {unknown('task', name, TASKS)}; {ours}") from None
 
 
 def adopt(task: str | Task) -> str | Task:
@@ -55,14 +55,14 @@ def adopt(task: str | Task) -> str | Task:
         UsageError: `task` is unknown, is not a task, or has the name of one of fedsim's tasks.
     """
     if not isinstance(task, str | Task):
-        raise UsageError(f"task: {task!r} is neither the name of a task nor a fedsim.Task")
+        raise UsageError(f"--task is {task!r}: give the name of a task, or a fedsim.Task")
     own = get_task(task)
     ours = _OURS.get(own.name)
     if ours == own:
         return own.name
     if ours is not None:
-        raise UsageError(f"task: {own.name!r} is a task of fedsim's; give yours another name")
+        raise UsageError(f"--task is {own.name!r}: fedsim has one of that name; give yours another")
     if isinstance(task, str) and SEPARATOR not in task and task != own.name:
-        raise UsageError(f"task: TASKS[{task!r}] is named {own.name!r}; the two must be equal")
+        raise UsageError(f"--task is {task!r}: TASKS has {own.name!r} there; give both one name")
     TASKS[own.name] = own
     return own

@@ -165,9 +165,10 @@ LISTED: dict[str, Listed] = {
 }
 
 PARTITIONS = (
-    "iid, contiguous, whole, natural, feature, linear, square, exponential, dirichlet(ALPHA), "
-    "shards(NUMBER), pathological(CLASSES), drawn(SAMPLES), drawn(SAMPLES, ALPHA)"
-)
+    "iid", "contiguous", "whole", "natural", "feature", "linear", "square", "exponential",
+    "dirichlet(ALPHA)", "shards(NUMBER)", "pathological(CLASSES)", "drawn(SAMPLES)",
+    "drawn(SAMPLES, ALPHA)",
+)  # fmt: skip
 """The ways to split a task's samples over clients (``fedsim.tasks.data.partition``)."""
 
 

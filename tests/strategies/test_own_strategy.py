@@ -119,7 +119,7 @@ def test_a_flag_sets_what_the_text_does_not() -> None:
     ("strategy", "said"),
     [
         ("nestero", "unknown strategy 'nestero' .did you mean nesterov"),
-        ("nesterov(rate=1)", "unexpected keyword argument 'rate'"),
+        ("nesterov(rate=1)", "unknown setting 'rate'"),
         ("nesterov(momentum=2)", "momentum is 2: 0 <= momentum < 1"),
         ("nesterov(", "a name with its settings"),
         ("nesterov(momentum=0.5, momentum=0.6)", "a name with its settings"),

@@ -127,7 +127,7 @@ def _where_room_is(
             box = _Box(x + dx, y + dy - high / 2, x + dx + wide, y + dy + high / 2)
             if up == 0 and sideways == -wide / 2:
                 continue  # on its own mark
-            crowd = sum(box.overlap(other) for other in taken) + 40 * box.holds(there)
+            crowd = 5 * sum(box.overlap(other) for other in taken) + 40 * box.holds(there)
             own = crowd + 9 * (wide * high - box.overlap(frame)) + 6 * far
             if own < cost:
                 cost, room, offsets[int(place)] = own, box, (dx, dy)

@@ -120,8 +120,9 @@ def _terms(results: Results) -> str:
         "messages, and in p, the fraction of entries that a message holds (a density; 1: dense); "
         "p/n is the total sparsity. Every update was sent as an encoded message and its bits were "
         "counted: wire is the whole message; content, which papers count, is its positions, values "
-        "and side information. Bits are those of a client of every round over the whole run. The "
-        "ratio compares them with sending 32 bits per trained parameter in every iteration."
+        "and side information. Bits are those of one client that takes part in every round, over "
+        "the whole run. The ratio compares them with sending 32 bits per trained parameter in "
+        "every iteration."
     )
     if sends_less_per_client(runs).any():
         text += (

@@ -45,13 +45,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compressors import derive
-from fedsim.ground.errors import UsageError, called
+from fedsim.ground.errors import UsageError, called, comma, unknown
 from fedsim.tasks.tasklist import PARTITIONS as FORMS
 
 if TYPE_CHECKING:
     from flwr_datasets.partitioner import Partitioner
 
-_ARGUMENT = {"dirichlet": "ALPHA", "shards": "NUMBER", "pathological": "CLASSES"}
+_BY_CLASS = ("dirichlet", "shards", "pathological")
 _SIZES = ("linear", "square", "exponential")
 _PLAIN = ("iid", "contiguous", "whole", "feature", *_SIZES)
 NATURAL, FEATURE, DRAWN = "natural", "feature", "drawn"
@@ -178,8 +178,8 @@ def split(
         sources = np.unique(labels)
         if clients > len(sources):
             raise UsageError(
-                f"clients: {clients} is not allowed; partition natural deals whole sources, and "
-                f"there are {len(sources)}"
+                f"--clients is {clients}: give at most {len(sources)}, for --partition natural "
+                "deals whole sources"
             )
         dealt = np.array_split(np.random.default_rng(seed).permutation(sources), clients)
         return [np.flatnonzero(np.isin(labels, own)).astype(np.int64) for own in dealt]
@@ -191,25 +191,28 @@ def split(
 
 
 def _parse(spec: str) -> _Spec:
-    call = called(spec, "partition", FORMS)
+    call = called(spec, "--partition", ", ".join(FORMS))
     if call.name == DRAWN:
         return _drawn(spec, call.given if not call.named else ())
     kind, alone = call.name, len(call.given) == 1 and not call.named
     argument = str(call.given[0]) if alone else ""
     if kind in (*_PLAIN, NATURAL) and not call.called:
         return _Spec(kind)
-    if kind not in _ARGUMENT or not call.called:
-        form = f"; write {kind}({_ARGUMENT[kind]})" if kind in _ARGUMENT else ""
-        raise UsageError(f"partition: {spec!r} is unknown{form}; known forms: {FORMS}")
+    if kind not in _BY_CLASS or not call.called:
+        raise UsageError(f"--partition: {unknown('split', spec, FORMS)}")
     try:
         value = float(argument) if kind == "dirichlet" else float(int(argument))
     except ValueError:
         value = math.nan
     if kind == "dirichlet" and not (value > 0 and math.isfinite(value)):
-        raise UsageError(f"partition: {spec!r} is not allowed; ALPHA is a number above 0")
+        raise UsageError(
+            f"--partition is {spec!r}: give dirichlet a number above 0, such as "
+            f"dirichlet(0.3){comma(spec)}"
+        )
     if kind != "dirichlet" and not value >= 1:
-        name = _ARGUMENT[kind]
-        raise UsageError(f"partition: {spec!r} is not allowed; {name} is a whole number from 1")
+        raise UsageError(
+            f"--partition is {spec!r}: give {kind} a whole number from 1, such as {kind}(2)"
+        )
     return _Spec(kind, value)
 
 
@@ -222,27 +225,28 @@ def _drawn(spec: str, given: Sequence[object]) -> _Spec:
         fits = False
     if not fits:
         raise UsageError(
-            f"partition: {spec!r} is not allowed; write drawn(SAMPLES) or drawn(SAMPLES, ALPHA): "
-            "SAMPLES is a whole number from 1, ALPHA a number above 0"
+            f"--partition is {spec!r}: give drawn(SAMPLES) or drawn(SAMPLES, ALPHA), SAMPLES a "
+            "whole number from 1, ALPHA a number above 0"
         )
     return made
 
 
 def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int) -> None:
     if labels.ndim != 1:
-        raise UsageError(f"labels: shape {labels.shape} is not allowed; one label per sample, (N,)")
+        raise UsageError(f"labels has the shape {labels.shape}: give one label per sample, (N,)")
     if parsed.kind == DRAWN and parsed.value > len(labels) and parsed.alpha is None:
         raise UsageError(
-            f"partition: {spec!r} draws {parsed.value:.0f} samples per client, more than the"
-            f" {len(labels)} samples"
+            f"--partition is {spec!r}: it draws {parsed.value:.0f} samples per client, more than "
+            f"the {len(labels)} samples"
         )
     if parsed.kind not in ("whole", DRAWN) and not 1 <= clients <= len(labels):
         raise UsageError(
-            f"clients: {clients} is not allowed; from 1 to {len(labels)}, the number of samples"
+            f"--clients is {clients}: give a number from 1 to {len(labels)}, the samples that "
+            "there are to deal"
         )
     if parsed.kind == "shards" and clients * parsed.value > len(labels):
         raise UsageError(
-            f"partition: {spec!r} cuts {clients} x {parsed.value:.0f} shards, more than the"
+            f"--partition is {spec!r}: it cuts {clients} x {parsed.value:.0f} shards, more than the"
             f" {len(labels)} samples"
         )
     if parsed.kind != "pathological":
@@ -250,14 +254,14 @@ def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int)
     classes = len(np.unique(labels))
     if parsed.value > classes:
         raise UsageError(
-            f"partition: {spec!r} is not allowed; CLASSES is from 1 to {classes}, the number of"
-            f" classes in the data"
+            f"--partition is {spec!r}: give pathological a number from 1 to {classes}, the "
+            "classes in the data"
         )
     # Training would silently never see the classes that nobody holds.
     if clients + parsed.value - 1 < classes:
         raise UsageError(
-            f"partition: {spec!r} with {clients} clients leaves"
-            f" {classes - clients - parsed.value + 1:.0f} of {classes} classes to nobody; use at"
+            f"--partition is {spec!r}: with {clients} clients it leaves"
+            f" {classes - clients - parsed.value + 1:.0f} of {classes} classes to nobody; give at"
             f" least pathological({classes - clients + 1}), or shards(NUMBER)"
         )
 
@@ -272,7 +276,7 @@ def _by_label(
         from flwr_datasets import partitioner as flower
     except ImportError as error:
         raise UsageError(
-            f"partition: {parsed.kind} needs flwr-datasets, which cannot be imported ({error})."
+            f"--partition is {spec!r}: it needs flwr-datasets, which cannot be imported ({error})."
             f"\nInstall it: pip install flwr-datasets"
         ) from error
     count, drawn = int(parsed.value), {"shuffle": False, "seed": seed}
@@ -307,12 +311,12 @@ def _by_label(
             dealt = [partitioner.load_partition(i)["sample"][:] for i in range(clients)]
     except ValueError as error:
         raise UsageError(
-            f"partition: {spec!r} cannot be made for {clients} clients and {len(labels)} samples;"
-            f" flwr-datasets says: {str(error).split('. ')[0].rstrip('.')}"
+            f"--partition is {spec!r}: it cannot be made for {clients} clients and "
+            f"{len(labels)} samples; flwr-datasets says: {str(error).split('. ')[0].rstrip('.')}"
         ) from error
     if empty := [i for i, part in enumerate(dealt) if len(part) == 0]:
         raise UsageError(
-            f"partition: {spec!r} leaves client {empty[0]} of {clients} without samples; use fewer"
-            f" clients or a milder split"
+            f"--partition is {spec!r}: it leaves client {empty[0]} of {clients} without samples; "
+            "give fewer clients or a milder split"
         )
     return [np.sort(np.asarray(part, dtype=np.int64)) for part in dealt]

@@ -107,12 +107,12 @@ REFUSED = {
     "bad setting": ({"coders": "golomb(7)"}, ["golomb: p is 7"]),
     "lacks one": ({"coders": "bloom"}, ["bloom", "eps", "as in"]),
     "none": ({"coders": " ; "}, ["coders", "'all'"]),
-    "density": ({"density": 2}, ["density is 2", "(0, 1]"]),
+    "density": ({"density": 2}, ["--density is 2", "(0, 1]"]),
     "no place": ({"density": 0.1, "positions_of": "sbc(0.1)"}, ["density is 0.1", "{p}"]),
     "no method": ({"positions_of": "nope"}, ["'nope'"]),
     "dense": ({"positions_of": "cnat"}, ["positions_of is 'cnat'", "no positions"]),
     "no symbols": ({"symbols_of": "ef(threelc(1))"}, ["symbols_of", "no symbols"]),
-    "repeat": ({"repeat": 0}, ["repeat is 0"]),
+    "repeat": ({"repeat": 0}, ["--repeat is 0"]),
     "NaN": ({"updates": {"w": torch.tensor(math.nan)}}, ["'w'", "NaN"]),
 }
 

@@ -119,9 +119,9 @@ BAD = {
     "measure update.safetensors --methods nope": ["'nope'", "sbc"],
     "measure none.npy --methods nope": ["'nope'"],  # before a file is read
     "measure update.safetensors --methods sbc": ["'sbc'", "no fraction", "density"],
-    "measure update.safetensors --density 2": ["density is 2", "(0, 1]"],
+    "measure update.safetensors --density 2": ["--density is 2", "(0, 1]"],
     "measure update.safetensors --density x": ["--density", "'x'"],
-    "measure update.safetensors --repeat 0": ["repeat is 0", "above 0"],
+    "measure update.safetensors --repeat 0": ["--repeat is 0", "above 0"],
     "measure none.npy --csv none/t.csv": ["--csv", "none/t.csv", "no folder"],
     "measure update.safetensors --csv .": ["--csv", "it is a directory"],
     "measure none.npy --coders nope": ["'nope'"],  # before a file is read

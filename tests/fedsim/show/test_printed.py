@@ -1,6 +1,7 @@
 """Figures that are printed: on given axes, in a column of a paper, with names beside lines."""
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,26 @@ def test_letters_are_dark_enough_to_read() -> None:
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
         assert 1.05 / (np.dot(linear, (0.2126, 0.7152, 0.0722)) + 0.05) >= 4.45
     assert readable("#000000") == "#000000"
+
+
+def test_points_near_the_top_have_names_that_do_not_cover_each_other() -> None:
+    """Nine cells as a sweep of the digits ends: most within two points of the best."""
+    scores = (0.9778, 0.9542, 0.9569, 0.9764, 0.9722, 0.9569, 0.975, 0.9681, 0.8889)
+    plane = [(n, p) for n in (1, 10, 50) for p in (1, 0.1, 0.01)]
+    axes = plot.pareto(
+        runs_of([cell(n, p, score) for (n, p), score in zip(plane, scores, strict=True)]),
+        style="paper",
+    )
+    axes.figure.canvas.draw()
+    boxes = [Text.get_window_extent(text).padded(-1) for text in axes.texts]
+    assert len(boxes) == 9
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+
+def test_the_scale_s_texts_stand_apart() -> None:
+    shown = heat(runs_of([cell(n, 0.1, score) for n, score in ((1, 0.8889), (10, 0.9778))]))
+    places = [place for place, _ in shown.shades.ticks("accuracy")]
+    assert len(places) > 2 and np.diff(places).min() > 0.07
 
 
 SCORES = (0.93, 0.94, 0.95, 0.96, 0.97)

@@ -47,7 +47,7 @@ def test_bits_add_up_per_client_over_all_rounds() -> None:
     assert "wire" in axes.get_xlabel()
     axes = curves(ROUNDS, "up_bits", bits="content")
     np.testing.assert_allclose(drawn(axes)[0], [1.5, 5])
-    assert "as papers count" in axes.get_xlabel()
+    assert "content" in axes.get_xlabel()
     assert curves(ROUNDS).get_xscale() == "linear"
 
 

@@ -78,7 +78,7 @@ def test_a_drawn_client_s_classes_have_the_shares_of_a_dirichlet_distribution():
 @pytest.mark.parametrize("spec", ["drawn", "drawn()", "drawn(0)", "drawn(5, 0)", "drawn(5, 1, 2)",
                                   "drawn(x)", "drawn(2.5)", "drawn(SAMPLES=5)"])  # fmt: skip
 def test_a_drawn_split_says_what_to_write(spec):
-    with pytest.raises(UsageError, match=r"write drawn\(SAMPLES\) or drawn\(SAMPLES, ALPHA\)"):
+    with pytest.raises(UsageError, match=r"give drawn\(SAMPLES\) or drawn\(SAMPLES, ALPHA\)"):
         check(spec)
 
 
@@ -166,10 +166,10 @@ UNKNOWN = ["", "idd", "iid(3)", "dirichlet", "shards", "iid)", "dirichlet(0.3", 
     ("spec", "words"),
     [
         *((spec, KNOWN) for spec in UNKNOWN),
-        *((f"dirichlet({alpha})", "ALPHA is a number above 0")
+        *((f"dirichlet({alpha})", "give dirichlet a number above 0")
           for alpha in ("0", "-1", "nan", "inf", "x", "")),
-        *((f"{kind}({value})", f"{name} is a whole number from 1")
-          for kind, name in (("shards", "NUMBER"), ("pathological", "CLASSES"))
+        *((f"{kind}({value})", f"give {kind} a whole number from 1")
+          for kind in ("shards", "pathological")
           for value in ("0", "-2", "1.5", "x")),
     ],
 )  # fmt: skip
@@ -183,13 +183,13 @@ def test_what_is_no_split_is_refused(spec, words):
 @pytest.mark.parametrize(
     ("spec", "clients", "words"),
     [
-        ("iid", 0, "clients: 0 is not allowed.* 1003"),
-        ("iid", 1004, "clients: 1004 is not allowed.* 1003"),
-        ("shards(300)", 4, r"'shards\(300\)' cuts 4 x 300 .* 1003 samples"),
-        ("pathological(11)", 4, r"'pathological\(11\)' .* from 1 to 10"),
+        ("iid", 0, "--clients is 0: .* 1003"),
+        ("iid", 1004, "--clients is 1004: .* 1003"),
+        ("shards(300)", 4, r"'shards\(300\)': it cuts 4 x 300 .* 1003 samples"),
+        ("pathological(11)", 4, r"'pathological\(11\)': .* from 1 to 10"),
         ("pathological(2)", 4, r"leaves 5 of 10 classes to nobody.*pathological\(7\)"),
-        ("dirichlet(0.01)", 900, r"'dirichlet\(0.01\)' cannot be made for 900 clients"),
-        ("natural", 11, "natural deals whole sources, and there are 10"),
+        ("dirichlet(0.01)", 900, r"'dirichlet\(0.01\)': it cannot be made for 900 clients"),
+        ("natural", 11, "at most 10, for --partition natural deals whole sources"),
     ],
 )
 def test_a_split_that_these_labels_cannot_have(spec, clients, words):

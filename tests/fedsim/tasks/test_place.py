@@ -116,11 +116,11 @@ def test_fedsim_s_own_keep_their_names() -> None:
         ("gone.py:spirals", "task: 'gone.py:spirals': there is no file gone.py; it takes FILE.py:"),
         ("spirals.py:spiral", "'spiral' is not there, where a fedsim.Task is wanted (there: spir"),
         ("spirals.py:load", "'load' is of type function, where a fedsim.Task is wanted"),
-        ("spirals.py", "task: 'spirals.py' is a file; it takes spirals.py:NAME"),
+        ("spirals.py", "--task is 'spirals.py': it is a file; give spirals.py:NAME"),
         ("no.module:mine", "no.module cannot be imported: ModuleNotFoundError"),
         (":mine", "task: ':mine': it takes FILE.py:NAME or package.module:NAME"),
         ("broken.py:mine", "broken.py, line 2: ZeroDivisionError: division by zero"),
-        ("digits.py:mine", "'digits' is a task of fedsim's; give yours another name"),
+        ("digits.py:mine", "--task is 'digits': fedsim has one of that name; give yours"),
         ("spirals", "a task of your own is FILE.py:NAME"),
     ],
 )
