@@ -359,7 +359,8 @@ def test_finals_say_of_how_many_settings_and_seeds_the_time_is_enough_for(
 
 @pytest.mark.parametrize(
     ("each", "ran", "wanted"),
-    [(2.0, 18, "3 settings, 3 fresh seeds each"), (7.0, 8, "2 of 3 settings, 2 of 3 fresh seeds each"),
+    [(2.0, 18, "3 settings, 3 fresh seeds each"),
+     (7.0, 8, "2 of 3 settings, 2 of 3 fresh seeds each"),
      (15.0, 4, "2 of 3 settings, 1 of 3 fresh seeds each")],
 )  # fmt: skip
 def test_finals_that_take_less_than_their_trials_did_are_followed_by_others(
