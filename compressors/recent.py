@@ -6,6 +6,7 @@ _DRIVE = "Vargaftik et al. 2021"
 _DEMO = "Peng et al. 2024"
 _COCKTAIL = "Wang et al. 2023"
 _SPARSELOCO = "Sarfi et al. 2025"
+_FEDSCALAR = "Rostami & Kia 2024"
 _EDEN = "Vargaftik et al. 2022"
 
 RECENT = (
@@ -51,6 +52,20 @@ RECENT = (
     Row("steps", "quantizer", "quantize.bins:Steps",
         "The nearest whole number of steps, int4 or int8, a step per bucket",
         _COCKTAIL, "steps(4, 64)"),
+    Row("mx", "quantizer", "quantize.blockfloat:BlockFloat",
+        "Floats of 4, 6 or 8 bits, a power of two per block (microscaling)",
+        "Rouhani et al. 2023, section 2", "mx(e2m3)"),
+    Row("fp8", "quantizer", "quantize.blockfloat:fp8",
+        "FP8 (E4M3 or E5M2), a power of two per 32 values",
+        "Micikevicius et al. 2022; Rouhani et al. 2023", "fp8(e5m2, nearest)"),
+    Row("fp4", "quantizer", "quantize.blockfloat:fp4",
+        "FP4 (E2M1), a power of two per 32 values", "Rouhani et al. 2023", "fp4(nearest)"),
+    Row("lattice", "quantizer", "quantize.lattice:Lattice",
+        "Pairs of values to points of a hexagonal lattice, dither taken off again",
+        "Shlezinger et al. 2021, section III", "lattice(2) | huffman"),
+    Row("uveqfed", "method", "uveqfed(bits=2) = lattice(bits) | ans",
+        "UVeQFed: a dithered lattice, entropy-coded", "Shlezinger et al. 2021, section III",
+        "uveqfed(3)"),
     Row("exponents", "symbols", "coders.exponents:Exponents",
         "Lossless floats: exponents by range ANS, the rest as it is",
         "Johnson 2022 (DietGPU); Hershcovitch et al. 2024", "float32 | exponents"),
@@ -63,9 +78,18 @@ RECENT = (
     Row("marina", "compressor", "whole.marina:Marina",
         "MARINA: dense, or how the gradient changed; strategy marina computes both",
         "Gorbunov et al. 2021, Algorithm 1", "marina(cnat, 0.1)"),
+    Row("permk", "compressor", "whole.permk:PermK",
+        "Perm-K: clients share out the entries by the order that strategy permk deals",
+        "Szlendak et al. 2021, Definition 2", "permk(4)"),
     Row("count_sketch", "codec", "whole.countsketch:CountSketch",
         "A count sketch: sums of entries with random signs; ef grows unless updates are sparse",
         "Charikar et al. 2002; Rothchild et al. 2020", "flat(count_sketch(0.05, 3, 40))"),
+    Row("projections", "codec", "whole.projections:Projections",
+        "k numbers: what the values have in common with k vectors of random signs",
+        f"{_FEDSCALAR}, Algorithm 1", "flat(projections(4))"),
+    Row("fedscalar", "method", "fedscalar(k=1) = flat(projections(k))",
+        "FedScalar: one number for the whole update, and a seed", f"{_FEDSCALAR}, Algorithm 1",
+        "fedscalar()"),
     # momentum and the memory of what was not taken are the strategy's
     Row("fetchsgd", "method",
         "fetchsgd(p, rows=5, columns=1000) = flat(count_sketch(p, rows, columns))",

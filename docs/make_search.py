@@ -6,8 +6,10 @@ writes docs/search-digits.csv, docs/search-trials.csv and docs/search-digits.png
 docs/search.md. It takes some 8 minutes on two cores; the same command goes on where it was
 stopped. The plane's cells are those of experiments/sbc-matrix within the budget; they run on the
 fresh seeds of the search, with its clients and iterations, scored on the held-out samples.
+Without OUT it draws the figure again, from the two CSV files.
 """
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +22,13 @@ from fedsim.ground import units
 from fedsim.runs.sweep import run_cells
 from fedsim.search.curves import read_curve
 from fedsim.search.exploring import at
-from fedsim.search.finals import Lot
+from fedsim.search.finals import Finalist, Lot
 from fedsim.search.goal import Goal
+from fedsim.search.methods import OWN
+from fedsim.search.picture import chart
 from fedsim.search.search import Found, search
 from fedsim.settings.grids import Cell
+from fedsim.show.plot.paper import drawn, save
 
 DOCS = Path(__file__).parent
 PLANE = DOCS.parent / "experiments" / "sbc-matrix" / "results" / "digits" / "matrix.csv"
@@ -33,6 +38,10 @@ BASE = RunConfig(
     training=Training(batch_size=32),
 )
 _ENTRIES = 21386
+_SETTING = re.compile(
+    r"(?P<method>.+), n = (?P<temporal>\d+)(, p = (?P<gradient>\S+?))?(, coders (?P<coder>.+))?"
+    r", lr = (?P<lr>\S+)"
+)
 _BEGIN, _END = "<!-- search-digits -->", "<!-- end of search-digits -->"
 
 
@@ -98,6 +107,28 @@ def into_page(text: str) -> None:
     page.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{after}", encoding="utf-8")
 
 
+def finalists() -> list[Finalist]:
+    """The search's rows of search-digits.csv as its finalists, in order of rank."""
+    table, found = pd.read_csv(DOCS / "search-digits.csv"), []
+    ranked = table[table["found by"].str.startswith("search")]
+    for (by, setting), own in ranked.groupby(["found by", "setting"], sort=False):
+        told = _SETTING.fullmatch(str(setting))
+        assert told is not None, setting
+        params = {"method": told["method"], "coder": told["coder"] or OWN,
+                  "temporal": int(told["temporal"]), "lr": float(told["lr"]),
+                  "gradient": None if told["gradient"] is None else float(told["gradient"])}
+        held = Lot(tuple(zip(own["bits"], own["accuracy"], strict=True)), ())
+        found.append(Finalist(-1, params, None, Lot((), ()), held, "tie" in str(by), BASE))
+    return found
+
+
+def picture() -> None:
+    """The figure of the page, from what is committed of the search."""
+    trials, ranked = pd.read_csv(DOCS / "search-trials.csv"), finalists()
+    goal = Goal(True, "accuracy", budget=BUDGET)
+    save(drawn(chart(trials, ranked, ranked[0], goal, "digits")), DOCS / "search-digits.png")
+
+
 def main(out: Path) -> None:
     """The search, the plane's cells, and the files of the page."""
     result = search(BASE, out, budget=BUDGET, time=TIME, seeds=SEEDS, jobs=2)
@@ -105,10 +136,10 @@ def main(out: Path) -> None:
     table = rows(result, out)
     table.to_csv(DOCS / "search-digits.csv", index=False)
     copyfile(out / "trials.csv", DOCS / "search-trials.csv")
-    copyfile(out / "search.png", DOCS / "search-digits.png")
+    picture()
     print(markdown(table))
     into_page(markdown(table))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1])) if sys.argv[1:] else picture()

@@ -21,6 +21,7 @@ A group of settings is a value in Python, a table in a TOML file, and nothing on
 | Python | `RunConfig(training=Training(lr=0.1))`, or `RunConfig.of(lr=0.1)` |
 | TOML file | `lr = 0.1` below `[training]` |
 | cell of a list of runs | `training.lr = 0.1` |
+| [several values](sweeps.md#any-other-setting) | `--vary lr=0.01,0.1`, or `[vary]` in a file |
 """
 
 TAIL = """These flags set the strategy's setting of that name. In its text that is

@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.algorithms.majority import Majority, vote_code
     from strategies.algorithms.marina import MARINA
     from strategies.algorithms.nesterov import Nesterov
+    from strategies.algorithms.permk import PermK
     from strategies.algorithms.scaffold import Scaffold
     from strategies.algorithms.sharded import Sharded
     from strategies.algorithms.staleness import Staleness
@@ -87,6 +88,7 @@ __all__ = [
     "Job",
     "Majority",
     "Nesterov",
+    "PermK",
     "Refused",
     "Round",
     "Relay",

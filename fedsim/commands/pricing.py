@@ -54,7 +54,7 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.search.goal import Goal
     from fedsim.show.layout import print_whole
     from fedsim.show.style import higher_is_better, metric_name
-    from fedsim.show.times import over_bandwidths, own_times, priced, to_target
+    from fedsim.show.times import download_told, over_bandwidths, own_times, priced, to_target
 
     networks = [parse(text) for text in flags.network]
     results = load(*map(Path, flags.folders))
@@ -83,6 +83,8 @@ def command(flags: argparse.Namespace) -> int:
     console = Console()
     for name, table in tables.items():
         print_whole(console, _laid(table, name, flags.target, metric, not networks, console))
+        if downlink := download_told(rounds[name]):
+            console.print(downlink, highlight=False)
     if networks and flags.target is not None:
         console.print(_words(across), highlight=False)
     if flags.out is not None:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 from compressors.printing import printable
@@ -9,9 +10,8 @@ from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 from fedsim.ground.errors import UsageError
 
-_SEARCHED = ("method", "temporal", "gradient", "controller", "stop_at_bits", "budget_of",
-             "evaluate_every", "label", "engine", "workers", "gpus_per_client",
-             "validation")  # fmt: skip
+_SEARCHED = ("method", "temporal", "gradient", "controller", "stop_at_bits", "evaluate_every",
+             "label", "engine", "workers", "gpus_per_client", "validation")  # fmt: skip
 
 
 def add(commands: Any) -> None:
@@ -23,9 +23,13 @@ def add(commands: Any) -> None:
         "the best metric within --budget, the fewest bits to --target, or, with neither, the front "
         "of both. Scores come from a validation part of the training samples; the best settings "
         "run again on fresh seeds and are scored on the held-out samples. --lr and --server-lr are "
-        "where the search of rates begins. The same command goes on where it was stopped.",
+        "where the search of rates begins. With --budget-of total bits count both ways, and the "
+        "downlink is searched, too, unless --downlink gives it. The same command goes on where it "
+        "was stopped.",
     )
-    parser.add_argument("--budget", metavar="BITS", help="upstream bits of a client, such as 2Mbit")
+    parser.add_argument(
+        "--budget", metavar="BITS", help="bits of a client (--budget-of), such as 2Mbit"
+    )
     parser.add_argument("--target", type=float, metavar="METRIC", help="the metric to reach")
     parser.add_argument(
         "--time", metavar="TIME",
@@ -72,6 +76,7 @@ def command(flags: argparse.Namespace) -> int:
         )
     base = from_flat({"method": "raw", "temporal": 1} | shared.given(flags))
     from rich.console import Console  # a wrong value is told before torch is imported
+    from rich.live import Live
 
     from fedsim.search.goal import SATURATED
     from fedsim.search.record import finalists
@@ -81,10 +86,20 @@ def command(flags: argparse.Namespace) -> int:
 
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
     out = shared.folder(flags, f"{base.plan.task.name}-search-{goal}-{base.digest}")
+    told = Console(stderr=True)
+
+    def say(line: str) -> None:
+        told.print(line, soft_wrap=True, highlight=False, markup=False)
+
+    def follow(standings: Any) -> Any:
+        """The candidates below the lines, where that can be seen."""
+        shown = {"get_renderable": standings.shown, "refresh_per_second": 2, "transient": True}
+        return Live(console=told, **shown) if told.is_terminal else nullcontext()
+
     result = search(
         base, out, budget=flags.budget, target=flags.target, methods=flags.methods,
         time=flags.time, trials=flags.trials, seeds=flags.seeds, jobs=flags.jobs,
-        ray_address=flags.ray_address, say=lambda line: print(line, file=sys.stderr, flush=True),
+        ray_address=flags.ray_address, say=say, follow=follow,
     )  # fmt: skip
     if flags.json:
         print_document({

@@ -29,9 +29,9 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "sweep",
         help="run a grid of temporal and gradient sparsities and report on it",
-        description="Trains every cell of the grid --temporal x --gradient x --seeds, counts every "
-        "bit, and writes tables, figures and report.html. The same command resumes a stopped "
-        "sweep.",
+        description="Trains every cell of the grid --temporal x --gradient x --seeds, and of every "
+        "--vary, counts every bit, and writes tables, figures and report.html. The same command "
+        "resumes a stopped sweep.",
     )
     parser.add_argument(
         "--temporal", metavar="N,...", help="local iterations per round (default: 10)"
@@ -41,6 +41,10 @@ def add(commands: Any) -> None:
         help="fractions of entries sent, in (0, 1] (default: 0.01 where the method takes one)",
     )  # fmt: skip
     parser.add_argument("--seeds", type=int, metavar="INT", help="how many seeds, from 0 up")
+    parser.add_argument(
+        "--vary", metavar="SETTING=V,...", action="append", default=[],
+        help="several values of any other setting, such as lr=0.01,0.1; may be repeated",
+    )  # fmt: skip
     parser.add_argument(
         "--no-baseline", action="store_true", help="leave out the dense reference cell (1, 1)"
     )
@@ -103,25 +107,30 @@ def command(flags: argparse.Namespace) -> int:
 def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
     """A grid, or the cells of a TOML file; flags go over the settings of the file."""
     given = shared.given(flags, skip=_LISTS)
-    from fedsim.settings import cellfile, grids
+    from fedsim.settings import cellfile, grids, varied
     from fedsim.settings.methods import takes_fraction
 
     written = read_toml(Path(flags.config)) if flags.config else {}
     if TABLE in written:
-        for name in grids.GRID:  # flags of a grid, beside a file that lists cells
-            if (value := getattr(flags, name)) is not None:
+        for name in (*grids.GRID, "vary"):  # flags of a grid, beside a file that lists cells
+            if (value := getattr(flags, name)) not in (None, []):
                 raise UsageError(
                     f"--{name} is {value}: {flags.config} lists cells, it is not a grid"
                 )
         if flags.no_baseline:
             raise UsageError(f"--no-baseline: {flags.config} lists cells, it is not a grid")
         return cellfile.from_values(written, flags.config, given)
-    values = over({"method": "sbc", **grids.flat_grid(written, flags.config)}, given)
+    typed = varied.read(flags.vary)
+    own = grids.flat_grid(written, flags.config)
+    values = over({name: value for name, value in own.items() if name not in typed}, given)
+    if vary := {**own.get("vary", {}), **typed}:
+        values["vary"] = vary
     if flags.temporal is not None:
         values["temporal"] = shared.numbers(flags.temporal, "temporal", int)
     if flags.gradient is not None:
         values["gradient"] = shared.numbers(flags.gradient, "gradient", shared.number)
-    if "gradient" not in values and takes_fraction(values["method"]):
+    methods = varied.checked(vary, "--vary").get("method", (values.get("method", "sbc"),))
+    if "gradient" not in values and any(map(takes_fraction, methods)):
         values["gradient"] = [GRADIENT]
     if flags.seeds is not None:
         values["seeds"] = flags.seeds
@@ -140,7 +149,8 @@ def default_name(config: grids.SweepConfig | list[grids.Cell], file: str | None)
 
     if not isinstance(config, grids.SweepConfig):
         return f"{Path(file or cellfile.FILE).stem}-{cellfile.digest(config)}"
-    method = "".join(c if c.isalnum() else "-" for c in config.base.method).strip("-")
+    said = "methods" if "method" in config.vary else config.base.method
+    method = "".join(c if c.isalnum() else "-" for c in said).strip("-")
     digest = sweep.shared_digest(config)
     return f"{config.base.plan.task.name}-{method[:40]}-{digest}"
 

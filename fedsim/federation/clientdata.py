@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 from torch import Tensor
 
-from fedsim.federation.validation import parted
+from fedsim.federation.localtests import Parts
+from fedsim.federation.validation import check_alike, parted
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
 class ClientData:
     """A data set in memory and the shard (indices of training samples) of every client.
 
-    With ``validation`` the held-out part of ``data`` is that part of the training samples.
+    With ``validation`` the held-out part of ``data`` is that part of the training samples. With
+    ``evaluate_clients`` the shards lack what each client keeps out, which is in ``kept_out``.
     """
 
     data: Data
     shards: Sequence[np.ndarray]
+    kept_out: Sequence[np.ndarray] | None = None
 
     @classmethod
     def of(cls, config: RunConfig) -> "ClientData":
@@ -42,7 +45,7 @@ class ClientData:
         plan = config.plan
         return _load(
             plan.task, folder, config.machine.download, plan.clients, plan.partition, config.seed,
-            config.evaluation.validation,
+            config.evaluation.validation, config.evaluation.clients,
         )  # fmt: skip
 
     def held(self) -> "pd.DataFrame":
@@ -72,7 +75,7 @@ class ClientData:
 @lru_cache(maxsize=4)
 def _load(
     task: Task, folder: str | None, download: bool, clients: int, partition: str, seed: int,
-    validation: float | None,
+    validation: float | None, local: float | None,
 ) -> ClientData:  # fmt: skip
     try:
         data = task.load(Path(folder) if folder else None, download)
@@ -107,12 +110,17 @@ def _load(
         feature = x.flatten(1).mean(dim=1).numpy()
     labels = np.zeros(len(data.train_x), np.int64) if groups is None else groups.numpy()
     if validation is None:
-        every = partitions.split(labels, clients, partition, seed, feature)
-        return ClientData(data, every)
-    data, left = parted(task, data, validation)
-    feature = None if feature is None else feature[left]
-    shards = partitions.split(labels[left], clients, partition, seed, feature)
-    return ClientData(data, Renumbered(shards, left))
+        shards = partitions.split(labels, clients, partition, seed, feature)
+    else:
+        data, left = parted(task, data, validation)
+        feature = None if feature is None else feature[left]
+        shards = partitions.split(labels[left], clients, partition, seed, feature)
+        shards = Renumbered(shards, left)
+    if local is None:
+        return ClientData(data, shards)
+    check_alike(task, data, f"--evaluate-clients is {local:g}")
+    every = len(data.train_x)
+    return ClientData(data, *(Parts(shards, every, local, scored) for scored in (False, True)))
 
 
 class Renumbered(Sequence[np.ndarray]):

@@ -41,9 +41,12 @@ def check(config: RunConfig) -> None:
             batch of client 0 or returns what it should not; or the memory of the method would grow
             without end for the task's tensors; or the model has buffers, and the strategy no rounds
             in which they could travel; or its clients cannot be trained at once, as ``--stack``
-            asks.
+            asks; or the file of ``--weights`` is not of the model.
     """
     ClientData.of(config)
+    if config.weights is not None:
+        plan = config.plan
+        build_model(plan.task, config.seed, ClientData.of(config).data, config.weights)
     if config.plan.algorithm.clock != "rounds":
         task = config.plan.task
         model = build_model(task, config.seed, ClientData.of(config).data)
@@ -191,7 +194,10 @@ def _one_score(trainer: Trainer) -> None:
         if isinstance(score, Tensor) and score.numel() != 1:
             raise _returned(task, "metric", score, "the sum over the batch, one number")
         with _calling(task, "metric: float() of what it returned"):
-            scores.append((mean, float(score)))
+            sums = task.sums(outputs, y)
+        with _calling(task, "reported: of the means of what metric returned"):
+            task.scores(sums, len(i))
+        scores.append((mean, float(torch.as_tensor(next(iter(sums.values()))).sum())))
     (loss, once), (losses, twice) = scores
     text = f"for {len(index)} samples and {{:g}} for the same samples twice; it returns"
     if abs(losses - 2 * loss) < abs(losses - loss):

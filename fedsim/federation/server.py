@@ -27,6 +27,7 @@ from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import RunFailed
 from fedsim.settings.config import RunConfig
+from fedsim.settings.fields import CLIENT_SCORES
 from strategies import (
     AccumulatorOverflow,
     RoundTraffic,
@@ -114,9 +115,8 @@ class Server:
         self.grid = grid
         if self.simulation.matters:
             self.grid = self._timed = TimedGrid(grid, self.simulation)
+        self.strategy.open(self.initial)
         self.recorder.resume(self)
-        if self.strategy.channel is None:
-            self.strategy.open(self.initial)
         self.work.resumed(self.channel.weights)
 
     @property
@@ -200,14 +200,15 @@ class Server:
         # The last round is scored. A run that stops at so many bits is scored in the round before
         # the last too, the last within its budget: the next message is taken to be as large.
         sent = ledger.bits_of_each(row | bits, self.plan.budget_of)
-        row |= {"metric": float("nan"), "loss": float("nan")}
+        local = () if self.config.evaluation.clients is None else CLIENT_SCORES
+        row |= dict.fromkeys(("metric", "loss", *local), float("nan"))
         if self.plan.evaluates_between(done, done + steps) or self.plan.reaches(
             self.recorder.spent + 2 * sent
         ):
             if self.strategy.buffers is not None:
                 self.trainer.buffers.load(self.strategy.buffers.values)
             score = evaluate(self.trainer, channel.weights)
-            row |= {"metric": score.metric, "loss": score.loss}
+            row |= {"metric": score.metric, "loss": score.loss, **score.more}
         now = time.perf_counter()
         row |= {"train_loss": ledger.mean_metric(traffic, "train-loss"), **bits}
         row |= ledger.round_seconds(traffic)

@@ -19,6 +19,7 @@ from fedsim.federation.draws import Watch
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.products import products
 from fedsim.federation.room import enough, looked_into, resident
+from fedsim.federation.startweights import start_from
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
@@ -27,13 +28,18 @@ from strategies.generators import seeded
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 
 
-def build_model(task: Task, seed: int, data: Data | None = None) -> nn.Module:
+def build_model(
+    task: Task, seed: int, data: Data | None = None, weights: str | None = None
+) -> nn.Module:
     """The task's model (for ``data``, where that decides its size) with the weights of ``seed``.
 
-    torch's global generator is left as it was.
+    torch's global generator is left as it was. ``weights``: the setting, a file to start from.
     """
     with seeded(derive(seed, "init"), torch.device("cpu")):  # workers start at the same time
-        return own_masks(task.model(data))
+        model = own_masks(task.model(data))
+    if weights is not None:
+        start_from(model, weights, task.name)
+    return model
 
 
 def make_optimizer(config: RunConfig, parameters: Iterable[nn.Parameter]) -> Optimizer:
@@ -84,7 +90,7 @@ class Trainer:
         layout = torch.channels_last if self.task.channels_last else torch.contiguous_format
         self.layout = layout
         with enough(self.device):
-            model = build_model(self.task, config.seed, federation.data).to(self.device)
+            model = self._built().to(self.device)
         self.model = model.to(memory_format=layout) if self.task.channels_last else model
         named = dict(self.model.named_parameters())
         self.parameters = {name: p for name, p in named.items() if p.requires_grad}
@@ -166,8 +172,12 @@ class Trainer:
 
     @cached_property
     def _new(self) -> State:
-        model = build_model(self.task, self.config.seed, self.federation.data)
-        return {n: p.detach() for n, p in model.named_parameters() if n in self.parameters}
+        named = self._built().named_parameters()
+        return {n: p.detach() for n, p in named if n in self.parameters}
+
+    def _built(self) -> nn.Module:
+        config = self.config
+        return build_model(self.task, config.seed, self.federation.data, config.weights)
 
     def batch(self, client: int, iteration: int) -> tuple[Tensor, Tensor]:
         """Inputs and targets of a local iteration of ``client``, as the model takes them.

@@ -32,6 +32,20 @@ class Chosen:
         return self.inputs[self.numbers[index]]
 
 
+def check_alike(task: Task, data: Data, said: str) -> None:
+    """Refuses a task that scores other samples than it trains on: they cannot be scored instead."""
+    first = torch.zeros(1, dtype=torch.int64)
+    trained, scored = (
+        (tuple(x[first].shape), tuple(y[first].shape))
+        for x, y in ((data.train_x, data.train_y), (data.test_x, data.test_y))
+    )
+    if trained != scored:
+        raise UsageError(
+            f"{said}: task {task.name} scores samples of another shape ({scored[0]}) than it "
+            f"trains on ({trained[0]}), so training samples cannot be scored instead"
+        )
+
+
 def parted(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
     """The data with a validation part in place of the held-out part, and who may be trained on.
 
@@ -50,17 +64,7 @@ def parted(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
         UsageError: no sample is left on one side, or training and held-out samples have different
             shapes, so that the task cannot score the former.
     """
-    first = torch.zeros(1, dtype=torch.int64)
-    trained, scored = (
-        (tuple(x[first].shape), tuple(y[first].shape))
-        for x, y in ((data.train_x, data.train_y), (data.test_x, data.test_y))
-    )
-    if trained != scored:
-        raise UsageError(
-            f"--validation is {fraction:g}: task {task.name} scores samples of another shape "
-            f"({scored[0]}) than it trains on ({trained[0]}), so training samples cannot be "
-            "scored instead"
-        )
+    check_alike(task, data, f"--validation is {fraction:g}")
     total = len(data.train_x)
     count = round(fraction * total)
     if not 0 < count < total:

@@ -51,7 +51,23 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
         >>> compare("results/sbc", "results/dropping")  # doctest: +SKIP
     """
     load(first, other)  # refuses what no table may hold together
-    lots = [_lot(Path(first)), _lot(Path(other))]
+    return compared(*((load(folder).runs, str(folder)) for folder in (first, other)))
+
+
+def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
+    """Compares the runs of two frames, as ``compare`` does those of two folders.
+
+    Args:
+        named: two pairs: rows of ``load(...).runs``, and what messages call them.
+
+    Raises:
+        UsageError: as ``compare``; or the runs are of several tasks.
+    """
+    lots = [_lot(runs, name) for runs, name in named]
+    (_, first), (_, other) = named
+    tasks = sorted({*lots[0]["task"], *lots[1]["task"]})
+    if len(tasks) > 1:
+        raise UsageError(f"{first} and {other} are of {len(tasks)} tasks: {', '.join(tasks)}")
     cells = [sorted({*zip(*(lot[name] for name in _CELL), strict=True)}) for lot in lots]
     alone = all(len(lot) == 1 for lot in cells)
     pairs = [(cells[0][0], cells[1][0])] if alone else [(c, c) for c in cells[0] if c in cells[1]]
@@ -75,15 +91,14 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
     return table[[*COLUMNS]]
 
 
-def _lot(folder: Path) -> pd.DataFrame:
-    """The runs of a folder that are done; without dense references beside other runs."""
-    runs = load(folder).runs
+def _lot(runs: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The runs that are done, all of one method; without dense references beside other runs."""
     runs = runs[runs["status"] == "done"]
     runs = runs if runs["dense"].all() else runs[~runs["dense"]]
     methods = sorted({*runs["label"]})
     if len(methods) != 1:
         held = f"it holds {', '.join(methods)}" if methods else "no run in it is done"
-        raise UsageError(f"{folder}: {held}; give folders of one method each")
+        raise UsageError(f"{name}: {held}; give folders of one method each")
     return runs
 
 

@@ -1,13 +1,15 @@
 """What the methods of runs are called, and which methods the rows of results are of: their columns
 `label`, `dense` and `ends_dense` tell."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from fedsim.settings.fields import SETTINGS
 from fedsim.settings.strategies import is_among
-from strategies.algorithms import AVERAGES
+from strategies.algorithms import AVERAGES, CODED
 
 DENSE, RAW = "dense", "raw"
 """The labels of `raw`, every entry as float32: of the reference, and of longer delays or a lossy
@@ -15,6 +17,9 @@ downlink."""
 
 VARIANT = "variant"
 """The column of the settings in which runs differ; there only where some do."""
+
+_PART = re.compile(r", (?=\w+ = )")  # between the settings of a variant
+_NOT_DENSE = ("downlink", "catch_up", "controller", "momentum_masking")
 
 FACTS = ("label", "dense", "ends_dense")
 """Columns of loaded frames that no summary has on disk."""
@@ -46,8 +51,12 @@ def several(frame: pd.DataFrame) -> bool:
     """
     frame = frame[[name for name in _ASKED if name in frame.columns]]  # each look takes all columns
     references = frame.loc[frame["dense"] & reference(frame), "label"].nunique()
-    settings = frame[VARIANT].nunique() if VARIANT in frame.columns else 1
-    return references > 1 or settings > 1 or len(methods_of(frame)) > 1
+    settings = set[str]()
+    if VARIANT in frame.columns:
+        dense = frame["dense"] & reference(frame)
+        settings = {*frame.loc[~dense, VARIANT]}
+        settings |= {*frame.loc[dense, VARIANT]} - {*map(of_dense, settings)}
+    return references > 1 or len(settings) > 1 or len(methods_of(frame)) > 1
 
 
 def of_method(runs: pd.DataFrame, label: str) -> pd.DataFrame:
@@ -63,8 +72,44 @@ def of_method(runs: pd.DataFrame, label: str) -> pd.DataFrame:
         delays |= {*own["temporal"]} - {*own.loc[own["gradient"] == 1, "temporal"]}
     dense = runs["dense"] & runs["temporal"].isin(delays)
     if VARIANT in runs.columns:
-        dense &= runs[VARIANT].isin(own[VARIANT])
+        shared = runs[VARIANT].isin({*map(of_dense, own[VARIANT])}) & reference(runs)
+        dense &= shared | runs[VARIANT].isin(own[VARIANT])
     return runs[mine | dense]
+
+
+def of_dense(variant: str) -> str:
+    """A variant less the settings that a dense reference does not have, whatever its cells have.
+
+    Example:
+        >>> of_dense("strategy = majority, downlink = per_tensor(cnat), lr = 0.1")
+        'lr = 0.1'
+    """
+    kept = []
+    for part in _PART.split(variant):
+        name, _, value = part.partition(" = ")
+        if name not in _NOT_DENSE and not (name == "strategy" and is_among(value, CODED)):
+            kept.append(part)
+    return ", ".join(kept)
+
+
+def settings_told(runs: pd.DataFrame) -> list[str]:
+    """The settings that the labels of runs name in parentheses, each a column of `runs`.
+
+    Empty where a label does not end so: runs with names of their own.
+    """
+    if VARIANT not in runs.columns or not (runs["label"] != without_settings(runs)).any():
+        return []
+    told = runs[VARIANT] != ""
+    if (runs["label"] == without_settings(runs))[told].any():
+        return []
+    names = {part.partition(" = ")[0] for text in runs[VARIANT] for part in _PART.split(text)}
+    return [name for name in SETTINGS if name in names and name in runs.columns]
+
+
+def without_settings(runs: pd.DataFrame) -> pd.Series:
+    """The labels of runs without the settings in parentheses."""
+    pairs = zip(runs["label"], runs[VARIANT], strict=True)
+    return pd.Series([label.removesuffix(f" ({own})") for label, own in pairs], runs.index)
 
 
 def reference(runs: pd.DataFrame) -> pd.Series:

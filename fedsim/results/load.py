@@ -1,9 +1,10 @@
 """What runs and sweeps leave on disk, as pandas frames."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,8 @@ from fedsim.ground.errors import UsageError
 from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.labels import FACTS, VARIANT, MethodText, several, with_labels
 from fedsim.results.merge import (
+    apart,
+    columns_of,
     comparable,
     repeats,
     settings_of,
@@ -29,6 +32,7 @@ from fedsim.results.schema import (
     read_summary,
     rounds_of,
 )
+from fedsim.results.values import REACHED
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,12 @@ class Results:
     """The results of one or several folders; each file is read once.
 
     Attributes:
-        runs: a row per finished run (done or failed), by n upwards, p downwards and seed, indexed
+        runs: a row per run that has ended, by n upwards, p downwards and seed, indexed
             by the run's folder name; the columns of `summary.csv`, then `label`, the name of the
             run, else its method as typed; `dense`, whether it is raw sending; `ends_dense`, whether
-            its method is raw sending at p = 1. Where runs differ in settings, a column `variant`
-            before them says in which: `lr = 0.05`.
+            its method is raw sending at p = 1. Where runs differ in settings, each such setting is
+            a column before them, defaults filled in, and a column `variant` says in which a run
+            differs: `lr = 0.05`.
             Bits are those of a client that takes part in every round, summed over rounds. In
             columns that end in `_per_client` they are the whole federation's over the number of
             its clients: fewer, where a cohort is smaller than the federation.
@@ -88,9 +93,10 @@ class Results:
             ", ".join(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")
             for values in ([*map(str, self.runs[name].unique())] for name in ("task", "label"))
         )
+        where = repr(str(self.path)) if self.folders else "in memory"
         begun = f", {len(self.unfinished)} unfinished" if self.unfinished else ""
         return (
-            f"Results({str(self.path)!r}: {tasks}, {methods}; runs {len(self.runs)} rows{begun}, "
+            f"Results({where}: {tasks}, {methods}; runs {len(self.runs)} rows{begun}, "
             f"rounds {len(self.rounds)}, layers {len(self.layers)})"
         )
 
@@ -98,10 +104,11 @@ class Results:
 def load(*paths: Path | str) -> Results:
     """The results in a sweep's folder (`cells/*/`), in that of a single run, or in several of them.
 
-    A failed run is in `.runs`, and in `.rounds` with the rounds that it did. Of several folders,
-    runs are called `folder/run`; a run that several hold with the same settings (the dense
-    reference of each) counts once. Settings in which the runs of a task differ (learning rate,
-    strategy, clients) are part of their labels, where they are not at their defaults.
+    A failed run is in `.runs`, and in `.rounds` with the rounds that it did. A run that a search
+    stopped at its target is done. Of several folders, runs are called `folder/run`; a run that
+    several hold with the same settings (the dense reference of each) counts once. Settings in which
+    the runs of a task differ (learning rate, strategy, clients) are part of their labels, where
+    they are not at their defaults.
 
     Args:
         paths: folders that `fedsim run` or `fedsim sweep` wrote, finished or still growing.
@@ -120,30 +127,58 @@ def load(*paths: Path | str) -> Results:
     folders, unfinished = _folders([Path(path) for path in paths])
     given = {name: read_settings(folder) for name, folder in folders.items()}
     cells = {name: read_summary(folder) for name, folder in folders.items()}
+    for cell in cells.values():  # at its target a run is where it was to come
+        if cell.get("error") == REACHED and cell.get("metric") is not None:
+            cell["status"] = "done"
     settings = settings_of(given)
     if len(paths) > 1 or repeats(cells):
         comparable(cells, settings, folders)
-    varied = variants(cells, settings)
+    varied, differences = variants(cells, settings), apart(cells, settings)
     if len(paths) > 1:  # in one folder every run has the name that it was given
         cells = without_repeated(cells, folders, settings, varied)
     # As on the plane: n upwards, p downwards; by name n10 would come before n2.
     cells = dict(sorted(cells.items(), key=lambda item: (
         item[1]["task"], item[1]["temporal"], -item[1]["gradient"], item[1]["seed"], item[0]
     )))  # fmt: skip
-    tables = {name: rounds_of(folders[name], cell) for name, cell in cells.items()}
+    return replace(
+        joined(
+            cells, {name: given[name] for name in cells},
+            {name: rounds_of(folders[name], cell) for name, cell in cells.items()},
+            {name: layers_of(folders[name], cell) for name, cell in cells.items()},
+            varied, differences,
+        ),
+        path=Path(paths[0]), unfinished=tuple(unfinished),
+        folders={name: folders[name] for name in cells},
+    )  # fmt: skip
+
+
+def joined(
+    cells: Mapping[str, dict[str, Any]], given: Mapping[str, dict[str, Any]],
+    rounds: Mapping[str, pd.DataFrame], layers: Mapping[str, pd.DataFrame],
+    varied: Mapping[str, str] = MappingProxyType({}),
+    differences: Mapping[str, Any] = MappingProxyType({}),
+) -> Results:  # fmt: skip
+    """Runs side by side, in their order; of no folder.
+
+    Args:
+        cells: what each run's `summary.json` has, by the run's name.
+        given: the settings that each was given.
+        rounds: the table of each.
+        layers: likewise.
+        varied: in which settings each differs from others, where some do.
+        differences: of each the settings that differ, defaults filled in.
+    """
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):
+        runs = runs.assign(**columns_of(cells, differences))
         runs[VARIANT] = [varied[name] for name in cells]
     runs = with_labels(runs, [
         MethodText(cell[TOLD]["form"], cell[TOLD].get("whole", ""), given[name].get("label") or "")
         for name, cell in cells.items()
     ])  # fmt: skip
-    rounds = _joined(tables, runs, ("metric_name", "higher_is_better", "downlink"))
-    layers = _joined({name: layers_of(folders[name], cell) for name, cell in cells.items()}, runs)
+    facts = ("metric_name", "higher_is_better", "downlink")
     return Results(
-        runs, rounds, Path(paths[0]), tuple(unfinished), layers,
-        folders={name: folders[name] for name in cells},
-        given={name: given[name] for name in cells},
+        runs, _joined(rounds, runs, facts), Path(), layers=_joined(layers, runs), given=given,
         trained={name: cell.get(TRAINED) or {} for name, cell in cells.items()},
     )  # fmt: skip
 

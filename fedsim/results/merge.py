@@ -80,7 +80,18 @@ def variants(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, 
 
     Empty for a run that has every such setting at its default.
     """
-    differences = dict.fromkeys(cells, "")
+    return {
+        name: ", ".join(f"{key} = {own[key]}" for key in own if own[key] != default_of(key))
+        for name, own in apart(cells, settings).items()
+    }
+
+
+def apart(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The settings in which each run differs from the others of its task, as they were given.
+
+    One that names what is the task's anyway counts as not given.
+    """
+    differences = dict[str, dict[str, Any]]((name, {}) for name in cells)
     for names in _by_task(cells).values():
         known = {name: settings[name] for name in names if name in settings}
         known = _as_reference(cells, known)
@@ -92,9 +103,30 @@ def variants(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, 
                     own[key] = None
         keys = differing(known)
         for name, own in known.items():
-            texts = [f"{key} = {own[key]}" for key in keys if own[key] != default_of(key)]
-            differences[name] = ", ".join(texts)
+            differences[name] = {key: own[key] for key in keys}
     return differences
+
+
+def columns_of(
+    cells: Cells, differences: Mapping[str, Mapping[str, Any]]
+) -> dict[str, list[Any]]:
+    """The settings in which runs differ as columns of a table, defaults filled in; in the cells'
+    order.
+
+    Args:
+        cells: the runs; columns that their summaries have are left out.
+        differences: what `apart` says of them.
+    """
+    names = [name for name in SETTINGS if any(name in own for own in differences.values())]
+    taken = {key for cell in cells.values() for key in cell}
+    columns = {}
+    for name in (name for name in names if name not in taken):
+        given = [differences[run].get(name, default_of(name)) for run in cells]
+        trained = [cell.get(TRAINED) or {} for cell in cells.values()]
+        values = [own.get(name, value) for own, value in zip(trained, given, strict=True)]
+        plain = all(isinstance(value, int | float | None) for value in values)
+        columns[name] = [v if plain or v is None else str(v) for v in values]
+    return columns
 
 
 def _as_reference(

@@ -14,6 +14,9 @@ if TYPE_CHECKING:  # half a second, which only a run's tables need
 
 STATUSES = ("done", "failed", "stopped")
 
+REACHED = "the target is reached"
+"""The ``error`` of a run that was stopped because it had come to where it was to come."""
+
 _WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false",
           dict: "a table"}  # fmt: skip
 _FROM_ONE = ("temporal", "clients")

@@ -15,6 +15,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedsim.federation.drivers import make_client_app
+from fedsim.ground.errors import UsageError
 from fedsim.runs.callbacks import Callback, Row
 from fedsim.settings.config import RunConfig, flattened, from_flat, underscored
 from fedsim.settings.strategies import check_deployed
@@ -37,6 +38,11 @@ def config_of(context: Context) -> RunConfig:
     values = {k: v for k, v in values.items() if v != "" and (v or k in _ZERO_IS_ONE)}
     check_deployed(values.get("strategy"))
     if _DATA in context.node_config:
+        if (share := values.get("evaluate_clients")) is not None:
+            raise UsageError(
+                f"--evaluate-clients is {share}: this node loads data of its own, which the server "
+                "cannot score; leave it out"
+            )
         values |= {"data": str(context.node_config[_DATA]), "partition": "whole"}
     values |= {"engine": "flower"}
     return from_flat(flattened(values, "run_config", flags=True))
@@ -55,7 +61,7 @@ def main(grid: Grid, context: Context) -> None:
     out = str(context.run_config.get("out", ""))
     name = f"{config.plan.task.name}-run-{config.digest}"
     folder = Path(out) if out else Path("fedsim-results") / name
-    carry_out(config, folder, None, lambda body: body(grid), _Told(config))
+    carry_out(config, folder, AtNode(), lambda body: body(grid), _Told(config))
 
 
 class _Told(Callback):

@@ -6,8 +6,11 @@ and does not stop the rest.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+
+import tomli_w
 
 from fedsim.federation import precheck
 from fedsim.federation.clientdata import ClientData
@@ -21,17 +24,18 @@ from fedsim.results.schema import (
     read_summary,
     write_summary,
 )
-from fedsim.runs import devices, lock, tensorboard
+from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.folder import examine, prepare, same_settings
 from fedsim.runs.parallel import Progress, run_here, run_on_ray
 from fedsim.runs.progress import Told, shown
 from fedsim.runs.run import describe
+from fedsim.runs.trackers import chosen
 from fedsim.settings import cellfile
-from fedsim.settings.config import RunConfig
+from fedsim.settings.config import SETTINGS, RunConfig, tables, written
 from fedsim.settings.config import from_toml as from_run_toml
 from fedsim.settings.foreign import check_tasks
 from fedsim.settings.grids import Cell, SweepConfig, from_toml, in_full, to_toml
-from fedsim.settings.strategies import adds_codes
+from fedsim.settings.strategies import FLAGS, adds_codes
 from fedsim.show.report import summarize
 
 _NO_SUMMARY = "its folder holds no summary after its run; the same command runs it again"
@@ -89,6 +93,9 @@ def _run_cells(
     done = {c.name: prepare(c.config, folders[c.name], examined[c.name]) for c in cells}
     if described:
         cellfile.write(written, out)
+    for cell in cells:
+        if done[cell.name] is not None and not cell.config.keep.checkpoint:
+            checkpoint.forget_end(folders[cell.name])  # a kill may have come while it was removed
     waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
     if waiting:
         rounds = {name: config.plan.rounds for name, config, _ in waiting}
@@ -96,6 +103,8 @@ def _run_cells(
             if jobs == 1 and ray_address is None:
                 run_here(waiting, _to_the_end(bars))
             else:
+                # The longest first: at the end no core waits for one that has just begun.
+                waiting.sort(key=lambda work: -work[1].plan.rounds * work[1].plan.cohort)
                 run_on_ray(waiting, jobs, ray_address, _to_the_end(bars))
     summaries = []
     for cell in cells:
@@ -136,7 +145,7 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
             )
         if here:
             devices.check(cell.config.machine.device)
-            tensorboard.check(cell.config.keep.tensorboard)
+            chosen.check(cell.config.keep.track)
             precheck.check(cell.config)
         ClientData.of(cell.config)
 
@@ -166,8 +175,8 @@ def sweep(
 ) -> list[dict[str, Any]]:
     """Runs a grid in the folder ``out``, with tables, figures and page; returns all summaries.
 
-    A folder may grow: cells of other temporal or gradient sparsities may be added later,
-    as long as all other settings are the same.
+    A folder may grow: cells of other temporal or gradient sparsities, seeds and values of the
+    varied settings may be added later, as long as all other settings are the same.
 
     Args:
         config: the grid.
@@ -188,17 +197,17 @@ def sweep(
     check_tasks(out, [cell.config for cell in cells])
     # A fraction is written with six digits, and with all where two of a grid agree to six. A cell
     # keeps the name that it has in the folder already, for names would change as the grid grows.
-    fractions = [_place(cell.config)[1] for cell in cells]
+    fractions = [cell.config.plan.method.gradient for cell in cells]
     exact = [c for c, p in zip(cells, fractions, strict=True) if float(f"{p:g}") != p]
-    there: dict[tuple[int, float, int], str] = {}
+    there: dict[tuple[Any, ...], str] = {}
     for folder in run_folders(out) if exact and out.is_dir() else []:
         if (folder / "config.toml").exists():
-            there[_place(from_run_toml(folder / "config.toml"))] = folder.name
+            there[_place(from_run_toml(folder / "config.toml"), config)] = folder.name
     taken = {*there.values()}
     for i, cell in enumerate(cells):
         if cell in exact:
             other = in_full(cell).name if cell.name in taken else cell.name
-            cells[i] = replace(cell, name=there.get(_place(cell.config)) or other)
+            cells[i] = replace(cell, name=there.get(_place(cell.config, config)) or other)
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
     with lock.locked(out):
@@ -208,8 +217,11 @@ def sweep(
     return summaries
 
 
-def _place(config: RunConfig) -> tuple[int, float, int]:
-    return config.temporal, config.plan.method.gradient, config.seed
+def _place(run: RunConfig, config: SweepConfig) -> tuple[Any, ...]:
+    """Where a run lies in the grid."""
+    given, strategy = run.flat(), run.plan.strategy
+    others = [written(given.get(name, strategy)) for name in config.vary]
+    return run.temporal, run.plan.method.gradient, run.seed, *others
 
 
 def claim(out: Path, config: SweepConfig) -> None:
@@ -217,8 +229,18 @@ def claim(out: Path, config: SweepConfig) -> None:
     path = out / "sweep.toml"
     if path.exists():
         before = from_toml(path)
-        same_settings(_off_grid(before.base), _off_grid(config.base), out)
-        then, now = before.base.method, config.base.method
+        if before.vary.keys() != config.vary.keys():
+            then, now = (", ".join(one.vary) or "nothing" for one in (before, config))
+            raise UsageError(
+                f"--out is {out}: it holds a sweep that varies {then}, and this one varies {now}; "
+                "choose another folder"
+            )
+        # What is varied is of each cell, and what follows from it too.
+        own = before.base.flat()
+        alike = {n: own[n] for n in ("strategy" if n in FLAGS else n for n in config.vary)}
+        base = config.base.but(**alike)
+        same_settings(_off_grid(before.base), _off_grid(base), out)
+        then, now = before.base.method, base.method
         if then != now:
             raise UsageError(
                 f"--out is {out}: it holds results of other settings (method {then!r} there, "
@@ -235,4 +257,12 @@ def _off_grid(base: RunConfig) -> RunConfig:
 
 def shared_digest(config: SweepConfig) -> str:
     """Eight hex digits of what all cells of a sweep share."""
-    return _off_grid(config.base).digest
+    if not config.vary:
+        return _off_grid(config.base).digest
+    left = {"temporal", "gradient", "seed", *config.vary}
+    shared = {
+        name: value for name, value in config.base.flat().items()
+        if SETTINGS[name].result and name not in left and value != SETTINGS[name].default
+    }  # fmt: skip
+    text = tomli_w.dumps(tables(shared) | {"vary": sorted(config.vary)})
+    return blake2b(text.encode(), digest_size=4).hexdigest()

@@ -21,7 +21,7 @@ def to_toml(final: Finalist, goal: Goal) -> str:
     if point is not None:
         score, bits = units.score(point[1], goal.name), units.bits(point[0])
         lines.append(
-            f"This run: {goal.name} {score} on held-out samples with {bits} per client upstream."
+            f"This run: {goal.name} {score} on held-out samples with {bits} per client {goal.ways}."
         )
     for name, own in (("task", config.task), ("strategy", config.strategy)):
         if not isinstance(own, str) and not own.place:

@@ -7,20 +7,21 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from compressors import text
+from compressors import parse, text
 from fedsim.ground import units
 from fedsim.results.folders import run_folders
 from fedsim.runs import checkpoint
 from fedsim.runs.parallel import Work, run_here, run_on_ray
 from fedsim.search import curves, stopping
 from fedsim.search.goal import SATURATED, Curve, Goal
-from fedsim.search.methods import CODERS, OWN, compressor, short
+from fedsim.search.methods import CODERS, OWN, compressor, most, sent_down, short
 from fedsim.search.space import Params, Space
+from fedsim.search.standings import Standings
 from fedsim.search.study import WHY, Study
 from fedsim.settings.config import SETTINGS, RunConfig
 from fedsim.settings.config import from_toml as read_run
 from fedsim.settings.foreign import check_tasks
-from fedsim.settings.methods import takes_fraction
+from fedsim.settings.methods import resolve, takes_fraction, with_fraction
 from fedsim.settings.strategies import flags_of, with_settings
 
 Say = Callable[[str], None]
@@ -81,9 +82,13 @@ class Exploration:
         out: the folder whose ``cells`` are the trials.
         limits: when to end.
         say: takes a line of progress.
+        standings: are told what the trials come to; None: nobody is.
     """
 
-    def __init__(self, study: Study, out: Path, limits: Limits, say: Say) -> None:
+    def __init__(
+        self, study: Study, out: Path, limits: Limits, say: Say, standings: Standings | None = None
+    ) -> None:
+        self.standings = standings or Standings(study.space.goal, limits.left)
         self.study, self.space, self.goal = study, study.space, study.space.goal
         self.cells, self.limits, self.say = out / "cells", limits, say
         self.stopper = stopping.Stopper(self.goal)
@@ -104,7 +109,7 @@ class Exploration:
                 params, stop = _place(config, self.space), config.plan.stop_at_bits
                 whole = self.goal.budget is None or stop is None or stop >= self.goal.budget
                 if params is not None and whole:
-                    curve, took = curves.read_curve(folder), float(summary["seconds"])
+                    curve, took = self._curve(folder), float(summary["seconds"])
                     taken += self.study.adopt(params, folder.name, curve, took)
             if folders:
                 there = f"{taken} of {len(folders)} runs in {self.cells}"
@@ -113,11 +118,17 @@ class Exploration:
         self.limits.begin(self.study.seconds)
         for trial in self.study.trials:
             if trial.values is not None and trial.state.name == "COMPLETE":
-                self._learn(curves.read_curve(self.cells / trial.user_attrs["cell"]))
+                curve = self._curve(self.cells / trial.user_attrs["cell"])
+                self._learn(curve)
+                point = at(self.space.used(trial.params))
+                self.standings.end(trial.user_attrs["cell"], point, curve)
         if jobs == 1 and ray_address is None:
             run_here(self._work(), self._progress, self._ended)
         else:
             run_on_ray(self._work(), jobs, ray_address, self._progress, self._ended)
+
+    def _curve(self, folder: Path) -> Curve:
+        return curves.read_curve(folder, self.goal.budget_of)
 
     def _learn(self, curve: Curve) -> None:
         self.stopper.learn(curve)
@@ -137,9 +148,10 @@ class Exploration:
             elif summary is not None and summary["status"] != "failed":
                 why = summary["error"] if summary["status"] == "stopped" else ""
                 took = float(summary.get("seconds") or 0.0)
-                self._tell(number, params, cell.name, curves.read_curve(folder), why, took)
+                self._tell(number, params, cell.name, self._curve(folder), why, took)
             else:
                 self._running[cell.name] = number, params, clock()
+                self.standings.begin(cell.name, at(self.space.used(params)))
                 saved = checkpoint.load(folder, warn=False) if folder.is_dir() else None
                 self.stopper.begin(cell.name, saved.rounds if saved else ())
                 yield cell.name, cell.config, folder
@@ -156,6 +168,7 @@ class Exploration:
 
     def _progress(self, name: str, row: dict[str, Any]) -> str | None:
         self._iteration[name] = row["iteration"]
+        self.standings.round(name, row)
         if self.limits.trials_over() and not row["last"]:
             return OVER
         return self.stopper.verdict(name, row)
@@ -169,7 +182,7 @@ class Exploration:
         why = "" if summary["status"] == "done" else str(summary["error"])
         if why not in ("", stopping.REACHED):  # a finalist runs to its end, or to the target
             took *= self.space.base.plan.iterations / self._iteration.get(name, inf)
-        self._tell(number, params, name, curves.read_curve(folder), why, took)
+        self._tell(number, params, name, self._curve(folder), why, took)
 
     def _tell(
         self, number: int, params: Params, name: str, curve: Curve, why: str, took: float = 0.0
@@ -184,6 +197,8 @@ class Exploration:
         self.limits.reserved = self.limits.reserve()
         best = " · best so far" if better else ""
         point = at(self.space.used(params))
+        if why != REPEATED:
+            self.standings.end(name, point, curve, why, good)
         self.say(f"trial {number}: {point}: {outcome(curve, self.goal, why)}{best}")
         if self._saturated and not before:
             self.say(SATURATED.format(name=self.goal.name))
@@ -197,6 +212,7 @@ def at(params: Params) -> str:
     parts += [f"coders {coder}"] if coder != OWN else []
     rates = {"lr": "lr", "server_lr": "server lr"}
     parts += [f"{rates[k]} = {units.plain(params[k])}" for k in rates if k in params]
+    parts += [f"downlink {down}"] if (down := sent_down(params)) else []
     return ", ".join(parts)
 
 
@@ -212,7 +228,7 @@ def outcome(curve: Curve, goal: Goal, why: str) -> str:
 def _place(config: RunConfig, space: Space) -> Params | None:
     """The point at which a run lies; None where it has other settings than this search."""
     given, mine, its = space.base.training, space.base.identity(), config.identity()
-    keys = {*SETTINGS} - _SEARCHED
+    keys = {*SETTINGS} - _SEARCHED - ({"downlink"} if space.downlinks else set())
     same = given.momentum_masking == config.training.momentum_masking  # auto goes by the method
     if not same or any(mine.get(key) != its.get(key) for key in keys):
         return None
@@ -223,13 +239,29 @@ def _place(config: RunConfig, space: Space) -> Params | None:
         ours = with_settings(ours, {"server_lr": its["server_lr"]}, anew=True)
     if rule != ours:
         return None
+    below = _down(config, space) if space.downlinks else {}
+    if below is None:
+        return None
     p, whole = config.plan.method.gradient, config.plan.method.text
     for method in space.methods:
         own = p if takes_fraction(method) else None
         for coder in CODERS:
             if text(compressor(method, own, coder, rates["lr"])) == whole:
                 return {"method": method, "coder": coder, "temporal": config.temporal,
-                        "gradient": p, **rates}  # fmt: skip
+                        "gradient": p, **rates, **below}  # fmt: skip
+    return None
+
+
+def _down(config: RunConfig, space: Space) -> Params | None:
+    """The downlink of a run as part of a point; None where the search does not try it."""
+    given = config.downlink or "raw"
+    p = 1.0 if given == "relay" else resolve(given, None).gradient
+    for down in space.downlinks:
+        if takes_fraction(down) and p > most(down):
+            continue
+        own = with_fraction(down, p) if takes_fraction(down) else down
+        if own == given or "relay" not in (own, given) and parse(own) == config.plan.downlink:
+            return {"downlink": down, "down_gradient": p}
     return None
 
 

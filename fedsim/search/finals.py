@@ -1,5 +1,6 @@
 """The finalists: the best trials again on fresh seeds, ranked by mean; then on held-out samples."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isnan, log10
@@ -10,12 +11,13 @@ import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
 from fedsim.results.intervals import Mean, mean, tied
-from fedsim.runs.parallel import Work, run_here, run_on_ray
+from fedsim.results.values import REACHED
+from fedsim.runs.parallel import Ended, Work, run_here, run_on_ray
 from fedsim.search import curves
 from fedsim.search.exploring import OVER, Limits, Say
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.space import Params, Space
-from fedsim.search.stopping import REACHED
+from fedsim.search.standings import Standings
 from fedsim.search.study import CELL, EQUALS, TOOK, Study
 from fedsim.settings.config import RunConfig
 
@@ -141,7 +143,7 @@ def fitting(study: Study, out: Path, seeds: int, jobs: int, left: float = inf) -
 
 def play(
     study: Study, out: Path, seeds: int, jobs: int, ray_address: str | None, limits: Limits,
-    say: Say,
+    say: Say, standings: Standings | None = None,
 ) -> tuple[list[Finalist], str]:  # fmt: skip
     """Runs the finalists on fresh seeds and ranks them by their validation scores.
 
@@ -159,6 +161,7 @@ def play(
         ray_address: a Ray cluster, or None.
         limits: the time, which no run exceeds by more than a round.
         say: takes a line of progress.
+        standings: are told how far the finals are; None: nobody is.
     """
     space = study.space
     lineup = fitting(study, out, seeds, jobs, limits.left())
@@ -168,7 +171,16 @@ def play(
     words += f"{_of(len(lineup.seeds), seeds, 'fresh seed')} each"
     few = ": the time is enough for no more" if " of " in words else ""
     say(f"finals: {words}{few}; {len(waiting)} of {len(work)} runs to do")
-    _run(study, waiting, jobs, ray_address, limits, say)
+    runs = {name: t.user_attrs[CELL]
+            for t in lineup.trials for name, _, _ in _runs(space, t, lineup.seeds, out)}
+    done = Counter(runs[name] for name, _, folder in work if _done(folder))
+
+    def told(name: str) -> None:
+        done[runs[name]] += 1
+        if standings is not None:
+            standings.final(runs[name], done[runs[name]], 2 * len(lineup.seeds))
+
+    _run(study, waiting, jobs, ray_address, limits, say, told)
     finalists = [_finalist(space, t, lineup.seeds, out) for t in lineup.trials]
     return _ranked(finalists, space.goal), words
 
@@ -181,9 +193,9 @@ def _of(there: int, every: int, what: str) -> str:
 
 def _run(
     study: Study, waiting: Sequence[Work], jobs: int, ray_address: str | None, limits: Limits,
-    say: Say,
+    say: Say, told: Ended,
 ) -> None:  # fmt: skip
-    """Runs what waits until the time is over."""
+    """Runs what waits until the time is over; ``told`` of each that has ended."""
     ends = 0
 
     def in_time() -> Iterator[Work]:
@@ -202,6 +214,7 @@ def _run(
         nonlocal ends
         ends += 1
         study.seconds = limits.spent()
+        told(name)
         say(f"finals: {ends} of {len(waiting)} runs have ended ({name})")
 
     if waiting and jobs == 1 and ray_address is None:
@@ -228,11 +241,12 @@ def _done(folder: Path) -> bool:
 
 
 def _finalist(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path) -> Finalist:
+    budget_of = space.goal.budget_of
     runs = [
-        curves.read_curve(folder) if _done(folder) else Curve((), ())
+        curves.read_curve(folder, budget_of) if _done(folder) else Curve((), ())
         for _, _, folder in _runs(space, trial, seeds, out)
     ]
-    own = curves.read_curve(out / "cells" / trial.user_attrs[CELL])
+    own = curves.read_curve(out / "cells" / trial.user_attrs[CELL], budget_of)
     config = space.cell(trial.params, seeds[0], validation=False).config
     return Finalist(
         trial.number, space.used(trial.params), space.goal.point(own),

@@ -23,7 +23,7 @@ class Curve:
     """A run's evaluations, in order.
 
     Attributes:
-        bits: upstream bits (wire) that a client had sent by each.
+        bits: of a client by each (wire): those that it had sent, or both ways.
         metric: the score of each.
         losses: the task's mean loss over the samples that were scored; empty: not known.
     """
@@ -51,8 +51,9 @@ class Goal:
     Attributes:
         higher: whether a higher metric is better.
         name: what the metric is called.
-        budget: upstream bits of a client; None: no budget.
+        budget: bits of a client; None: no budget.
         target: the metric to reach; None: no target. Without either the front is searched for.
+        budget_of: which bits count: ``up``, or ``total``: those of both ways.
 
     Raises:
         UsageError: both are given, or the target cannot be reached by any model.
@@ -62,6 +63,7 @@ class Goal:
     name: str
     budget: float | None = None
     target: float | None = None
+    budget_of: str = "up"
 
     def __post_init__(self) -> None:
         if self.budget is not None and self.target is not None:
@@ -82,13 +84,21 @@ class Goal:
         """Whether bits and metric are searched at once."""
         return self.budget is None and self.target is None
 
+    @property
+    def ways(self) -> str:
+        """Which bits of a client count, in words."""
+        return "both ways" if self.budget_of == "total" else "upstream"
+
     def words(self) -> str:
         """The goal in words."""
         if self.budget is not None:
-            return f"best {self.name} within {units.round_bits(self.budget)} per client upstream"
+            within = units.round_bits(self.budget)
+            return f"best {self.name} within {within} per client {self.ways}"
+        bits = f"{'' if self.budget_of == 'total' else 'upstream '}bits per client"
+        bits += " both ways" if self.budget_of == "total" else ""
         if self.target is not None:
-            return f"fewest upstream bits per client to {self.name} {self.target:g}"
-        return f"front of {self.name} and upstream bits per client"
+            return f"fewest {bits} to {self.name} {self.target:g}"
+        return f"front of {self.name} and {bits}"
 
     def point(self, curve: Curve) -> tuple[float, float] | None:
         """Bits and metric of the evaluation by which a curve is judged; None: there is none.

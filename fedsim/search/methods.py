@@ -1,7 +1,7 @@
 """Which methods are searched over, and their texts with other coders."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from inspect import signature
@@ -12,7 +12,7 @@ from compressors.calls import split
 from compressors.parts import Lossy
 from fedsim.ground.errors import UsageError, unknown
 from fedsim.measure.inputs import at
-from fedsim.settings.methods import resolve, takes_fraction
+from fedsim.settings.methods import resolve, takes_fraction, with_fraction
 
 OWN = "own"
 CODERS = (
@@ -122,6 +122,17 @@ def most(method: str) -> float:
         else:
             return p
     raise why
+
+
+def sent_down(params: Mapping[str, Any]) -> str:
+    """The downlink of a point, its fraction in its place; empty where a search has not chosen it.
+
+    Example:
+        >>> sent_down({"downlink": "sbc", "down_gradient": 0.05}), sent_down({"lr": 0.1})
+        ('sbc(0.05)', '')
+    """
+    downlink, p = params.get("downlink", ""), params.get("down_gradient")
+    return with_fraction(downlink, p) if takes_fraction(downlink) and p is not None else downlink
 
 
 def short(method: str) -> str:

@@ -67,11 +67,12 @@ def _answer(winner: Finalist, goal: Goal, again: str) -> str:
     score, bits = row[f"{goal.name}, held-out"], row["bits, held-out"]
     p = f", p = {row['p']}" if row["p"] else ""
     coder = f", coders {row['coder']}" if row["coder"] else ""
-    text = f"{row['method']}, n = {row['n']}{p}{coder}, lr = {row['lr']}"
+    down = f", downlink {row['downlink']}" if "downlink" in row else ""
+    text = f"{row['method']}, n = {row['n']}{p}{coder}, lr = {row['lr']}{down}"
     seeds = winner.held.metric().count
     many = f"{seeds} fresh seed{'' if seeds == 1 else 's'}"
     return (
         f"<p><strong>{escape(text)}</strong>: {escape(goal.name)} {escape(score)} on held-out "
-        f"samples with {escape(bits)} per client upstream, {many}.</p>"
+        f"samples with {escape(bits)} per client {goal.ways}, {many}.</p>"
         f"<p>The command that runs it again:</p><pre>{escape(again)}</pre>"
     )

@@ -10,7 +10,7 @@ import pandas as pd
 from fedsim.ground import units
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
-from fedsim.search.methods import short
+from fedsim.search.methods import sent_down, short
 from fedsim.show.chart import GREY, Axis, Chart, Marks
 from fedsim.show.figures import front_of, limit_of
 from fedsim.show.style import Look, label, method_looks
@@ -22,6 +22,10 @@ _TRIALS = (
     "its 95 % interval; the black one won."
 )
 _STAR = 7
+_BITS = {
+    "up": "bits that a client has sent (wire)",
+    "total": "bits that a client has sent and received (wire)",
+}
 NAMED = 9
 """Methods with a colour and a line in the legend of their own."""
 
@@ -100,8 +104,9 @@ def chart(
         p = "" if params["gradient"] is None else f", p = {units.plain(params['gradient'])}"
         rate = units.plain(params["lr"])
         title += f"\nfound: {short(params['method'])}, n = {params['temporal']}{p}, lr = {rate}"
+        title += f", downlink {down}" if (down := sent_down(params)) else ""
     return Chart(
-        title=title, caption=_TRIALS, x=Axis("bits that a client has sent (wire)", "bits"),
+        title=title, caption=_TRIALS, x=Axis(_BITS[goal.budget_of], "bits"),
         y=Axis(f"{label(goal.name)} (stars: held-out samples)", metric=goal.name), marks=marks,
         at_x=goal.budget, at_y=goal.target,
     )  # fmt: skip
@@ -111,9 +116,12 @@ def _trials(rows: pd.DataFrame, look: Look, name: str, goal: Goal) -> Marks:
     texts = []
     for row in rows.to_dict("records"):
         p = "" if pd.isna(row["gradient"]) else f", p = {row['gradient']:g}"
+        row |= {"down_gradient": None if pd.isna(below := row.get("down_gradient")) else below}
+        down = f", downlink {down}" if (down := sent_down(row)) else ""
         score = units.score(row["metric"], goal.name)
         texts.append(
-            f"trial {row['trial']}: {row['method']}\nn = {row['temporal']}{p}, lr = {row['lr']:g}\n"
+            f"trial {row['trial']}: {row['method']}\nn = {row['temporal']}{p}, lr = {row['lr']:g}"
+            f"{down}\n"
             f"{goal.name} {score} at {units.bits(row['bits'])}\n{row['why']}"
         )
     return Marks(

@@ -18,7 +18,7 @@ from fedsim.search.study import CELL, Study
 
 _FEWEST = 8  # trials of which importance says anything
 NAMES = {"method": "method", "temporal": "n", "gradient": "p", "coder": "coder", "lr": "lr",
-         "server_lr": "server lr"}  # fmt: skip
+         "server_lr": "server lr", "downlink": "downlink", "down_gradient": "down p"}  # fmt: skip
 """What the settings of a point are called in tables."""
 
 
@@ -27,7 +27,8 @@ def trials(study: Study, out: Path) -> pd.DataFrame:
     goal, rows = study.space.goal, []
     for trial in study.trials:
         folder = out / "cells" / str(trial.user_attrs[CELL])
-        curve = curves.read_curve(folder) if (folder / "summary.json").exists() else None
+        there = (folder / "summary.json").exists()
+        curve = curves.read_curve(folder, goal.budget_of) if there else None
         point = goal.point(curve) if curve else None
         if point is None and curve is not None and curve.bits:
             point = curve.bits[-1], curve.metric[-1]
@@ -99,7 +100,8 @@ def importance(frame: pd.DataFrame, goal: Goal) -> dict[str, dict[str, float]]:
 
 def _shares(ended: pd.DataFrame, column: pd.Series) -> dict[str, float]:
     points = ended.reindex(columns=[name for name in NAMES if name in ended]).copy()
-    points["gradient"] = points["gradient"].fillna(1.0)
+    fractions = [name for name in ("gradient", "down_gradient") if name in points]
+    points[fractions] = points[fractions].astype(float).fillna(1.0)
     points = points[[name for name in points if points[name].nunique() > 1]]
     distributions: dict[str, Any] = {}
     for name in points:

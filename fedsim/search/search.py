@@ -1,6 +1,7 @@
 """The search from settings to results: which way of saving bits is best for a task."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -13,7 +14,7 @@ from fedsim.ground.files import write_text
 from fedsim.network.quantities import quantity
 from fedsim.runs import lock
 from fedsim.runs.sweep import check
-from fedsim.search import best, finals, record
+from fedsim.search import best, exploring, finals, record, tables
 from fedsim.search.exploring import Exploration, Limits, Say
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import SATURATED, Goal
@@ -22,17 +23,20 @@ from fedsim.search.page import page
 from fedsim.search.picture import chart
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
+from fedsim.search.standings import Standings
 from fedsim.search.study import Study, journal
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
+from fedsim.show import markup
 from fedsim.show.plot.paper import drawn, save
 
+Follow = Callable[[Standings], AbstractContextManager[object]]
 VALIDATION, SEEDS, TIME = 0.2, 3, "10min"
 _MOST = 0.5  # of the time, that finalists may be given
 _KEPT = "2"  # what a study keeps of its trials; one that kept less is not gone on with
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Found:
     """What a search came to.
 
@@ -58,14 +62,25 @@ class Found:
     saturated: bool
     finals: str
 
+    def __repr__(self) -> str:
+        """What was found, in a line."""
+        first = "nothing" if self.winner is None else exploring.at(self.winner.params)
+        return f"Found({self.goal.words()}: {first}; {str(self.out)!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the trials as a picture, and the finalists."""
+        file = self.out / "search.png"
+        seen = markup.picture(file.read_bytes(), repr(self)) if file.exists() else ""
+        return seen + markup.html(*tables.ranked(self.finalists, self.goal), "Finalists")
+
 
 def search(
     base: RunConfig, out: Path | str, *, budget: str | float | None = None,
     target: float | None = None, methods: str | Sequence[str] = "published",
     time: str | float | None = None, trials: int | None = None, seeds: int = SEEDS, jobs: int = 1,
-    ray_address: str | None = None, say: Say = print,
+    ray_address: str | None = None, say: Say = print, follow: Follow = nullcontext,
 ) -> Found:  # fmt: skip
-    """Searches method, n, p, coder and rates for a task, in the folder ``out``.
+    """Searches method, n, p, coder, rates and downlink for a task, in the folder ``out``.
 
     The same call goes on where it was stopped. Scores come from a validation part of the training
     samples (``base.validation``, 0.2 where it is None); the best run again on fresh seeds.
@@ -73,7 +88,9 @@ def search(
     Args:
         base: the task and the shared settings; the search of rates begins at its rates.
         out: a folder, made if need be; trials are its ``cells``.
-        budget: upstream bits of a client, such as ``"2Mbit"``, for the best metric within them.
+        budget: bits of a client, such as ``"2Mbit"``, for the best metric within them. What counts
+            is upstream; with ``base.budget_of`` ``total`` both ways. Then the downlink is searched,
+            too, unless ``base`` gives one.
         target: the metric that is to be reached with the fewest bits.
         methods: ``"published"``, ``"all"`` or texts (``fedsim.search.methods.chosen``).
         time: for everything but the preparation, over all calls: ``"30min"``; None: 10 minutes
@@ -83,6 +100,7 @@ def search(
         jobs: runs at the same time, as Ray tasks of one core; 1 runs them in this process.
         ray_address: a Ray cluster to run on.
         say: takes a line of progress.
+        follow: a context that may draw the candidates while the search goes on.
 
     Raises ``UsageError`` before any work: bad settings, an unknown method, a budget below one
     message of every method; ``RunFailed`` where the time is over before any trial, or the disk is
@@ -96,7 +114,7 @@ def search(
     check([Cell("search", base)], jobs, here=ray_address is None)
     task, texts = base.plan.task, chosen(methods)
     bits = None if budget is None else quantity(budget, "--budget", "bits")
-    goal = Goal(task.higher_is_better, task.metric_name, bits, target)
+    goal = Goal(task.higher_is_better, task.metric_name, bits, target, base.budget_of)
     say(f"preparing: data, model and a message of each of {len(texts)} methods; a first search "
         "compiles their kernels, which can take minutes; --time begins after it")  # fmt: skip
     sizes = Sizes(base)
@@ -108,13 +126,17 @@ def search(
     with lock.locked(out), journal(out):
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
-        Exploration(study, out, limits, say).run(jobs, ray_address)
-        if not study.trials and limits.seconds is not None:
-            raise RunFailed(
-                f"the time, {units.duration(limits.seconds)}, was over before a trial began; give "
-                "more --time: the same folder goes on"
+        standings = Standings(goal, limits.left)
+        with follow(standings):
+            Exploration(study, out, limits, say, standings).run(jobs, ray_address)
+            if not study.trials and limits.seconds is not None:
+                raise RunFailed(
+                    f"the time, {units.duration(limits.seconds)}, was over before a trial began; "
+                    "give more --time: the same folder goes on"
+                )
+            ranked, played = finals.play(
+                study, out, seeds, jobs, ray_address, limits, say, standings
             )
-        ranked, played = finals.play(study, out, seeds, jobs, ray_address, limits, say)
         study.seconds = limits.spent()
         with writing(out):
             return _written(study, ranked, played, left, out)
@@ -122,8 +144,6 @@ def search(
 
 def _base(base: RunConfig) -> RunConfig:
     """The shared settings: those that are searched at their defaults, and a validation part."""
-    if base.budget_of != "up":
-        raise UsageError(f"--budget-of is {base.budget_of!r}: a search counts upstream bits alone")
     part = VALIDATION if base.evaluation.validation is None else base.evaluation.validation
     return base.but(
         method="raw", temporal=1, gradient=None, validation=part, label=None, stop_at_bits=None,
@@ -180,6 +200,7 @@ def _written(
         "finals": played, "time": units.duration(study.seconds), "clients": str(base.plan.clients),
         "iterations at most": str(base.plan.iterations), "seed of the trials": str(base.seed),
         "validation part": f"{base.evaluation.validation:g} of the training samples",
+        "dense sending": f"{units.bits(study.space.dense)} per client {goal.ways}",
         "methods": "; ".join(study.space.methods),
     }  # fmt: skip
     write_text(out / "report.html", page(frame, ranked, first, goal, shares, facts, left))

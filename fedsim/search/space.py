@@ -1,4 +1,4 @@
-"""The space that is searched: methods, n, p, coders, rates; and the run at each point of it."""
+"""The space that is searched: methods, n, p, coders, rates, downlinks; the run at each point."""
 
 import re
 from dataclasses import dataclass, replace
@@ -13,11 +13,20 @@ from compressors import text
 from fedsim.federation import memories
 from fedsim.ground.errors import UsageError
 from fedsim.search.goal import Goal
-from fedsim.search.methods import CODERS, OWN, at_rate, compressor, most, short, takes_coder
+from fedsim.search.methods import (
+    CODERS,
+    OWN,
+    at_rate,
+    compressor,
+    most,
+    sent_down,
+    short,
+    takes_coder,
+)
 from fedsim.search.sizes import Sizes
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
-from fedsim.settings.methods import takes_fraction
+from fedsim.settings.methods import takes_fraction, with_fraction
 
 _RATES = 10.0  # a rate lies within this factor of where the search begins, on either side
 _SERVER_RATES = 30.0
@@ -26,7 +35,8 @@ _DRAWS = 24
 _LEAST = 1e-4
 
 Params = dict[str, Any]
-"""A point: method, coder, temporal, gradient, lr, and where the strategy has one server_lr."""
+"""A point: method, coder, temporal, gradient, lr; where the strategy has one server_lr; and where
+bits count both ways downlink and down_gradient, the downlink's fraction."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,22 @@ class Space:
         }
         if middle := getattr(self.base.plan.algorithm, "server_lr", None):
             limits["server_lr"] = (middle / _SERVER_RATES, middle * _SERVER_RATES)
+        if self.downlinks:
+            limits["down_gradient"] = (self.least, 1.0)
         return limits
+
+    @cached_property
+    def downlinks(self) -> tuple[str, ...]:
+        """The downlinks that are tried; none where the bits down do not count, or one was given.
+
+        They are ``raw``, ``relay`` and the methods, as far as a run with these settings takes them.
+        """
+        if self.goal.budget_of == "up" or self.base.downlink is not None:
+            return ()
+        named = [d for d in dict.fromkeys(("raw", "relay", *self.methods)) if d == at_rate(d)]
+        below = {d: with_fraction(d, self.least) if takes_fraction(d) else d for d in named}
+        return tuple(d for d, given in below.items()
+                     if not why_not(self.base, "raw", downlink=given))  # fmt: skip
 
     @property
     def least(self) -> float:
@@ -76,8 +101,12 @@ class Space:
         coder = params["coder"] if takes_coder(method, p, params["coder"]) else OWN
         n = 1 if method in self.at_one else int(_two(params["temporal"]))
         point = {"method": method, "coder": coder, "temporal": n, "gradient": p}
-        rates = {k: _two(params[k]) for k in ("lr", "server_lr") if k in self.limits}
-        return point | rates
+        point |= {k: _two(params[k]) for k in ("lr", "server_lr") if k in self.limits}
+        if self.downlinks:
+            down = params["downlink"]
+            p = min(_two(params["down_gradient"]), most(down)) if takes_fraction(down) else None
+            point |= {"downlink": down, "down_gradient": p}
+        return point
 
     @cached_property
     def at_one(self) -> frozenset[str]:
@@ -88,6 +117,25 @@ class Space:
         """The bits of a first message at a point, about."""
         used = self.used(params)
         return self.sizes.bits(used["method"], used["gradient"], used["coder"])
+
+    def down(self, params: Params) -> int:
+        """The bits of a message to a client at a point that count, about: none upstream.
+
+        Relayed, a client receives the messages of all others.
+        """
+        if self.goal.budget_of == "up":
+            return 0
+        used = self.used(params)
+        down = used.get("downlink", self.base.downlink)
+        if down == "relay":
+            return self.bits(params) * (self.base.plan.cohort - 1)
+        return self.sizes.bits(down or "raw", used.get("down_gradient"), OWN)
+
+    @property
+    def dense(self) -> int:
+        """The bits that count of a client which sends 32 of each entry after every iteration."""
+        ways = 2 if self.goal.budget_of == "total" else 1
+        return 32 * self.sizes.entries * self.base.plan.iterations * ways
 
     def config(self, params: Params) -> RunConfig:
         """The run at a point, scored on the validation part."""
@@ -102,12 +150,15 @@ class Space:
         rounds = -(-self.base.plan.iterations // n)
         every = max(1, rounds // _FINE)
         if self.goal.budget is not None:
-            within = min(rounds, max(1, int(self.goal.budget / self.bits(params))))
+            down = self.down(params)  # with every round but the first
+            each = self.bits(params) + down
+            within = min(rounds, max(1, int((self.goal.budget + down) / each)))
             every = max(1, within // _EVALUATIONS)
-        rates = {name: used[name] for name in ("lr", "server_lr") if name in used}
+        more: dict[str, Any] = {k: used[k] for k in ("lr", "server_lr") if k in used}
+        more |= {"downlink": sent_down(used)} if self.downlinks else {}
         return self.base.but(
             method=method, gradient=p, temporal=n, label=shown, evaluate_every=every,
-            stop_at_bits=self.goal.budget, **rates,
+            stop_at_bits=self.goal.budget, **more,
         )  # fmt: skip
 
     def cell(self, params: Params, seed: int | None = None, validation: bool = True) -> Cell:
@@ -157,15 +208,19 @@ class Space:
                 point[rate] = (low * high) ** 0.5
         low, high = self.limits["temporal"]
         point["temporal"] = int(min(max(round(point["temporal"]), low), high))
+        if self.downlinks:  # both ways alike, where that can be
+            down = method if method in self.downlinks else self.downlinks[0]
+            point |= {"downlink": down, "down_gradient": point["gradient"]}
         return {"method": method, "coder": OWN, **point}
 
     def _wasted(self, point: Params) -> float:
         """How far the bits of all rounds are from the budget, as a logarithm; few rounds cost."""
         assert self.goal.budget is not None
         used = self.used(point)
-        rounds, bits = -(-self.base.plan.iterations // used["temporal"]), self.bits(point)
-        few = max(0.0, log10(4 * bits / self.goal.budget))
-        return abs(log10(rounds * bits / self.goal.budget)) + 10 * few
+        rounds, down = -(-self.base.plan.iterations // used["temporal"]), self.down(point)
+        each = self.bits(point) + down
+        few = max(0.0, log10((4 * each - down) / self.goal.budget))
+        return abs(log10((rounds * each - down) / self.goal.budget)) + 10 * few
 
 
 def _two(value: float) -> float:
@@ -173,12 +228,20 @@ def _two(value: float) -> float:
     return float(f"{value:.2g}")
 
 
-def why_not(base: RunConfig, method: str, temporal: int = 1) -> str:
-    """Why a method cannot be run with these settings; empty where it can be."""
+def why_not(
+    base: RunConfig, method: str, temporal: int = 1, downlink: str | None = None
+) -> str:
+    """Why a method cannot be run with these settings; empty where it can be.
+
+    ``downlink``: the one to be run with, in place of the settings' own.
+    """
     p = 0.01 if takes_fraction(method) else None
     temporal = min(temporal, base.plan.iterations)
     try:
-        config = replace(base, method=at_rate(method), gradient=p, temporal=temporal)
+        config = replace(
+            base, method=at_rate(method), gradient=p, temporal=temporal,
+            downlink=downlink or base.downlink,
+        )  # fmt: skip
         memories.check(config)
     except UsageError as error:
         return str(error)

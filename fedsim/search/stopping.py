@@ -6,6 +6,7 @@ from typing import Any
 
 import optuna
 
+from fedsim.results.values import REACHED
 from fedsim.search.curves import curve_of
 from fedsim.search.goal import STEPS, Curve, Goal
 
@@ -15,7 +16,6 @@ _BEHIND = {"budget": 50.0, "else": 75.0}
 _DEARER = 1.25
 """To a target, a run goes on up to so many times the fewest bits; seeds differ by less, mostly."""
 
-REACHED = "the target is reached"
 BEHIND = "behind others at equal bits"
 DEARER = "more bits than the best needed"
 
@@ -55,18 +55,18 @@ class Stopper:
 
     def begin(self, name: str, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         """A run begins, or goes on behind the rows of its checkpoint."""
-        before = curve_of(rows)
+        before = curve_of(rows, self.goal.budget_of)
         self._points[name] = list(zip(before.bits, before.metric, strict=True))
         self._step[name] = -1
 
     def verdict(self, name: str, row: Mapping[str, Any]) -> str | None:
         """Why a run is to end after a round; None: it goes on.
 
-        ``row``: with ``up_bits``, for rows of rounds between evaluations may be left out.
+        ``row``: with ``spent``, for rows of rounds between evaluations may be left out.
         """
         if row["metric"] != row["metric"]:  # no evaluation
             return None
-        bits, goal = float(row["up_bits"]), self.goal
+        bits, goal = float(row["spent"]), self.goal
         before = [p for p in self._points.get(name, ()) if p[0] < bits]  # some may come again
         points = self._points[name] = [*before, (bits, float(row["metric"]))]
         curve = Curve(tuple(p[0] for p in points), tuple(p[1] for p in points))

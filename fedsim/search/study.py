@@ -79,6 +79,8 @@ class Study:
             "method": CategoricalDistribution(self.space.methods),
             "coder": CategoricalDistribution(CODERS),
         }
+        if self.space.downlinks:
+            distributions["downlink"] = CategoricalDistribution(self.space.downlinks)
         for name, (low, high) in self.space.limits.items():
             whole = name == "temporal"
             distributions[name] = (
@@ -155,6 +157,8 @@ class Study:
                 # the values that an interrupted trial had, and those that it lacked
                 trial.suggest_categorical("method", self.space.methods)
                 trial.suggest_categorical("coder", CODERS)
+                if self.space.downlinks:
+                    trial.suggest_categorical("downlink", self.space.downlinks)
                 for name, (low, high) in self.space.limits.items():
                     if name == "temporal":
                         trial.suggest_int(name, int(low), int(high), log=True)

@@ -1,6 +1,6 @@
 """The search's tables as texts, for the terminal and for the page."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite, isnan
 
 import pandas as pd
@@ -8,7 +8,7 @@ import pandas as pd
 from fedsim.ground import units
 from fedsim.search.finals import Finalist, Lot
 from fedsim.search.goal import Goal
-from fedsim.search.methods import OWN, short
+from fedsim.search.methods import OWN, sent_down, short
 from fedsim.search.space import Params
 from fedsim.show.layout import Column, Laid, Row, laid
 
@@ -25,14 +25,14 @@ Texts = tuple[list[str], list[list[str]]]
 
 def ranked(finalists: Sequence[Finalist], goal: Goal) -> Texts:
     """The finalists in order of rank."""
-    server = any("server_lr" in final.params for final in finalists)
-    headings = ["", "method", "n", "p", "coder", "lr", *(["server lr"] if server else [])]
+    more = _more(*(final.params for final in finalists))
+    headings = ["", "method", "n", "p", "coder", "lr", *more]
     headings += [f"{goal.name}, validation", "bits", f"{goal.name}, held-out", "bits, held-out"]
     rows = []
     for rank, final in enumerate(finalists, start=1):
         place = f"{rank} tie" if final.tie else str(rank)
         row = [place, short(final.params["method"]), *point(final.params)]
-        row += [units.plain(final.params["server_lr"])] if server else []
+        row += [more[name](final.params) for name in more]
         rows.append([*row, *_lot(final.validated, goal), *_lot(final.held, goal)])
     return headings, rows
 
@@ -42,6 +42,15 @@ def point(params: Params) -> list[str]:
     coder = "" if params["coder"] == OWN else params["coder"]
     return [str(params["temporal"]), units.plain(params["gradient"]), coder,
             units.plain(params["lr"])]  # fmt: skip
+
+
+def _more(*points: Params) -> dict[str, Callable[[Params], str]]:
+    """What not every search chooses: the headings, and what stands there of a point."""
+    shown: dict[str, tuple[str, Callable[[Params], str]]] = {
+        "server_lr": ("server lr", lambda params: units.plain(params["server_lr"])),
+        "downlink": ("downlink", sent_down),
+    }
+    return dict(own for name, own in shown.items() if any(name in p for p in points))
 
 
 def _lot(lot: Lot, goal: Goal) -> list[str]:
@@ -64,15 +73,15 @@ def _lot(lot: Lot, goal: Goal) -> list[str]:
 
 def trials(frame: pd.DataFrame, goal: Goal) -> Texts:
     """The trials, the best first, those that were ended early last."""
-    server = "server_lr" in frame
-    headings = ["trial", "method", "n", "p", "coder", "lr", *(["server lr"] if server else [])]
+    more = _more(dict.fromkeys(frame))
+    headings = ["trial", "method", "n", "p", "coder", "lr", *more]
     headings += [goal.name, "bits", "ended"]
     order = frame.assign(_good=frame["state"] != "complete")
     rows = []
     for row in order.sort_values(["_good", "loss", "bits", "trial"]).to_dict("records"):
-        p = None if pd.isna(row["gradient"]) else row["gradient"]
-        texts = [str(row["trial"]), row["method"], *point({**row, "gradient": p})]
-        texts += [units.plain(row["server_lr"])] if server else []
+        row |= {k: None for k in ("gradient", "down_gradient") if k in row and pd.isna(row[k])}
+        texts = [str(row["trial"]), row["method"], *point(row)]
+        texts += [more[name](row) for name in more]
         texts += [units.score(row["metric"], goal.name), units.bits(row["bits"]), row["why"]]
         rows.append(texts)
     return headings, rows
@@ -81,7 +90,7 @@ def trials(frame: pd.DataFrame, goal: Goal) -> Texts:
 def ranked_table(finalists: Sequence[Finalist], goal: Goal, width: int) -> Laid:
     """The finalists for a terminal of ``width`` columns."""
     headings, rows = ranked(finalists, goal)
-    names = ("method", "coder")
+    names = ("method", "coder", "downlink")
     columns = [Column(head, "name" if head in names else "number") for head in headings]
     lines: list[Row] = [(row, "") for row in rows]
     title = goal.words()

@@ -43,7 +43,7 @@ from fedsim.settings.config import (
     tables,
     underscored,
 )
-from fedsim.settings.grids import GRID, Cell
+from fedsim.settings.grids import BESIDE, GRID, Cell
 
 _MACHINE = ("data", "device", "gpus_per_client", "gpus_per_run")
 _PLACE = re.compile(r"(?:^|[-_])(n|p|seed|s)(\d[\d.]*(?:e-?\d+)?)(?=[-_]|$)")
@@ -136,8 +136,8 @@ def from_values(
     """
     named = values[TABLE]
     rest = underscored({name: value for name, value in values.items() if name != TABLE}, origin)
-    for name in (*GRID, "baseline"):
-        if name in ("seeds", "baseline") and name in rest or isinstance(rest.get(name), list):
+    for name in (*GRID, *BESIDE):
+        if name in ("seeds", *BESIDE) and name in rest or isinstance(rest.get(name), list):
             raise UsageError(
                 f"{origin}: {name} is {rest[name]!r} and the file has cells: write either "
                 "a grid (lists of temporal, gradient and seeds) or cells"

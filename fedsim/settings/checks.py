@@ -24,8 +24,8 @@ from strategies.algorithms.base import momentum_of
 from strategies.channel.directions import directs
 
 _ADDED = {"ef21": "ef21(topk(0.01) | float32)", "diana": "diana(qsgd(7))",
-          "marina": "marina(randk(0.1) | float32, 0.1)"}  # fmt: skip
-"""A method of each strategy that adds up differences; both have one name."""
+          "marina": "marina(randk(0.1) | float32, 0.1)", "permk": "permk(4)"}  # fmt: skip
+"""A method of each strategy whose messages no other one can use; both have one name."""
 
 _OF_ROUNDS = ("availability", "dropout", "ask", "deadline", "late", "catch_up")
 """Settings that are about the cohort of a round."""
@@ -108,23 +108,28 @@ def _strategy(config: Settings, plan: Plan) -> None:
                 f"--buffer-size is {size}: the run has {updates} updates, with which the model "
                 "would never move"
             )
-    # Methods that send differences, and what adds them up: neither goes alone.
+    # Methods whose messages one strategy alone reads: neither goes without the other.
     uplink, needs = plan.method.compressor, plan.algorithm.needs_method
     if needs and getattr(uplink, "server", "") != needs:  # of the whole, not of a part
         raise UsageError(
-            f"--method is {config.method!r}: strategy {needs} adds up differences and takes a "
-            f"method that sends them, such as {_ADDED[needs]!r}"
+            f"--method is {config.method!r}: strategy {needs} takes the method of its own "
+            f"name alone, such as {_ADDED[needs]!r}"
         )
     if (other := needs_server(uplink)) != needs:
         raise UsageError(
-            f"--method is {config.method!r}: {other} sends differences, which only --strategy "
-            f"{other} adds up"
+            f"--method is {config.method!r}: the messages of {other} are read by --strategy "
+            f"{other} alone"
+        )
+    if other and config.machine.memory_as != "float32":
+        raise UsageError(
+            f"--memory-as is {config.machine.memory_as!r} and --method is {config.method!r}: what "
+            f"its clients keep is what the server of {other} keeps of them, to the last bit"
         )
     below = needs_server(plan.downlink)
     if below and not (directs(plan.downlink) and below == needs):
         raise UsageError(
-            f"--downlink is {config.downlink!r}: {below} sends differences; as a downlink only "
-            "ef21(...) can do so, with --strategy ef21"
+            f"--downlink is {config.downlink!r}: the messages of {below} are read by --strategy "
+            f"{below} alone; of such methods ef21(...) alone is a downlink, with --strategy ef21"
         )
     asked = Asked(
         name=plan.strategy, method=config.method, uplink=plan.method.compressor,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from fedsim.ground.errors import PlacedError, UsageError, names_told, reason, unknown
+from fedsim.settings import startfile
 from fedsim.settings.declared import declared
 from fedsim.settings.fields import GROUPS, SETTINGS, Network, Settings
 from fedsim.settings.strategies import FLAGS, with_settings
@@ -25,6 +26,9 @@ TABLE = "cells"
 """The key in that file under which each cell has a table."""
 
 CHECKPOINT_SECONDS = 20.0
+
+_FORMER = {"keep": ("tensorboard",)}
+"""Settings that there were: files of a version before have them, mostly at false."""
 
 
 @names_told
@@ -120,6 +124,7 @@ class RunConfig(Settings):
             "task": plan.task.name, "method": plan.method.text, "gradient": plan.method.gradient,
             "downlink": text(plan.downlink), "momentum_masking": plan.masks,
             "ask": self.clients.ask, "network": written(self.network),
+            "weights": startfile.digest(self.weights),
         }  # fmt: skip
 
     def identity(self) -> dict[str, Any]:
@@ -207,6 +212,8 @@ batch_size = 8 below [training]
             own = {s.attr: s.name for s in declared(kind, key)}
             items = value if isinstance(value, Mapping) else vars(value)
             for attr, item in underscored(items, f"{origin}: [{key}]").items():
+                if attr in _FORMER.get(key, ()) and not item:
+                    continue
                 if attr not in own and not newer:
                     raise PlacedError(f"{origin}: [{key}]: {unknown('setting', attr, own)}")
                 flat[own.get(attr, f"{key}.{attr}")] = item

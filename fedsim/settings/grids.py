@@ -1,23 +1,37 @@
 """A grid over the plane of temporal and gradient sparsity: which cells, and as TOML."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import tomli_w
 
-from compressors import Compressor
 from fedsim.ground.errors import PlacedError, UsageError, names_told
-from fedsim.settings.config import SETTINGS, RunConfig, flattened, read_toml, tables, underscored
+from fedsim.settings import varied
+from fedsim.settings.config import (
+    SETTINGS,
+    RunConfig,
+    flattened,
+    over,
+    read_toml,
+    tables,
+    underscored,
+)
 from fedsim.settings.config import from_flat as config_from_flat
-from fedsim.settings.methods import Method, resolve, spelled, takes_fraction
-from fedsim.settings.strategies import of_reference
+from fedsim.settings.methods import resolve, spelled, takes_fraction
+from fedsim.settings.strategies import FLAGS, of_reference
 
 GRID = ("temporal", "gradient", "seeds")
+BESIDE = ("baseline", "vary")  # what else a sweep has that no run has
 _CELLS = ("temporal", "gradient", "seed")  # settings that the grid gives each cell
+
+_OF_CELLS = {"method": "raw", "downlink": None, "temporal": 1, "gradient": None, "label": None,
+             "catch_up": False, "controller": None}  # fmt: skip
+"""What the dense reference has whatever its cells have."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -40,28 +54,51 @@ class Cell:
             )
 
     @classmethod
-    def of(cls, config: RunConfig) -> "Cell":
-        """The cell of a config, named for its place on the plane: fractions to six digits."""
-        return cls(_name(config, f"{config.plan.method.gradient:g}"), config)
+    def of(cls, config: RunConfig, varied_as: Mapping[str, Any] = MappingProxyType({})) -> "Cell":
+        """The cell of a config, named for its place on the plane: fractions to six digits.
+
+        ``varied_as``: further settings in the name (``fedsim.settings.varied.named``).
+        """
+        place = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
+        return cls(place + varied.named(varied_as), config)
+
+    @classmethod
+    def reference(cls, config: RunConfig, varied_as: Mapping[str, Any]) -> "Cell":
+        """The dense reference of a config: float32 both ways after every iteration, all else equal.
+
+        Votes and switches take codes, and raw is not a code: their reference is the mean.
+        """
+        strategy = of_reference(config.strategy)
+        own = {name: value for name, value in varied_as.items() if name not in _OF_CELLS}
+        if strategy != config.strategy and own.keys() & {"strategy", *FLAGS}:
+            own = {name: value for name, value in own.items() if name not in FLAGS}
+            own["strategy"] = strategy
+        return cls.of(config.but(**_OF_CELLS, strategy=strategy), own)
 
 
 @names_told
 @dataclass(frozen=True)
 class SweepConfig:
-    """A grid: every combination of temporal sparsity, gradient sparsity and seed.
+    """A grid: every combination of temporal sparsity, gradient sparsity, seed and varied settings.
 
     Args:
-        base: all other settings; its temporal, gradient and seed are not used.
+        base: all other settings; its temporal, gradient and seed are not used, nor are those that
+            ``vary`` names.
         temporal: local iterations per round.
         gradient: fractions of entries sent; () for a method that carries its own.
         seeds: how many seeds, from 0 up.
         baseline: whether the dense cell (1, 1), sent raw both ways, is run too where the grid lacks
-            it.
+            it: one for all cells that have a reference in common.
+        vary: the values of further settings, by the names of their flags. Of several methods, those
+            that take no fraction are run at their own.
 
     Example:
         >>> base = RunConfig(method="sbc", gradient=0.01)
         >>> [cell.name for cell in SweepConfig(base, (10,), (0.01,)).cells()]
         ['n1-p1-s0', 'n10-p0.01-s0']
+        >>> rates = SweepConfig(base, (10,), (0.01,), baseline=False, vary={"lr": [0.1, 1]})
+        >>> [cell.name for cell in rates.cells()]
+        ['n10-p0.01-s0-lr-0.1', 'n10-p0.01-s0-lr-1']
     """
 
     base: RunConfig
@@ -69,10 +106,14 @@ class SweepConfig:
     gradient: tuple[float, ...] = ()
     seeds: int = 1
     baseline: bool = True
+    vary: Mapping[str, Sequence[Any]] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vary", varied.checked(self.vary, "--vary"))
 
     @classmethod
     def of(cls, **values: Any) -> "SweepConfig":
-        """A grid: ``temporal``, ``gradient``, ``seeds``, and a run's settings as ``RunConfig.of``.
+        """A grid: ``temporal``, ``gradient``, ``seeds``, ``vary`` and a run's, as ``RunConfig.of``.
 
         Example:
             >>> len(SweepConfig.of(temporal=[1, 10], gradient=[1, 0.1], method="sbc").cells())
@@ -81,42 +122,49 @@ class SweepConfig:
         return from_flat(flat_grid(values, "SweepConfig.of", flags=True), "SweepConfig.of")
 
     def cells(self) -> list[Cell]:
-        """The dense reference first, then the grid in order; each cell once."""
+        """The dense references first, then the grid in order; each cell once."""
         if self.seeds < 1:
             raise UsageError(f"--seeds is {self.seeds}: give a number above 0")
-        cells: dict[str, Cell] = {}
-        grid, fractions = [], dict[str, set[float]]()
+        grid, references, fractions = list[Cell](), list[Cell](), dict[str, set[float]]()
         for seed in range(self.seeds):
-            for n in self.temporal:
-                for p in self.gradient or (None,):
-                    method = self.base.method
-                    if p not in (None, 1) and not takes_fraction(method):
-                        method = resolve(method, p).text  # raises: no place for p
-                    config = replace(self.base, method=method, temporal=n, gradient=p, seed=seed)
-                    grid.append(Cell.of(config))
-                    fraction = config.plan.method.gradient
-                    fractions.setdefault(grid[-1].name, set()).add(fraction)
+            for chosen in varied.combinations(self.vary):
+                for n in self.temporal:
+                    for p in self._fractions(chosen):
+                        place = {"temporal": n, "gradient": p, "seed": seed}
+                        grid.append(Cell.of(self.base.but(**chosen, **place), chosen))
+                        fraction = grid[-1].config.plan.method.gradient
+                        fractions.setdefault(grid[-1].name, set()).add(fraction)
+                references.append(Cell.reference(grid[-1].config, chosen))
         # All digits of the fraction where six of them name several.
         grid = [cell if len(fractions[cell.name]) == 1 else in_full(cell) for cell in grid]
-        taken = {cell.name: _sends(cell) for cell in grid}
-        # Votes and switches take codes, and raw is not a code: their reference is the mean.
-        reference = self.base.but(
-            method="raw", downlink=None, temporal=1, gradient=None, label=None, catch_up=False,
-            strategy=of_reference(self.base.strategy),
-        )  # fmt: skip
-        for seed in range(self.seeds if self.baseline else 0):
-            cell = Cell.of(replace(reference, seed=seed))
+        # What changes no dense run makes no other reference; a cell that is one has its name.
+        dense = {_numbers_of(cell): cell for cell in reversed(references)}
+        grid = [replace(c, name=dense.get(_numbers_of(c), c).name) for c in grid]
+        taken = {cell.name: _numbers_of(cell) for cell in grid}
+        cells: dict[str, Cell] = {}
+        for numbers, cell in reversed(dense.items()) if self.baseline else ():
+            if taken.get(cell.name, numbers) != numbers:  # all entries too, but another way
+                cell = replace(cell, name=cell.name.replace("n1-p1-", "dense-", 1))
             if cell.name not in taken:
-                cells[cell.name] = cell
-            elif taken[cell.name] != _sends(cell):  # all entries too, but another way
-                cells[f"dense-s{seed}"] = replace(cell, name=f"dense-s{seed}")
+                cells[numbers] = cell
         for cell in grid:
-            cells.setdefault(cell.name, cell)
+            cells.setdefault(_numbers_of(cell), cell)
         return list(cells.values())
 
+    def _fractions(self, chosen: Mapping[str, Any]) -> tuple[float | None, ...]:
+        """The fractions at which a combination is run; raises where its method has no place for p.
 
-def _name(config: RunConfig, gradient: str) -> str:
-    return f"n{config.temporal}-p{gradient}-s{config.seed}"
+        Of several methods one that takes none is run at its own.
+        """
+        method = chosen.get("method", self.base.method)
+        if takes_fraction(method) or not self.gradient:
+            return self.gradient or (None,)
+        if any(map(takes_fraction, self.vary.get("method", ()))):
+            return (None,)
+        for p in self.gradient:
+            if p != 1:
+                resolve(method, p)
+        return self.gradient
 
 
 def in_full(cell: Cell) -> Cell:
@@ -124,12 +172,12 @@ def in_full(cell: Cell) -> Cell:
     gradient = cell.config.plan.method.gradient
     short = f"{gradient:g}"  # 1 and not 1.0
     exact = short if float(short) == gradient else repr(gradient)
-    return replace(cell, name=_name(cell.config, exact))
+    return replace(cell, name=cell.name.replace(f"-p{short}-s", f"-p{exact}-s", 1))
 
 
-def _sends(cell: Cell) -> tuple[Method, Compressor]:
-    """How a cell's messages are made, up and down."""
-    return cell.config.plan.method, cell.config.plan.downlink
+def _numbers_of(cell: Cell) -> str:
+    """All that the numbers of a cell depend on."""
+    return tomli_w.dumps(cell.config.identity())
 
 
 def to_toml(config: SweepConfig) -> str:
@@ -137,10 +185,13 @@ def to_toml(config: SweepConfig) -> str:
     values = {
         "method": config.base.method, "temporal": list(config.temporal),
         "gradient": list(config.gradient), "seeds": config.seeds, "baseline": config.baseline,
+        "vary": varied.written_values(config.vary),
     }  # fmt: skip
+    left = {*_CELLS, *config.vary}
     given = config.base.flat().items()
-    rest = {k: v for k, v in given if k not in _CELLS and v != SETTINGS[k].default}
-    return tomli_w.dumps(values | tables(rest))
+    rest = {k: v for k, v in given if k not in left and v != SETTINGS[k].default}
+    whole = values | tables(rest)
+    return tomli_w.dumps({k: v for k, v in whole.items() if k not in config.vary and v != {}})
 
 
 def from_toml(path: Path) -> SweepConfig:
@@ -163,8 +214,10 @@ def flat_grid(values: Mapping[str, Any], origin: str, flags: bool = False) -> di
         raise PlacedError(
             f"{origin}: seed is {values['seed']!r}; a sweep takes seeds, how many, from 0 up"
         )
-    grid = {name: values.pop(name) for name in (*GRID, "baseline") if name in values}
-    return flattened(values, origin, flags, beside=(*GRID, "baseline")) | grid
+    grid = {name: values.pop(name) for name in (*GRID, *BESIDE) if name in values}
+    if not isinstance(vary := grid.get("vary", {}), Mapping):
+        raise PlacedError(f"{origin}: vary is {vary!r}; it takes a table of settings: [vary]")
+    return flattened(values, origin, flags, beside=(*GRID, *BESIDE)) | grid
 
 
 def from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
@@ -175,17 +228,23 @@ def from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
     seeds, baseline = rest.pop("seeds", 1), rest.pop("baseline", True)
     if not isinstance(seeds, int) or not isinstance(baseline, bool):
         raise PlacedError(f"{origin}: seeds takes a whole number and baseline true or false")
-    method = str(spelled(rest.get("method", "sbc"), "--method"))
+    vary = varied.checked(rest.pop("vary", {}), f"{origin}: vary")
+    for name in vary:
+        if rest.get(name) is not None:
+            raise PlacedError(f"{origin}: {name} is {rest[name]!r} and is varied too: give one")
+    chosen = next(varied.combinations(vary))
+    method = str(spelled(chosen.get("method", rest.get("method", "sbc")), "--method"))
     gradient = _numbers(rest.pop("gradient", []), origin, "gradient")
     temporal = _numbers(rest.pop("temporal", [10]), origin, "temporal")
     first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}
     # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
-    base = config_from_flat({"method": method, **rest, "temporal": 1, **first})
+    base = config_from_flat(over({"method": method, **rest, "temporal": 1, **first}, chosen))
     if not temporal:
         raise PlacedError(f"{origin}: temporal is []; it takes one number or several")
     if not all(float(n).is_integer() for n in temporal):
         raise PlacedError(f"{origin}: temporal is {temporal}; it takes whole numbers")
-    return SweepConfig(base, tuple(int(n) for n in temporal), tuple(gradient), seeds, baseline)
+    delays = tuple(int(n) for n in temporal)
+    return SweepConfig(base, delays, tuple(gradient), seeds, baseline, vary)
 
 
 def _numbers(value: Any, origin: str, name: str) -> list[float]:

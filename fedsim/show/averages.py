@@ -1,5 +1,7 @@
 """Seeds of one cell as one row: their mean, their sample standard deviation, and their number."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 CELL = ("task", "method", "label", "temporal", "gradient")
@@ -9,9 +11,12 @@ SPREAD = ("metric", "difference", "loss")
 """The columns whose standard deviation is told: what learning gave, not what was sent."""
 
 
-def repeated(runs: pd.DataFrame) -> pd.Series:
-    """Rows that only the names of their runs tell apart: of one cell and one seed."""
-    return runs.duplicated([*CELL, "seed"], keep=False)
+def repeated(runs: pd.DataFrame, beside: Sequence[str] = ()) -> pd.Series:
+    """Rows that only the names of their runs tell apart: of one cell and one seed.
+
+    ``beside``: further columns that tell cells apart, where labels do not.
+    """
+    return runs.duplicated([*CELL, "seed", *beside], keep=False)
 
 
 def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Result tables: what the terminal and the report show."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import nan
 from typing import Any
 
 import pandas as pd
@@ -8,8 +9,16 @@ import rich
 
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
-from fedsim.results.labels import VARIANT, reference, several
+from fedsim.results.labels import (
+    VARIANT,
+    of_dense,
+    reference,
+    settings_told,
+    several,
+    without_settings,
+)
 from fedsim.results.schema import COLUMNS
+from fedsim.settings.fields import CLIENT_SCORES, SETTINGS
 from fedsim.show.averages import CELL, over_seeds, repeated
 from fedsim.show.columns import PER_CLIENT, caption, worth_a_column
 from fedsim.show.layout import Column, Kind, Laid, Row, laid, longest
@@ -39,8 +48,11 @@ _HEADINGS = {
     "down\ncontent", "ratio_wire": "ratio\nup", "ratio_content": "ratio up\ncontent",
     "ratio_both": "ratio\nboth", "failed_up_bits": "not used",
 }  # fmt: skip
-KNOWN = ("label", *COLUMNS, "difference", "ratio_both")
+KNOWN = ("label", *COLUMNS, *CLIENT_SCORES, "difference", "ratio_both")
 """What every table can show."""
+
+_SETTINGS = {name: setting for name, setting in SETTINGS.items() if name not in COLUMNS}
+_TEXTS = [name for name, setting in SETTINGS.items() if "str" in setting.kind.split(" | ")]
 
 _NAME = 24  # characters of a method for which other columns are left out
 
@@ -48,19 +60,22 @@ _NAME = 24  # characters of a method for which other columns are left out
 def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` with a column `difference`: the metric minus that of the dense reference.
 
-    The reference is the run of `raw` that is done with n = 1 of the same task, seed and settings.
-    Where none has the same settings, it is the one that there is; NaN where there is none, or
-    several. In the metric's own unit: 0.01 of accuracy is one percentage point.
+    The reference is the run of `raw` that is done with n = 1 of the same task, seed and settings,
+    those aside that no reference has (`of_dense`). Where none has the same settings, it is the one
+    that there is; NaN where there is none, or several. In the metric's own unit: 0.01 of accuracy
+    is one percentage point.
     """
     varied = runs if VARIANT in runs.columns else runs.assign(**{VARIANT: ""})
     dense = varied[reference(varied) & (varied["status"] == "done")]
     known = dense.groupby(["task", "seed", VARIANT])["metric"].mean().to_dict()
+    shared = dense.assign(**{VARIANT: dense[VARIANT].map(of_dense)})
+    known = shared.groupby(["task", "seed", VARIANT])["metric"].mean().to_dict() | known
     every = dense.groupby(["task", "seed"])[VARIANT].unique()
     only = {key: variants[0] for key, variants in every.items() if len(variants) == 1}
-    base = [
-        known.get((task, seed, own), known.get((task, seed, only.get((task, seed))), float("nan")))
-        for task, seed, own in zip(varied["task"], varied["seed"], varied[VARIANT], strict=True)
-    ]
+    base = []
+    for task, seed, own in zip(varied["task"], varied["seed"], varied[VARIANT], strict=True):
+        named = (own, of_dense(own), only.get((task, seed)))
+        base.append(next((known[task, seed, v] for v in named if (task, seed, v) in known), nan))
     return runs.assign(difference=runs["metric"] - pd.Series(base, index=runs.index, dtype=float))
 
 
@@ -112,8 +127,8 @@ def summary_table(
         rich.print(summary_table(fedsim.load("results/sbc").runs))
     """
     width = rich.get_console().width if width is None else width
-    full, lines = _rows(rows, per_seed)
-    names, left = _chosen(full, lines, columns), list[str]()
+    full, lines, told = _rows(rows, columns, per_seed)
+    names, left = _chosen(full, lines, columns, told), list[str]()
     table = [_column(name, full, lines) for name in names]
     for name in _FIRST_LEFT_OUT if columns is None else ():
         if _width(table) <= width:
@@ -131,8 +146,9 @@ def summary_table(
         text += " Mean ± sample standard deviation (seeds)."
     text += " Points: percentage points." if _points(full) and "difference" in names else ""
     text += f" Not shown here: {', '.join(left)} (--columns)." if left else ""
-    title = f"{', '.join(rows['task'].unique())}: {method_text(rows)}"
-    keys = max(1, sum(name in _KEYS for name in names)) if columns is None else 1
+    plain = full.drop(columns=VARIANT) if told else rows
+    title = f"{', '.join(rows['task'].unique())}: {method_text(plain)}"
+    keys = max(1, sum(name in (*_KEYS, *told) for name in names)) if columns is None else 1
     return laid([column for column, _ in table], shown, width, keys=keys, title=title, caption=text)
 
 
@@ -150,8 +166,8 @@ def summary_texts(
     Raises:
         UsageError: as there.
     """
-    full, lines = _rows(rows, per_seed)
-    table = [_column(name, full, lines) for name in _chosen(full, lines, columns)]
+    full, lines, told = _rows(rows, columns, per_seed)
+    table = [_column(name, full, lines) for name in _chosen(full, lines, columns, told)]
     texts = [list(row) for row in zip(*(own for _, own in table), strict=True)]
     kinds = [kind for _, kind in lines]
     return [column.heading for column, _ in table], list(zip(texts, kinds, strict=True))
@@ -166,23 +182,30 @@ def ordered(runs: pd.DataFrame) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def _rows(runs: pd.DataFrame, per_seed: bool) -> tuple[pd.DataFrame, list[tuple[_Shown, str]]]:
-    """Runs with what the table tells beside their columns; and the table's rows, each with its
-    kind."""
-    rows = add_told(ordered(runs)).assign(run=ordered(runs).index.astype(str))
-    if rows["seed"].nunique() == 1:
-        return rows, [(row, _kind(row)) for row in rows.to_dict("records")]
-    cells = over_seeds(rows)
+def _rows(
+    runs: pd.DataFrame, columns: Sequence[str] | None, per_seed: bool
+) -> tuple[pd.DataFrame, list[tuple[_Shown, str]], list[str]]:
+    """Runs with what the table tells beside their columns; the table's rows, each with its kind;
+    and the settings that have columns, which labels need not say then."""
+    full = rows = add_told(ordered(runs)).assign(run=ordered(runs).index.astype(str))
+    many = rows["seed"].nunique() > 1
+    cells = over_seeds(rows) if many else rows
     if not per_seed:
-        return cells, [(row, _kind(row)) for row in cells.to_dict("records")]
-    alone = rows[repeated(rows)].groupby([*CELL]).groups
-    means = {tuple(row[name] for name in CELL): row for row in cells.to_dict("records")}
-    lines = list[tuple[_Shown, str]]()
-    for key, own in rows.groupby([*CELL], sort=False):
-        lines += [(row, _kind(row)) for row in own.to_dict("records")]
-        if key not in alone and (mean := means[key])["seeds"] > 1:
-            lines.append((mean | {"seed": "mean", "status": "", "run": ""}, "seeds"))
-    return rows, lines
+        full = cells
+    lines = [(row, _kind(row)) for row in full.to_dict("records")]
+    if per_seed and many:  # the mean of a cell's seeds after them
+        alone, lines = rows[repeated(rows)].groupby([*CELL]).groups, []
+        means = {tuple(row[name] for name in CELL): row for row in cells.to_dict("records")}
+        for key, own in rows.groupby([*CELL], sort=False):
+            lines += [(row, _kind(row)) for row in own.to_dict("records")]
+            if key not in alone and (mean := means[key])["seeds"] > 1:
+                lines.append((mean | {"seed": "mean", "status": "", "run": ""}, "seeds"))
+    told = settings_told(runs)
+    if not told or columns is not None and not {*told} <= {*columns}:
+        return full, lines, []
+    names = dict(zip(full["label"], without_settings(full), strict=True))
+    lines = [({**row, "label": names[row["label"]]}, kind) for row, kind in lines]
+    return full.assign(label=full["label"].map(names)), lines, told
 
 
 def _kind(row: _Shown) -> str:
@@ -190,30 +213,33 @@ def _kind(row: _Shown) -> str:
 
 
 def _chosen(
-    full: pd.DataFrame, lines: list[tuple[_Shown, str]], columns: Sequence[str] | None
-) -> list[str]:
-    """The names of the columns that are shown."""
+    full: pd.DataFrame, lines: list[tuple[_Shown, str]], columns: Sequence[str] | None,
+    told: list[str],
+) -> list[str]:  # fmt: skip
+    """The names of the columns that are shown; ``told``: settings, beside the method."""
     if columns is not None:
         check_columns(columns, [*full.columns])
         return [*columns]
     seeds = {row["seed"] for row, _ in lines}
     worth = worth_a_column(full) | {  # a column's width only where its values differ
         "task": full["task"].nunique() > 1,
-        "label": several(full),
+        "label": several(full.drop(columns=VARIANT) if told else full),
         "seed": "seeds" not in full.columns and len(seeds) > 1,
-        "run": bool(repeated(full).any()),
+        "run": bool(repeated(full, told).any()),
         "metric_name": full["metric_name"].nunique() > 1,
         "difference": bool(full["difference"].notna().any()),
         "status": any(row["status"] not in ("done", "") for row, _ in lines),
     }
-    return [name for name in _COLUMNS if worth.get(name, True)]
+    place = _COLUMNS.index("label") + 1
+    names = (*_COLUMNS[:place], *told, *_COLUMNS[place:])
+    return [name for name in names if worth.get(name, True)]
 
 
 def _column(
     name: str, full: pd.DataFrame, lines: list[tuple[_Shown, str]]
 ) -> tuple[Column, list[str]]:
     """A column for the terminal, and its texts."""
-    kinds: dict[str, Kind] = dict.fromkeys(("task", "label", "method", "run"), "name")
+    kinds: dict[str, Kind] = dict.fromkeys(("task", "label", "method", "run", *_TEXTS), "name")
     kind: Kind = "number" if pd.api.types.is_numeric_dtype(full[name]) else "words"
     texts = [value_text(name, row) for row, _ in lines]
     return Column(_heading(name, full), kinds.get(name, kind)), texts
@@ -237,11 +263,15 @@ def _points(full: pd.DataFrame) -> bool:
 def value_text(name: str, row: _Shown) -> str:
     """What the column `name` shows of a row."""
     value, metric = row[name], row["metric_name"]
+    if name in _SETTINGS and pd.isna(value):
+        return "default" if _SETTINGS[name].of_task else "none"
     if name == "difference":
         dense = row["temporal"] == 1 and row["method"] == "raw" and value == 0
         return "dense" if dense else units.averaged_difference(
             value, row.get("difference_sd"), metric
         )  # fmt: skip
+    if name in CLIENT_SCORES:
+        return units.averaged(value, None, metric)
     if name in ("metric", "loss"):
         text = units.averaged(value, row.get(f"{name}_sd"), metric if name == "metric" else name)
         return f"{text} ({row['seeds']})" if text and "seeds" in row else text

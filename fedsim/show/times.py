@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedsim.ground.errors import UsageError
 from fedsim.network.availability import parse_availability
-from fedsim.network.pricing import ends_over_rates, price
+from fedsim.network.pricing import SECONDS, ends_over_rates, price
 from fedsim.network.spec import ALLREDUCE, Network, parse
 from fedsim.results.labels import averages
 from fedsim.results.load import Results
@@ -20,6 +20,7 @@ from fedsim.settings.controllers.base import NETWORK
 from fedsim.show.style import higher_is_better
 
 CELL = ["label", "temporal", "gradient"]
+_DECIDES = 0.5  # of the seconds, from which on the download decides
 _NONE_DONE = "there is no run that is done: a price needs one"
 RATES = tuple(float(x) for x in np.geomspace(1e3, 1e11, 65))
 """Bandwidths over which methods are compared, in bits per second: eight per power of ten."""
@@ -100,6 +101,34 @@ def to_target(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
         sim_seconds=("sim_seconds", "mean"),
     )  # fmt: skip
     return cells.reset_index().sort_values("target_seconds", kind="stable", ignore_index=True)
+
+
+def download_told(rounds: pd.DataFrame) -> str:
+    """What a raw downlink takes of compressed runs' seconds, where it takes most; else empty.
+
+    Args:
+        rounds: what `priced` or `own_times` gave.
+
+    Example:
+        >>> rounds = pd.DataFrame({
+        ...     "label": ["sbc"], "temporal": [10], "gradient": [0.01], "dense": [False],
+        ...     "downlink": ["raw"], **dict.fromkeys(SECONDS, 1.0)})
+        >>> download_told(rounds)
+        ''
+        >>> download_told(rounds.assign(sim_download_seconds=9.0))
+        'The raw downlink takes 75 % of the seconds of sbc, n = 10: --downlink METHOD compresses \
+it.'
+    """
+    sent_raw = rounds["downlink"].fillna("raw") == "raw"
+    raw = rounds[sent_raw & ~rounds["dense"].astype(bool)]
+    spent = raw.groupby(CELL)[[*SECONDS]].sum()
+    shares = spent["sim_download_seconds"] / spent.sum(axis=1)
+    if not shares.max() > _DECIDES:
+        return ""
+    label, n, _ = shares.idxmax()
+    most = f"{'up to ' if (shares > _DECIDES).sum() > 1 else ''}{100 * shares.max():.0f} %"
+    return (f"The raw downlink takes {most} of the seconds of {label}, n = {n}: "
+            "--downlink METHOD compresses it.")  # fmt: skip
 
 
 @dataclass(frozen=True)

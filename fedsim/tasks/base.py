@@ -92,10 +92,12 @@ class Task:
         optimizer: parameters -> optimizer with the task's settings.
         loss: (outputs, targets) -> mean loss over the samples, a scalar.
         metric: (outputs, targets) -> sum of the score over the samples, a scalar, so that it can
-            be accumulated over batches of any size.
-        metric_name: what the reported number is called.
+            be accumulated over batches of any size. Several scores are a mapping of names to sums,
+            which may then be of any shape (a count per class); the first reported is the headline.
+        metric_name: what the reported number is called; of several, the headline.
         reported: mean score over the samples -> the number reported: `math.exp` makes a
-            perplexity of a loss.
+            perplexity of a loss. Of several scores: the mapping of means -> a mapping of names to
+            the numbers reported.
         higher_is_better: which way the reported number improves.
         from_data: whether `build` takes the `Data`, whose alphabet or number of users decides the
             size of the model.
@@ -117,9 +119,9 @@ class Task:
     load: Callable[[Path | None, bool], Data]
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
     loss: Callable[[Tensor, Tensor], Tensor]
-    metric: Callable[[Tensor, Tensor], Tensor]
+    metric: Callable[[Tensor, Tensor], Any]
     metric_name: str = "accuracy"
-    reported: Callable[[float], float] = float
+    reported: Callable[[Any], Any] = float
     higher_is_better: bool = True
     from_data: bool = False
     title: str = ""
@@ -156,6 +158,39 @@ class Task:
         """A new model for `data`, its weights from torch's global generator."""
         model: nn.Module = self.build(data) if self.from_data else self.build()
         return model
+
+    def sums(self, outputs: Tensor, targets: Tensor) -> dict[str, Any]:
+        """What `metric` says of a batch, by name: numbers, and tensors of float64 on the CPU.
+
+        A single score has no name.
+        """
+        made = self.metric(outputs, targets)
+        if not isinstance(made, Mapping):
+            return {"": float(made)}
+        found: dict[str, Any] = {}
+        for name, x in made.items():
+            whole = isinstance(x, Tensor) and x.numel() != 1
+            found[name] = x.detach().double().cpu() if whole else float(x)
+        return found
+
+    def scores(self, sums: Mapping[str, Any], count: int) -> dict[str, float]:
+        """The numbers reported by name, the headline first, of the sums over `count` samples.
+
+        Raises:
+            UsageError: `reported` returned no mapping of names, words of letters and digits, to
+                numbers, where `metric` did.
+        """
+        means = {name: x / count for name, x in sums.items()}
+        if "" in means:
+            return {"": self.reported(means[""])}
+        made = means if self.reported is float else self.reported(means)
+        named = isinstance(made, Mapping) and all(re.fullmatch(r"\w+", str(name)) for name in made)
+        if not named or not made:
+            raise UsageError(
+                f"task {self.name}: reported returned {made!r}; where metric returns a mapping, it "
+                "takes that of the means and returns one of names, such as top5, to numbers"
+            )
+        return {name: float(x) for name, x in made.items()}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Task) and self._made == other._made

@@ -12,6 +12,7 @@ ALGORITHMS: dict[str, str] = {
     "ef21": "ef21:EF21",
     "diana": "diana:DIANA",
     "marina": "marina:MARINA",
+    "permk": "permk:PermK",
     "fetchsgd": "fetchsgd:FetchSGD",
     "nesterov": "nesterov:Nesterov",
     "fedavg": "flowers:FedAvg",
@@ -28,11 +29,11 @@ ALGORITHMS: dict[str, str] = {
 """Every algorithm by the name that users type, as ``file:Class``, in the order of the help."""
 
 # What a reader of results has to know of them without torch. A test compares it with the classes.
-CODED = ("majority", "innetwork", "ef21", "diana", "marina", "fetchsgd")
+CODED = ("majority", "innetwork", "ef21", "diana", "marina", "permk", "fetchsgd")
 """Those that take only methods which send codes that they add up: never ``raw``."""
 
 OWN_DOWNLINK = ("majority", "sharded")
 """Those whose downlink is not ``raw`` by default."""
 
-AVERAGES = ("dsgd",)
+AVERAGES = ("dsgd", "permk")
 """Those whose model moves by a mean that clients can make themselves."""

@@ -20,6 +20,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "strategy": "marina", "method": "marina(randk(0.2) | cnat, 0.3)", "temporal": 1,
         "iterations": 6,
     },
+    "permk": {"strategy": "permk", "method": "permk(4)"},
     "fetchsgd": {
         "strategy": "fetchsgd", "method": "fetchsgd(0.003, 5, 1600)", "momentum": 0.0, "cohort": 2,
     },
@@ -27,6 +28,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "method": "dgc(0.05, stage=3)", "momentum": 0.0, "temporal": 1, "cohort": 2,
         "iterations": 6,
     },
+    "memory in a file": {"memory": 1, "cohort": 2, "downlink": "sbc(0.1)"},
+    "memory in both places": {"memory": "300kB", "cohort": 3},
     "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},
 }
 

@@ -57,7 +57,7 @@ def finalist(
 class Cells:
     """A space in which every point is a run, whose folder says method, n and seed."""
 
-    methods = ("sbc", "stc")
+    methods, downlinks = ("sbc", "stc"), ()
     limits = {"temporal": (1, 8), "gradient": (0.1, 1.0), "lr": (0.01, 0.1)}
     base = SimpleNamespace(
         seed=SEED, plan=SimpleNamespace(

@@ -19,6 +19,7 @@ from compressors import (
 )
 from compressors.parts import Lossy
 from compressors.whole.cosine import Cosine
+from compressors.whole.permk import PermK
 from compressors.whole.subset import Subset
 
 _EXACT = (Float32, Mean)
@@ -49,7 +50,8 @@ def rotates(compressor: Compressor) -> bool:
 def scales_up(method: str) -> bool:
     """Whether it sends multiples of entries, so that the largest floats overflow."""
     chosen = [pipe.sparsify for pipe in pipelines(parse(method))]
-    return any(getattr(one, "scaled", False) or isinstance(one, GSpar) for one in chosen)
+    found = any(getattr(one, "scaled", False) or isinstance(one, GSpar) for one in chosen)
+    return found or isinstance(parse(method), PermK)
 
 
 def is_plain(pipe: Pipeline) -> bool:

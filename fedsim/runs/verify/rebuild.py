@@ -11,6 +11,7 @@ from flwr.app import Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
+from fedsim.engines import compat
 from fedsim.federation.digests import DOWN, UP, of_model
 from fedsim.federation.server import Server
 from fedsim.ground.files import digest_of
@@ -44,6 +45,7 @@ def rebuilt(recorded: Recorded, server: Server) -> Iterator[str]:
         recorded: with digests and stored messages.
         server: of the same run, before its first round.
     """
+    compat.identify()  # for the messages of a process that has made no run
     server.strategy.open(server.initial)
     server.strategy.required = 0  # a round may have had fewer, and the run went on
     server.strategy.sent({}, cast(Grid, object()))  # nothing goes over it

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim import run
+from fedsim import RunConfig, run
 from fedsim.results.load import load
 from fedsim.settings.config import from_toml
 from tests.support.markdown import ROOT
@@ -25,8 +25,11 @@ SETTINGS = [
 def test_a_deployed_run_is_the_local_run(tmp_path: Path) -> None:
     out, private = tmp_path / "out", tmp_path / "tmp"
     private.mkdir()
+    run(RunConfig(iterations=10), tmp_path / "before")
+    start = str(tmp_path / "before" / "model.safetensors")
     done = subprocess.run(
-        [sys.executable, "-m", "fedsim", "deploy", *SETTINGS, "--out", str(out)],
+        [sys.executable, "-m", "fedsim", "deploy", *SETTINGS, "--weights", start,
+         "--out", str(out)],
         cwd=ROOT, env=os.environ | {"TMPDIR": str(private)}, timeout=600,
         capture_output=True, text=True,
     )  # fmt: skip

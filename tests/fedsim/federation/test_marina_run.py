@@ -84,9 +84,9 @@ def test_with_p_of_1_it_is_dense_gradients(tmp_path: Path) -> None:
         ({"cohort": 2}, "--cohort is 2 of 4 clients: with strategy marina every client"),
         ({"min_replies": 3}, "--min-replies is 3 of 4 clients"),
         ({"temporal": 2}, "strategy marina sends the gradient of one batch; give --temporal 1"),
-        ({"method": "raw"}, "strategy marina adds up differences and takes"),
-        ({"strategy": "dsgd"}, "only --strategy marina adds up"),
-        ({"strategy": "gradients"}, "only --strategy marina adds up"),
+        ({"method": "raw"}, "strategy marina takes the method of its own name"),
+        ({"strategy": "dsgd"}, "read by --strategy marina alone"),
+        ({"strategy": "gradients"}, "read by --strategy marina alone"),
     ],
 )
 def test_it_is_refused_where_it_cannot_work(settings: dict[str, object], why: str) -> None:

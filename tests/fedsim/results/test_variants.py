@@ -62,7 +62,9 @@ def test_differences_go_by_the_reference_of_the_same_settings(tuned: Results) ->
     assert change[moved].round(9).unique().tolist() == [0.25]
     assert change[~moved].dropna().round(9).unique().tolist() == [0]
     headings, rows = summary_texts(runs)
-    assert [texts[5] for texts, _ in rows if texts[0].startswith("dense")] == ["dense"] * 3
+    assert headings[:3] == ["method", "strategy", "lr"]
+    shown = [texts[1:3] for texts, _ in rows if texts[0] == "dense" == texts[7]]
+    assert shown == [["dsgd", "default"], ["dsgd", "0.5"], ["fedadam", "0.25"]]
     alone = runs[~runs["label"].isin(["dense", "dense (lr = 0.5)"])]  # one reference is left
     base = alone.loc[alone["gradient"] == 1, "metric"].item()
     expected = (alone["metric"] - base).to_numpy()
@@ -87,10 +89,14 @@ def test_seeds_are_those_of_one_variant(tmp_path: Path) -> None:
     for name in ("a", "b"):
         make_sweep(tmp_path / name, (10,), (0.1,), seeds=(0, 1))
     say(tmp_path / "b", "lr = 0.5")
-    _, rows = summary_texts(load(tmp_path / "a", tmp_path / "b").runs, per_seed=True)
-    shown = [texts[:2] for texts, kind in rows if kind == "seeds"]
-    labels = ("dense", "dense (lr = 0.5)", "sbc", "sbc (lr = 0.5)")
-    assert shown == [[label, "mean"] for label in labels]
+    runs = load(tmp_path / "a", tmp_path / "b").runs
+    headings, rows = summary_texts(runs, per_seed=True)
+    assert headings[:4] == ["lr", "seed", "n", "p"]  # and no method, as there is one
+    shown = [texts[:3] for texts, kind in rows if kind == "seeds"]
+    assert shown == [[lr, "mean", n] for n in ("1", "10") for lr in ("default", "0.5")]
+    _, rows = summary_texts(runs, ["label", "seed"])  # which then says the settings itself
+    labels = ["dense", "dense (lr = 0.5)", "sbc", "sbc (lr = 0.5)"]
+    assert [texts[0] for texts, _ in rows] == labels
 
 
 @pytest.mark.slow

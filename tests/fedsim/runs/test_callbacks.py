@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from fedsim import Callback, CsvWriter, RunFailed, StoppedEarly, UsageError, run
+from fedsim.results.schema import read_summary
+from fedsim.results.values import REACHED
+from fedsim.show.report import summarize
 from tests.support.runs import rounds, small
 
 
@@ -83,6 +86,27 @@ def test_what_a_callback_raises_ends_the_run(tmp_path: Path) -> None:
     assert diary.said[-1] == ("end", "stopped")
 
 
+@pytest.mark.parametrize(("why", "status"), [(REACHED, "done"), ("behind others", "stopped")])
+def test_a_report_counts_a_run_that_was_stopped_at_its_target(
+    why: str, status: str, tmp_path: Path
+) -> None:
+    """Its numbers are those of a run of as many rounds; its folder says that it was stopped."""
+
+    class Stop(Callback):
+        def evaluation(self, row: Any) -> None:
+            raise StoppedEarly(why)
+
+    with pytest.raises(StoppedEarly):
+        run(small(evaluate_every=2), tmp_path / "stopped", callbacks=[Stop()])
+    assert read_summary(tmp_path / "stopped")["status"] == "stopped"
+    (cells, page, results), whole = summarize(tmp_path / "stopped"), run(small(evaluate_every=2))
+    assert cells[0]["status"] == status and len(results.done_rounds) == 2 * (status == "done")
+    second = whole.rounds.iloc[1]
+    assert (cells[0]["rounds"], cells[0]["metric"]) == (2, second["metric"])
+    assert cells[0]["up_wire_bits"] == whole.rounds["up_wire_bits"].head(2).sum() / 4
+    assert ("Failed cells" in page.read_text(encoding="utf-8")) is (status != "done")
+
+
 def test_a_run_that_fails_says_so() -> None:
     diary = Diary()
     with pytest.raises(RunFailed, match="0 of 4 clients replied"):
@@ -141,14 +165,13 @@ def test_a_run_that_is_done_is_returned_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "words"),
+    ("setting", "value", "words"),
     [
-        ("keep_payloads", "--keep-payloads is True"),
-        ("tensorboard", "--tensorboard is True"),
-        ("checkpoint_every", "--checkpoint-every is 1"),
+        ("keep_payloads", True, "--keep-payloads is True"),
+        ("track", "tensorboard", "--track is tensorboard"),
+        ("checkpoint_every", 1, "--checkpoint-every is 1"),
     ],
 )
-def test_without_a_folder_nothing_is_kept(setting: str, words: str) -> None:
+def test_without_a_folder_nothing_is_kept(setting: str, value: object, words: str) -> None:
     with pytest.raises(UsageError, match=f"{words}: it goes to a run's folder; give out"):
-        run(small(**{setting: 1 if setting == "checkpoint_every" else True}))
-
+        run(small(**{setting: value}))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from flwr.supercore.task_identity import TaskIdentity
 from safetensors.torch import load_file, save_file
 
 from fedsim import UsageError, run
@@ -103,6 +104,13 @@ def test_a_healthy_run_passes(name: str, tmp_path: Path) -> None:
     if name in ("dsgd", "late ones hold"):
         clients = pd.read_parquet(tmp_path / "run" / "clients.parquet")
         assert clients["failures"].sum() > 0
+
+
+def test_a_process_that_has_made_no_run_verifies(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TaskIdentity, "_run_id", None)
+    assert not verify(folder, None).failures
 
 
 def test_digests_are_those_of_the_stored_files_and_of_the_model(folder: Path) -> None:

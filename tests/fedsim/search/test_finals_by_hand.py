@@ -292,7 +292,7 @@ class Played:
         ended = {"status": "failed" if failed else "done", "error": "no" if failed else None}
         return ended if folder in self.done else None
 
-    def _read(self, folder: Path) -> Curve:
+    def _read(self, folder: Path, of: str = "up") -> Curve:
         return self.found[folder.parts[-3], folder.name]
 
 
@@ -348,7 +348,7 @@ def test_finals_say_of_how_many_settings_and_seeds_the_time_is_enough_for(
     study: Any = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=10.0) for k in range(3)])
     study.space, said = Cells(BUDGET), list[str]()
     monkeypatch.setattr(finals, "run_here", lambda work, progress, told: None)
-    monkeypatch.setattr(finals.curves, "read_curve", lambda folder: curve((500, 0.6)))
+    monkeypatch.setattr(finals.curves, "read_curve", lambda folder, of="up": curve((500, 0.6)))
     limits = Limits(seconds=100.0, started=exploring.clock())
     monkeypatch.setattr(exploring, "clock", lambda: limits.started)
     _, words = finals.play(study, tmp_path, 3, 1, None, limits, said.append)
@@ -370,7 +370,7 @@ def test_a_final_ends_at_the_target(
         finals, "run_here",
         lambda work, progress, told: asked.append(progress("a", {"metric": metric, "last": last})),
     )  # fmt: skip
-    finals._run(study, [("a", None, Path("a"))], 1, None, Limits(), lambda line: None)
+    finals._run(study, [("a", None, Path("a"))], 1, None, Limits(), [].append, [].append)
     assert asked == [why]
 
 

@@ -31,7 +31,7 @@ def test_a_row_per_trial(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         if found is not None:
             (tmp_path / "cells" / name).mkdir(parents=True)
             (tmp_path / "cells" / name / "summary.json").touch()
-    monkeypatch.setattr(record.curves, "read_curve", lambda folder: curves[folder.name])
+    monkeypatch.setattr(record.curves, "read_curve", lambda folder, of="up": curves[folder.name])
     found = trials(study, tmp_path)
     assert found["trial"].tolist() == [0, 1, 2] and found["cell"].tolist() == ["a", "b", "c"]
     assert found["state"].tolist() == ["complete", "pruned", "pruned"]

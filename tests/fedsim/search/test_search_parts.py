@@ -72,7 +72,7 @@ def test_methods_that_are_none_are_refused(methods: str, said: str) -> None:
 
 
 def row(bits: float, metric: float) -> dict[str, float]:
-    return {"up_bits": bits, "metric": metric}
+    return {"spent": bits, "metric": metric}
 
 
 def watching(goal: Goal, curves: list[Curve]) -> Stopper:

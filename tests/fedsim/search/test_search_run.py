@@ -17,7 +17,7 @@ from fedsim.commands.cli import main
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import RunFailed
 from fedsim.runs.parallel import run_here
-from fedsim.search import exploring, finals
+from fedsim.search import exploring, finals, study
 from fedsim.search import space as space_module
 from fedsim.search.curves import read_curve
 from fedsim.search.goal import Goal
@@ -45,6 +45,26 @@ def test_a_search_leaves_its_tables_page_and_winner(tmp_path: Path) -> None:
     assert all(f.held.points and len(f.validated.points) == 2 for f in found.finalists)
     inside = found.trials.loc[found.trials["state"] == "complete", "bits"]
     assert (inside <= 20e3).all()
+
+
+@pytest.mark.slow
+def test_a_search_of_both_ways_chooses_the_downlink(tmp_path: Path) -> None:
+    """A trial's bits are those that its run has recorded up and down, within the budget."""
+    base = RunConfig(task=TINY, method="raw", temporal=1, budget_of="total")
+    found = searched(tmp_path, base=base, trials=10)
+    ended = found.trials[found.trials["state"] == "complete"]
+    assert len(ended) and (ended["bits"] <= 20e3).all()
+    for row in ended.to_dict("records"):
+        rounds = pd.read_parquet(tmp_path / "cells" / row["cell"] / "rounds.parquet")
+        spent = ((rounds["up_wire_bits"] + rounds["down_wire_bits"]) / 2).cumsum()
+        assert row["bits"] in spent[rounds["metric"].notna()].tolist()
+    assert set(ended["downlink"]) <= {"raw", "relay", "sbc", "stc"} and len(set(ended["bits"])) > 1
+    assert "both ways" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    config, best = from_toml(tmp_path / "best.toml"), found.winner
+    assert best is not None and config.budget_of == "total"
+    assert (config.downlink or "").startswith(best.params["downlink"])
+    again = searched(tmp_path, base=base, trials=10)
+    assert again.trials.equals(found.trials)
 
 
 @pytest.mark.slow
@@ -162,7 +182,7 @@ def test_the_fewest_bits_to_a_target_are_those_of_every_point_tried(
         run(space.config(point), folder, progress=False)
         if there := goal.point(read_curve(folder)):
             fewest.append(there[0])
-    monkeypatch.setattr("fedsim.search.study.CODERS", ("own", "golomb | ans", "ans | ans"))
+    monkeypatch.setattr(study, "CODERS", ("own", "golomb | ans", "ans | ans"))
     found = searched(
         tmp_path / "search", base=base, budget=None, target=0.55, methods=methods, trials=60,
         seeds=1,

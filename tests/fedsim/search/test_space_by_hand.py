@@ -242,6 +242,100 @@ def test_a_run_of_other_settings_is_no_trial(change: dict[str, Any]) -> None:
     assert _place(own.but(**change), space()) is None
 
 
+# --- both ways ----------------------------------------------------------------------------------
+
+
+def both_ways(**given: Any) -> Space:
+    return space(BASE.but(budget_of="total", **given), replace(BUDGET, budget_of="total"))
+
+
+BOTH = POINT | {"downlink": "sbc", "down_gradient": 0.2}
+
+
+def test_upstream_nothing_of_the_downlink_is_searched() -> None:
+    """What a study of upstream bits is named by, and its first point, are those of old folders."""
+    assert space().downlinks == () and space().down(POINT) == 0
+    assert _name(space()) == "bb9f21abd8fea139"
+    assert space().draw(3, "sbc", 7) == POINT | {
+        "temporal": 11, "gradient": 0.16870409028607633, "lr": 0.02
+    }  # fmt: skip
+
+
+def test_both_ways_the_downlink_is_one_of_the_methods_raw_or_relayed() -> None:
+    """dgc keeps a client's momentum, and goes up alone; one that is given is not searched."""
+    tried = both_ways()
+    assert tried.downlinks == ("raw", "relay", "sbc", "cocktailsgd")
+    assert tried.limits["down_gradient"] == tried.limits["gradient"]
+    assert tried.draw(3, "sbc", 7)["downlink"] == "sbc"
+    assert tried.draw(3, "dgc({p})", 7)["downlink"] == "raw"
+    assert both_ways(downlink="cnat").downlinks == ()
+    assert "relay" not in both_ways(strategy="fedadam").downlinks
+
+
+def test_a_downlink_has_two_digits_and_no_more_than_it_takes() -> None:
+    tried = both_ways()
+    assert tried.used(BOTH | {"down_gradient": 0.2345}) == BOTH | {"down_gradient": 0.23}
+    assert tried.used(BOTH | {"downlink": "raw"})["down_gradient"] is None
+    assert tried.config(BOTH).downlink == "sbc(0.2)"
+    assert tried.config(BOTH | {"downlink": "relay"}).downlink == "relay"
+
+
+@pytest.mark.parametrize(
+    ("downlink", "down"),
+    [("sbc", 200), ("raw", 1000), ("relay", 300)],  # 100 bits of each of three others
+)
+def test_what_a_client_receives_in_a_round(downlink: str, down: int) -> None:
+    assert both_ways().down(BOTH | {"downlink": downlink}) == down
+    assert both_ways().bits(BOTH) == 100
+
+
+@pytest.mark.parametrize(
+    ("p", "below", "every"),
+    [
+        (0.1, 0.2, 1),  # a message up, and six of 300 bits for both ways, are within 2000 bits
+        (0.01, 0.01, 5),  # 100 rounds
+        (0.02, 0.02, 2),  # 2000 + 20 bits are 50 of 40
+    ],
+)
+def test_both_ways_a_run_is_evaluated_twenty_times(p: float, below: float, every: int) -> None:
+    """The first round's model is known to all, and sent to nobody."""
+    config = both_ways().config(BOTH | {"temporal": 1, "gradient": p, "down_gradient": below})
+    assert config.evaluation.every == every
+    assert (config.stop_at_bits, config.budget_of) == (2000, "total")
+
+
+def test_what_a_first_point_wastes_both_ways() -> None:
+    """10 messages up and 9 down of 100 bits; and two of 1000 up, one down, where 4 should fit."""
+    both = BOTH | {"gradient": 0.1, "down_gradient": 0.1}
+    assert both_ways()._wasted(both) == pytest.approx(log10(2000 / 1900))
+    whole = BOTH | {"temporal": 50, "gradient": 1.0, "down_gradient": 1.0}
+    assert both_ways()._wasted(whole) == pytest.approx(log10(1.5) + 10 * log10(3.5))
+
+
+def test_a_run_with_a_downlink_lies_at_its_point() -> None:
+    tried = both_ways()
+    own = tried.base.but(method="sbc", gradient=0.1, temporal=4, lr=0.05)
+    at = BOTH | {"temporal": 4, "lr": 0.05}
+    for given in ("sbc(0.2)", "ef(per_tensor(one_sided(0.2) | mean | golomb))"):
+        assert _place(own.but(downlink=given), tried) == at
+    assert _place(own, tried) == at | {"downlink": "raw", "down_gradient": 1.0}
+    assert _place(own.but(downlink="relay"), tried) == at | {
+        "downlink": "relay", "down_gradient": 1.0
+    }  # fmt: skip
+    assert _place(own.but(downlink="cnat"), tried) is None  # which is no method of this search
+    assert _place(own.but(downlink="sbc(0.2)"), space()) is None  # nor is it of one upstream
+
+
+def test_a_goal_says_which_bits_it_counts() -> None:
+    assert replace(BUDGET, budget_of="total").words() == (
+        "best accuracy within 2 kbit per client both ways"
+    )
+    assert replace(FRONT, target=0.5, budget_of="total").words() == (
+        "fewest bits per client both ways to accuracy 0.5"
+    )
+    assert (both_ways().dense, space().dense) == (2 * 32 * 1000 * 100, 32 * 1000 * 100)
+
+
 # --- the search's own settings ------------------------------------------------------------------
 
 
@@ -255,11 +349,6 @@ def test_what_is_searched_is_at_its_default() -> None:
     assert (base.evaluation.validation, base.label, base.stop_at_bits) == (0.2, None, None)
     assert base.evaluation.every is None and _base(BASE).evaluation.validation == 0.2
     assert _base(BASE.but(validation=0.5)).evaluation.validation == 0.5
-
-
-def test_a_search_of_both_ways_is_refused() -> None:
-    with pytest.raises(UsageError, match="--budget-of is 'total': a search counts upstream bits"):
-        _base(RunConfig(task="digits", budget_of="total"))
 
 
 def test_a_study_is_of_its_settings_goal_and_methods() -> None:

@@ -20,7 +20,7 @@ SCORES = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 def row(bits: float, metric: float) -> dict[str, float]:
     """``bits``: that a client has sent by then."""
-    return {"up_bits": bits, "metric": metric}
+    return {"spent": bits, "metric": metric}
 
 
 def kept(bits: float, metric: float, clients: int) -> dict[str, float]:

@@ -47,6 +47,9 @@ def test_a_client_s_bits_are_the_means_over_cohorts_added_up() -> None:
         {"up_wire_bits": 7, "clients": 1, "metric": 0.25},
     ]
     assert curve_of(rows) == Curve((40, 67), (0.5, 0.25), (0.75, inf))
+    received = [{"down_wire_bits": bits, "failures": 0} for bits in (0, 20, 300)]
+    both = [up | down for up, down in zip(rows, received, strict=True)]
+    assert curve_of(both, "total").bits == (40, 40 + 25 + 307)
 
 
 def test_within_a_budget_the_last_evaluation_within_it_counts() -> None:
@@ -202,7 +205,7 @@ class Made:
         self.done: dict[str, tuple[dict[str, Any], Curve]] = {} if before is None else before.done
         monkeypatch.setattr(exploring, "run_here", self._run)
         monkeypatch.setattr(exploring.curves, "ended", self._ended)
-        monkeypatch.setattr(exploring.curves, "read_curve", lambda f: self.done[f.name][1])
+        monkeypatch.setattr(exploring.curves, "read_curve", lambda f, of="up": self.done[f.name][1])
         Exploration(self.study, out, Limits(trials), self.said.append).run(1, None)
 
     def _run(self, work: Any, progress: Any, ended: Any) -> None:

@@ -16,7 +16,8 @@ KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encodin
     "tool"]["flwr"]["app"]["config"]  # fmt: skip
 ELSEWHERE = {
     "engine", "workers", "gpus-per-client", "gpus-per-run", "checkpoint-every", "keep-checkpoint",
-    "download", "tensorboard", "stack", "network", "availability", "dropout", "ask",
+    "download", "track", "stack", "memory", "memory-as", "network", "availability", "dropout",
+    "ask",
     "deadline", "staleness", "buffer-size",
 }  # fmt: skip
 """What the SuperLink decides, or the app does not do: its links and clients are real."""
@@ -47,7 +48,8 @@ def test_keys_left_alone_are_the_defaults() -> None:
         ("seed", 0),
         ("keep_payloads", True), ("strategy", "fedadam"), ("downlink", "sbc(0.1)"),
         ("stop_at_bits", 2e6), ("budget_of", "total"), ("controller", "plateau(3)"),
-        ("late", "drop"),
+        ("late", "drop"), ("evaluate_clients", 0.25), ("stateless", True),
+        ("weights", "start.safetensors@0123456789abcdef"),
     ],
 )  # fmt: skip
 def test_a_key_is_the_flag(name: str, value: Any) -> None:
@@ -58,6 +60,12 @@ def test_what_goes_with_another_setting() -> None:
     assert configured(catch_up=True, downlink="sbc(0.1)").clients.catch_up
     assert configured(strategy="fedadam", server_lr=0.3).strategy == "fedadam(server_lr=0.3)"
     assert configured(weighting="samples").strategy == "dsgd(weighting=samples)"
+
+
+def test_a_node_with_data_of_its_own_is_not_scored() -> None:
+    node = Context(1, 1, {"data": "here"}, RecordDict(), KEYS | {"evaluate-clients": 0.2})
+    with pytest.raises(UsageError, match="--evaluate-clients is 0.2: this node loads data of its"):
+        config_of(node)
 
 
 def test_bad_values_are_told() -> None:

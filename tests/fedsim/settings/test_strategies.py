@@ -26,6 +26,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "ef21": {"method": "ef21(topk(0.1) | float32)"},
     "diana": {"method": "diana(qsgd(7))"},
     "marina": {"method": "marina(qsgd(7), 0.2)", "temporal": 1},
+    "permk": {"method": "permk(4)"},
     "fetchsgd": {"method": "fetchsgd(0.1, 5, 60)", "momentum": 0.0},
     "scaffold": {"momentum": 0.0},
 }

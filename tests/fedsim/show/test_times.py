@@ -8,7 +8,7 @@ import pytest
 
 from fedsim import load
 from fedsim.network import parse
-from fedsim.network.pricing import CLIENT_COLUMNS
+from fedsim.network.pricing import CLIENT_COLUMNS, SECONDS
 from fedsim.show import times
 from fedsim.show.times import over_bandwidths, priced, to_target
 from tests.support.commands import Typed, typed
@@ -70,15 +70,21 @@ def test_the_command(folders: tuple[Path, Path], tmp_path: Path, typed: Typed) -
     )
 
 
-def with_clock(folder: Path, network: str, seconds: float) -> None:
-    """Every run below a folder as one that was run with a network: so many seconds per round."""
+def with_clock(folder: Path, network: str, seconds: float, download: float = 0.0) -> None:
+    """Every run below a folder as one that was run with a network: so many seconds per round.
+
+    ``download``: the share of them that the download takes; the rest is computing.
+    """
+    shares = dict.fromkeys(SECONDS, 0.0)
+    shares |= {"sim_download_seconds": download, "sim_compute_seconds": 1 - download}
     for config in folder.rglob("config.toml"):
         text = config.read_text(encoding="utf-8")
         config.write_text(f'{text}\nnetwork = "{network}"\n', encoding="utf-8")
         file = config.parent / "rounds.parquet"
         rounds = pd.read_parquet(file)
         ends = seconds * rounds["round"]
-        rounds.assign(sim_seconds=seconds, sim_end_seconds=ends).to_parquet(file)
+        parts = {name: share * seconds for name, share in shares.items()}
+        rounds.assign(sim_seconds=seconds, sim_end_seconds=ends, **parts).to_parquet(file)
 
 
 def test_without_a_network_runs_are_told_on_their_own_clocks(tmp_path: Path, typed: Typed) -> None:
@@ -101,6 +107,18 @@ def test_without_a_network_runs_are_told_on_their_own_clocks(tmp_path: Path, typ
     with_clock(tmp_path / "b", "wifi, compute=20ms", 1.0)
     table = typed("price", tmp_path / "a", tmp_path / "b").out
     assert "Simulated time on their own networks" in table
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.93, True), (0.4, False)])
+def test_a_raw_downlink_that_decides_is_told(
+    share: float, told: bool, tmp_path: Path, typed: Typed
+) -> None:
+    """Of compressed runs alone: the dense reference's downlink is what it is compared with."""
+    make_sweep(tmp_path, (10,), (0.1,), seeds=(0,))
+    with_clock(tmp_path, GIVEN, 3.0, share)
+    said = " ".join(typed("price", tmp_path).out.split())
+    line = "The raw downlink takes 93 % of the seconds of sbc, n = 10: --downlink METHOD"
+    assert (line in said) is told and ("raw downlink" in said) is told
 
 
 def test_bad_prices_are_refused_in_a_line(

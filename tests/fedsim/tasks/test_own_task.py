@@ -28,7 +28,7 @@ from tests.support.markdown import ROOT, blocks
 from tests.support.runs import make_task
 
 __all__ = ["make_task"]  # the fixture
-PAGE, CSV = (b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
+PAGE, CSV, _ = (b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
 TASK, USE = PAGE.split("result = ")
 
 

@@ -1,0 +1,103 @@
+"""What a search has learned so far: its candidates in order, as a table that is drawn anew."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf, isfinite, isnan
+from typing import Any
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from fedsim.ground import units
+from fedsim.search.goal import Curve, Goal
+
+MOST = 10
+"""Candidates that the table shows."""
+
+RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting that a search tries.
+
+    Attributes:
+        point: the setting in words.
+        stage: running, done, why it ended early, or how far its finals are.
+        counts: whether it may come to the finals.
+        curve: its evaluations on the validation part.
+    """
+
+    point: str
+    stage: str = RUNNING
+    counts: bool = True
+    curve: Curve = Curve((), ())
+
+
+class Standings:
+    """The candidates of a search as it goes.
+
+    Args:
+        goal: what is searched for.
+        left: the seconds that are left; infinite without a limit.
+    """
+
+    def __init__(self, goal: Goal, left: Callable[[], float]) -> None:
+        self.goal, self.left = goal, left
+        self._all: dict[str, Candidate] = {}
+
+    def begin(self, cell: str, point: str) -> None:
+        """A trial begins.
+
+        Args:
+            cell: its folder's name.
+            point: its setting in words.
+        """
+        self._all[cell] = Candidate(point)
+
+    def round(self, cell: str, row: Mapping[str, Any]) -> None:
+        """A round of it is done; ``row``: as ``Row`` of ``fedsim.runs.callbacks``."""
+        if not isnan(row["metric"]) and (own := self._all.get(cell)):
+            bits, loss = (*own.curve.bits, row["spent"]), float(row.get("loss", inf))
+            curve = Curve(bits, (*own.curve.metric, row["metric"]), (*own.curve.losses, loss))
+            self._all[cell] = replace(own, curve=curve)
+
+    def end(self, cell: str, point: str, curve: Curve, why: str = "", counts: bool = True) -> None:
+        """A trial has ended; the arguments as of ``begin``, and as it is told to the study."""
+        self._all[cell] = Candidate(point, why or "done", counts, curve)
+
+    def final(self, cell: str, done: int, of: int) -> None:
+        """So many of a finalist's runs are done."""
+        self._all[cell] = replace(self._all[cell], stage=f"finals: {done} of {of} runs")
+
+    def ranked(self) -> list[Candidate]:
+        """The candidates, the best first; those that ended early stand behind."""
+
+        def place(own: Candidate) -> tuple[bool, float]:
+            value = self.goal.value(own.curve)
+            return not own.counts, inf if value is None else value
+
+        return sorted([*self._all.values()], key=place)
+
+    def shown(self) -> Group:
+        """How far the search is, in a line; and its first candidates, in a table."""
+        every, goal = self.ranked(), self.goal
+        running = sum(own.stage == RUNNING for own in every)
+        words = [f"{goal.words()}: {len(every)} tried, {running} running"]
+        words += [f"{units.duration(max(0.0, left))} left"] if isfinite(left := self.left()) else []
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in ("", "setting", "stage"):
+            table.add_column(heading, overflow="fold")
+        for heading in (goal.name, "loss", "bits"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for rank, own in enumerate(every[:MOST], start=1):
+            curve, texts = own.curve, ["", "", ""]
+            if curve.bits:
+                bits, metric = goal.point(curve) or (curve.bits[-1], curve.metric[-1])
+                loss = goal.task_loss(curve)
+                texts = [units.score(metric, goal.name), units.digits(loss) if isfinite(loss)
+                         else "", units.bits(bits)]  # fmt: skip
+            table.add_row(str(rank), *map(Text, (own.point, own.stage, *texts)))
+        return Group(Text(" · ".join(words)), table)

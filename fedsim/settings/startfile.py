@@ -1,0 +1,76 @@
+"""The file of weights that a run starts from, as settings keep it: its place and its digest.
+
+``start.safetensors@1f0c...``: numbers go by the digest, wherever the file lies; and a run does not
+go on from a file that has changed since.
+"""
+
+import re
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+
+from fedsim.ground.errors import UsageError, reason
+
+_DIGEST = re.compile(r"@([0-9a-f]{16})$")
+_FLAG = "--weights"
+
+
+def settled(given: str) -> str:
+    """The place with its digest, which is read where the text lacks one.
+
+    Raises:
+        UsageError: there is no such file, or its name does not end with .safetensors.
+
+    Example:
+        >>> settled("start.safetensors@0123456789abcdef")
+        'start.safetensors@0123456789abcdef'
+    """
+    if _DIGEST.search(given):
+        return given
+    if not given.endswith(".safetensors"):
+        raise UsageError(f"{_FLAG} is {given!r}: give a file of tensors, FILE.safetensors")
+    return f"{given}@{blake2b(read(given), digest_size=8).hexdigest()}"
+
+
+def digest(weights: str | None) -> str | None:
+    """The digest of the file in a settled text.
+
+    Example:
+        >>> digest("start.safetensors@0123456789abcdef")
+        '0123456789abcdef'
+    """
+    return weights and weights[-16:]
+
+
+def content(weights: str) -> bytes:
+    """What the file of a settled text holds.
+
+    Raises:
+        UsageError: it is not there, or no longer what it was.
+    """
+    place, was = _DIGEST.sub("", weights), digest(weights)
+    held = read(place)
+    now = blake2b(held, digest_size=8).hexdigest()
+    if now != was:
+        raise UsageError(
+            f"{_FLAG} is {place!r}: the file has changed (digest {was} when the run was set up, "
+            f"{now} now); give the file as it was, or another --out"
+        )
+    return held
+
+
+def read(place: str) -> bytes:
+    """The bytes of a file; kept until it changes."""
+    try:
+        stat = Path(place).stat()
+        return _kept(str(Path(place).resolve()), stat.st_mtime_ns, stat.st_size)
+    except OSError as error:
+        raise UsageError(
+            f"{_FLAG} is {place!r}: cannot be read ({reason(error)}); each machine that trains "
+            "reads it there"
+        ) from error
+
+
+@lru_cache(maxsize=2)
+def _kept(place: str, changed: int, size: int) -> bytes:
+    return Path(place).read_bytes()

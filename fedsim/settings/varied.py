@@ -1,0 +1,148 @@
+"""Settings of which a sweep tries several values: read from flags and files, checked, and named."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from compressors.calls import split
+from fedsim.ground.errors import PlacedError, UsageError, unknown
+from fedsim.settings.config import SETTINGS, underscored, written
+from fedsim.settings.declared import Setting
+from fedsim.settings.strategies import FLAGS
+
+Varied = Mapping[str, Sequence[Any]]
+"""The values of each varied setting, by the name of its flag."""
+
+_ALL = {**SETTINGS, **FLAGS}
+_PLACES = {
+    **dict.fromkeys(("temporal", "n"), "n has an option of its own: --temporal 1,10"),
+    **dict.fromkeys(("gradient", "p"), "p has an option of its own: --gradient 0.1,0.01"),
+    **dict.fromkeys(("seed", "seeds"), "seeds have an option of their own: --seeds 3"),
+}
+_APART = "no table holds its values beside each other; run a sweep for each"
+_ALONE = {"task": _APART, "test_samples": _APART, "validation": _APART}
+_PLAIN = re.compile(r"\w[\w.]*(\([\w.]+\))?", re.ASCII)
+_LONGEST = 40  # characters of a value in the name of a folder
+
+
+def read(given: Iterable[str]) -> dict[str, list[str]]:
+    """The settings of ``--vary SETTING=V1,V2`` and their values as typed.
+
+    Raises:
+        UsageError: one has no value, or a setting is given twice.
+
+    Example:
+        >>> read(["lr=0.01,0.1", "partition='dirichlet(0.1)',iid"])
+        {'lr': ['0.01', '0.1'], 'partition': ['dirichlet(0.1)', 'iid']}
+    """
+    values: dict[str, list[str]] = {}
+    for text in given:
+        name, _, rest = text.partition("=")
+        key = name.strip().lstrip("-").replace("-", "_")
+        words = [re.sub(r"""^(['"])(.*)\1$""", r"\2", word) for word in split(rest)]
+        if not all(words):
+            raise UsageError(
+                f"--vary is {text!r}: give a setting and its values, such as lr=0.01,0.1"
+            )
+        if key in values:
+            raise UsageError(f"--vary has {key} twice: give all of its values at once")
+        values[key] = words
+    return values
+
+
+def checked(given: Mapping[str, Any], origin: str) -> dict[str, tuple[Any, ...]]:
+    """The settings and their values, each once; ``none`` stands for None where that is a default.
+
+    Args:
+        given: a value or several by the name of a setting; a text may stand for a number.
+        origin: what a message begins with.
+
+    Raises:
+        UsageError: there is no such setting, no sweep can vary it, or it does not take a value.
+
+    Example:
+        >>> checked({"lr": ["0.1", 0.1, 1], "cohort": ["none", 2]}, "--vary")
+        {'lr': (0.1, 1.0), 'cohort': (None, 2)}
+    """
+    values: dict[str, tuple[Any, ...]] = {}
+    for name, several in underscored(given, origin).items():
+        why = _PLACES.get(name) or _ALONE.get(name)
+        setting = _ALL.get(name)
+        if setting is not None and not setting.result:
+            why = "no number of a run depends on it"
+        if why:
+            raise PlacedError(f"{origin}: {name} cannot be varied: {why}")
+        if setting is None:
+            known = [n for n, s in _ALL.items() if s.result and n not in (*_PLACES, *_ALONE)]
+            raise PlacedError(f"{origin}: {unknown('setting', name, known)}")
+        listed = several if isinstance(several, list | tuple | np.ndarray) else [several]
+        if not len(listed):
+            raise PlacedError(f"{origin}: {name} is []; it takes one value or several")
+        values[name] = tuple(dict.fromkeys(_value(setting, one, origin) for one in listed))
+    return values
+
+
+def _value(setting: Setting, given: Any, origin: str) -> Any:
+    """A value of a setting, of its type."""
+    kinds = setting.kind.split(" | ")
+    value = given
+    if isinstance(given, str):
+        word = given.strip().lower()
+        if word == "none" and setting.default is None:
+            return None
+        if kinds == ["bool"]:
+            value = {"true": True, "on": True, "false": False, "off": False}.get(word, given)
+        elif "str" not in kinds:
+            with suppress(ValueError):  # told below, with what the setting takes
+                value = int(word) if kinds[0] == "int" else float(word)
+    value = setting.as_stored(value)
+    setting.of_type(value, origin, setting.name)
+    setting.fitting(value)
+    return float(value) if kinds[0] == "float" and type(value) is int else value
+
+
+def combinations(varied: Varied) -> Iterator[dict[str, Any]]:
+    """Every combination of the values, those of the last setting changing first.
+
+    Example:
+        >>> list(combinations({"lr": (0.1, 1.0), "cohort": (2,)}))
+        [{'lr': 0.1, 'cohort': 2}, {'lr': 1.0, 'cohort': 2}]
+    """
+    for values in product(*varied.values()):
+        yield dict(zip(varied, values, strict=True))
+
+
+def named(chosen: Mapping[str, Any]) -> str:
+    """What stands of a combination in the name of a cell's folder; other values, another name.
+
+    A value that a name cannot hold, or that is long, ends with a digest of it.
+
+    Example:
+        >>> named({"lr": 0.1, "partition": "dirichlet(0.1)"})
+        '-lr-0.1-partition-dirichlet-0.1'
+        >>> named({"method": "topk(0.1) | float32"})
+        '-method-topk-0.1-float32-2f5908'
+    """
+    parts = []
+    for name, value in chosen.items():
+        text = f"{value:g}" if isinstance(value, float) else str(written(value) or "none")
+        if isinstance(value, float) and float(text) != value:
+            text = repr(value)
+        told = re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-.")
+        if not (_PLAIN.fullmatch(text) or isinstance(value, int | float)) or len(told) > _LONGEST:
+            told = f"{told[:_LONGEST]}-{blake2b(text.encode(), digest_size=3).hexdigest()}"
+        parts.append(f"-{name}-{told}")
+    return "".join(parts)
+
+
+def written_values(varied: Varied) -> dict[str, list[Any]]:
+    """The settings and their values as a file has them."""
+    return {
+        name: ["none" if value is None else written(value) for value in values]
+        for name, values in varied.items()
+    }

@@ -1,0 +1,100 @@
+"""Small floats with a power of two per block, beside torch's own eight bits and by hand."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from compressors import compress, decompress, parse
+from compressors.quantize.blockfloat import FORMATS
+from compressors.theory import bound
+
+TORCHS = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+
+
+def normal(n: int, seed: int = 1) -> Tensor:
+    return torch.randn(n, generator=torch.Generator().manual_seed(seed))
+
+
+def sent(method: str, x: Tensor, seed: int = 0) -> Tensor:
+    packet, _ = compress(parse(method), {"w": x}, seed=seed)
+    assert torch.equal(decompress(parse(method), packet.payload, {"w": x})["w"],
+                       packet.sent["w"].decoded)  # fmt: skip
+    return packet.sent["w"].decoded
+
+
+def scale_of(part: Tensor, format: str) -> float:
+    """The least power of two at which the block's largest magnitude is within the format."""
+    s = -112
+    while float(part.abs().max().double()) > FORMATS[format].largest * 2.0**s:
+        s += 1
+    return 2.0**s
+
+
+@pytest.mark.parametrize("format", TORCHS)
+@pytest.mark.parametrize("size", [1e-30, 1e-3, 1.0, 1e30])
+def test_the_nearest_is_torchs_own(format: str, size: float) -> None:
+    x = normal(3000).pow(5) * size
+    found = sent(f"fp8({format}, nearest)", x)
+    for part, got in zip(x.split(32), found.split(32), strict=True):
+        scale = scale_of(part, format)
+        wanted = (part / scale).to(TORCHS[format]).float() * scale
+        assert torch.equal(got, wanted + 0.0)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_number_of_a_format_arrives_as_it_is(format: str) -> None:
+    from compressors.quantize.blockfloat import _numbers
+
+    numbers = torch.from_numpy(_numbers(format).copy())
+    own = numbers[numbers.abs() <= FORMATS[format].largest]
+    for rounding in ("nearest", "random"):
+        assert torch.equal(sent(f"mx({format}, 512, {rounding})", own), own + 0.0)
+
+
+def test_fp4_by_hand() -> None:
+    """Largest 5: scale 1. Of numbers 0, .5, 1, 1.5, 2, 3, 4, 6 ties go to the even one."""
+    x = torch.tensor([5.0, -0.25, 0.75, 1.25, 2.5, -3.5, 0.2, -0.0])
+    assert sent("fp4(nearest)", x).tolist() == [4.0, 0.0, 1.0, 1.0, 2.0, -4.0, 0.0, 0.0]
+    packet, _ = compress(parse("fp4(nearest)"), {"w": x})
+    assert packet.spans["side"] == 8 and packet.spans["values"] == 4 * 8
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_by_chance_the_mean_is_right_and_the_error_within_its_bound(format: str) -> None:
+    x = normal(64, 3) * torch.logspace(-3, 1, 64)
+    draws = torch.stack([sent(f"mx({format})", x, seed) for seed in range(4000)]).double()
+    error = draws - x.double()
+    deviation = error.std(dim=0) / 4000**0.5
+    assert bool((error.mean(dim=0).abs() <= 5 * deviation + 1e-9 * x.abs()).all())
+    share = float(error.square().sum(dim=1).mean() / x.double().square().sum())
+    omega = bound(parse(f"mx({format})"), 64).omega
+    assert omega is not None and 0.05 * omega < share <= omega
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_nearest_is_within_its_bound(format: str) -> None:
+    delta = bound(parse(f"mx({format}, rounding=nearest)"), 96).delta
+    for seed in range(50):
+        x = normal(96, seed).pow(3)
+        error = float((sent(f"mx({format}, rounding=nearest)", x) - x).square().sum())
+        assert error <= (1 - delta) * float(x.square().sum())
+
+
+def test_the_ends_of_float32() -> None:
+    huge = torch.finfo(torch.float32).max
+    for format in FORMATS:
+        for rounding in ("nearest", "random"):
+            x = torch.tensor([huge, -huge, 1e-45, 0.0])
+            got = sent(f"mx({format}, 4, {rounding})", x)
+            assert bool(torch.isfinite(got).all()) and got[2:].tolist() == [0.0, 0.0]
+            assert got[:2].tolist() == pytest.approx([huge, -huge], rel=0.34)
+            assert bool(torch.isfinite(sent(f"mx({format}, 1, {rounding})", x)).all())
+
+
+@pytest.mark.parametrize(("method", "message"), [
+    ("mx(e3m4)", "format"), ("mx(e4m3, 0)", "block"), ("mx(e4m3, 32, down)", "rounding"),
+    ("fp8(e2m1)", "fp8: format"),
+])  # fmt: skip
+def test_other_settings_are_refused(method: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse(method)
