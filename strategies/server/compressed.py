@@ -231,8 +231,8 @@ class Compressed(ChannelStrategy):
     def _to_score(self, message: Message) -> RecordDict:
         """A message for evaluation with its model as a payload."""
         assert self.channel is not None
-        records = {k: v for k, v in message.content.items()
-                   if k not in OURS and not isinstance(v, ArrayRecord)}  # fmt: skip
+        records: dict[str, Any] = {k: v for k, v in message.content.items()
+                                   if k not in OURS and not isinstance(v, ArrayRecord)}  # fmt: skip
         settings = {} if self._arrays == ARRAYS else {NAMED: self._arrays}
         buffers = b"" if self.buffers is None else to_payload(self.buffers.values)
         client = self.client_at(message.metadata.dst_node_id)
