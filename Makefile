@@ -1,6 +1,15 @@
 # Everything from a fresh machine with Python >= 3.11, pip and make.
 PYTHON ?= python3
 BIN := .venv/bin
+# TORCH_INDEX=URL takes torch from that index: its CPU build is without CUDA's libraries. Its version
+# is then the index's own, and modules are compiled as they are first imported, not all at once.
+PIP := $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--no-compile)
+PINS := $(if $(TORCH_INDEX),.venv/constraints.txt,constraints.txt)
+define environment
+	$(PYTHON) -m venv .venv
+	$(if $(TORCH_INDEX),grep -vE '^(torch|torchvision|triton)==' constraints.txt > $(PINS))
+	$(if $(TORCH_INDEX),$(PIP) --no-deps --index-url $(TORCH_INDEX) torch)
+endef
 SHARING := --dist loadfile --no-loadscope-reorder  # tests/conftest.py: what files share
 
 .PHONY: demo install-node test test-slow test-all fuzz mutants lint docs install install-dev bench gpu clean
@@ -41,21 +50,22 @@ gpu: install-dev         ## on a GPU: doctor, its tests, its tables, training; e
 	@$(BIN)/python benchmarks/gpu.py --all --out gpu.md
 
 install-node:            ## what a machine with a SuperNode needs, and no more: docs/deploy.md
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -r node-requirements.txt
+	$(environment)
+	$(PIP) 'pip>=25.1'
+	$(PIP) -c $(PINS) --group node
 
 install: .venv/installed
 install-dev: .venv/installed-dev
 
 .venv/installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv
-	@echo "installing: some minutes, about 7 GB (torch with CUDA's libraries)"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	$(environment)
+	@echo "installing: some minutes, about $(if $(TORCH_INDEX),2 GB,7 GB (torch with CUDA's libraries))"
+	$(PIP) -c $(PINS) -e .
 	touch $@
 
 .venv/installed-dev: .venv/installed
 	@echo "installing what the tests need: some minutes"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(PIP) -c $(PINS) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -e '.[dev]'
 	touch $@
 
 clean:                   ## remove the environment and caches, keep results

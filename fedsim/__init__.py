@@ -15,20 +15,24 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.measure.coders import measure_coders
     from fedsim.measure.methods import measure
     from fedsim.results.compare import compare
-    from fedsim.results.load import Results, load
+    from fedsim.results.load import Results
     from fedsim.runs.callbacks import Callback, CsvWriter
     from fedsim.runs.launch import run_shown
     from fedsim.runs.result import RunResult
     from fedsim.runs.run import run
     from fedsim.runs.stepping import Federation, RunState
     from fedsim.runs.sweep import SweepConfig, run_cells, sweep
-    from fedsim.runs.tensorboard import TensorBoard
+    from fedsim.runs.trackers.mlflow import MLflow
+    from fedsim.runs.trackers.tensorboard import TensorBoard
+    from fedsim.runs.trackers.wandb import Wandb
+    from fedsim.search.search import search
     from fedsim.settings.config import RunConfig
     from fedsim.settings.fields import Clients, Evaluation, Keep, Machine, Network, Training
     from fedsim.settings.grids import Cell
     from fedsim.show import plot, report
     from fedsim.show.answer import best
     from fedsim.show.export import table
+    from fedsim.show.loaded import load
     from fedsim.tasks import TASKS, Data, Task
 
 __all__ = [
@@ -42,6 +46,7 @@ __all__ = [
     "Evaluation",
     "Federation",
     "Keep",
+    "MLflow",
     "Machine",
     "Network",
     "Results",
@@ -55,6 +60,7 @@ __all__ = [
     "TensorBoard",
     "Training",
     "UsageError",
+    "Wandb",
     "best",
     "compare",
     "load",
@@ -65,6 +71,7 @@ __all__ = [
     "run",
     "run_cells",
     "run_shown",
+    "search",
     "sweep",
     "table",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
-from compressors import Compressor
+from compressors import Compressor, State
 from compressors.whole.memory import nest, unnest
 from strategies.channel.acknowledge import of_channel
 from strategies.channel.buffers import answered
@@ -111,7 +111,8 @@ class _Mod:
                     "Compressed(FedAvg(), uplink, downlink)"
                 )
             return call(self._with_own(message, context), context)
-        memory = load(context, MEMORY) or None
+        settings = message.content.config_records[KEY]
+        memory = load(context, MEMORY, settings) or None
         try:
             delivery = self.end.decode(message.content, memory)
         except NoBase:
@@ -143,7 +144,7 @@ class _Mod:
         self.end.reply(reply.content, packet, delivery, beside)
         own = {n: trained[n] for n in self.initial if n not in delivery.buffers}
         memory |= nest(BUFFERS, to_state(ArrayRecord(own)))
-        commit(context, MEMORY, memory)  # last: a client that failed keeps what it had
+        commit(context, MEMORY, settings, memory)  # last: a client that failed keeps what it had
         return reply
 
     def _with_own(self, message: Message, context: Context) -> Message:
@@ -153,9 +154,10 @@ class _Mod:
         """
         if not message.metadata.message_type.startswith("evaluate"):
             return message
-        content, memory = dict(message.content), load(context, MEMORY) if self.initial else {}
+        content, memory = dict(message.content), State()
         if EVALUATED in content:
-            memory = of_channel(memory, message.content.config_records[EVALUATED])
+            settings = message.content.config_records[EVALUATED]
+            memory = of_channel(load(context, MEMORY, settings) if self.initial else {}, settings)
             del content[EVALUATED]
         own, records = to_arrays(unnest(BUFFERS, memory)), message.content.array_records
         if own and len(records) == 1:

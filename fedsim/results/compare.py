@@ -51,7 +51,30 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
         >>> compare("results/sbc", "results/dropping")  # doctest: +SKIP
     """
     load(first, other)  # refuses what no table may hold together
-    lots = [_lot(Path(first)), _lot(Path(other))]
+    return compared(*((load(folder).runs, str(folder)) for folder in (first, other)))
+
+
+def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
+    """Compares the runs of two frames, as ``compare`` does those of two folders.
+
+    Args:
+        named: two pairs: rows of ``load(...).runs``, and what messages call them.
+
+    Raises:
+        UsageError: as ``compare``; or the runs are of several tasks.
+    """
+    lots = []
+    for runs, name in named:
+        done = runs[runs["status"] == "done"]
+        lots.append(done if done["dense"].all() else done[~done["dense"]])
+        methods = sorted({*lots[-1]["label"]})
+        if len(methods) != 1:
+            held = f"it holds {', '.join(methods)}" if methods else "no run in it is done"
+            raise UsageError(f"{name}: {held}; give folders of one method each")
+    (_, first), (_, other) = named
+    tasks = sorted({*lots[0]["task"], *lots[1]["task"]})
+    if len(tasks) > 1:
+        raise UsageError(f"{first} and {other} are of {len(tasks)} tasks: {', '.join(tasks)}")
     cells = [sorted({*zip(*(lot[name] for name in _CELL), strict=True)}) for lot in lots]
     alone = all(len(lot) == 1 for lot in cells)
     pairs = [(cells[0][0], cells[1][0])] if alone else [(c, c) for c in cells[0] if c in cells[1]]
@@ -73,18 +96,6 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
         ("first" if a else "other") if t else "" for t, a in zip(told, ahead, strict=True)
     ]
     return table[[*COLUMNS]]
-
-
-def _lot(folder: Path) -> pd.DataFrame:
-    """The runs of a folder that are done; without dense references beside other runs."""
-    runs = load(folder).runs
-    runs = runs[runs["status"] == "done"]
-    runs = runs if runs["dense"].all() else runs[~runs["dense"]]
-    methods = sorted({*runs["label"]})
-    if len(methods) != 1:
-        held = f"it holds {', '.join(methods)}" if methods else "no run in it is done"
-        raise UsageError(f"{folder}: {held}; give folders of one method each")
-    return runs
 
 
 def _row(

@@ -1,9 +1,10 @@
 """What runs and sweeps leave on disk, as pandas frames."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -32,6 +33,8 @@ from fedsim.results.schema import (
     rounds_of,
 )
 from fedsim.results.values import REACHED
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,10 @@ class Results:
             ", ".join(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")
             for values in ([*map(str, self.runs[name].unique())] for name in ("task", "label"))
         )
+        where = repr(str(self.path)) if self.folders else "in memory"
         begun = f", {len(self.unfinished)} unfinished" if self.unfinished else ""
         return (
-            f"Results({str(self.path)!r}: {tasks}, {methods}; runs {len(self.runs)} rows{begun}, "
+            f"Results({where}: {tasks}, {methods}; runs {len(self.runs)} rows{begun}, "
             f"rounds {len(self.rounds)}, layers {len(self.layers)})"
         )
 
@@ -138,7 +142,33 @@ def load(*paths: Path | str) -> Results:
     cells = dict(sorted(cells.items(), key=lambda item: (
         item[1]["task"], item[1]["temporal"], -item[1]["gradient"], item[1]["seed"], item[0]
     )))  # fmt: skip
-    tables = {name: rounds_of(folders[name], cell) for name, cell in cells.items()}
+    return replace(
+        joined(
+            cells, {name: given[name] for name in cells},
+            {name: rounds_of(folders[name], cell) for name, cell in cells.items()},
+            {name: layers_of(folders[name], cell) for name, cell in cells.items()},
+            varied, differences,
+        ),
+        path=Path(paths[0]), unfinished=tuple(unfinished),
+        folders={name: folders[name] for name in cells},
+    )  # fmt: skip
+
+
+def joined(
+    cells: Mapping[str, dict[str, Any]], given: Mapping[str, dict[str, Any]],
+    rounds: Mapping[str, pd.DataFrame], layers: Mapping[str, pd.DataFrame],
+    varied: Mapping[str, str] = _NONE, differences: Mapping[str, Mapping[str, Any]] = _NONE,
+) -> Results:  # fmt: skip
+    """Runs side by side, in their order; of no folder.
+
+    Args:
+        cells: what each run's `summary.json` has, by the run's name.
+        given: the settings that each was given.
+        rounds: the table of each.
+        layers: likewise.
+        varied: in which settings each differs from others, in words.
+        differences: the same by setting.
+    """
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):
         runs = runs.assign(**columns_of(cells, differences))
@@ -147,12 +177,9 @@ def load(*paths: Path | str) -> Results:
         MethodText(cell[TOLD]["form"], cell[TOLD].get("whole", ""), given[name].get("label") or "")
         for name, cell in cells.items()
     ])  # fmt: skip
-    rounds = _joined(tables, runs, ("metric_name", "higher_is_better", "downlink"))
-    layers = _joined({name: layers_of(folders[name], cell) for name, cell in cells.items()}, runs)
+    facts = ("metric_name", "higher_is_better", "downlink")
     return Results(
-        runs, rounds, Path(paths[0]), tuple(unfinished), layers,
-        folders={name: folders[name] for name in cells},
-        given={name: given[name] for name in cells},
+        runs, _joined(rounds, runs, facts), Path(), layers=_joined(layers, runs), given=given,
         trained={name: cell.get(TRAINED) or {} for name, cell in cells.items()},
     )  # fmt: skip
 

@@ -15,6 +15,7 @@ from fedsim.ground.errors import StoppedEarly
 from fedsim.runs.callbacks import Callback, Row
 from fedsim.runs.parcel import Outbox, Parcel, mark, packed, sees
 from fedsim.runs.sentconfig import SentConfig
+from fedsim.runs.trackers.base import names_of
 from fedsim.settings.config import RunConfig
 
 Attempt = Callable[[RunConfig, Path, Callback], None]
@@ -47,6 +48,8 @@ class Errand:
     def of(cls, name: str, config: RunConfig, folder: Path) -> "Errand":
         """The errand of a run whose results are to be in ``folder``, in which a token is left."""
         home = folder.resolve()
+        if config.keep.track:
+            names_of(home)  # by its folder, which its worker may not see
         return cls(name, SentConfig(config), mark(home), packed(home), Path.cwd())
 
     def carry_out(self, attempt: Attempt, board: Any) -> Parcel | None:

@@ -8,7 +8,8 @@ from fedsim.ground.errors import UsageError, unwritten
 from fedsim.ground.files import replacing, write_json, write_text
 from fedsim.results.folders import kind_of
 from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
-from fedsim.runs import checkpoint, environment, extending, tensorboard
+from fedsim.runs import checkpoint, environment, extending
+from fedsim.runs.trackers import chosen
 from fedsim.settings.config import RunConfig, default_of, from_toml
 from fedsim.settings.foreign import check_tasks
 
@@ -67,8 +68,7 @@ def prepare(config: RunConfig, out: Path, examined: Found) -> dict[str, Any] | N
         if before.label != config.label:  # no number of the run depends on the label
             write_text(out / "config.toml", replace(before, label=config.label).to_toml())
         tidy(out)  # a kill may have come between the summary and this
-        if config.keep.tensorboard:
-            tensorboard.export(out, summary)
+        chosen.export(config.keep.track, out, summary)
         return summary
     write_text(out / "config.toml", config.to_toml())
     write_json(out / "environment.json", environment.describe())

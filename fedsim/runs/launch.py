@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compressors.printing import printable
-from fedsim.results.load import Results, load
+from fedsim.results.load import Results
 from fedsim.runs.progress import Bars
 from fedsim.runs.sweep import run_cells
 from fedsim.settings import cellfile
 from fedsim.settings.grids import Cell
+from fedsim.show.loaded import load
 
 
 def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None:

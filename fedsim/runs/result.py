@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import load_file
 from torch import Tensor
 
+from fedsim.ground.units import bits
 from fedsim.settings.config import RunConfig
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd
 
+    from fedsim.show.loaded import Loaded
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class RunResult:
     """A finished run. Files in its folder are read when they are asked for.
+
+    A notebook shows the curve of its metric over the bits that a client has sent, and its row.
 
     Attributes:
         config: what was run.
@@ -40,8 +45,8 @@ class RunResult:
     config: RunConfig
     summary: dict[str, Any]
     folder: Path | None = None
-    frames: Mapping[str, pd.DataFrame] = field(default_factory=dict, repr=False)
-    weights: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+    frames: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -64,6 +69,33 @@ class RunResult:
         if self.folder is None:
             return dict(self.weights)
         return load_file(self.folder / "model.safetensors")
+
+    @cached_property
+    def results(self) -> Loaded:
+        """The run as ``fedsim.load`` gives runs: for tables, figures and what is best."""
+        from fedsim.results.load import joined
+        from fedsim.settings.grids import Cell
+        from fedsim.show.loaded import load, shown
+
+        if self.folder is not None:
+            return load(self.folder)
+        name = Cell.of(self.config).name
+        tables = ({name: frame} for frame in (self.rounds, self.layers))
+        return shown(joined({name: self.summary}, {name: self.config.flat()}, *tables))
+
+    def __repr__(self) -> str:
+        """What it came to, in a line."""
+        where = "in memory" if self.folder is None else repr(str(self.folder))
+        told = self.summary
+        return (
+            f"RunResult({told['task']}, {self.config.method}, n = {told['temporal']}, "
+            f"p = {told['gradient']:g}: {told['metric_name']} {told['metric']:.4g}, "
+            f"{bits(told['up_wire_bits'])} up; {where})"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the curve of the metric over the bits, and the run's row."""
+        return self.results.html()
 
     def _table(self, name: str) -> pd.DataFrame:
         import pandas as pd

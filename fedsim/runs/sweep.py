@@ -24,11 +24,12 @@ from fedsim.results.schema import (
     read_summary,
     write_summary,
 )
-from fedsim.runs import devices, lock, tensorboard
+from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.folder import examine, prepare, same_settings
 from fedsim.runs.parallel import Progress, run_here, run_on_ray
 from fedsim.runs.progress import Told, shown
 from fedsim.runs.run import describe
+from fedsim.runs.trackers import chosen
 from fedsim.settings import cellfile
 from fedsim.settings.config import SETTINGS, RunConfig, tables, written
 from fedsim.settings.config import from_toml as from_run_toml
@@ -92,6 +93,9 @@ def _run_cells(
     done = {c.name: prepare(c.config, folders[c.name], examined[c.name]) for c in cells}
     if described:
         cellfile.write(written, out)
+    for cell in cells:
+        if done[cell.name] is not None and not cell.config.keep.checkpoint:
+            checkpoint.forget_end(folders[cell.name])  # a kill may have come while it was removed
     waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
     if waiting:
         rounds = {name: config.plan.rounds for name, config, _ in waiting}
@@ -99,6 +103,8 @@ def _run_cells(
             if jobs == 1 and ray_address is None:
                 run_here(waiting, _to_the_end(bars))
             else:
+                # The longest first: at the end no core waits for one that has just begun.
+                waiting.sort(key=lambda work: -work[1].plan.rounds * work[1].plan.cohort)
                 run_on_ray(waiting, jobs, ray_address, _to_the_end(bars))
     summaries = []
     for cell in cells:
@@ -139,7 +145,7 @@ def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
             )
         if here:
             devices.check(cell.config.machine.device)
-            tensorboard.check(cell.config.keep.tensorboard)
+            chosen.check(cell.config.keep.track)
             precheck.check(cell.config)
         ClientData.of(cell.config)
 

@@ -14,7 +14,7 @@ from fedsim.ground.files import write_text
 from fedsim.network.quantities import quantity
 from fedsim.runs import lock
 from fedsim.runs.sweep import check
-from fedsim.search import best, finals, record
+from fedsim.search import best, exploring, finals, record, tables
 from fedsim.search.exploring import Exploration, Limits, Say
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import SATURATED, Goal
@@ -27,6 +27,7 @@ from fedsim.search.standings import Standings
 from fedsim.search.study import Study, journal
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
+from fedsim.show import markup
 from fedsim.show.plot.paper import drawn, save
 
 Follow = Callable[[Standings], AbstractContextManager[object]]
@@ -35,7 +36,7 @@ _MOST = 0.5  # of the time, that finalists may be given
 _KEPT = "2"  # what a study keeps of its trials; one that kept less is not gone on with
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Found:
     """What a search came to.
 
@@ -60,6 +61,17 @@ class Found:
     out: Path
     saturated: bool
     finals: str
+
+    def __repr__(self) -> str:
+        """What was found, in a line."""
+        first = "nothing" if self.winner is None else exploring.at(self.winner.params)
+        return f"Found({self.goal.words()}: {first}; {str(self.out)!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the trials as a picture, and the finalists."""
+        file = self.out / "search.png"
+        seen = markup.picture(file.read_bytes(), repr(self)) if file.exists() else ""
+        return seen + markup.html(*tables.ranked(self.finalists, self.goal), "Finalists")
 
 
 def search(
@@ -159,10 +171,10 @@ def _name(space: Space) -> str:
 
 
 def _reserved(study: Study, out: Path, seeds: int, jobs: int, limit: float | None) -> float:
-    """The seconds that the finals will take, by those that the best trials took."""
+    """The seconds that the finals will take: as many as are within their part of the time."""
     if limit is None:
         return 0.0
-    return min(_MOST * limit, finals.fitting(study, out, seeds, jobs).needed)
+    return min(_MOST * limit, finals.fitting(study, out, seeds, jobs, _MOST * limit).needed)
 
 
 def _written(

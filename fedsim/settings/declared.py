@@ -29,6 +29,15 @@ def one_of(*allowed: str) -> Rule:
     return Rule(lambda x: x in allowed, f"one of {', '.join(allowed)}")
 
 
+def some_of(*allowed: str) -> Rule:
+    """One of these texts, or several with commas between them."""
+    names = {*allowed}
+    return Rule(
+        lambda x: {*x.split(",")} <= names,
+        f"one or several of {', '.join(allowed)}, with commas between them",
+    )
+
+
 def setting(
     default: Any, help: str, *, flag: str = "", rule: Rule | None = None, result: bool = True,
     of_task: bool = False, plain: Callable[[Any, str], Any] | None = None,

@@ -1,7 +1,7 @@
 """Result tables as markdown, LaTeX or CSV text."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.show.averages import over_seeds
 from fedsim.show.columns import worth_a_column
 from fedsim.show.inputs import check_frame
-from fedsim.show.markup import float_of, latex, markdown
+from fedsim.show.markup import float_of, html, latex, markdown
 from fedsim.show.planes import method_text
 from fedsim.show.style import label, metric_name
 from fedsim.show.tables import add_told, check_columns, ordered
@@ -37,7 +37,9 @@ _HEADINGS = {
     "ratio_both": "ratio (both ways)", "up_share": "share of entries sent",
     "failed_up_bits": "uploads not used",
 }  # fmt: skip
-_STYLES = {"markdown": markdown, "latex": latex}
+_STYLES: dict[str, Callable[[Sequence[str], list[tuple[str, ...]], list[bool]], str]] = {
+    "markdown": markdown, "latex": latex, "html": lambda names, cells, _: html(names, cells, "runs")
+}  # fmt: skip
 _PAPER = (
     "metric", "up_wire_bits", "ratio_both", "gradient", "temporal", "label", "task", "ratio_wire",
     "difference",
@@ -58,12 +60,12 @@ class _Column:
 
 
 def table(
-    runs: pd.DataFrame, style: Literal["markdown", "latex", "csv"] = "markdown",
+    runs: pd.DataFrame, style: Literal["markdown", "latex", "html", "csv"] = "markdown",
     columns: Sequence[str] | None = None,
 ) -> str:  # fmt: skip
-    """`runs` as a table in markdown, LaTeX or CSV.
+    """`runs` as a table in markdown, LaTeX, HTML or CSV.
 
-    In markdown and LaTeX a cell's seeds are one row: means, and behind metric, difference and loss
+    In all but CSV a cell's seeds are one row: means, and behind metric, difference and loss
     the sample standard deviation and how many seeds are done, `0.9300 ± 0.0361 (3)`. Name the
     column "seed" for a row per run. A heading has the column's unit and the metric's name, bits
     have one unit per column and three digits. The difference from the dense reference is in
@@ -71,8 +73,9 @@ def table(
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
-        style: "markdown"; "latex" (a tabular that needs the package booktabs); or "csv", which
-            has a row per run, the frame's names of columns, and numbers with all their digits.
+        style: "markdown"; "latex" (a tabular that needs the package booktabs); "html"; or
+            "csv", which has a row per run, the frame's names of columns, and numbers with all
+            their digits.
         columns: which columns, in which order; "difference" is the difference from the dense
             reference, "ratio_both" the ratio of bits up and down. None: the main ones, task and
             status where they differ; for csv all.

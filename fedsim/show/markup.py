@@ -1,5 +1,6 @@
 """Tables of text as markdown, as LaTeX and as HTML."""
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -67,6 +68,13 @@ def html(
         f'<div class="wide" tabindex="0" role="region" aria-label="{escape(about)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def picture(png: bytes, about: str) -> str:
+    """A picture as HTML that needs no file; ``about``: what it is, for those who do not see it."""
+    data = b64encode(png).decode("ascii")
+    source = f"data:image/png;base64,{data}"
+    return f'<img alt="{escape(about)}" style="max-width: 100%" src="{source}">'
 
 
 def facts(values: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from compressors.lazy import make_lazy
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim.tasks.base import Data, Task
     from fedsim.tasks.data.partition import split
-    from fedsim.tasks.given import from_csv, from_datasets, from_torch
+    from fedsim.tasks.given import from_csv, from_datasets, from_frame, from_torch
     from fedsim.tasks.known import TASKS, adopt, get_task
     from fedsim.tasks.models.dropout import Dropout, dropouts, reseed
 
@@ -20,6 +20,7 @@ __all__ = [
     "dropouts",
     "from_csv",
     "from_datasets",
+    "from_frame",
     "from_torch",
     "get_task",
     "reseed",

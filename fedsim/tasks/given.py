@@ -1,4 +1,4 @@
-"""Tasks of one line, from what people have: a data set of torch, a folder of `datasets`, a CSV.
+"""Tasks of one line, from what people have: a data set of torch, a folder of `datasets`, a table.
 
 Each is a `Task` whose `load` reads the data once in every process that needs it. Options that are
 a task's own fields (`batch_size`, `loss`, ...) go to the `Task`; see docs/own-data.md.
@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import torch
@@ -22,9 +22,12 @@ from torch import Generator, Tensor, nn
 from fedsim.ground.errors import DataError, UsageError, unknown
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data import samples
-from fedsim.tasks.data.samples import MapStyle
-from fedsim.tasks.data.tables import read_csv, standardized
+from fedsim.tasks.data.samples import MapStyle, Part
+from fedsim.tasks.data.tables import read_csv, read_frame, standardized
 from fedsim.tasks.optional import first_line
+
+if TYPE_CHECKING:  # for frames alone
+    import pandas as pd
 
 Augment = Callable[[Tensor, Generator], Tensor]
 Groups = str | Sequence[Any] | None
@@ -256,16 +259,66 @@ def from_csv(
     share = check_share(name, test) if isinstance(test, int | float) else None
     files = [(f, Path(f).resolve()) for f in (file, *([] if share is not None else [str(test)]))]
 
-    def read(folder: Path | None, classes: bool) -> Data:
+    def parts(folder: Path | None) -> list[Part]:
         paths = [_found(name, given, start, folder) for given, start in files]
-        first = read_csv(name, paths[0], inputs, label, groups)
-        if share is not None:
-            first, second = samples.held_out(name, first, share)
-        else:
-            second = read_csv(name, paths[1], inputs, label, groups)
+        return [read_csv(name, path, inputs, label, groups) for path in paths]
+
+    return _of_rows(name, model, parts, files[0][1].name, share, standardize, fields)
+
+
+def from_frame(
+    frame: pd.DataFrame,
+    model: Callable[..., nn.Module],
+    *,
+    name: str,
+    label: str,
+    test: pd.DataFrame | float = 0.2,
+    inputs: str | Sequence[str] | None = None,
+    groups: str | None = None,
+    standardize: bool = True,
+    **fields: Any,
+) -> Task:
+    """A task from a pandas frame, as `from_csv` makes it from a file.
+
+    Args:
+        frame: a row per sample.
+        model: a function that makes a new model; its inputs are float32 (B, columns).
+        name: of the task, as a results folder has it.
+        label: the column of the class, as for `from_csv`.
+        test: the fraction of the rows that is held out, drawn alike in every run; or another frame.
+        inputs: columns, as for `from_csv`.
+        groups: likewise.
+        standardize: likewise.
+        fields: as in `from_torch`.
+
+    Example:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"x": range(20), "odd": [k % 2 for k in range(20)]})
+        >>> task = from_frame(frame, lambda: nn.Linear(1, 2), name="odd", label="odd")
+        >>> task.load(None, False).train_x.shape
+        torch.Size([16, 1])
+    """
+    share = check_share(name, test) if isinstance(test, int | float) else None
+    frames = {"the frame": frame, **({} if share is not None else {"the frame test": test})}
+
+    def parts(folder: Path | None) -> list[Part]:
+        return [read_frame(name, t, what, inputs, label, groups) for what, t in frames.items()]
+
+    return _of_rows(name, model, parts, "a frame", share, standardize, fields)
+
+
+def _of_rows(
+    name: str, model: Callable[..., nn.Module], parts: Callable[[Path | None], list[Part]],
+    what: str, share: float | None, standardize: bool, fields: dict[str, Any],
+) -> Task:  # fmt: skip
+    """The task of a table of rows, and of another that is held out where no ``share`` is."""
+
+    def read(folder: Path | None, classes: bool) -> Data:
+        found = parts(folder)
+        first, second = found if share is None else samples.held_out(name, found[0], share)
         if standardize and first.x.shape[1:] == second.x.shape[1:]:
             first, second = standardized(first, second)
-        return samples.data(name, paths[0].name, first, second, classes)
+        return samples.data(name, what, first, second, classes)
 
     return _task(name, model, read, fields)
 

@@ -24,7 +24,7 @@ from compressors import Compressor, PayloadError, Raw, State, check_decoded, com
 from compressors.bits import SPANS
 from compressors.whole.memory import nest, unnest
 from compressors.whole.returned import loses
-from strategies.channel.acknowledge import CHANNEL, write_applied
+from strategies.channel.acknowledge import CHANNEL, LIVES, write_applied
 from strategies.channel.beside import APPLIED, BUFFERS, USUAL
 from strategies.channel.catch_up import Missed
 from strategies.channel.directions import sent_beside, stepped
@@ -123,7 +123,7 @@ class ServerEnd:
         self.iterations: dict[int, int] = {}  # client -> how many it was asked for last
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
         self.lost: dict[int, int] = {}  # client -> its lost updates that are counted, as it counts
-        self.channel_id = 2**30 + secrets.randbits(30)  # clients may know an earlier server
+        self.channel_id = LIVES * (2**23 + secrets.randbits(23))  # clients may know another server
         self.last_update: Downlink | None = None
         self.traffic = RoundTraffic(0)
         self._model: Downlink | None = None
@@ -388,6 +388,13 @@ class ServerEnd:
             memory, values[f"side {place}"] = side.state()
             tensors |= nest(f"side-{place}", memory)
         return tensors, values
+
+    def go_on(self, life: int) -> None:
+        """Tells clients, who may be ahead of what was restored, that the server was killed.
+
+        ``life``: how often it was.
+        """
+        self.channel_id = self.channel_id // LIVES * LIVES + life
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""

@@ -42,9 +42,7 @@ class Drawing(Figure):
 
     def _repr_png_(self) -> bytes:
         """What a notebook shows, without pyplot."""
-        file = io.BytesIO()
-        self.savefig(file, format="png", dpi=100)
-        return file.getvalue()
+        return png(self)
 
 
 class Shown(Axes):
@@ -58,9 +56,7 @@ class Shown(Axes):
 
     def _repr_png_(self) -> bytes:
         """What a notebook shows, without pyplot."""
-        file = io.BytesIO()
-        self.savefig(file, format="png", dpi=100)
-        return file.getvalue()
+        return png(self)
 
 
 def whole_of(axes: Axes) -> Figure:
@@ -68,6 +64,13 @@ def whole_of(axes: Axes) -> Figure:
     figure = axes.get_figure(root=True)
     assert figure is not None
     return figure
+
+
+def png(figure: Figure | Axes) -> bytes:
+    """A figure, or that of axes, as a notebook shows it."""
+    file = io.BytesIO()
+    (whole_of(figure) if isinstance(figure, Axes) else figure).savefig(file, format="png", dpi=100)
+    return file.getvalue()
 
 
 def drawing(width: float, height: float) -> Drawing:

@@ -1,9 +1,10 @@
-"""CSV files with a line of names as tensors in memory."""
+"""CSV files with a line of names, and frames, as tensors in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,29 +13,53 @@ from fedsim.ground.errors import DataError
 from fedsim.tasks.data.samples import Part
 from fedsim.tasks.optional import first_line
 
+if TYPE_CHECKING:  # for tables alone: a client of another task need not have it
+    import pandas as pd
+
 
 def read_csv(
     task: str, path: Path, inputs: str | Sequence[str] | None, label: str, groups: str | None
 ) -> Part:
-    """The rows of a CSV file, in order: inputs (N, columns), float32.
+    """The rows of a CSV file, as ``read_frame`` has them.
 
     Args:
-        task: the name that messages begin with.
+        task: as for ``read_frame``.
         path: its first line names the columns.
-        inputs: the columns that are inputs, one or several; None: all but ``label`` and ``groups``.
-        label: the column of the targets.
-        groups: the column that a partition may go by; None: none.
+        inputs: as for ``read_frame``.
+        label: likewise.
+        groups: likewise.
 
     Raises:
-        DataError: the file cannot be read, lacks a column, has empty cells, or inputs that are
-            no numbers.
+        DataError: the file cannot be read; else as ``read_frame``.
     """
-    import pandas as pd  # for this file alone: a client of another task need not have it
+    import pandas as pd
 
     try:
         table = pd.read_csv(path)
     except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors too
         raise DataError(f"task {task}: {path} cannot be read ({first_line(error)})") from error
+    return read_frame(task, table, path.name, inputs, label, groups)
+
+
+def read_frame(
+    task: str, table: pd.DataFrame, what: str, inputs: str | Sequence[str] | None, label: str,
+    groups: str | None,
+) -> Part:  # fmt: skip
+    """The rows of a frame, in order: inputs (N, columns), float32.
+
+    Args:
+        task: the name that messages begin with.
+        table: a row per sample.
+        what: the table in messages.
+        inputs: the columns that are inputs, one or several; None: all but ``label`` and ``groups``.
+        label: the column of the targets.
+        groups: the column that a partition may go by; None: none.
+
+    Raises:
+        DataError: the table lacks a column, has empty cells, or inputs that are no numbers.
+    """
+    from pandas.api.types import is_numeric_dtype
+
     there = list(table.columns)
     chosen = [inputs] if isinstance(inputs, str) else inputs
     chosen = [c for c in there if c not in (label, groups)] if chosen is None else list(chosen)
@@ -42,20 +67,20 @@ def read_csv(
     for setting, name in named + ([("groups", groups)] if groups is not None else []):
         if name not in there:
             raise DataError(
-                f"task {task}: {setting} is {name!r}; the columns of {path.name} are "
+                f"task {task}: {setting} is {name!r}; the columns of {what} are "
                 f"{', '.join(map(str, there))}"
             )
         empty = int(table[name].isna().sum())
         if empty:
             raise DataError(
-                f"task {task}: column {name!r} of {path.name} has {empty} empty cells; fill them, "
+                f"task {task}: column {name!r} of {what} has {empty} empty cells; fill them, "
                 "or leave the rows out"
             )
-    words = [c for c in chosen if not pd.api.types.is_numeric_dtype(table[c])]
+    words = [c for c in chosen if not is_numeric_dtype(table[c])]
     if words or not chosen:
-        what = f"column {words[0]!r} of {path.name} is no numbers" if words else "there are none"
+        why = f"column {words[0]!r} of {what} is no numbers" if words else "there are none"
         raise DataError(
-            f"task {task}: inputs are numbers, and {what}; name those that are: inputs=[...]"
+            f"task {task}: inputs are numbers, and {why}; name those that are: inputs=[...]"
         )
     x = torch.from_numpy(table[chosen].to_numpy(dtype=np.float32, copy=True))
     members = None if groups is None else np.array(table[groups].tolist())

@@ -77,6 +77,6 @@ def test_whether_kernels_are_interpreted_is_known() -> None:
 
 def test_the_least_torch_has_what_kernels_use() -> None:
     """``tl.histogram`` takes a mask since Triton 3.4, which came with torch 2.8."""
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    nodes = (ROOT / "node-requirements.txt").read_text().splitlines()
+    written = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted, nodes = written["project"]["dependencies"], written["dependency-groups"]["node"]
     assert "torch>=2.8" in wanted and "torch>=2.8" in nodes

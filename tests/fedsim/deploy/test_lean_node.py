@@ -1,4 +1,4 @@
-"""A SuperNode needs what node-requirements.txt names: one message is served without the rest."""
+"""A SuperNode needs what the group `node` names: one message is served without the rest."""
 
 import io
 import subprocess
@@ -64,12 +64,25 @@ def test_a_client_serves_a_message_without_the_rest(tmp_path: object) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("target", ["install", "install-node"])
+def test_make_takes_torch_from_the_index_that_it_is_given(target: str) -> None:
+    told = {
+        index: subprocess.run(
+            ["make", "-n", "-W", "pyproject.toml", target, f"TORCH_INDEX={index}"],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        ).stdout
+        for index in ("", "INDEX")
+    }  # fmt: skip
+    assert "--index-url" not in told[""] and "-c constraints.txt" in told[""]
+    assert "--no-deps --index-url INDEX torch" in told["INDEX"]
+    assert "-c .venv/constraints.txt" in told["INDEX"] and "^(torch|" in told["INDEX"]
+
+
 def test_the_node_requirements_are_those_of_the_project() -> None:
     """The lean list has nothing that the project's does not, at the same versions."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    lines = (ROOT / "node-requirements.txt").read_text().splitlines()
-    lean = [line for line in lines if line and not line.startswith("#")]
-    spelled = [line.replace("flwr[simulation]", "flwr") for line in project]
+    written = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    lean = written["dependency-groups"]["node"]
+    spelled = [w.replace("flwr[simulation]", "flwr") for w in written["project"]["dependencies"]]
     assert lean and set(lean) <= set(spelled)
     names = {line.partition(">")[0] for line in lean}
     assert {"numpy", "torch", "numba", "flwr"} <= names

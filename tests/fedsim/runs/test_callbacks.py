@@ -165,14 +165,13 @@ def test_a_run_that_is_done_is_returned_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "words"),
+    ("setting", "value", "words"),
     [
-        ("keep_payloads", "--keep-payloads is True"),
-        ("tensorboard", "--tensorboard is True"),
-        ("checkpoint_every", "--checkpoint-every is 1"),
+        ("keep_payloads", True, "--keep-payloads is True"),
+        ("track", "tensorboard", "--track is tensorboard"),
+        ("checkpoint_every", 1, "--checkpoint-every is 1"),
     ],
 )
-def test_without_a_folder_nothing_is_kept(setting: str, words: str) -> None:
+def test_without_a_folder_nothing_is_kept(setting: str, value: object, words: str) -> None:
     with pytest.raises(UsageError, match=f"{words}: it goes to a run's folder; give out"):
-        run(small(**{setting: 1 if setting == "checkpoint_every" else True}))
-
+        run(small(**{setting: value}))

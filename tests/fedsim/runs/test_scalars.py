@@ -1,16 +1,13 @@
 """Scalars for TensorBoard: what is read back from the event files."""
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fedsim import SweepConfig, UsageError, run, sweep
+from fedsim import SweepConfig, run, sweep
 from fedsim.results.load import load
-from fedsim.runs import tensorboard
-from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.runs import rounds, small
 
 accumulator = pytest.importorskip(
@@ -28,7 +25,7 @@ def read(folder: Path) -> dict[str, tuple[list[int], list[float]]]:
 
 
 def test_every_round_is_there_with_its_iterations(tmp_path: Path) -> None:
-    summary = run(small(tensorboard=True, evaluate_every=2), tmp_path).summary
+    summary = run(small(track="tensorboard", evaluate_every=2), tmp_path).summary
     found, frame = read(tmp_path), rounds(tmp_path)
     assert set(found) == {
         "accuracy", "loss/held_out", "loss/train", "bits/up_wire", "bits/up_payload",
@@ -50,7 +47,7 @@ def test_they_are_there_while_it_trains(tmp_path: Path) -> None:
     def look(row: dict[str, Any]) -> None:
         seen.append(len(read(tmp_path)["accuracy"][0]))
 
-    run(small(tensorboard=True), tmp_path, callbacks=[look])
+    run(small(track="tensorboard"), tmp_path, callbacks=[look])
     assert seen == [1, 2, 3, 4]
 
 
@@ -60,7 +57,7 @@ def test_a_run_that_goes_on_has_every_step_once(tmp_path: Path) -> None:
         if row["round"] == 3:  # after the checkpoint of round 2: round 3 is done twice
             raise KeyboardInterrupt
 
-    config = small(tensorboard=True, checkpoint_every=2)
+    config = small(track="tensorboard", checkpoint_every=2)
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "a", callbacks=[stop])
     run(config, tmp_path / "a")
@@ -73,33 +70,18 @@ def test_a_run_that_goes_on_has_every_step_once(tmp_path: Path) -> None:
 def test_a_run_that_is_done_is_exported(tmp_path: Path) -> None:
     run(small(), tmp_path / "a")
     assert not (tmp_path / "a" / "tensorboard").exists()
-    run(small(tensorboard=True), tmp_path / "a")
-    run(small(tensorboard=True), tmp_path / "b")
+    run(small(track="tensorboard"), tmp_path / "a")
+    run(small(track="tensorboard"), tmp_path / "b")
     assert read(tmp_path / "a") == read(tmp_path / "b")
 
 
 @pytest.mark.slow
 def test_a_sweep_writes_them_a_cell(tmp_path: Path) -> None:
     config = SweepConfig.of(
-        method="sbc", temporal=[10], gradient=[0.1], iterations=20, tensorboard=True
+        method="sbc", temporal=[10], gradient=[0.1], iterations=20, track="tensorboard"
     )
     sweep(config, tmp_path)
     names = load(tmp_path).runs.index
     assert len(names) == 2
     for name in names:
         assert read(tmp_path / "cells" / name)["bits/up_wire"][0][-1] == 20
-
-
-def test_a_missing_package_is_told_before_any_work(
-    typed: Typed, monkeypatch: pytest.MonkeyPatch  # noqa: F811
-) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        tensorboard, "find_spec", lambda name: None if name == "tensorboard" else find(name)
-    )
-    for command in ("run", "sweep"):
-        said = typed(command, "--tensorboard", "--out", "here")
-        assert said.code == 2 and "fedsim-lab[tensorboard]" in said.err
-        assert not Path("here").exists()
-    with pytest.raises(UsageError, match="tensorboard"):
-        tensorboard.check(True)

@@ -17,7 +17,7 @@ from fedsim.commands.cli import main
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import RunFailed
 from fedsim.runs.parallel import run_here
-from fedsim.search import exploring, finals
+from fedsim.search import exploring, finals, study
 from fedsim.search import space as space_module
 from fedsim.search.curves import read_curve
 from fedsim.search.goal import Goal
@@ -182,7 +182,7 @@ def test_the_fewest_bits_to_a_target_are_those_of_every_point_tried(
         run(space.config(point), folder, progress=False)
         if there := goal.point(read_curve(folder)):
             fewest.append(there[0])
-    monkeypatch.setattr("fedsim.search.study.CODERS", ("own", "golomb | ans", "ans | ans"))
+    monkeypatch.setattr(study, "CODERS", ("own", "golomb | ans", "ans | ans"))
     found = searched(
         tmp_path / "search", base=base, budget=None, target=0.55, methods=methods, trials=60,
         seeds=1,

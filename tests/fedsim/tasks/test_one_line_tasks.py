@@ -6,6 +6,7 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -15,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from fedsim import TASKS, Clients, DataError, RunConfig, SweepConfig, Task, UsageError, run, sweep
 from fedsim.federation.clientdata import ClientData
 from fedsim.search.search import search
-from fedsim.tasks import from_csv, from_datasets, from_torch
+from fedsim.tasks import from_csv, from_datasets, from_frame, from_torch
 from tests.support.markdown import ROOT, blocks
 
 PETS, MARKS, WARDS = (
@@ -353,3 +354,18 @@ def test_a_folder_of_datasets_that_does_not_fit(folder: Path) -> None:
     data = read(from_datasets("marks", linear, name="made", test=0.5, inputs="grey",
                               transform=lambda x: np.array(x)[:4]))  # fmt: skip
     assert data.train_x.shape == (30, 4, 8)
+
+
+def test_a_frame_is_the_task_of_its_file(folder: Path) -> None:
+    wards(folder)
+    columns: dict[str, Any] = {"label": "ill", "inputs": ["size", "pulse"], "groups": "hospital"}
+    frame = pd.read_csv(folder / "wards.csv")
+    for test in (0.25, "wards.csv"):
+        by_file = from_csv("wards.csv", linear, name="made", test=test, **columns)
+        given = frame if test == "wards.csv" else 0.25
+        by_frame = from_frame(frame, linear, name="made", test=given, **columns)
+        one, other = (task.load(None, False) for task in (by_file, by_frame))
+        for name in ("train_x", "train_y", "test_x", "test_y", "labels"):
+            assert torch.equal(getattr(one, name), getattr(other, name)), name
+    with pytest.raises(DataError, match="label is 'sick'; the columns of the frame are size"):
+        from_frame(frame, linear, name="made", label="sick").load(None, False)

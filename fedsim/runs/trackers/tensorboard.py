@@ -3,32 +3,22 @@
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from fedsim.federation import ledger
-from fedsim.ground.errors import UsageError, writing
-from fedsim.runs.callbacks import Callback, Row
+from fedsim.ground.errors import writing
+from fedsim.runs.callbacks import Row
+from fedsim.runs.trackers.base import Tracker
 from fedsim.settings.fields import SCORE
 
 FOLDER = "tensorboard"
 
 
-def check(wanted: bool) -> None:
-    """Raises ``UsageError`` where scalars are wanted and the package is missing."""
-    if wanted and find_spec("tensorboard") is None:
-        raise UsageError(
-            "--tensorboard needs the package tensorboard, which is not installed: "
-            "pip install 'fedsim-lab[tensorboard]'"
-        )
-
-
-class TensorBoard(Callback):
+class TensorBoard(Tracker):
     """Writes the row of every round for TensorBoard; steps are local iterations.
 
     What the folder held before is replaced, so that a run that goes on from its checkpoint has
-    every step once. ``--tensorboard`` makes one for the run's own folder.
+    every step once. ``--track tensorboard`` makes one for the run's own folder.
 
     Args:
         folder: its folder ``tensorboard`` is written.
@@ -37,16 +27,18 @@ class TensorBoard(Callback):
         run(config, callbacks=[TensorBoard("logs")])
     """
 
-    def __init__(self, folder: Path | str) -> None:
-        check(True)
-        self.folder = Path(folder) / FOLDER
+    package = "tensorboard"
+
+    @property
+    def there(self) -> bool:
+        return (self.folder / FOLDER).exists()
 
     def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        with writing(self.folder.parent):
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self._writer = SummaryWriter(str(self.folder))
+        with writing(self.folder):
+            shutil.rmtree(self.folder / FOLDER, ignore_errors=True)
+            self._writer = SummaryWriter(str(self.folder / FOLDER))
         self._known = known
         self._sums = {"up_wire": 0.0, "up_payload": 0.0, "down_wire": 0.0}
         for row in rows:
@@ -66,7 +58,7 @@ class TensorBoard(Callback):
         for name in ("wire", "payload"):
             bits, trained = self._sums[f"up_{name}"], self._known["trained_parameters"]
             values[f"ratio/{name}"] = ledger.ratio(trained, step, bits)
-        with writing(self.folder.parent):
+        with writing(self.folder):
             for name, value in values.items():
                 if math.isfinite(value):  # rounds without an evaluation
                     self._writer.add_scalar(name, value, step)
@@ -75,13 +67,3 @@ class TensorBoard(Callback):
 
     def end(self, summary: Mapping[str, Any]) -> None:
         self._writer.close()
-
-
-def export(folder: Path, summary: dict[str, Any]) -> None:
-    """Writes the scalars of a finished run from its ``rounds.parquet``, if they are not there."""
-    if not (folder / FOLDER).exists():
-        import pandas as pd
-
-        board = TensorBoard(folder)
-        board.begin(summary, pd.read_parquet(folder / "rounds.parquet").to_dict("records"))
-        board.end(summary)

@@ -1,0 +1,1 @@
+"""What a run tells TensorBoard, Weights & Biases and MLflow, a file each."""

@@ -1,0 +1,124 @@
+"""What trackers share: which package they need, by what they know a run, what they are told."""
+
+import json
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from math import isfinite
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from fedsim.federation import ledger
+from fedsim.ground.errors import UsageError, reason, writing
+from fedsim.ground.files import write_json
+from fedsim.results.schema import NESTED, TRAINED
+from fedsim.runs.callbacks import Callback, Row
+
+FILE = "tracked.json"
+"""In a run's folder: its names in trackers, by which a run that goes on is found again."""
+
+
+class Tracker(Callback):
+    """Follows a run in a tracker. A subclass names its package, and writes.
+
+    Args:
+        folder: of the run, or another that is its own: a run goes on in a tracker by what is
+            kept there.
+
+    Raises ``UsageError`` where the package is missing.
+    """
+
+    package: ClassVar[str]
+
+    def __init__(self, folder: Path | str) -> None:
+        self.check()
+        self.folder = Path(folder)
+
+    @classmethod
+    def check(cls) -> None:
+        """Raises ``UsageError`` where the package is missing."""
+        found = find_spec(cls.package)
+        if found is None or found.origin is None:  # a folder of that name is no package
+            raise UsageError(
+                f"--track is {cls.package!r}: it needs a package that is not installed: "
+                f"pip install 'fedsim-lab[{cls.package}]'"
+            )
+
+    @property
+    def there(self) -> bool:
+        """Whether the tracker has the run already, or its beginning."""
+        return self.package in names_of(self.folder)
+
+
+class Sums:
+    """The bits of a client of every round, up to each row that it is given."""
+
+    def __init__(self) -> None:
+        self.up = self.total = 0.0
+
+    def columns(self, row: Row) -> dict[str, float]:
+        """The numbers of a round by column, and the bits so far as ``up_bits`` and ``both_bits``.
+
+        A number that is not finite is left out: a round without an evaluation has no metric.
+        """
+        self.up += ledger.bits_of_each(row, "up")
+        self.total += ledger.bits_of_each(row, "total")
+        return numbers(row) | {"up_bits": self.up, "both_bits": self.total}
+
+
+def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """The finite numbers among values.
+
+    Example:
+        >>> numbers({"round": 1, "metric": float("nan"), "last": True, "digest_up": "ab"})
+        {'round': 1.0}
+    """
+    kept = {k: float(v) for k, v in values.items() if type(v) in (int, float)}
+    return {name: value for name, value in kept.items() if isfinite(value)}
+
+
+def settings_of(known: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run, defaults filled in, and what is known of it before its first round.
+
+    Args:
+        known: as ``Callback.begin`` has it.
+    """
+    plain = {name: value for name, value in known.items() if name not in NESTED}
+    return known.get(TRAINED, {}) | plain
+
+
+def names_of(folder: Path) -> dict[str, Any]:
+    """The run's ``name`` and ``group``, and its name in each tracker that has it.
+
+    They are written down when they are first asked for. A cell's group is its sweep's folder.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "plane" / "cells" / "n10"
+        >>> names_of(folder)["name"], names_of(folder)["group"].endswith("plane")
+        ('n10', True)
+    """
+    file = folder / FILE
+    if file.exists():
+        try:
+            return dict(json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{file} cannot be read ({reason(error)}); remove it") from error
+    place = folder.resolve()
+    cell = place.parent.name == "cells"
+    group = os.path.relpath(place.parents[1]) if cell else None
+    keep(folder, names := {"name": place.name, "group": group})
+    return names
+
+
+def keep(folder: Path, names: Mapping[str, Any]) -> None:
+    """Writes the names down."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / FILE, names)
+
+
+def new_name() -> str:
+    """A name that no other run has."""
+    return uuid4().hex[:12]

@@ -1,0 +1,70 @@
+"""A run in Weights & Biases: its settings, every round, its summary."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedsim.ground.errors import writing
+from fedsim.runs.callbacks import Row
+from fedsim.runs.trackers.base import Sums, Tracker, keep, names_of, new_name, settings_of
+
+PROJECT = "fedsim"
+
+_open: dict[str, Any] = {}
+"""W&B's runs by id; what a user has interrupted is still open for W&B, and begins anew."""
+
+
+class Wandb(Tracker):
+    """Writes a run to Weights & Biases; steps are rounds, metrics the columns of a round.
+
+    W&B's own variables choose where to: ``WANDB_PROJECT`` (default: ``fedsim``), ``WANDB_ENTITY``,
+    ``WANDB_MODE``. With ``WANDB_MODE=offline`` nothing is sent: the run lies in ``wandb/`` in the
+    folder, for ``wandb sync``. A run that goes on has every round once.
+
+    Args:
+        folder: of the run, or another that is its own.
+
+    Example:
+        run(config, callbacks=[Wandb("logs/one")])
+    """
+
+    package = "wandb"
+    _run: Any = None
+
+    def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # no report to W&B, unless wanted
+        import wandb
+
+        names = names_of(self.folder)
+        if self.package not in names:
+            keep(self.folder, names := names | {self.package: new_name()})
+        before = [*self.folder.glob(f"wandb/offline-run-*-{names[self.package]}")]
+        if names[self.package] in _open:
+            _open[names[self.package]].finish(exit_code=1)
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", PROJECT), id=names[self.package],
+            name=names["name"], group=names["group"], dir=str(self.folder), resume="allow",
+            config=settings_of(known), allow_val_change=True, reinit="create_new",
+            settings=wandb.Settings(console="off", silent=True),
+        )  # fmt: skip
+        _open[self._run.id] = self._run
+        if self._run.settings.mode == "offline":  # which cannot go on: all is written again
+            with writing(self.folder):
+                for path in {*before} - {Path(self._run.dir).parent}:
+                    shutil.rmtree(path)
+        self._sums = Sums()
+        for row in rows:
+            self.round(row)
+
+    def round(self, row: Row) -> None:
+        columns = self._sums.columns(row)
+        if row["round"] >= self._run.starting_step:  # W&B has the rounds before
+            self._run.log(columns, step=int(row["round"]), commit=True)
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        if self._run is not None:  # it began
+            self._run.summary.update(settings_of(summary))
+            del _open[self._run.id]
+            self._run.finish(exit_code=int(summary["status"] == "failed"))

@@ -1,0 +1,113 @@
+"""Results that answer and show themselves: the plane of a sweep, the curve of a run."""
+
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+
+import pandas as pd
+
+from fedsim.ground.errors import UsageError, unknown
+from fedsim.results import load as files
+from fedsim.results.compare import compared
+from fedsim.results.load import Results
+from fedsim.show import answer, markup
+from fedsim.show.export import table
+from fedsim.show.planes import method_text, one_celled
+
+_SHOWN = ("label", "temporal", "gradient", "metric", "up_wire_bits", "ratio_wire", "ratio_both")
+
+
+class Loaded(Results):
+    """Results as ``load`` gives them, which say what is best and which method is better.
+
+    A notebook shows the plane of a sweep, or learning curves where there is no plane, and a table.
+    """
+
+    def best(self, up_bits: float | str, budget_of: str = "up") -> pd.DataFrame:
+        """The best cell of every method where a client may spend so many bits.
+
+        Args:
+            up_bits: as for `fedsim.best`.
+            budget_of: likewise.
+
+        Raises:
+            UsageError: as `fedsim.best`.
+
+        Example:
+            fedsim.load("results/sbc", "results/dropping").best("2Mbit")
+        """
+        return answer.best(self, up_bits, budget_of)
+
+    def compare(self, first: str, other: str) -> pd.DataFrame:
+        """Compares two methods cell by cell, by a paired test over the seeds that both have.
+
+        Args:
+            first: the label of a method, as the column `label` of `runs` has it.
+            other: what it is compared with.
+
+        Returns:
+            The frame of `fedsim.compare`, which compares folders.
+
+        Raises:
+            UsageError: a label that no run has; else as `fedsim.compare`.
+
+        Example:
+            fedsim.load("results/sbc", "results/dropping").compare("sbc", "gradient_dropping")
+        """
+        known = sorted({*self.runs["label"]})
+        for label in (first, other):
+            if label not in known:
+                raise UsageError(unknown("method", label, known))
+        labels = self.runs["label"]
+        return compared(*((self.runs[labels == label], label) for label in (first, other)))
+
+    def html(self) -> str:
+        """What a notebook shows: the plane, or curves where there is none, and a table.
+
+        There is no picture of several tasks, nor where a cell and seed has two runs.
+        """
+        from fedsim.show import plot
+        from fedsim.show.plot.paper import png
+
+        several, picture = self.runs["task"].nunique() > 1, ""
+        with suppress(UsageError):
+            if len(self.done) and not several:
+                if one_celled(self.runs):
+                    axes, what = plot.curves(self.rounds, "up_bits"), "learning curves"
+                else:
+                    axes, what = plot.matrix(self.runs), "the plane of n and p"
+                picture = markup.picture(png(axes), f"{what}: {method_text(self.runs)}")
+        columns = [*(["task"] if several else []), *_SHOWN]
+        if len(self.done) < len(self.runs):
+            columns.append("status")
+        return picture + table(self.runs, "html", columns)
+
+    _repr_html_ = html
+
+
+def load(*paths: Path | str) -> Loaded:
+    """The results in a sweep's folder (`cells/*/`), in that of a single run, or in several of them.
+
+    A failed run is in `.runs`, and in `.rounds` with the rounds that it did. Of several folders,
+    runs are called `folder/run`; a run that several hold with the same settings (the dense
+    reference of each) counts once. Settings in which the runs of a task differ (learning rate,
+    strategy, clients) are part of their labels, where they are not at their defaults.
+
+    Args:
+        paths: folders that `fedsim run` or `fedsim sweep` wrote, finished or still growing.
+
+    Raises:
+        UsageError: there is no such folder or no finished run in it; a `summary.json` or
+            `rounds.parquet` is missing or damaged (the message names the file); or folders have
+            one task with other metrics, models, data or test samples.
+
+    Example:
+        results = fedsim.load("results/sbc", "results/gradient_dropping")
+        results.best("2Mbit")
+    """
+    return shown(files.load(*paths))
+
+
+def shown(results: Results) -> Loaded:
+    """The same results, which show themselves."""
+    return Loaded(**{field.name: getattr(results, field.name) for field in fields(Results)})

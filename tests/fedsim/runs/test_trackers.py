@@ -1,0 +1,275 @@
+"""Trackers: what Weights & Biases and MLflow have of a run, read back, and what is refused."""
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim import RunConfig, StoppedEarly, SweepConfig, UsageError, run, sweep
+from fedsim.runs.errand import Errand
+from fedsim.runs.trackers import base
+from fedsim.runs.trackers.chosen import KINDS
+from fedsim.search.search import search
+from fedsim.settings.config import from_toml
+from fedsim.settings.fields import TRACKERS
+from tests.support.commands import Typed, typed
+from tests.support.runs import rounds, small
+from tests.support.wandbfiles import OfflineRun
+
+__all__ = ["typed"]  # the fixture
+
+INSTALLED = {name for name in TRACKERS if (spec := importlib.util.find_spec(name)) and spec.origin}
+
+
+def needs(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(
+        name not in INSTALLED, reason=f"pip install 'fedsim-lab[{name}]': it is no part of dev"
+    )
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    for name in ("WANDB_PROJECT", "MLFLOW_EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+
+
+class Mlruns:
+    """The runs of an experiment in MLflow, by name."""
+
+    def __init__(self, experiment: str = "fedsim") -> None:
+        from mlflow.tracking import MlflowClient
+
+        self.client = MlflowClient()
+        place = self.client.get_experiment_by_name(experiment)
+        self.runs = {
+            one.info.run_name: one for one in self.client.search_runs([place.experiment_id])
+        }
+
+    def history(self, run: Any, name: str) -> list[tuple[int, float]]:
+        found = self.client.get_metric_history(run.info.run_id, name)
+        return [(one.step, one.value) for one in found]
+
+
+def interrupted(config: RunConfig, out: Path) -> None:
+    def stop(row: dict[str, Any]) -> None:
+        if row["round"] == 3:  # after the checkpoint of round 2: round 3 is done twice
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(config, out, callbacks=[stop])
+
+
+def test_every_name_has_its_tracker() -> None:
+    assert list(KINDS) == list(TRACKERS)
+    assert [kind.package for kind in KINDS.values()] == list(TRACKERS)
+
+
+def test_a_name_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="--track is 'wandb,neptune': give one or several of"):
+        small(track="wandb,neptune")
+    assert small(track="wandb, mlflow").keep.track == "wandb,mlflow"
+
+
+@pytest.mark.parametrize("name", TRACKERS)
+def test_a_missing_package_is_told_before_any_work(
+    name: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(base, "find_spec", lambda asked: None if asked == name else find(asked))
+    for command in ("run", "sweep", "search"):
+        said = typed(command, "--track", name, "--out", "here")
+        assert said.code == 2 and f"pip install 'fedsim-lab[{name}]'" in said.err
+        assert not Path("here").exists()
+
+
+def test_a_folder_named_as_the_package_is_not_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W&B and TensorBoard make such folders, perhaps where Python looks for packages."""
+    (tmp_path / "absent_package").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(KINDS["wandb"], "package", "absent_package")
+    assert importlib.util.find_spec("absent_package") is not None
+    with pytest.raises(UsageError, match="not installed"):
+        KINDS["wandb"].check()
+
+
+def test_a_cell_is_called_by_its_folder_wherever_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / "plane" / "cells" / "n10-p0.01-s0"
+    errand = Errand.of("n10-p0.01-s0", small(track="wandb"), home)
+    there = tmp_path / "elsewhere"
+    there.mkdir()
+    errand.parcel.unpack(there)
+    assert base.names_of(there) == {"name": "n10-p0.01-s0", "group": "plane"}
+    assert base.names_of(tmp_path / "alone") == {"name": "alone", "group": None}
+
+
+def test_names_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    (tmp_path / base.FILE).write_text("{")
+    with pytest.raises(UsageError, match="tracked.json cannot be read .*; remove it"):
+        base.names_of(tmp_path)
+
+
+def test_files_of_the_flag_before_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("[keep]\ntensorboard = false\n")
+    assert from_toml(file) == RunConfig()
+    file.write_text("[keep]\ntensorboard = true\n")
+    with pytest.raises(UsageError, match="unknown setting 'tensorboard'"):
+        from_toml(file)
+
+
+@pytest.mark.slow
+@needs("wandb")
+def test_wandb_has_settings_rounds_and_summary(tmp_path: Path) -> None:
+    out = tmp_path / "one"
+    done = run(small(track="wandb", evaluate_every=2, lr=0.1), out)
+    found, frame = OfflineRun(out), rounds(out)
+    assert (found.run.project, found.run.display_name, found.run.run_group) == ("fedsim", "one", "")
+    assert found.config["lr"] == 0.1 and found.config["task"] == "digits"
+    assert found.config["batch_size"] == 32 and found.config["temporal"] == 5
+    assert [step for step, _ in found.history] == [1, 2, 3, 4]
+    for (_, row), (_, kept) in zip(found.history, frame.iterrows(), strict=True):
+        assert row["up_wire_bits"] == kept["up_wire_bits"]
+        assert row["train_loss"] == pytest.approx(kept["train_loss"])
+        assert ("metric" in row) == (kept["round"] % 2 == 0)
+    assert found.history[-1][1]["up_bits"] == done.summary["up_wire_bits"]
+    for name in ("metric", "up_wire_bits", "ratio_wire", "status"):
+        assert found.summary[name] == done.summary[name], name
+    assert found.exit == 0
+
+
+@pytest.mark.slow
+@needs("wandb")
+def test_wandb_has_every_round_of_a_run_that_goes_on_once(tmp_path: Path) -> None:
+    config = small(track="wandb", checkpoint_every=2)
+    interrupted(config, tmp_path)
+    (before,) = tmp_path.glob("wandb/offline-run-*")
+    run(config, tmp_path)
+    found = OfflineRun(tmp_path)  # of one folder, or it would not be read
+    assert not before.exists() and before.name.endswith(f"-{found.run.run_id}")
+    assert [step for step, _ in found.history] == [1, 2, 3, 4]
+    assert found.summary["status"] == "done"
+
+
+@pytest.mark.slow
+@needs("wandb")
+def test_wandb_is_told_of_a_run_that_is_done_and_of_a_longer_one(tmp_path: Path) -> None:
+    run(small(), tmp_path)
+    run(small(track="wandb"), tmp_path)
+    first = OfflineRun(tmp_path)
+    assert [step for step, _ in first.history] == [1, 2, 3, 4]
+    assert first.summary["status"] == "done" and first.config["momentum"] == 0.9
+    run(small(track="wandb", iterations=30), tmp_path)
+    longer = OfflineRun(tmp_path)
+    assert longer.run.run_id == first.run.run_id and len(longer.history) == 6
+    assert longer.config["iterations"] == 30
+
+
+@pytest.mark.slow
+@needs("wandb")
+def test_wandb_that_has_the_rounds_before_is_told_of_those_after(tmp_path: Path) -> None:
+    """As it is online, where W&B says with which step a run goes on."""
+    from fedsim import Wandb
+
+    tracker, told = Wandb(tmp_path), []
+
+    class Online:
+        starting_step = 3
+
+        def log(self, columns: dict[str, float], step: int, commit: bool) -> None:
+            told.append((step, columns["up_bits"]))
+
+    tracker._run, tracker._sums = Online(), base.Sums()
+    for number in range(1, 5):
+        tracker.round({"round": number, "up_wire_bits": 40, "down_wire_bits": 0, "clients": 4,
+                       "failures": 0})  # fmt: skip
+    assert told == [(3, 30.0), (4, 40.0)]
+
+
+@pytest.mark.slow
+@needs("mlflow")
+def test_mlflow_has_settings_rounds_and_summary(tmp_path: Path) -> None:
+    out = tmp_path / "one"
+    done = run(small(track="mlflow", evaluate_every=2, lr=0.1), out)
+    store, frame = Mlruns(), rounds(out)
+    one = store.runs["one"]
+    assert one.info.status == "FINISHED"
+    assert one.data.params["lr"] == "0.1" and one.data.params["task"] == "digits"
+    assert one.data.params["batch_size"] == "32" and one.data.params["temporal"] == "5"
+    assert store.history(one, "up_wire_bits") == [
+        (row["round"], row["up_wire_bits"]) for _, row in frame.iterrows()
+    ]
+    assert [step for step, _ in store.history(one, "metric")] == [2, 4]
+    assert one.data.metrics["up_bits"] == done.summary["up_wire_bits"]
+    assert one.data.metrics["summary/ratio_wire"] == done.summary["ratio_wire"]
+
+
+@pytest.mark.slow
+@needs("mlflow")
+def test_mlflow_has_every_round_of_a_run_that_goes_on_once(tmp_path: Path) -> None:
+    config = small(track="mlflow", checkpoint_every=2)
+    out = tmp_path / "one"
+    interrupted(config, out)
+    assert Mlruns().runs["one"].info.status == "RUNNING"
+    run(config, out)
+    store = Mlruns()
+    assert list(store.runs) == ["one"] and store.runs["one"].info.status == "FINISHED"
+    assert store.history(store.runs["one"], "round") == [(n, n) for n in range(1, 5)]
+    run(small(track="mlflow", iterations=30), out)
+    store = Mlruns()
+    assert store.history(store.runs["one"], "round") == [(n, n) for n in range(1, 7)]
+
+
+@pytest.mark.slow
+@needs("mlflow")
+def test_mlflow_says_how_a_run_ended(tmp_path: Path) -> None:
+    def stop(row: dict[str, Any]) -> None:
+        raise StoppedEarly("enough")
+
+    with pytest.raises(StoppedEarly):
+        run(small(track="mlflow"), tmp_path / "one", callbacks=[stop])
+    one = Mlruns().runs["one"]
+    assert one.info.status == "KILLED" and one.data.tags["error"] == "enough"
+
+
+@pytest.mark.slow
+@needs("mlflow")
+@needs("wandb")
+def test_sweeps_and_searches_are_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"method": "sbc", "temporal": [10], "gradient": [0.1], "iterations": 20}
+    cells = sweep(SweepConfig.of(**given, track="wandb,mlflow"), "plane", jobs=2)
+    runs = Mlruns().runs
+    names = {folder.name for folder in Path("plane/cells").iterdir()}
+    assert len(cells) == 2 and {*runs} == names
+    assert {one.data.tags["group"] for one in runs.values()} == {"plane"}
+    assert all(OfflineRun(Path("plane/cells", n)).run.run_group == "plane" for n in names)
+
+    base_run = RunConfig.of(method="raw", temporal=1, iterations=20, track="mlflow")
+    search(base_run, "found", budget="200kbit", methods="sbc", trials=2, seeds=1, say=str)
+    groups = [one.data.tags["group"] for one in Mlruns().runs.values()]
+    assert groups.count("found") == 2 and groups.count("found/finals") >= 1
+    assert groups.count("found/held-out") >= 1
+
+
+@pytest.mark.slow
+@needs("mlflow")
+def test_a_tracker_that_does_not_answer_ends_the_run_with_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "one"
+    (out).mkdir()
+    (out / base.FILE).write_text(json.dumps({"name": "one", "group": None, "mlflow": "nobody"}))
+    with pytest.raises(Exception, match="nobody"):
+        run(small(track="mlflow"), out)
+    assert "nobody" in json.loads((out / "summary.json").read_text())["error"]
