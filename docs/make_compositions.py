@@ -1,7 +1,7 @@
 """What Flower's strategies and mods do together with ours, tried: ``docs/compositions.csv``.
 
 ``PYTHONPATH=. python docs/make_compositions.py`` runs every row in process, writes what came out
-and puts the table into ``docs/flower.md``. A test runs the rows again.
+and puts the table into ``docs/compositions.md``. A test runs the rows again.
 """
 
 import csv
@@ -25,7 +25,8 @@ from fedsim.engines.local import LocalGrid
 from strategies import Compressed, TooFewReplies, WrongOrder, answer_partition, client_mod
 from strategies.channel.payload import to_arrays, to_tensors
 
-CSV, PAGE = Path(__file__).with_name("compositions.csv"), Path(__file__).with_name("flower.md")
+CSV = Path(__file__).with_name("compositions.csv")
+PAGE = Path(__file__).with_name("compositions.md")
 HEAD = ("part", "order", "outcome", "what came out")
 CLIENTS, ENTRIES, ROUNDS, CLIP = 5, 64, 3, 0.15
 ALL = {"min_train_nodes": CLIENTS, "min_available_nodes": CLIENTS, "fraction_evaluate": 0.0}

@@ -1,4 +1,4 @@
-"""Writes the table of framing, ``docs/framing.csv`` and ``docs/flower.md``: ``make_framing.py``."""
+"""Writes the table of framing: ``docs/framing.csv``, and in ``docs/flower-engine.md``."""
 
 import csv
 import re
@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, MetricRecord, RecordDict
 from strategies.channel.framing import to_client, to_server
 from strategies.channel.payload import METRICS, SAMPLES, put
 
-CSV, PAGE = Path(__file__).with_name("framing.csv"), Path(__file__).with_name("flower.md")
+CSV, PAGE = Path(__file__).with_name("framing.csv"), Path(__file__).with_name("flower-engine.md")
 HEAD = ("payload", "to a client", "framing", "from a client", "framing", "framing, share")
 _BETWEEN = re.compile(r"(<!-- framing -->\n).*?(<!-- end of framing -->)", re.DOTALL)
 

@@ -1,17 +1,19 @@
 """The client half of ``Compressed``: a Flower mod around an ordinary ClientApp."""
 
 import copy
+import logging
 from collections.abc import Callable, Collection
 
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
-from compressors import Compressor
+from compressors import Compressor, State
 from compressors.whole.memory import nest, unnest
 from strategies.channel.acknowledge import of_channel
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import ClientEnd, NoBase, ask_for_model
+from strategies.channel.given import check_method, check_record
 from strategies.channel.memory import commit, load
 from strategies.channel.nodes import PARTITION_ID
 from strategies.channel.payload import (
@@ -20,6 +22,7 @@ from strategies.channel.payload import (
     KEY,
     NAMED,
     OURS,
+    SCORES,
     as_dtype,
     check_names,
     is_float,
@@ -62,13 +65,15 @@ def client_mod(
             in what the app receives and answers, and in no update. Those that are floats are the
             strategy's ``Buffers``, and travel as these say; the others, and what the server does
             not send, each client keeps. Where it keeps some, the mod stands before
-            ``@app.evaluate`` too, which then sees the client's own.
+            ``@app.evaluate`` too, which then sees the client's own; likewise where the strategy has
+            ``compress_evaluation``.
         frozen: which arrays of the template no client trains, as given to the strategy. They are in
             what the app receives, as in the template, and never travel. An app that answers with
             another value of one has failed.
 
-    Raises ``ValueError`` where ``buffers`` or ``frozen`` names what the template lacks, and
-    ``UpdateError`` where another array of the template is not of floats.
+    Raises ``ValueError`` where ``uplink`` or ``downlink`` is no method, ``template`` is no
+    ArrayRecord, or ``buffers`` or ``frozen`` names what the template lacks, and ``UpdateError``
+    where another array of the template is not of floats.
     """
     return _Mod(uplink, downlink, template, seed, buffers, frozen)
 
@@ -80,10 +85,15 @@ class _Mod:
         self, uplink: Compressor, downlink: Compressor, template: ArrayRecord, seed: int,
         buffers: Collection[str], frozen: Collection[str],
     ) -> None:  # fmt: skip
+        check_method("uplink", uplink)
+        check_method("downlink", downlink)
+        check_record("template", template)
         check_names("buffers", buffers, template)
         check_names("frozen", frozen, template)
         self.frozen = {name: array for name, array in template.items() if name in frozen}
         self.dtypes = {name: array.dtype for name, array in template.items()}
+        self.shapes = {name: tuple(array.shape) for name, array in template.items()}
+        self.told = False
         self.initial = {name: array for name, array in template.items() if name in buffers}
         others = {*buffers, *frozen}
         parameters = {n: array for n, array in template.items() if n not in others}
@@ -94,8 +104,15 @@ class _Mod:
     def __call__(self, message: Message, context: Context, call: ClientCall) -> Message:
         """One message, from model to reply, through the app inside."""
         if KEY not in message.content.config_records:
+            if message.metadata.message_type.startswith("train") and not self.told:
+                self.told = True
+                logging.getLogger("flwr").warning(
+                    "nothing is compressed: the model came as arrays. Wrap the server's strategy, "
+                    "Compressed(FedAvg(), uplink, downlink)"
+                )
             return call(self._with_own(message, context), context)
-        memory = load(context, MEMORY) or None
+        settings = message.content.config_records[KEY]
+        memory = load(context, MEMORY, settings) or None
         try:
             delivery = self.end.decode(message.content, memory)
         except NoBase:
@@ -103,7 +120,7 @@ class _Mod:
         own = dict(to_arrays(unnest(BUFFERS, {} if delivery.first else memory or {})))
         came = delivery.weights | delivery.buffers
         arrived = {n: as_dtype(x, self.dtypes[n]) for n, x in came.items()}
-        known: dict[str, Array] = self.initial | self.frozen | own | arrived
+        known: dict[str, Array] = self.initial | self.frozen | arrived | own
         arrays = ArrayRecord({name: known[name] for name in self.dtypes})
         # As the strategy inside ``Compressed`` made it, and nothing of ours: mods that clip count
         # records. The message that arrived stays as it was.
@@ -111,7 +128,9 @@ class _Mod:
         others = {k: v for k, v in message.content.items() if k not in OURS}
         plain.content = RecordDict({name: arrays, **others})
         reply = call(plain, context)
-        if reply.has_error():
+        if reply is None:
+            raise ValueError("the app answered nothing: return Message(content, reply_to=message)")
+        if reply.has_error() or SCORES in delivery.settings:
             return reply
         trained = self._trained(reply)
         after = to_tensors(trained)
@@ -125,7 +144,7 @@ class _Mod:
         self.end.reply(reply.content, packet, delivery, beside)
         own = {n: trained[n] for n in self.initial if n not in delivery.buffers}
         memory |= nest(BUFFERS, to_state(ArrayRecord(own)))
-        commit(context, MEMORY, memory)  # last: a client that failed keeps what it had
+        commit(context, MEMORY, settings, memory)  # last: a client that failed keeps what it had
         return reply
 
     def _with_own(self, message: Message, context: Context) -> Message:
@@ -135,9 +154,10 @@ class _Mod:
         """
         if not message.metadata.message_type.startswith("evaluate"):
             return message
-        content, memory = dict(message.content), load(context, MEMORY) if self.initial else {}
+        content, memory = dict(message.content), State()
         if EVALUATED in content:
-            memory = of_channel(memory, message.content.config_records[EVALUATED])
+            settings = message.content.config_records[EVALUATED]
+            memory = of_channel(load(context, MEMORY, settings) if self.initial else {}, settings)
             del content[EVALUATED]
         own, records = to_arrays(unnest(BUFFERS, memory)), message.content.array_records
         if own and len(records) == 1:
@@ -157,11 +177,16 @@ class _Mod:
             )
         (name,) = names
         trained = reply.content.array_records[name]
-        missing = [name for name in self.dtypes if name not in trained]
-        if missing:
-            raise ValueError(f"the app's reply lacks {', '.join(missing)}")
-        for frozen, array in self.frozen.items():
-            if not np.array_equal(trained[frozen].numpy(), array.numpy()):
+        if missing := [name for name in self.dtypes if name not in trained]:
+            raise ValueError(
+                f"the app's reply lacks {', '.join(missing)}: it has the arrays of the template, "
+                "by their names, as ArrayRecord(model.state_dict()) has"
+            )
+        for array, shape in self.shapes.items():
+            if (came := tuple(trained[array].shape)) != shape:
+                raise ValueError(f"the app's reply has {array} of {came}: the template has {shape}")
+        for frozen, given in self.frozen.items():
+            if not np.array_equal(trained[frozen].numpy(), given.numpy()):
                 raise ValueError(f"the app trained {frozen}, which is frozen: it goes nowhere")
         del reply.content[name]
         return trained

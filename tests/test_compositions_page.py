@@ -25,7 +25,7 @@ def written() -> list[tuple[str, ...]]:
 
 def test_the_page_is_up_to_date() -> None:
     page = made()["page"]()
-    assert (DOCS / "flower.md").read_text(encoding="utf-8") == page, AGAIN
+    assert (DOCS / "compositions.md").read_text(encoding="utf-8") == page, AGAIN
 
 
 def test_every_strategy_and_mod_of_flower_was_tried() -> None:

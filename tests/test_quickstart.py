@@ -1,63 +1,71 @@
-"""Flower's quickstart with and without compression: both run; the page has what was counted."""
+"""The apps of ``examples``, plain and compressed: they run; the page has what was counted."""
 
 import csv
 import difflib
 import runpy
-import sys
-from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
-from flwr.app import Context, RecordDict
 
-from fedsim.engines.local import LocalGrid
+from fedsim.engines.deploy import Deployment
 
 ROOT = Path(__file__).parents[1]
-APPS = {"FedAvg": "quickstart", "FedAvg, `sbc(0.05)` both ways": "quickstart-sbc"}
+LINES = {"quickstart": 6, "batchnorm": 8, "sklearn": 7, "huggingface": 6}
 
 
-def rows() -> dict[str, dict[str, str]]:
+def made() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "docs" / "make_quickstart.py"))
+
+
+def rows() -> dict[str, list[str]]:
     with (ROOT / "docs" / "quickstart.csv").open(encoding="utf-8") as file:
-        return {row["app"]: row for row in csv.DictReader(file)}
+        return {row[0].strip("`"): row[1:] for row in csv.reader(file)}
 
 
-def test_six_lines_make_the_difference() -> None:
-    plain, packed = (ROOT / "examples" / name for name in APPS.values())
+@pytest.mark.parametrize("app", LINES)
+def test_few_lines_make_the_difference(app: str) -> None:
+    plain, packed = (ROOT / "examples" / name for name in (app, f"{app}-sbc"))
     files = [f for f in plain.rglob("*.*") if f.suffix != ".pyc"]
     names = sorted(file.relative_to(plain).as_posix() for file in files)
     added = 0
     for name in names:
         one, other = ((folder / name).read_text().splitlines() for folder in (plain, packed))
         added += sum(line.startswith("+ ") for line in difflib.ndiff(one, other))
-    assert len(names) == 5 and added == 6
+    assert len(names) == 5 and added == LINES[app]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("title", APPS)
-def test_it_learns(
-    title: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.syspath_prepend(ROOT / "examples" / APPS[title])
-    for name in [name for name in sys.modules if name.split(".")[0] == "quickstart"]:
-        monkeypatch.delitem(sys.modules, name)
-    client, server = (import_module(f"quickstart.{half}") for half in ("client", "server"))
-
-    grid = LocalGrid(client.app, clients=2)
-    context = Context(1, 0, {}, RecordDict(), {"rounds": 10})
-    server.app(grid=grid, context=context)
-    grid.close()
-    told = capsys.readouterr().out.splitlines()[-1]
-    assert told.startswith("round 10/10 · accuracy ")
-    assert abs(float(told.split()[-1]) - float(rows()[title]["accuracy"])) < 0.01
+@pytest.mark.parametrize("app", LINES)
+def test_it_learns_and_sends_what_the_page_says(app: str) -> None:
+    if app == "huggingface":
+        pytest.importorskip("transformers")
+    counted, ours = rows()[app], made()["row"](app)[1:]
+    for said, came in zip(counted, ours, strict=True):
+        one, other = (float(number.replace(",", "")) for number in (said, came))
+        assert abs(one - other) < (0.03 if "." in said else 0.05 * one)
 
 
-def test_the_page_has_what_flower_counted() -> None:
-    made = runpy.run_path(str(ROOT / "docs" / "make_quickstart.py"))
-    assert made["APPS"] == APPS and list(rows()) == list(APPS)
-    assert (ROOT / "docs" / "flower.md").read_text(encoding="utf-8") == made["page"]()
-    plain, packed = rows().values()
-    up, down = (
-        int(plain[way].replace(",", "")) / int(packed[way].replace(",", ""))
-        for way in ("bytes up", "bytes down")
-    )
-    assert 35 < up < 45 and 7 < down < 10
+def test_the_page_has_what_was_counted() -> None:
+    table, text = made(), (ROOT / "docs" / "flower.md").read_text(encoding="utf-8")
+    assert [*table["APPS"]] == [*LINES] and [*rows()][1:5] == [*LINES]
+    assert text == table["page"]()
+    for app, least in (("quickstart", 35), ("batchnorm", 30), ("sklearn", 25), ("huggingface", 75)):
+        up, down, _, packed_up, packed_down, _ = rows()[app]
+        ups, downs = ((int(a.replace(",", "")), int(b.replace(",", "")))
+                      for a, b in ((up, packed_up), (down, packed_down)))  # fmt: skip
+        assert ups[0] > least * ups[1] and downs[0] > 7 * downs[1]
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_it_is_deployed(tmp_path: Path) -> None:
+    """With a SuperLink and two SuperNodes; Flower's counters say what the page computes."""
+    told: list[str] = []
+    with Deployment(2, tmp_path) as federation:
+        federation.run_app(ROOT / "examples" / "sklearn-sbc", told.append)
+        (counted,) = federation.traffic()
+    _, _, _, up, down, accuracy = rows()["sklearn"]
+    assert abs(float(told[-1].split()[-1]) - float(accuracy)) < 0.03
+    for way, said in (("up", up), ("down", down)):
+        assert abs(counted[way] / int(said.replace(",", "")) - 1) < 0.05

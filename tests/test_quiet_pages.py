@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.markdown import ROOT, blocks
 
-PAGES = ("docs/deploy.md", "docs/flower.md")
+PAGES = ("docs/deploy.md", "docs/flower-engine.md")
 STARTS = ("flwr ", "flower-superlink ", "flower-supernode ")
 
 

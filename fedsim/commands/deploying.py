@@ -2,6 +2,8 @@
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from fedsim.settings.config import SETTINGS, RunConfig
 
 _NOT_HERE = (
     "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "track", "label",
-    "stack", "network", "availability", "dropout", "ask", "deadline", "staleness", "buffer_size",
+    "stack", "memory", "memory_as", "network", "availability", "dropout", "ask", "deadline",
+    "staleness", "buffer_size",
 )  # fmt: skip
 """Settings of other engines, of what only `run` does, and of simulated time."""
 
@@ -113,13 +116,31 @@ def deploy(
     where = f"SuperLink on port {federation.port} and {clients} SuperNodes"
     say(f"starting a {where}; logs: {out / 'logs'}")
     (out / "summary.json").unlink(missing_ok=True)  # of a run that failed
-    with federation:
-        say(f"all are there after {time.monotonic() - began:.0f} s; the app starts")
-        last_lines = federation.run(given, out, say).last_lines()
-    if not (out / "summary.json").exists():
-        raise RunFailed(f"the app ended without results:{last_lines}")
-    summary = read_finished(out)
-    if summary["status"] != "done":
-        raise RunFailed(f"the run failed: {summary['error']} (logs: {out / 'logs'})")
+
+    def at_work() -> bool:
+        return lock.is_held(out) or (out / "summary.json").exists()
+
+    with going_on(out):
+        with federation:
+            say(f"all are there after {time.monotonic() - began:.0f} s; the app starts")
+            last_lines = federation.run(given, out, say, at_work).last_lines()
+        if not (out / "summary.json").exists():
+            raise RunFailed(f"the app ended without results:{last_lines}")
+        summary = read_finished(out)
+        if summary["status"] != "done":
+            raise RunFailed(f"the run failed: {summary['error']} (logs: {out / 'logs'})")
     say(f"{summary['seconds'] / summary['rounds']:.1f} s per round, {_FLOWERS}")
     return summary
+
+
+@contextmanager
+def going_on(out: Path) -> Iterator[None]:
+    """Says of what ends a run where the same command goes on."""
+    from fedsim.runs import checkpoint
+
+    try:
+        yield
+    except RunFailed as error:
+        place = checkpoint.last(out)
+        number = 1 if place is None else int(place.rpartition("-")[2]) + 1
+        raise RunFailed(f"{error}\nthe same command goes on with round {number}") from error

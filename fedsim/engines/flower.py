@@ -10,6 +10,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedsim.engines import cluster, compat, lost
+from fedsim.engines.carried import Carried, CarryingApp, CarryingGrid
 from fedsim.ground.errors import RunFailed
 
 
@@ -18,6 +19,7 @@ def simulate(
     client_app: ClientApp,
     clients: int,
     workers: int,
+    memories: Carried,
     address: str | None = None,
     gpus_per_client: float = 0.0,
 ) -> None:
@@ -31,6 +33,7 @@ def simulate(
         client_app: the clients.
         clients: how many.
         workers: how many at a time.
+        memories: of the clients.
         address: of a running cluster, all of whose cores serve clients; None: one is started.
         gpus_per_client: the share of a GPU that Ray sets aside for a client; it sees no other GPU.
 
@@ -46,7 +49,7 @@ def simulate(
     @server_app.main()
     def body(grid: Grid, context: Context) -> None:
         try:
-            main(lost.LossCountingGrid(grid))
+            main(CarryingGrid(lost.LossCountingGrid(grid), memories))
         except BaseException as error:
             failures.append(error)
             raise
@@ -60,7 +63,7 @@ def simulate(
         settings = {"client_resources": actor_options(gpus_per_client)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # run_simulation says that it is deprecated
-            clients_app = lost.ReportingApp(client_app)
+            clients_app = lost.ReportingApp(CarryingApp(client_app))
             run_simulation(server_app, clients_app, clients, backend_config=settings)
     except Exception as error:
         if failures:

@@ -14,6 +14,7 @@ from flwr.app import Message, MetricRecord, RecordDict
 from compressors import State
 from compressors.whole.memory import nest, unnest
 from fedsim.federation import orders
+from fedsim.federation.client_memory import as_bfloat16, as_float32
 from fedsim.federation.masking import mask_momentum
 from fedsim.federation.memories import suspect
 from fedsim.federation.orders import FRACTION
@@ -47,6 +48,8 @@ def serve(
 
     Raises ``NoBase`` where the client must ask for the whole model.
     """
+    rounds = config.machine.memory_as == "bfloat16"
+    memory = as_float32(memory) if rounds else memory
     plan, own = trainer.plan, unnest(RULE, memory)
     work = orders.work_of(config, plan, message.content)
     rule, count = plan.client, plan.algorithm.parts(plan.clients)
@@ -89,11 +92,13 @@ def serve(
         beside |= orders.report(came.settings, trained, uplink, after)
     line.reply(content, packet, came, beside)
     local = {name: x for name, x in trained.buffers.items() if name not in came.buffers}
-    after |= nest("optimizer", optimizer) | nest("buffers", local)
+    after |= nest("optimizer", {} if config.training.stateless else optimizer)
+    after |= nest("buffers", local)
     if work.ordered:
         after[FRACTION] = torch.tensor(work.p, dtype=torch.float64)
     after |= nest(RULE, rule.after(came, own, job, trained, change.update, packet))
-    return content, after | {"iterations": torch.tensor(done + work.n)}
+    after |= {"iterations": torch.tensor(done + work.n)}
+    return content, as_bfloat16(after) if rounds else after
 
 
 def _timed(

@@ -1,60 +1,278 @@
 """Where a client's memory lives between rounds: residuals, optimizer state, counters.
 
-One interface, two homes. Both hold a flat mapping of names to tensors that is never
-changed in place; a client hands back a new mapping as its very last act, so a client that
-fails keeps the memory it had.
+One interface, two homes: this process, or the client's node. Both hold a flat mapping of names to
+tensors that is never changed in place; a client hands back a new mapping as its very last act, so a
+client that fails keeps the memory it had. On Ray the memory travels between the two
+(``fedsim.engines.carried``).
 """
 
+import math
 import threading
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
 
+import torch
 from flwr.app import Context
+from torch import Tensor
 
 from compressors import State
+from fedsim.engines.carried import STATE
+from fedsim.federation.slots import NAME, Slot, SlotFile, size
 from strategies.channel import memory
 from strategies.channel.nodes import PARTITION_ID
 
-_KEY = "fedsim.state"
+_ROUNDED = ("uplink/", "optimizer/")
+"""What may be kept as bfloat16: residuals and optimizer state, and not the model or a message."""
+
+
+def as_bfloat16(state: State) -> State:
+    """A client's memory in about half the bytes; each number is the nearest of 8 binary digits.
+
+    Example:
+        >>> as_bfloat16({"uplink/residual/w": torch.tensor([0.1]), "base/w": torch.tensor([0.1])})
+        {'uplink/residual/w': tensor([0.1001], dtype=torch.bfloat16), 'base/w': tensor([0.1000])}
+    """
+
+    def fits(name: str, x: Tensor) -> bool:
+        return name.startswith(_ROUNDED) and x.dtype == torch.float32 and x.dim() > 0
+
+    return {name: x.bfloat16() if fits(name, x) else x for name, x in state.items()}
+
+
+def as_float32(state: State) -> State:
+    """A memory that ``as_bfloat16`` made, as clients take it.
+
+    Example:
+        >>> as_float32({"uplink/residual/w": torch.tensor([0.5], dtype=torch.bfloat16)})
+        {'uplink/residual/w': tensor([0.5000])}
+    """
+    return {name: x.float() if x.dtype == torch.bfloat16 else x for name, x in state.items()}
+
+
+class Memories(Protocol):
+    """The clients' memory as the server's process sees it.
+
+    Attributes:
+        here: whether a checkpoint of this process has it; else it lies at the nodes, which may be
+            ahead of a server that goes on from a checkpoint.
+    """
+
+    @property
+    def here(self) -> bool: ...
+
+    def begin(
+        self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
+    ) -> None:
+        """Begins a run.
+
+        Args:
+            folder: where memories lie that this process does not hold; None: where temporary
+                files do.
+            named: whether they stay there when the process ends, for checkpoints name them.
+            before: what ``copy`` returned, from which the run goes on; None: it starts.
+        """
+        ...
+
+    def copy(self) -> Mapping[int, State]:
+        """Every client's memory now, by client; none where it is not here."""
+        ...
 
 
 class ClientStates(Protocol):
     """Loads and commits the memory of the client that a context belongs to."""
 
-    def load(self, context: Context) -> State:
-        """The memory as last committed; empty before the first round."""
+    def load(self, context: Context, settings: Mapping[str, Any]) -> State:
+        """The memory with which a client answers a message; empty before the first round.
+
+        Args:
+            context: the client's.
+            settings: what stands beside the message's payload.
+        """
         ...
 
-    def commit(self, context: Context, state: State) -> None:
+    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
         """Replaces the memory."""
+        ...
+
+    def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
+        """The run is done: its memory is not wanted any more."""
         ...
 
 
 class InProcess:
-    """Memory in this process, without copies: for the local engine, which can checkpoint it."""
+    """Memory in this process: for the local engine, which can checkpoint it.
 
-    def __init__(self) -> None:
-        self.states: dict[int, State] = {}
+    Memories are in RAM up to ``most`` bytes, without copies; beyond that those that were used least
+    recently go to a file of slots, from where their clients load them again. Where a memory lies
+    changes no bit of it.
+
+    Args:
+        most: bytes of RAM.
+    """
+
+    here = True
+
+    def __init__(self, most: float = math.inf) -> None:
+        self.most = most
+        self._here: dict[int, State] = {}  # in RAM, that which was used least recently first
+        self._bytes = 0  # of these
+        self._slots: dict[int, Slot] = {}  # in the file; what is in RAM, too, is the same
+        self.file = SlotFile(None)
         self._lock = threading.Lock()
 
-    def load(self, context: Context) -> State:
-        with self._lock:
-            return self.states.get(int(str(context.node_config[PARTITION_ID])), {})
+    def begin(
+        self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
+    ) -> None:
+        self._here, self._bytes, self._slots = {}, 0, {}
+        self.file = SlotFile(folder / NAME if folder and named else None, folder)
+        if isinstance(before, Kept) and before.file.path == self.file.path:
+            self._slots = {c: x for c, x in before.places.items() if isinstance(x, Slot)}
+            self.file.begin(self._slots.values(), before.older)
+            return
+        self.file.begin()
+        for client, state in (before or {}).items():
+            self.put(client, state)
 
-    def commit(self, context: Context, state: State) -> None:
+    def load(self, context: Context, settings: Mapping[str, Any]) -> State:
+        client = _client_of(context)
         with self._lock:
-            self.states[int(str(context.node_config[PARTITION_ID]))] = state
+            if client in self._here:
+                self._here[client] = self._here.pop(client)
+                return self._here[client]
+            slot = self._slots.get(client)
+        return {} if slot is None else self.file.read(slot)  # which the client alone replaces
 
-    def copy(self) -> dict[int, State]:
+    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
+        self.put(_client_of(context), state)
+
+    def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
+        """A run that is extended goes on from it."""
+
+    def put(self, client: int, state: State) -> None:
+        """Replaces a client's memory; where the disk is full, ``OSError``, and it stays."""
+        with self._lock:
+            own = size(self._here.get(client, {}))
+            room, slot = self.most - size(state), None
+            for other in [*self._here] if self._bytes - own > room else ():
+                if other != client:
+                    if other not in self._slots:
+                        self._slots[other] = self.file.write(self._here[other])
+                    self._bytes -= size(self._here.pop(other))
+                if self._bytes - own <= room:
+                    break
+            if room < 0:
+                slot = self.file.write(state)
+            if client in self._slots:
+                self.file.release(self._slots.pop(client))
+            self._here.pop(client, None)
+            self._bytes -= own
+            if slot is None:
+                self._here[client] = state
+                self._bytes += size(state)
+            else:
+                self._slots[client] = slot
+
+    def copy(self) -> "Kept":
         """Every client's memory now, which clients that are late may replace meanwhile."""
         with self._lock:
-            return dict(self.states)
+            places: dict[int, State | Slot] = {**self._here, **self._slots}
+            by_client = {client: places[client] for client in sorted(places)}
+            return Kept(by_client, self.file, self.file.mark(), self)
+
+    def bring(self, kept: "Kept") -> None:
+        """Writes the memories of ``copy`` that are in no slot yet."""
+        with self._lock:
+            for client, place in kept.places.items():
+                if isinstance(place, Slot):
+                    continue
+                kept.places[client] = slot = self.file.write(place, kept.mark - 1)
+                if self._here.get(client) is place:
+                    self._slots[client] = slot
+                else:  # the client has replaced it meanwhile: the checkpoint alone names the slot
+                    self.file.release(slot)
+
+
+class Kept(Mapping[int, State]):
+    """Memories by client at one moment, some as values and some in slots, read when asked for.
+
+    Args:
+        places: by client.
+        file: of the slots.
+        mark: of the file at that moment.
+        states: whose they are; None: all are in slots.
+
+    Attributes:
+        older: slots of the file that an older checkpoint names.
+    """
+
+    def __init__(
+        self, places: dict[int, State | Slot], file: SlotFile, mark: int = 0,
+        states: InProcess | None = None,
+    ) -> None:  # fmt: skip
+        self.places, self.file, self.mark, self.states = places, file, mark, states
+        self.older: list[Slot] = []
+
+    def __getitem__(self, client: int) -> State:
+        place = self.places[client]
+        return self.file.read(place) if isinstance(place, Slot) else place
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def bytes(self) -> int:
+        """Of all memories together."""
+        return sum(map(size, self.places.values()))
+
+    def table(self) -> Tensor:
+        """Every client and its slot, in which its memory is on disk now; int64 (clients, 4)."""
+        if self.states is not None:
+            self.states.bring(self)
+            self.file.sync()
+        slots = ((c, place) for c, place in self.places.items() if isinstance(place, Slot))
+        rows = [(client, *slot[:3]) for client, slot in slots]
+        return torch.tensor(rows, dtype=torch.int64).reshape(-1, 4)
+
+
+def kept_in(file: Path, table: Tensor) -> Kept:
+    """The memories that a checkpoint names; ``DamagedFile`` where one is not what was written.
+
+    Args:
+        file: of slots.
+        table: as ``Kept.table`` made it.
+    """
+    slots = {client: Slot(*place) for client, *place in table.tolist()}
+    kept = Kept({**slots}, SlotFile(file))
+    kept.file.check(slots.values())
+    return kept
+
+
+def _client_of(context: Context) -> int:
+    return int(str(context.node_config[PARTITION_ID]))
 
 
 class AtNode:
     """Memory at the client's node: Flower's ``Context.state``, or the node's ``state-dir``."""
 
-    def load(self, context: Context) -> State:
-        return memory.load(context, _KEY)
+    here = False
 
-    def commit(self, context: Context, state: State) -> None:
-        memory.commit(context, _KEY, state)
+    def load(self, context: Context, settings: Mapping[str, Any]) -> State:
+        return memory.load(context, STATE, settings)
+
+    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
+        memory.commit(context, STATE, settings, state)
+
+    def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
+        memory.forget(context, settings)
+
+    def begin(
+        self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
+    ) -> None:
+        """They are where they were."""
+
+    def copy(self) -> dict[int, State]:
+        return {}

@@ -17,8 +17,8 @@ from fedsim.federation.trainer import Trainer, trainer_of
 from fedsim.settings.config import RunConfig
 from strategies import Job, Trained
 from strategies.channel.client_end import NoBase, ask_for_model
-from strategies.channel.nodes import PARTITION_ID, answer_partition
-from strategies.channel.payload import CLIENT, KEY
+from strategies.channel.nodes import FORGET, PARTITION_ID, answer_partition
+from strategies.channel.payload import CLIENT, KEY, settings_in
 
 ConfigOf = Callable[[Context], RunConfig]
 
@@ -35,15 +35,21 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
     @app.train()
     def train(message: Message, context: Context) -> Message:
         config = config_of(context)
-        trainer = trainer_of(config)
-        serving = serve(message, client_of(message, context), config, trainer, states.load(context))
+        trainer, settings = trainer_of(config), settings_in(message.content)
+        memory = states.load(context, settings)
+        serving = serve(message, client_of(message, context), config, trainer, memory)
         try:
             content, memory = alone(serving, trainer)
         except NoBase:
             return Message(ask_for_model(), reply_to=message)
         reply = Message(content, reply_to=message)
-        states.commit(context, memory)  # last: a client that failed above keeps what it had
+        states.commit(context, settings, memory)  # last: a client that failed above keeps its own
         return reply
+
+    @app.query(FORGET.split(".")[1])
+    def forget(message: Message, context: Context) -> Message:
+        states.forget(context, message.content.config_records[KEY])
+        return Message(RecordDict(), reply_to=message)
 
     return app
 
@@ -101,14 +107,16 @@ def make_answer_several(config: RunConfig, states: ClientStates) -> AnswerSevera
                 except StopIteration as served:
                     content, memory = served.value
                     reply = Message(content, reply_to=messages[i])
-                    states.commit(contexts[i], memory)  # last: one that failed keeps what it had
+                    settings = settings_in(messages[i].content)
+                    states.commit(contexts[i], settings, memory)  # last: who failed keeps its own
                     return reply
             except Exception as error:
                 return error
 
         for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
             try:
-                client, memory = client_of(message, context), states.load(context)
+                client = client_of(message, context)
+                memory = states.load(context, settings_in(message.content))
             except Exception as error:
                 yield i, error
                 continue

@@ -29,7 +29,7 @@ from fedsim.network.pricing import SECONDS
 from fedsim.network.rates import Rate
 from fedsim.settings.config import RunConfig
 from strategies import Arrival, Asynchronous, RoundTraffic
-from strategies.channel.nodes import cohort
+from strategies.channel.nodes import Without, cohort
 
 Process = simpy.events.ProcessGenerator
 
@@ -62,7 +62,7 @@ class EventServer(Server):
         self.links = plan.network.links(plan.clients, config.seed, measured=0.0)
         self.framing = plan.network.framing
         self.env = simpy.Environment()
-        self.flows = Flows(self.env, self.rates())
+        self.flows = Flows(self.env, self.rate)
         self.over = self.env.event()
         self._jobs: dict[int, Job] = {}  # by client: at work
         self.arrived: dict[int, float] = {}  # by client: when its last update came
@@ -70,15 +70,14 @@ class EventServer(Server):
         self.number, self._row_start, self._turns = 0, 0.0, 0
         self._clock = time.perf_counter()
 
-    def rates(self) -> dict[Any, Rate]:
-        """Every link's rate over time."""
+    def rate(self, link: Any) -> Rate:
+        """A link's rate over time: of a client, ``(way, client)``, or of the server, a text."""
         links = self.links
         ends = {"server up": links.server_up, "server down": links.server_down}
-        return {
-            **{("up", client): rate for client, rate in enumerate(links.up)},
-            **{("down", client): rate for client, rate in enumerate(links.down)},
-            **{name: Rate.constant(capacity) for name, capacity in ends.items()},
-        }
+        if link in ends:
+            return Rate.constant(ends[link])
+        way, client = link
+        return (links.up if way == "up" else links.down)[client]
 
     def open(self, grid: Grid) -> None:
         """Asks the first clients; there is no checkpoint to go on from."""
@@ -123,7 +122,7 @@ class EventServer(Server):
             arrival = self.strategy.arrive(client, reply)
         self.came(job, [arrival])
         if not self.over.triggered:
-            idle = [c for c in range(self.plan.clients) if c not in self._jobs]
+            idle = Without(self.plan.clients, self._jobs)
             self._turns += 1
             drawn = derive(self.config.seed, "next client", self._turns) % len(idle)
             env.process(self.serve(idle[drawn]))

@@ -115,9 +115,8 @@ class Server:
         self.grid = grid
         if self.simulation.matters:
             self.grid = self._timed = TimedGrid(grid, self.simulation)
+        self.strategy.open(self.initial)
         self.recorder.resume(self)
-        if self.strategy.channel is None:
-            self.strategy.open(self.initial)
         self.work.resumed(self.channel.weights)
 
     @property

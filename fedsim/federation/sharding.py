@@ -7,7 +7,6 @@ from flwr.app import Message, RecordDict
 
 from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.events import EventServer, Job, Process
-from fedsim.network.rates import Rate
 from strategies import Arrival, RoundTraffic, ShardedStrategy
 from strategies.channel.parts import join_parts, part_of
 
@@ -27,10 +26,6 @@ class ShardServer(EventServer):
 
     def begun(self) -> list[RoundTraffic]:
         return [arrival.traffic for booked in self._booked.values() for arrival in booked.values()]
-
-    def rates(self) -> dict[Any, Rate]:
-        """As for one server, without its links."""
-        return {link: rate for link, rate in super().rates().items() if isinstance(link, tuple)}
 
     def serve(self, client: int) -> Process:
         """A worker, again and again: pulls of all parts, a batch, pushes to all parts."""

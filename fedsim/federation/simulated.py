@@ -4,6 +4,8 @@ Which client is late follows from the lengths of the messages and from the setti
 every engine has the same rounds.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from flwr.app import Message
 
@@ -13,6 +15,7 @@ from fedsim.network.running import Clock, Work
 from fedsim.network.spec import Network, parse
 from fedsim.settings.config import RunConfig
 from strategies import ChannelStrategy, Relay, RoundTraffic
+from strategies.channel.nodes import Without
 from strategies.channel.replies import numbers_of
 
 _NO_TIME = "compute=0s"
@@ -33,6 +36,7 @@ class Simulation:
         self.strategy, self.rules, self.seed = strategy, plan.rules, config.seed
         self.timed, self.counts = plan.network is not None, config.clients.late == "count"
         self.clients, self.least, self.iterations = plan.clients, plan.min_replies, 0
+        self.asks = plan.ask
         self.network: Network = plan.network or parse(_NO_TIME)
         self.clock = Clock(self.network.links(plan.clients, config.seed, 1.0), now)
         self._relays = isinstance(plan.downlink, Relay)
@@ -49,18 +53,21 @@ class Simulation:
         self.works = dict(self.late)
         if self._there is not None or self.rules.late:
             while True:
-                now, there = self.clock.now, np.arange(self.clients)
-                if self._there is not None:
-                    now, there = self._there.at(now, number, self.least)
+                now = self.clock.now
+                if self._there is None:
+                    free: Sequence[int] | np.ndarray = Without(self.clients, self._busy(now))
+                else:
+                    now, free = self._there.at(now, number, self.least, self.asks, self._busy)
                 self.clock.to(now)
-                busy = [c for c, work in self.late.items() if self.counts or work.arrived > now]
-                free = np.setdiff1d(there, busy, assume_unique=True)
                 # An update that is counted when it comes is not waited for: the round that it is
                 # for asks those who are free, and may be of late updates alone.
                 if self.counts or len(free) >= self.least:
                     break
-                self.clock.to(min(self.late[client].arrived for client in busy))
+                self.clock.to(min(self.late[client].arrived for client in self._busy(now)))
             self.strategy.among = free
+
+    def _busy(self, now: float) -> list[int]:
+        return [c for c, work in self.late.items() if self.counts or work.arrived > now]
 
     @property
     def matters(self) -> bool:

@@ -31,11 +31,10 @@ def unapplied(end: ServerEnd, memories: Mapping[int, State], clients: int) -> di
     """
     total: State = {}
     adds = getattr(end.uplink, "held", None) != "shift"  # that is what was sent, not what was not
-    for memory in memories.values() if adds else ():
-        for name, x in residual_of(end.uplink, memory).items():
-            total[name] = total.get(name, torch.zeros(())) + x.double()
     waiting = 0
     for client, memory in memories.items():
+        for name, x in residual_of(end.uplink, memory).items() if adds else ():
+            total[name] = total.get(name, torch.zeros(())) + x.double()
         if ROUND_KEPT in memory and int(memory[ROUND_KEPT]) != end.applied.get(client):
             lost = end.lost.get(client, 0) > int(memory.get(LOST_KEPT, 0))
             waiting += PAYLOAD_KEPT in memory or not lost

@@ -181,6 +181,19 @@ def write_parquet(path: Path | str, frame: "pd.DataFrame") -> None:
         frame.to_parquet(file, index=False)
 
 
+def ram() -> tuple[int, int]:
+    """Bytes of this machine's memory, and how many of them are free.
+
+    Example:
+        >>> whole, left = ram()
+        >>> whole > left > 0
+        True
+    """
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    kib = {x.split(":")[0]: int(x.split()[1]) for x in lines if x.startswith("Mem")}
+    return kib["MemTotal"] * 1024, kib["MemAvailable"] * 1024
+
+
 def sync(path: Path) -> None:
     """Brings a file or a directory to disk.
 

@@ -2,9 +2,10 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 
@@ -21,6 +22,9 @@ _ALLOWED = (
 )
 _TRIES = 10_000
 """How many changes are waited for until enough clients are there."""
+
+_REMEMBERED = 10_000
+"""Clients whose times are kept; of a million few are met again, and then they are made again."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +54,20 @@ class Availability:
         Raises:
             UsageError: the trace says nothing of one of them.
         """
-        rates: list[Rate | OnOff] = []
+        rates: Sequence[Rate | OnOff] = ()
         if self.trace is not None:
-            rates += self.trace.of(clients)
+            rates = self.trace.of(clients)
         elif self.on:
-            keys = [derive(seed, "availability", i) for i in range(clients)]
-            rates += [OnOff(self.on, self.off, key) for key in keys]
+            rates = OnOffs(self.on, self.off, clients, seed)
 
         def drawn(round_number: int, attempt: int) -> np.ndarray:
             key = derive(seed, "availability", round_number, attempt)
             return np.random.default_rng(key).random(clients) < self.fraction
 
-        return Presence(rates, drawn)
+        def order(round_number: int) -> Iterator[int]:
+            return shuffled(clients, derive(seed, "asked in turn", round_number))
+
+        return Presence(rates, drawn, order)
 
 
 @dataclass(frozen=True)
@@ -71,26 +77,51 @@ class Presence:
     Args:
         rates: 1 or 0 over time, by client; empty where the clock does not matter.
         drawn: by round and attempt, who is there, where the clock does not matter.
+        order: by round, all clients in the order in which they are asked whether they are there.
     """
 
     rates: "Sequence[Rate | OnOff]"
     drawn: Callable[[int, int], np.ndarray]
+    order: Callable[[int], Iterator[int]]
 
-    def at(self, now: float, round_number: int, least: int) -> tuple[float, np.ndarray]:
-        """The first moment from now on at which so many are there, and who they are, ascending.
+    def at(
+        self, now: float, round_number: int, least: int, most: int,
+        busy: Callable[[float], Collection[int]] = lambda now: (),
+    ) -> tuple[float, np.ndarray]:  # fmt: skip
+        """The first moment from now on at which so many are there, and who of them are free.
+
+        By the clock, clients are asked in turn until ``most`` are there and free: of a million, few
+        are looked at.
+
+        Args:
+            now: when it may be at first.
+            round_number: the round's.
+            least: how many have to be there, whether they are free or not.
+            most: how many are wanted that are there and free.
+            busy: those that are at work at a time.
+
+        Returns:
+            The moment, and the clients, ascending: by the clock ``most`` at most.
 
         Raises:
             RunFailed: it never comes.
         """
         for attempt in range(_TRIES):
+            there, free, at_work = 0, list[int](), busy(now)
             if not self.rates:
-                there = self.drawn(round_number, attempt)
-            else:
-                there = np.array([rate.at(now) > 0 for rate in self.rates])
-            if there.sum() >= least:
-                return now, np.flatnonzero(there)
-            if self.rates:
-                now = min(rate.next_change(now) for rate in self.rates)
+                drawn = np.flatnonzero(self.drawn(round_number, attempt))
+                if len(drawn) >= least:
+                    return now, np.setdiff1d(drawn, [*at_work], assume_unique=True)
+                continue
+            for client in self.order(round_number):
+                if self.rates[client].at(now) > 0:
+                    there += 1
+                    free += [client] * (client not in at_work)
+                    if len(free) == most:
+                        break
+            if there >= least:
+                return now, np.array(sorted(free), dtype=int)
+            now = min(rate.next_change(now) for rate in self.rates)
             if math.isinf(now):
                 break
         raise RunFailed(
@@ -127,6 +158,55 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
     if not 0 < fraction <= 1:
         raise UsageError(f"{name} is {text!r}: give {_ALLOWED}")
     return Availability(fraction=fraction)
+
+
+def shuffled(count: int, key: int) -> Iterator[int]:
+    """The numbers below ``count`` in an order of the key; each costs the same, however many.
+
+    Source: Fisher and Yates 1938 (Statistical tables), the shuffle, with the places alone that
+    were changed.
+
+    Example:
+        >>> [*shuffled(5, key=0)], next(shuffled(10**9, key=0))
+        ([4, 3, 1, 2, 0], 850624225)
+    """
+    generator, moved = np.random.default_rng(key), dict[int, int]()
+    for i in range(count):
+        j = int(generator.integers(i, count))
+        yield moved.get(j, j)
+        moved[j] = moved.pop(i, i)
+
+
+class OnOffs(Sequence["OnOff"]):
+    """The times on and off of many clients; each client's are made when it is asked for.
+
+    Args:
+        on: mean seconds on.
+        off: mean seconds off.
+        clients: how many.
+        seed: of the run.
+    """
+
+    def __init__(self, on: float, off: float, clients: int, seed: int) -> None:
+        self.on, self.off, self.clients, self.seed = on, off, range(clients), seed
+        self._made: dict[int, OnOff] = {}
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    @overload
+    def __getitem__(self, client: int) -> "OnOff": ...
+    @overload
+    def __getitem__(self, client: slice) -> "Sequence[OnOff]": ...
+    def __getitem__(self, client: int | slice) -> "OnOff | Sequence[OnOff]":
+        if isinstance(client, slice):
+            return [self[i] for i in self.clients[client]]
+        number = self.clients[client]
+        if number not in self._made:
+            if len(self._made) == _REMEMBERED:
+                self._made.clear()
+            self._made[number] = OnOff(self.on, self.off, derive(self.seed, "availability", number))
+        return self._made[number]
 
 
 class OnOff:

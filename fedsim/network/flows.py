@@ -5,7 +5,7 @@ messages of one link are known beforehand; here one message's end decides when t
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import simpy
@@ -63,13 +63,13 @@ class Flows:
 
     Args:
         env: the event loop.
-        rates: what each link takes, over time, in bits per second.
+        rate: what a link takes, over time, in bits per second.
 
     Example:
         Two messages of 8 bits share a link of 4 bits per second; the second comes a second later:
 
         >>> env = simpy.Environment()
-        >>> flows, ends = Flows(env, {"link": Rate.constant(4.0)}), []
+        >>> flows, ends = Flows(env, lambda link: Rate.constant(4.0)), []
         >>> def send(start):
         ...     yield env.timeout(start)
         ...     yield flows.send(8.0, ["link"])
@@ -80,8 +80,8 @@ class Flows:
         [3.0, 4.0]
     """
 
-    def __init__(self, env: simpy.Environment, rates: Mapping[Link, Rate]) -> None:
-        self.env, self.rates = env, rates
+    def __init__(self, env: simpy.Environment, rate: Callable[[Link], Rate]) -> None:
+        self.env, self.rate = env, rate
         self._flows: list[_Flow] = []
         self._wake = 0
 
@@ -97,7 +97,8 @@ class Flows:
     def _share(self) -> None:
         """Gives every message its rate from now on, and sleeps until one of these changes."""
         now = self.env.now
-        capacity = {link: self.rates[link].at(now) for flow in self._flows for link in flow.path}
+        rates = {link: self.rate(link) for flow in self._flows for link in flow.path}
+        capacity = {link: rate.at(now) for link, rate in rates.items()}
         shares = max_min([flow.path for flow in self._flows], capacity)
         for flow, rate in zip(self._flows, shares, strict=True):
             if rate != flow.rate:  # else its end stays what it was, to the last bit
@@ -105,7 +106,7 @@ class Flows:
                     flow.left = max(0.0, flow.left - flow.rate * (now - flow.since))
                 flow.rate, flow.since = rate, now
                 flow.end = now + flow.left / rate if rate else math.inf
-        changes = [self.rates[link].next_change(now) for link in capacity]
+        changes = [rate.next_change(now) for rate in rates.values()]
         after = min([*changes, *(flow.end for flow in self._flows)], default=None)
         if after is None:
             return

@@ -13,6 +13,11 @@ from fedsim.ground.errors import UsageError, called
 _SIZES = {"": 1.0, "bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 _RATES = {unit: size for unit, size in _SIZES.items() if unit}
 _TIMES = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_BYTES = {"": 1.0, "b": 1.0} | {
+    f"{prefix}{unit}": float(base**power)
+    for unit, base in (("b", 1000), ("ib", 1024))
+    for power, prefix in enumerate("kmgt", start=1)
+}
 _OTHER_TIMES = {
     "d": (24, "h"), "day": (24, "h"), "hr": (1, "h"), "hour": (1, "h"), "m": (1, "min"),
     "min": (1, "min"), "minute": (1, "min"), "sec": (1, "s"), "second": (1, "s"),
@@ -20,13 +25,14 @@ _OTHER_TIMES = {
 }  # fmt: skip
 _QUANTITY = re.compile(r"(\+?[0-9.]+(?:e[+-]?[0-9]+)?) *([a-z]*)(/s)?", re.IGNORECASE)
 
-Kind = Literal["bits", "rate", "time", "delay"]
+Kind = Literal["bits", "rate", "time", "delay", "bytes"]
 _KINDS: dict[Kind, tuple[dict[str, float], str]] = {
     "bits": (_SIZES, "a number of bits above 0, such as 2e6, 500kbit, 2Mbit or 1Gbit"),
     "rate": (
         _RATES, "a number above 0 with a unit (bit, kbit, Mbit, Gbit or Tbit, each per second), "
         "such as 5Mbit, or inf",
     ),
+    "bytes": (_BYTES, "a number of bytes above 0, such as 500MB or 2GiB"),
     "time": (_TIMES, "a time above 0, such as 90s, 30min or 2h"),
     "delay": (_TIMES, "a number of seconds, such as 50ms, 0.2s, 10min or 0"),
 }  # fmt: skip
@@ -59,7 +65,7 @@ class Varying:
             return self.first * np.exp(self.second * generator.standard_normal(count))
         if self.kind == "uniform":
             return generator.uniform(self.first, self.second, count)
-        return np.full(count, self.first)
+        return np.broadcast_to(self.first, count)  # which takes no memory
 
 
 def parse_varying(text: str, name: str, kind: Kind) -> Varying:
@@ -104,7 +110,7 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
 
 
 def quantity(value: object, name: str, kind: Kind) -> float:
-    """A number with a unit of its kind, in bits, bits per second or seconds.
+    """A number with a unit of its kind, in bits, bits per second, seconds or bytes.
 
     Without a unit it is in these already; a rate has one, for 5 bit/s would be read for 5 Mbit/s.
 
@@ -112,7 +118,7 @@ def quantity(value: object, name: str, kind: Kind) -> float:
         value: `2e6`, `"2Mbit"`, `"2 Mbit"` (as `bits` prints it); of a rate also `"5Mbit/s"` and
             `"inf"`; of a time `"50ms"`, `"30s"`, `"10min"`, `"2h"`.
         name: the setting, as the message calls it.
-        kind: `bits`, `rate` (bits per second), `time`, or `delay`: a time that may be 0.
+        kind: `bits`, `rate` (bits per second), `time`, `delay`: a time that may be 0, or `bytes`.
 
     Raises:
         UsageError: it is none of its kind, negative, or 0 where that is not allowed, or a rate
@@ -123,6 +129,8 @@ def quantity(value: object, name: str, kind: Kind) -> float:
         (1500000.0, 768000.0)
         >>> quantity("30min", "--time", "time"), quantity(0, "latency", "delay")
         (1800.0, 0.0)
+        >>> quantity("2GiB", "--memory", "bytes") / 2**30
+        2.0
     """
     units, allowed = _KINDS[kind]
     text = str(value).strip()
@@ -146,7 +154,7 @@ def _meant(text: str, kind: Kind) -> str:
         factor, meant = _OTHER_TIMES.get(unit.removesuffix("s"), (0, ""))
         return f"; did you mean {number * factor:g}{meant}?" if meant else ""
     bit = re.fullmatch(r"([kmgt]?)b(?:its?|ytes?)?(?:ps|/s)?", unit, re.IGNORECASE)
-    if bit is None:
+    if bit is None or kind == "bytes":
         return ""
     prefix = bit[1].lower() if bit[1] in ("k", "K") else bit[1].upper()
     byte = "B" in unit or "yte" in unit

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 import numpy as np
 
@@ -34,24 +34,44 @@ class ByClient(Generic[T]):
     file: Path
     values: Mapping[str, T]
 
-    def of(self, clients: int) -> list[T]:
-        """The values of so many clients.
+    def of(self, clients: int) -> "Sequence[T]":
+        """The values of so many clients, each looked up when it is asked for.
 
         Raises:
             UsageError: the file says nothing of one of them.
 
         Example:
-            >>> ByClient(Path("links.csv"), {"1": "slow", "*": "fast"}).of(3)
+            >>> [*ByClient(Path("links.csv"), {"1": "slow", "*": "fast"}).of(3)]
             ['fast', 'slow', 'fast']
         """
-        for client in range(clients):
-            if str(client) not in self.values and OTHERS not in self.values:
+        for client in range(clients) if OTHERS not in self.values else ():
+            if str(client) not in self.values:
                 raise UsageError(
                     f"trace {self.file} has no row of client {client}: clients are 0 to "
                     f"{clients - 1}, and it names {', '.join(sorted(self.values, key=int))}; a row "
                     f"with client = {OTHERS} stands for all that it does not name"
                 )
-        return [self.values[str(i) if str(i) in self.values else OTHERS] for i in range(clients)]
+        return _Values(self.values, clients)
+
+
+class _Values(Sequence[T]):
+    """See ``ByClient.of``."""
+
+    def __init__(self, values: Mapping[str, T], clients: int) -> None:
+        self.values, self.clients = values, range(clients)
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    @overload
+    def __getitem__(self, client: int) -> T: ...
+    @overload
+    def __getitem__(self, client: slice) -> Sequence[T]: ...
+    def __getitem__(self, client: int | slice) -> T | Sequence[T]:
+        if isinstance(client, slice):
+            return [self[i] for i in self.clients[client]]
+        name = str(self.clients[client])
+        return self.values[name if name in self.values else OTHERS]
 
 
 @dataclass(frozen=True)
@@ -60,10 +80,12 @@ class Trace:
 
     pairs: ByClient[tuple[Rate, Rate]]
 
-    def of(self, clients: int) -> tuple[list[Rate], list[Rate]]:
+    def of(self, clients: int) -> tuple[Sequence[Rate], Sequence[Rate]]:
         """The upload rates and the download rates of so many clients, as ``ByClient.of``."""
-        chosen = self.pairs.of(clients)
-        return [up for up, _ in chosen], [down for _, down in chosen]
+        pairs, file = self.pairs.values, self.pairs.file
+        ups = ByClient(file, {client: up for client, (up, _) in pairs.items()})
+        downs = ByClient(file, {client: down for client, (_, down) in pairs.items()})
+        return ups.of(clients), downs.of(clients)
 
 
 def read_trace(file: Path) -> Trace:

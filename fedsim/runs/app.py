@@ -61,7 +61,7 @@ def main(grid: Grid, context: Context) -> None:
     out = str(context.run_config.get("out", ""))
     name = f"{config.plan.task.name}-run-{config.digest}"
     folder = Path(out) if out else Path("fedsim-results") / name
-    carry_out(config, folder, None, lambda body: body(grid), _Told(config))
+    carry_out(config, folder, AtNode(), lambda body: body(grid), _Told(config))
 
 
 class _Told(Callback):

@@ -4,15 +4,20 @@ A checkpoint is a folder ``checkpoint-<round>`` that is written under a hidden n
 to disk and renamed. A run that is killed at any instant therefore finds the last complete
 checkpoint. ``values.json`` has the digests of the other files and its own: a checkpoint that a disk
 has damaged since is passed over for the one before, which is kept beside it.
+
+The clients' memories lie in ``clients.slots`` beside it, and a checkpoint names their slots with
+their checksums: it writes the memories alone that have changed since the one before. No slot is
+written over that either of the two names (``fedsim.federation.slots``).
 """
 
 import logging
 import os
 import secrets
 import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +26,8 @@ from safetensors.torch import load_file, save_file
 
 from compressors import State
 from compressors.whole.memory import nest, unnest
+from fedsim.federation.client_memory import Kept, kept_in
+from fedsim.federation.slots import NAME, Slot, size
 from fedsim.ground.errors import reason
 from fedsim.ground.files import (
     FILES,
@@ -30,11 +37,15 @@ from fedsim.ground.files import (
     sync,
     write_parquet,
     write_sealed,
+    write_text,
 )
 
-_PREFIX = "checkpoint-"
+_PREFIX, _GONE_ON = "checkpoint-", ".gone-on"
 END = "final"
 """The folder of a finished run's memory, from which the run can be extended."""
+
+_SLOTS = "slots"
+"""The table of the clients' slots, among a checkpoint's tensors."""
 
 KEPT_BYTES = 4 * 2**20
 """The largest such memory that is kept unasked; ``keep_checkpoint`` keeps any."""
@@ -42,12 +53,15 @@ KEPT_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything from which a run goes on: server, clients, and the rows so far."""
+    """Everything from which a run goes on: server, clients, and the rows so far.
+
+    Of a deployed run it lacks the clients, who keep their memory themselves.
+    """
 
     round: int
     server: State
     values: dict[str, Any]
-    clients: dict[int, State]
+    clients: Mapping[int, State]
     rounds: list[dict[str, Any]]
     client_rows: list[dict[str, Any]]
     layer_rows: list[dict[str, Any]] = field(default_factory=list)
@@ -65,8 +79,9 @@ class Checkpoint:
     @property
     def bytes(self) -> int:
         """Bytes of all tensors."""
-        states = [self.server, *self.clients.values()]
-        return sum(x.numel() * x.element_size() for state in states for x in state.values())
+        own = self.clients
+        clients = own.bytes if isinstance(own, Kept) else sum(map(size, own.values()))
+        return size(self.server) + clients
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
@@ -81,10 +96,14 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     for old in _all(folder):
         if old.name != name and old not in before[-1:]:
             shutil.rmtree(old)
+    if isinstance(checkpoint.clients, Kept):
+        checkpoint.clients.file.keep(checkpoint.clients.mark)
 
 
 def save_end(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes the memory of a finished run."""
+    """Writes the memory of a finished run; a small one in one file."""
+    if checkpoint.bytes <= KEPT_BYTES:
+        checkpoint = replace(checkpoint, clients=dict(checkpoint.clients))
     _write(folder, checkpoint, END)
 
 
@@ -121,8 +140,12 @@ def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
 
     part.mkdir()
     tensors = nest("server", checkpoint.server)
-    for client, state in checkpoint.clients.items():
-        tensors |= nest(f"client/{client}", state)
+    clients = checkpoint.clients
+    if isinstance(clients, Kept) and clients.file.path == folder / NAME:
+        tensors[_SLOTS] = clients.table()
+    else:
+        for client, state in clients.items():
+            tensors |= nest(f"client/{client}", state)
     plain = {name: x.detach().cpu().contiguous().clone() for name, x in tensors.items()}
     try:
         save_file(plain, part / "memory.safetensors")
@@ -151,15 +174,18 @@ def load(folder: Path, warn: bool = True) -> Checkpoint | None:
         shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
     passed_over = []
     newest = None
-    for place in reversed(_all(folder)):
+    places = _all(folder)
+    while places and newest is None:
+        place = places.pop()
         try:
             newest = _read(place)
-            break
         except _DAMAGE as error:
             passed_over.append(f"{place} is damaged and passed over ({error})")
     if passed_over and warn:
         goes_on = f"the run goes on with round {newest.round + 1}" if newest else _AGAIN
         logging.getLogger("fedsim").warning("%s", "; ".join([*passed_over, goes_on]))
+    if newest is not None and isinstance(newest.clients, Kept):
+        newest.clients.older = [slot for place in places for slot in _slots_of(place)]
     return newest
 
 
@@ -171,7 +197,7 @@ def before(folder: Path, number: int) -> Checkpoint | None:
     for place in reversed(_all(folder)):
         with suppress(*_DAMAGE):
             found = _read(place)
-            if found.round < number:
+            if found.clients and found.round < number:  # else they are at the clients' nodes
                 return found
     return None
 
@@ -199,16 +225,39 @@ def _read(place: Path) -> Checkpoint:
     stored = load_file(place / "memory.safetensors")
     tensors = {name: stored[name] for name in values["names"]}
     layers = place / "layers.parquet"
-    clients = {int(name.split("/")[1]) for name in tensors if name.startswith("client/")}
+    if _SLOTS in tensors:
+        clients: Mapping[int, State] = kept_in(place.parent / NAME, tensors[_SLOTS])
+    else:
+        numbers = {int(name.split("/")[1]) for name in tensors if name.startswith("client/")}
+        clients = {client: unnest(f"client/{client}", tensors) for client in sorted(numbers)}
     return Checkpoint(
         values["round"],
         unnest("server", tensors),
         values["server"],
-        {client: unnest(f"client/{client}", tensors) for client in sorted(clients)},
+        clients,
         pd.read_parquet(place / "rounds.parquet").to_dict("records"),
         pd.read_parquet(place / "clients.parquet").to_dict("records"),
         pd.read_parquet(layers).to_dict("records") if layers.exists() else [],
     )
+
+
+def _slots_of(place: Path) -> Iterator[Slot]:
+    """The slots that the checkpoint in the folder ``place`` names; none where it cannot be read."""
+    with suppress(*_DAMAGE):
+        for _, *slot in load_file(place / "memory.safetensors")[_SLOTS].tolist():
+            yield Slot(*slot)
+
+
+def gone_on(folder: Path) -> int:
+    """How often the run in ``folder`` has gone on from a checkpoint, this time included.
+
+    It is written down: clients who keep their memory themselves tell by it which message is the
+    newer one, of two of the same round.
+    """
+    file = folder / _GONE_ON
+    times = int(file.read_text(encoding="ascii")) + 1 if file.exists() else 1
+    write_text(file, str(times))
+    return times
 
 
 def last(folder: Path) -> str | None:
@@ -217,9 +266,12 @@ def last(folder: Path) -> str | None:
 
 
 def remove(folder: Path) -> None:
-    """Removes every checkpoint of a finished run."""
+    """Removes every checkpoint of a finished run, and the slots that no memory is kept in."""
+    (folder / _GONE_ON).unlink(missing_ok=True)
     for old in _all(folder):
         shutil.rmtree(old)
+    if not any(_slots_of(folder / END)):
+        (folder / NAME).unlink(missing_ok=True)
 
 
 def _all(folder: Path) -> list[Path]:

@@ -59,7 +59,7 @@ def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
     if before.controller is not None:
         return f"its --controller {before.controller} was told of {then.iterations} iterations"
     if now.machine.engine != "local":
-        return f"--engine is {now.machine.engine!r}; clients' memory is kept with --engine local"
+        return f"--engine is {now.machine.engine!r}; a longer run goes on with --engine local"
     if now.plan.algorithm.clock != "rounds":
         return f"messages of strategy {now.plan.strategy} were under way, which are not kept"
     if not checkpoint.has_end(out, then.rounds):

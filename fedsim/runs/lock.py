@@ -64,6 +64,20 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
             (folder / NAME).unlink(missing_ok=True)  # while it is held: see _taken
 
 
+def is_held(folder: Path) -> bool:
+    """Whether a process is known to hold ``folder``; where the system does not tell, none is.
+
+    Example:
+        >>> import tempfile
+        >>> is_held(Path(tempfile.mkdtemp()))
+        False
+    """
+    try:
+        return bool(_holder((folder / NAME).stat()))
+    except OSError:
+        return False
+
+
 def _taken(folder: Path) -> IO[str] | None:
     """The lock's file, open and locked; None where another process has it."""
     try:

@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from fedsim.ground.files import ram
+
 NEEDED = ("numpy", "torch", "numba", "flwr", "pandas", "pyarrow")
 _INSTALL = "install fedsim's dependencies: `pip install -e .` in its folder, or `make install`"
 _LEAST_DISK, _LEAST_MEMORY = 2.0, 1.0  # GiB
@@ -169,9 +171,7 @@ def _cores(name: str) -> Part:
 
 
 def _memory(name: str) -> Part:
-    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    pages = {x.split(":")[0]: int(x.split()[1]) for x in lines if x.startswith("Mem")}
-    whole, left = (pages[key] / 2**20 for key in ("MemTotal", "MemAvailable"))
+    whole, left = (x / 2**30 for x in ram())
     advice = "end what else runs here, or give fewer --workers and --jobs"
     return Part(name, f"{left:.1f} of {whole:.1f} GiB free", advice if left < _LEAST_MEMORY else "")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.federation import ledger
-from fedsim.federation.client_memory import InProcess
+from fedsim.federation.client_memory import Memories
 from fedsim.federation.server import Server
 from fedsim.ground.errors import writing
 from fedsim.ground.files import write_bytes, write_parquet
@@ -39,21 +39,24 @@ class Folder:
         self._saved_at = time.monotonic()
 
     def round(
-        self, number: int, traffic: RoundTraffic, memory: Callable[[], Checkpoint] | None
-    ) -> None:
+        self, number: int, traffic: RoundTraffic, memory: Callable[[], Checkpoint] | None,
+        always: bool = False,
+    ) -> None:  # fmt: skip
         """Keeps what a round leaves: ``payloads/round-00001/client-003-up.bin``, and checkpoints.
 
         Args:
             number: of the round.
             traffic: its messages.
             memory: the run's, for a checkpoint; None: none is wanted, or can be had.
+            always: whether every round has a checkpoint.
         """
         every, keeps = self.config.keep.checkpoint_every, self.config.keep.payloads
         late = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
         with writing(self.path):
             for part in traffic.parts if keeps else ():
                 folder = self.path / "payloads" / f"round-{part.round:05d}"
-                folder.mkdir(parents=True, exist_ok=True)
+                folder.parent.mkdir(exist_ok=True)  # in a run's folder that is there: else it fails
+                folder.mkdir(exist_ok=True)
                 for client, up in part.uplinks.items():
                     write_bytes(folder / f"client-{client:03d}{part.place}-up.bin", up.payload)
                     if BUFFERS in up.beside:
@@ -65,7 +68,8 @@ class Folder:
                     if BUFFERS in down.beside:
                         name = f"client-{client:03d}-down{free}.buffers"
                         write_bytes(folder / name, down.beside[BUFFERS])
-            if memory is not None and (late if every is None else number % every == 0):
+            due = always or (late if every is None else number % every == 0)
+            if memory is not None and due:
                 checkpoint.save(self.path, memory())
                 self._saved_at = time.monotonic()
 
@@ -76,14 +80,14 @@ class Records:
     Args:
         config: the run.
         follower: told of every round.
-        states: the clients' memory, where this process holds it and it can be checkpointed; else
-            None (on Ray it lies in Flower's contexts, and a run that was killed starts again).
+        states: the clients' memory; None: a run that was killed starts again. Where it is at the
+            clients' nodes every round has a checkpoint: they are at most a round ahead.
         before: what the run goes on from; None: its start.
         folder: where checkpoints and messages go; None: nowhere.
     """
 
     def __init__(
-        self, config: RunConfig, follower: Callback, states: InProcess | None = None,
+        self, config: RunConfig, follower: Callback, states: Memories | None = None,
         before: Checkpoint | None = None, folder: Folder | None = None,
     ) -> None:  # fmt: skip
         self.config, self.follower, self.states, self.folder = config, follower, states, folder
@@ -94,7 +98,6 @@ class Records:
         if before is not None and states is not None:
             self.rows, self.client_rows = [*before.rounds], [*before.client_rows]
             self.layer_rows = [*before.layer_rows]
-            states.states.update(before.clients)
         self.follower_rows: list[dict[str, Any]] = []  # the rows before, as a follower has them
         self.up_bits = self.total_bits = self.spent = 0.0
         for row in self.rows:
@@ -115,6 +118,16 @@ class Records:
         """See ``Recorder.resume``."""
         if self._before is not None:
             server.restore(self._before.server, self._before.values)
+        if self._afar and self.folder is not None:
+            if self._before is None:  # clients keep what they do in round 1 under its channel
+                checkpoint.save(self.folder.path, self.memory(server))
+            else:
+                server.channel.go_on(checkpoint.gone_on(self.folder.path))
+
+    @property
+    def _afar(self) -> bool:
+        """Whether clients keep their memory themselves, and may be ahead of a checkpoint."""
+        return self.states is not None and not self.states.here
 
     def round(
         self, row: dict[str, Any], clients: Iterable[dict[str, Any]], traffic: RoundTraffic,
@@ -129,7 +142,8 @@ class Records:
             self.layer_rows.extend(ledger.layer_rows(traffic))
         if self.folder is not None:  # a finished run needs no checkpoint
             ends = self.states is None or follower_row["last"]
-            self.folder.round(row["round"], traffic, None if ends else partial(self.memory, server))
+            memory = None if ends else partial(self.memory, server)
+            self.folder.round(row["round"], traffic, memory, self._afar)
         self.follower.round(follower_row)
         if scored:
             self.follower.evaluation(follower_row)

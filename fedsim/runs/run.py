@@ -12,9 +12,10 @@ from flwr.serverapp import Grid
 from safetensors.torch import save
 
 from fedsim.engines import flower, heap
+from fedsim.engines.carried import Carried
 from fedsim.engines.local import LocalGrid
-from fedsim.federation import ledger, precheck
-from fedsim.federation.client_memory import AtNode, InProcess
+from fedsim.federation import ledger, precheck, storage
+from fedsim.federation.client_memory import AtNode, InProcess, Memories
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
 from fedsim.federation.events import EventServer
@@ -42,6 +43,7 @@ from fedsim.settings.declared import declared
 from fedsim.settings.fields import CLIENT_SCORES, SCORE, Keep
 from fedsim.settings.grids import Cell
 from fedsim.settings.methods import recorded
+from strategies.channel.nodes import forget
 
 Engine = Callable[[Callable[[Grid], None]], None]
 
@@ -98,8 +100,8 @@ def run(
         return carry_out(config, folder, *_engine(config, ray_address), follower)
 
 
-def _engine(config: RunConfig, address: str | None = None) -> tuple[InProcess | None, Engine]:
-    """The clients' memory, where this process holds it, and the engine of ``config``."""
+def _engine(config: RunConfig, address: str | None = None) -> tuple[Memories, Engine]:
+    """The clients' memory, and the engine of ``config``."""
     engine, workers = config.machine.engine, config.machine.workers
     if address is not None and (engine != "flower" or workers != 1):
         what = f"--engine is {engine!r}" if engine != "flower" else f"--workers is {workers}"
@@ -108,11 +110,13 @@ def _engine(config: RunConfig, address: str | None = None) -> tuple[InProcess | 
             "of its cores serve clients"
         )
     if engine == "flower":
-        sent, clients = SentConfig(config), config.plan.clients
+        sent, clients, memories = SentConfig(config), config.plan.clients, Carried()
         app = make_client_app(lambda _: sent.config, AtNode())
         gpus = devices.gpus_per_client(config)
-        return None, lambda main: flower.simulate(main, app, clients, workers, address, gpus)
-    states = InProcess()
+        return memories, lambda main: flower.simulate(
+            main, app, clients, workers, memories, address, gpus
+        )
+    states = InProcess(storage.most_of(config))
 
     def here(main: Callable[[Grid], None]) -> None:
         with closing(grid_of(config, states)) as grid:
@@ -141,7 +145,7 @@ def check(config: RunConfig) -> None:
 
 @one_thread()
 def carry_out(
-    config: RunConfig, out: Path | None, states: InProcess | None, engine: Engine,
+    config: RunConfig, out: Path | None, states: Memories, engine: Engine,
     follower: Callback,
 ) -> RunResult:  # fmt: skip
     """The body of ``run`` over any engine: a function that takes the server and gives it a grid.
@@ -149,6 +153,8 @@ def carry_out(
     The server works on one torch thread, as every worker does.
     """
     check(config)
+    if states is not None:
+        storage.check(config, out)
     if out is None:
         check_kept(config)
         return _trained(config, None, states, engine, follower)
@@ -171,7 +177,7 @@ def check_kept(config: RunConfig) -> None:
 
 
 def _trained(
-    config: RunConfig, folder: Folder | None, states: InProcess | None, engine: Engine,
+    config: RunConfig, folder: Folder | None, states: Memories, engine: Engine,
     follower: Callback,
 ) -> RunResult:  # fmt: skip
     server, records = server_of(config, states, follower, folder)
@@ -195,11 +201,13 @@ def _trained(
         with writing(path):
             write_bytes(path / "model.safetensors", save(weights))
             checkpoint.forget_end(path)  # an earlier attempt may have left one
-            if records.states is not None:  # from which a longer run would go on
+            if records.states is not None and states.here:  # from which a longer run would go on
                 end = records.memory(server)
                 if config.keep.checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
                     checkpoint.save_end(path, end)
             _leave(path, records, summary)
+        if not states.here:  # now that the results are: a kill before this only leaves it there
+            engine(lambda grid: forget(grid, server.channel.channel_id))
         result = RunResult(config, read_summary(path), path)
     follower.end(result.summary)
     return result
@@ -217,7 +225,7 @@ def _leave(folder: Path, records: Records, summary: dict[str, Any], trace: str =
 
 
 def server_of(
-    config: RunConfig, states: InProcess | None, follower: Callback,
+    config: RunConfig, states: Memories, follower: Callback,
     folder: Folder | None = None, before: Checkpoint | None = None,
 ) -> tuple[Server, Records]:  # fmt: skip
     """The server of a run and its records: from the start, from ``before`` or the folder's."""
@@ -227,6 +235,10 @@ def server_of(
     clock = config.plan.algorithm.clock
     remembered = states if clock == "rounds" else None
     before = folder.loaded if folder is not None and remembered is not None else before
+    if before is not None and bool(before.clients) != states.here:
+        before = None  # of another engine: whose clients' memory is elsewhere
+    place = None if folder is None else folder.path
+    states.begin(place, remembered is not None, before.clients if before else None)
     records = Records(config, follower, remembered, before, folder)
     return SERVERS[clock](config, trainer, records), records
 
@@ -278,7 +290,7 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
     assert channel is not None
     summary = known | ledger.per_participation(rounds)
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
-    if records.states is not None:
+    if records.states is not None and records.states.here:
         summary |= unapplied(channel, records.states.copy(), summary["clients"])
     if "sim_seconds" in rounds:
         summary["sim_seconds"] = float(rounds["sim_seconds"].sum())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from fedsim.federation import storage
 from fedsim.federation.client_memory import InProcess
 from fedsim.ground.errors import UsageError, expect
 from fedsim.ground.threads import one_thread
@@ -86,9 +87,10 @@ class Federation:
                 changed = "; ".join(f"{n} {a!r} there, {b!r} here" for n, (a, b) in differ.items())
                 raise UsageError(f"state is of a run of other settings ({changed})")
         self.config, self._follower = config, Several(callbacks)
-        states = InProcess()
+        states = InProcess(storage.most_of(config))
         with one_thread():
             check(config)
+            storage.check(config, None)
             before = None if state is None else state.memory.copied()
             self._server, self._records = server_of(config, states, self._follower, None, before)
             grid = grid_of(config, states)

@@ -24,7 +24,7 @@ from fedsim.results.schema import (
     read_summary,
     write_summary,
 )
-from fedsim.runs import devices, lock
+from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.folder import examine, prepare, same_settings
 from fedsim.runs.parallel import Progress, run_here, run_on_ray
 from fedsim.runs.progress import Told, shown
@@ -93,6 +93,9 @@ def _run_cells(
     done = {c.name: prepare(c.config, folders[c.name], examined[c.name]) for c in cells}
     if described:
         cellfile.write(written, out)
+    for cell in cells:
+        if done[cell.name] is not None and not cell.config.keep.checkpoint:
+            checkpoint.forget_end(folders[cell.name])  # a kill may have come while it was removed
     waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
     if waiting:
         rounds = {name: config.plan.rounds for name, config, _ in waiting}
@@ -100,6 +103,8 @@ def _run_cells(
             if jobs == 1 and ray_address is None:
                 run_here(waiting, _to_the_end(bars))
             else:
+                # The longest first: at the end no core waits for one that has just begun.
+                waiting.sort(key=lambda work: -work[1].plan.rounds * work[1].plan.cohort)
                 run_on_ray(waiting, jobs, ray_address, _to_the_end(bars))
     summaries = []
     for cell in cells:

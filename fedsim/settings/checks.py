@@ -120,6 +120,11 @@ def _strategy(config: Settings, plan: Plan) -> None:
             f"--method is {config.method!r}: the messages of {other} are read by --strategy "
             f"{other} alone"
         )
+    if other and config.machine.memory_as != "float32":
+        raise UsageError(
+            f"--memory-as is {config.machine.memory_as!r} and --method is {config.method!r}: what "
+            f"its clients keep is what the server of {other} keeps of them, to the last bit"
+        )
     below = needs_server(plan.downlink)
     if below and not (directs(plan.downlink) and below == needs):
         raise UsageError(

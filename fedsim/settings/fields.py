@@ -4,6 +4,7 @@ Here alone a setting is spelled: its type, its default, its sentence, its flag a
 Flags, help, TOML, a run's name and its summary are made of it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from fedsim.tasks.tasklist import PARTITIONS
 
 # Settings are read without torch, so that `--help` answers at once; a run imports torch.
 if TYPE_CHECKING:
+    from fedsim.network.quantities import Kind
     from fedsim.tasks import Task
     from strategies import Algorithm
 
@@ -48,6 +50,17 @@ def _text(value: Any, flag: str) -> Any:
 
         return text(value)
     return f"{value:g}" if isinstance(value, int | float) else value
+
+
+def _amount(kind: "Kind") -> Callable[[Any, str], float]:
+    """From what is given to a number in the units of its kind, as ``quantity`` reads it."""
+
+    def read(value: Any, flag: str) -> float:
+        from fedsim.network.quantities import quantity
+
+        return quantity(value, flag, kind)
+
+    return read
 
 
 def _weights(value: Any, flag: str) -> Any:
@@ -148,6 +161,10 @@ class Training:
         "residuals), on or off",
         rule=one_of("auto", "on", "off"),
     )  # fmt: skip
+    stateless: bool = setting(
+        False, "forget the state of a client's optimizer (momentum, Adam's moments) after each "
+        "round, as devices do that take part once",
+    )  # fmt: skip
     buffers: str = setting(
         "mean", "how BatchNorm's statistics travel: mean (both ways every round) or local (up "
         "only, when the server evaluates)", rule=one_of("mean", "local"),
@@ -239,6 +256,15 @@ class Machine:
         None, "GPUs per cell of a sweep with --jobs; default with cuda: one for all jobs",
         result=False, rule=ABOVE_ZERO,
     )  # fmt: skip
+    memory: float | str | None = setting(
+        None, "RAM for what clients keep between rounds (residuals, optimizer state), such as "
+        "2GiB; what is beyond it goes to a file in the run's folder; default: half of what is free",
+        plain=_amount("bytes"), result=False,
+    )  # fmt: skip
+    memory_as: str = setting(
+        "float32", "how clients keep residuals and optimizer state between rounds: float32, or "
+        "bfloat16 (half the bytes; numbers change)", rule=one_of("float32", "bfloat16"),
+    )  # fmt: skip
     timeout: float = setting(
         600.0, "seconds to wait for the replies of a round", result=False, rule=ABOVE_ZERO
     )
@@ -260,6 +286,12 @@ class Machine:
             raise UsageError(
                 f"--gpus-per-client is {self.gpus_per_client}: it goes with --engine flower"
             )
+        for flag, value in (("--memory", self.memory), ("--memory-as", self.memory_as)):
+            if value not in (None, "float32") and self.engine != "local":
+                raise UsageError(
+                    f"{flag} is {value}: it goes with --engine local, for with others what clients "
+                    "keep lies at their nodes"
+                )
         if self.stack not in ("auto", "1") and self.engine != "local":
             raise UsageError(
                 f"--stack is {self.stack}: it goes with --engine local, for Flower hands a worker "
@@ -341,12 +373,6 @@ class Network:
         return self.text
 
 
-def _bits(value: Any, flag: str) -> float:
-    from fedsim.network.quantities import quantity
-
-    return quantity(value, flag, "bits")
-
-
 @dataclass(frozen=True)
 class Settings:
     """What a user asks of a run; None stands for the default that the sentence names.
@@ -394,7 +420,7 @@ class Settings:
     )  # fmt: skip
     stop_at_bits: float | str | None = setting(
         None, "end after the round in which a client's bits (wire) reach this number, such as "
-        "2Mbit: upstream bits, or those of --budget-of; default: never", plain=_bits,
+        "2Mbit: upstream bits, or those of --budget-of; default: never", plain=_amount("bits"),
     )  # fmt: skip
     budget_of: str = setting(
         "up", "which bits of a client a budget counts (--stop-at-bits, and the budgets and the "

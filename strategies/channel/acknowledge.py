@@ -28,6 +28,9 @@ from strategies.channel.varints import read_varint, varint
 CHANNEL = "channel"
 """In a message to a client: a number that another server, or another run, does not have."""
 
+LIVES = 2**10
+"""How many numbers a channel has: one of them each time that its server goes on after a kill."""
+
 CHANNEL_KEPT, ROUND_KEPT, PAYLOAD_KEPT, LOST_KEPT = (
     f"pending/{name}" for name in ("channel", "round", "payload", "lost")
 )
@@ -129,6 +132,34 @@ def pending(
     return memory | ({LOST_KEPT: torch.tensor(lost)} if lost else {})
 
 
+def channel_of(settings: Mapping[str, Any]) -> int:
+    """Which channel a message with these ``settings`` is of, however often its server was killed.
+
+    Example:
+        >>> channel_of({CHANNEL: 7 * LIVES}), channel_of({CHANNEL: 7 * LIVES + 1})
+        (7, 7)
+    """
+    return int(settings.get(CHANNEL, 0)) // LIVES
+
+
+def is_ahead(memory: State, settings: Mapping[str, Any]) -> bool:
+    """Whether a memory is of a round that a server has not seen the end of, and asks for again.
+
+    It was killed in that round, or later, and goes on from a checkpoint before.
+
+    Example:
+        >>> memory = {ROUND_KEPT: torch.tensor(5), CHANNEL_KEPT: torch.tensor(7 * LIVES)}
+        >>> [is_ahead(memory, {CHANNEL: 7 * LIVES + 1, "round": n}) for n in (5, 6)]
+        [True, False]
+        >>> is_ahead(memory, {CHANNEL: 7 * LIVES, "round": 5})  # a message that came twice
+        False
+    """
+    known, asked = memory.get(CHANNEL_KEPT), settings.get("round")
+    if known is None or not isinstance(asked, int):
+        return False
+    return int(known) < settings.get(CHANNEL, 0) and int(memory[ROUND_KEPT]) >= asked
+
+
 def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
     """A client's memory where it belongs to the channel of a message's ``settings``, else nothing.
 
@@ -136,12 +167,12 @@ def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
     model was never trained on that, and a residual of before would move it.
 
     Example:
-        >>> kept = {"uplink/residual/w": torch.ones(2), "pending/channel": torch.tensor(7)}
-        >>> len(of_channel(kept, {CHANNEL: 7})), len(of_channel(kept, {CHANNEL: 8}))
-        (2, 0)
+        >>> kept = {"uplink/residual/w": torch.ones(2), "pending/channel": torch.tensor(7 * LIVES)}
+        >>> [len(of_channel(kept, {CHANNEL: n * LIVES})) for n in (7, 8)]
+        [2, 0]
     """
     known = memory.get(CHANNEL_KEPT)
-    return memory if known is None or int(known) == settings.get(CHANNEL, 0) else {}
+    return memory if known is None or int(known) // LIVES == channel_of(settings) else {}
 
 
 def settle(
@@ -152,12 +183,15 @@ def settle(
     Where that was not applied, what it carried goes back into the method's memory, which is of the
     same channel (``of_channel``).
 
-    Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round.
+    Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round, or of a
+    server that has been killed since and has asked the client again.
     """
     state, applied = unnest("uplink", memory), read_applied(settings)
     if ROUND_KEPT not in memory:
         return Settled(state)
     answered, asked = int(memory[ROUND_KEPT]), int(str(settings["round"]))
+    if int(memory[CHANNEL_KEPT]) > settings.get(CHANNEL, 0):
+        raise OutOfOrder(f"round {asked} was asked by a server that has gone on since")
     if asked <= answered:
         raise OutOfOrder(f"round {asked} was asked of a client that has answered round {answered}")
     before = int(memory.get(LOST_KEPT, 0))

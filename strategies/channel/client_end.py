@@ -31,7 +31,7 @@ from strategies.channel.acknowledge import (
 )
 from strategies.channel.buffers import from_payload
 from strategies.channel.catch_up import split
-from strategies.channel.payload import BASE, ENDS, KEY, VERSION, WANTS, ends, get, put
+from strategies.channel.payload import BASE, ENDS, KEY, SCORES, VERSION, WANTS, ends, get, put
 from strategies.channel.relay import Relay, includes_own, mean_update
 
 
@@ -135,15 +135,20 @@ class ClientEnd:
         """
         payload, settings = get(content)
         if ENDS in settings:
-            mine, theirs = ends(self.uplink, self.downlink, self.buffers), str(settings[ENDS])
+            mine = ends(self.uplink, self.downlink, self.like, self.buffers)
+            theirs = str(settings[ENDS])
             if theirs != mine:
                 raise ValueError(
                     f"the two ends differ: the strategy has {theirs}; client_mod has {mine}: give "
-                    "both the same (buffers: Compressed(buffers=Buffers(...)) and "
+                    "both the same (model: client_mod(template=...) has names and shapes of what "
+                    "start() is given; buffers: Compressed(buffers=Buffers(...)) and "
                     "client_mod(buffers=...))"
                 )
         known = of_channel(memory or {}, settings)
-        settled = settle(self.before or self.uplink, settings, known, self.like)
+        if SCORES in settings:
+            settled = Settled({})
+        else:
+            settled = settle(self.before or self.uplink, settings, known, self.like)
         if settings["kind"] == "model":
             version = int(str(settings.get(VERSION, 0)))
             base = directions.received(self.downlink, payload, self.like, version)

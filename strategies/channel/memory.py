@@ -4,51 +4,68 @@ A node whose config has ``state-dir`` keeps the memory there, and reads it again
 any other node keeps it in ``context.state``, which lives as long as the node's process. Both are
 written as a client's last act, so a client that fails keeps what it had.
 
-In a folder the memory before is kept beside the last, and a file's name ends with the digest of its
-content: one that a disk has damaged is passed over for the one before.
+In the folder a run goes by the number of its channel, which outlives Flower's runs. The memories
+after a client's last three rounds are kept: a server that was killed asks for its last round again,
+or for the one before where its last checkpoint is damaged, and the client then begins with what it
+held. A file's name has its round and the digest of its content: one that a disk has damaged is
+passed over for the one before.
 """
 
 import json
 import logging
 import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from flwr.app import Context
 
 from compressors import State
+from strategies.channel.acknowledge import channel_of, is_ahead
 from strategies.channel.nodes import name_of
-from strategies.channel.payload import to_arrays, to_state
+from strategies.channel.payload import ROUND, to_arrays, to_state
 
 STATE_DIR = "state-dir"
 """Key of a node's config: the folder in which its memory outlives the node's process."""
 
 
-def load(context: Context, key: str) -> State:
+KEPT = 3
+"""How many memories a folder keeps."""
+
+
+def load(context: Context, key: str, settings: Mapping[str, Any]) -> State:
     """The memory as last committed under ``key``; empty where there is none.
 
-    Of a folder it is the last that is whole; a line names each that is damaged.
+    Of a folder it is the last that is whole, and not of a round of which the server that has sent
+    these ``settings`` knows nothing; a line names each that is damaged.
     """
     if STATE_DIR not in context.node_config:
         record = context.state.array_records.get(key)
         return {} if record is None else to_state(record)
     from safetensors import SafetensorError  # only nodes with a folder need the package
 
-    log, folder = logging.getLogger(__name__), _folder(context, key)
-    files = _files(folder)
-    for file in reversed(files):
+    log, folder = logging.getLogger(__name__), _folder(context, settings) / key
+    damaged = False
+    for file in reversed(_files(folder)):
         try:
-            return _whole(file)
+            memory = _whole(file)
         except (OSError, ValueError, SafetensorError) as error:
             log.warning("%s is damaged and passed over for the memory before: %s", file, error)
-    if files:
+            damaged = True
+            continue
+        if not is_ahead(memory, settings):
+            return memory
+    if damaged:
         log.warning("%s holds no memory that is whole: the client begins without", folder)
     return {}
 
 
-def commit(context: Context, key: str, state: State) -> None:
-    """Replaces the memory under ``key``.
+def commit(context: Context, key: str, settings: Mapping[str, Any], state: State) -> None:
+    """Replaces the memory under ``key`` by that after the message with these ``settings``.
 
     Raises ``ValueError``, which names the folder, where ``state-dir`` cannot be written.
     """
@@ -56,17 +73,25 @@ def commit(context: Context, key: str, state: State) -> None:
         context.state[key] = to_arrays(state)
         return
     try:
-        _write(_folder(context, key), state)
+        _write(_folder(context, settings) / key, int(settings[ROUND]), state)
     except OSError as error:
         given = context.node_config[STATE_DIR]
         raise ValueError(f"state-dir is {given!r}: {error.strerror}: {error.filename}") from error
 
 
-def _folder(context: Context, key: str) -> Path:
-    """One per run and client, so that nodes may share ``state-dir``."""
-    run = f"run-{context.run_id}"
+def forget(context: Context, settings: Mapping[str, Any]) -> None:
+    """Removes from ``state-dir`` what the client kept of the channel, whose run is done."""
+    if STATE_DIR in context.node_config:
+        folder = _folder(context, settings)
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # another client that shares it has not been told yet
+            folder.parent.rmdir()
+
+
+def _folder(context: Context, settings: Mapping[str, Any]) -> Path:
+    """One per channel and client, so that nodes may share ``state-dir``."""
     name = quote(f"client-{name_of(context)}", safe="")
-    return Path(str(context.node_config[STATE_DIR])) / run / name / key
+    return Path(str(context.node_config[STATE_DIR])) / f"channel-{channel_of(settings)}" / name
 
 
 def _files(folder: Path) -> list[Path]:
@@ -74,11 +99,10 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _whole(file: Path) -> State:
-    """The memory in ``file``; its name has no digest where an older version wrote it."""
+    """The memory in ``file``."""
     from safetensors import safe_open
 
-    digest = _parts(file)[2:]
-    if digest and _digest(file.read_bytes()) != digest[0]:
+    if _digest(file.read_bytes()) != _parts(file)[2]:
         raise ValueError("its content is not what was written")
     with safe_open(file, framework="pt") as tensors:
         names = json.loads(tensors.metadata()["names"])
@@ -86,7 +110,7 @@ def _whole(file: Path) -> State:
 
 
 def _parts(file: Path) -> list[str]:
-    """Of ``memory-NUMBER-DIGEST.safetensors``."""
+    """Of ``memory-ROUND-DIGEST.safetensors``."""
     return file.stem.split("-")
 
 
@@ -94,8 +118,8 @@ def _digest(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
 
 
-def _write(folder: Path, state: State) -> None:
-    """Writes a file with the next number, whole or not at all; the one before it stays.
+def _write(folder: Path, number: int, state: State) -> None:
+    """Writes the file of round ``number``, whole or not at all; of those before it some stay.
 
     Only the node's user can read them: a residual tells of the data.
     """
@@ -103,7 +127,6 @@ def _write(folder: Path, state: State) -> None:
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     old = _files(folder)
-    number = int(_parts(old[-1])[1]) + 1 if old else 1
     plain = {name: x.detach().cpu().contiguous() for name, x in state.items()}
     content = save(plain, {"names": json.dumps(list(plain))})
     part = folder / ".part"
@@ -119,5 +142,6 @@ def _write(folder: Path, state: State) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-    for before in old[:-1]:
-        before.unlink(missing_ok=True)
+    before = [file for file in old if int(_parts(file)[1]) < number]
+    for other in {*old} - {*before[1 - KEPT :], whole}:
+        other.unlink(missing_ok=True)

@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from reprlib import repr
+from typing import overload
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -12,17 +13,21 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from compressors import derive
+from strategies.channel.acknowledge import CHANNEL
 from strategies.channel.owners import TABLE, owners
+from strategies.channel.payload import KEY
 from strategies.channel.replies import reason
 from strategies.channel.shortage import TooFewReplies
 
-QUERY = "query.partition"
+QUERY, FORGET = "query.partition", "query.forget"
 CLIENT_ID, PARTITION_ID = "client-id", "partition-id"
 """Keys of a node's config: a client's name, and its number where shards are simulated."""
 
 REGISTRATION_SECONDS = 60.0
 STARTING_SECONDS = 600.0
 """What a node's first answer may take: its process, or Ray's, starts and imports torch first."""
+FORGETTING_SECONDS = 30.0
+"""How long nodes are waited for when a run is done."""
 _POLL_SECONDS = 0.1
 _NONE = "No query function registered"
 _OF_APPS = (
@@ -57,6 +62,18 @@ def name_of(context: Context) -> str:
     return str(config.get(CLIENT_ID, config.get(PARTITION_ID, context.node_id)))
 
 
+def forget(grid: Grid, channel: int) -> None:
+    """Tells every node that is there that a run is done: what clients kept of it is removed.
+
+    Args:
+        grid: to the nodes.
+        channel: the number of the run's channel.
+    """
+    content = RecordDict({KEY: ConfigRecord({CHANNEL: channel})})
+    told = [Message(content, dst_node_id=n, message_type=FORGET) for n in grid.get_node_ids()]
+    list(grid.send_and_receive(told, timeout=FORGETTING_SECONDS))
+
+
 class Numbered(Mapping[int, int]):
     """Client -> node of a grid in this process, where client i is at the i-th node of a range.
 
@@ -88,6 +105,34 @@ class Numbered(Mapping[int, int]):
     def client_at(self, node: int) -> int:
         """The client at a node."""
         return self.nodes.index(node)
+
+
+class Without(Sequence[int]):
+    """The client numbers below ``clients`` without a few, ascending; none is looked at before.
+
+    Example:
+        >>> idle = Without(1_000_000, [3, 0])
+        >>> len(idle), idle[0], idle[1], idle[2], idle[-1]
+        (999998, 1, 2, 4, 999999)
+    """
+
+    def __init__(self, clients: int, without: Collection[int]) -> None:
+        self.clients, self.without = clients, sorted(without)
+
+    def __len__(self) -> int:
+        return self.clients - len(self.without)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(len(self))[place]]
+        number = range(len(self))[place]
+        for other in self.without:
+            number += other <= number
+        return number
 
 
 class Roster:

@@ -8,13 +8,14 @@ Flower cuts into chunks: a record it sends in one piece. What Flower sends aroun
 1.4 kB per message) is counted by ``framing``.
 """
 
+import zlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
-from flwr.common.constant import ErrorCode, SType
+from flwr.common.constant import SType
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -55,6 +56,9 @@ ARRAYS = "arrays"
 NAMED = "arrays-key"
 """The setting beside a payload that says so, where it has."""
 
+SCORES = "scores"
+"""In a message for evaluation with a payload: the client answers no update, and stays as it is."""
+
 ENDS = "ends"
 """In a message to a client that has sent nothing yet: what both ends have to agree about."""
 
@@ -67,16 +71,25 @@ Kind = Literal["model", "update", "updates", "relay"]
 (``relay``)."""
 
 
-def ends(uplink: Compressor, downlink: Compressor, buffers: Iterable[str]) -> str:
+def ends(
+    uplink: Compressor, downlink: Compressor, model: Mapping[str, Tensor], buffers: Iterable[str]
+) -> str:
     """How both ends of a channel say what they were built with.
+
+    Of the ``model`` that is how many entries it has, and a digest of its names and shapes.
 
     Example:
         >>> from compressors import Raw, sbc
-        >>> ends(Raw(), Raw(), ["mean", "var"])
-        'uplink raw, downlink raw, buffers mean var'
+        >>> ends(Raw(), Raw(), {"w": torch.zeros(2, 3)}, ["mean", "var"])
+        'uplink raw, downlink raw, model of 6 entries (w 2x3; 523b), buffers mean var'
     """
     listed = " ".join(sorted(buffers)) or "none"
-    return f"uplink {text(uplink)}, downlink {text(downlink)}, buffers {listed}"
+    arrays = [f"{name} {'x'.join(map(str, x.shape))}".strip() for name, x in model.items()]
+    first = arrays[0] if arrays else "no array"
+    digest = f"{zlib.crc32(','.join(arrays).encode()):08x}"[:4]
+    count = sum(x.numel() for x in model.values())
+    told = f"model of {count} entries ({first}; {digest})"
+    return f"uplink {text(uplink)}, downlink {text(downlink)}, {told}, buffers {listed}"
 
 
 def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool | bytes) -> None:
@@ -103,13 +116,6 @@ def settings_in(record: RecordDict) -> ConfigRecord:
     """The settings of a message to a client; of a model in parts, those of the first part."""
     first = f"{KEY}/0"
     return record.config_records[first if first in record else KEY]
-
-
-def hint(code: int) -> str:
-    """What a failure's reason lacks: a client's mod that refuses messages stands before ours."""
-    if code != ErrorCode.MOD_FAILED_PRECONDITION:
-        return ""
-    return " (the order that works is mods=[client_mod(...), MOD]: mods after it see arrays)"
 
 
 def payload_bits(message: Message) -> int:

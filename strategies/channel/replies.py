@@ -1,6 +1,7 @@
 """What a client's reply says: an update, a wish for the model, or why there is none."""
 
 import math
+import re
 from collections.abc import Mapping
 from reprlib import repr
 
@@ -11,7 +12,8 @@ from compressors import Compressor, receive
 from compressors.printing import printable
 from strategies.channel.acknowledge import read_fate
 from strategies.channel.beside import FATE
-from strategies.channel.payload import KEY, METRICS, ROUND, SAMPLES, WANTS, get, hint
+from strategies.channel.given import cure
+from strategies.channel.payload import KEY, METRICS, ROUND, SAMPLES, WANTS, get
 from strategies.channel.traffic import Uplink
 
 _SECONDS = ("decode-seconds", "train-seconds", "encode-seconds")
@@ -79,7 +81,8 @@ def uplink_of(
     ``PayloadError`` where a payload is damaged.
     """
     if reply.has_error():
-        raise ValueError(_reason(reply.error.reason) + hint(reply.error.code))
+        why = reason(reply)
+        raise ValueError(why + cure(reply.error, why))
     beside = reply.content.config_records.get(KEY) or ConfigRecord()
     answers = beside.get(ROUND, round_number)
     if answers != round_number:
@@ -99,11 +102,10 @@ def uplink_of(
 
 
 def reason(reply: Message) -> str:
-    """What an error reply says, in one line."""
-    return _reason(reply.error.reason)
+    """What an error reply says, in one line.
 
-
-def _reason(text: str | None) -> str:
-    """One line of what Flower says: on Ray a whole traceback comes with it, the error last."""
-    last = (text or "the client raised").strip().splitlines()[-1]
-    return printable(last.rpartition("Message: ")[2].removesuffix("'>"))
+    On Ray a whole traceback comes with it, the error last; of a deployed client its class and text.
+    """
+    last = (reply.error.reason or "the client raised").strip().splitlines()[-1]
+    last = printable(last.rpartition("Message: ")[2].removesuffix("'>"))
+    return re.sub(r"^<class '(?:builtins\.)?([\w.]+)'>:<'", r"\1: ", last).removesuffix(": ")

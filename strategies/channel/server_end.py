@@ -24,8 +24,8 @@ from compressors import Compressor, PayloadError, Raw, State, check_decoded, com
 from compressors.bits import SPANS
 from compressors.whole.memory import nest, unnest
 from compressors.whole.returned import loses
-from strategies.channel.acknowledge import CHANNEL, write_applied
-from strategies.channel.beside import APPLIED, USUAL
+from strategies.channel.acknowledge import CHANNEL, LIVES, write_applied
+from strategies.channel.beside import APPLIED, BUFFERS, USUAL
 from strategies.channel.catch_up import Missed
 from strategies.channel.directions import sent_beside, stepped
 from strategies.channel.payload import (
@@ -34,6 +34,7 @@ from strategies.channel.payload import (
     CONFIG,
     ENDS,
     ROUND,
+    SCORES,
     VERSION,
     payload_bits,
     put,
@@ -122,7 +123,7 @@ class ServerEnd:
         self.iterations: dict[int, int] = {}  # client -> how many it was asked for last
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
         self.lost: dict[int, int] = {}  # client -> its lost updates that are counted, as it counts
-        self.channel_id = 2**30 + secrets.randbits(30)  # clients may know an earlier server
+        self.channel_id = LIVES * (2**23 + secrets.randbits(23))  # clients may know another server
         self.last_update: Downlink | None = None
         self.traffic = RoundTraffic(0)
         self._model: Downlink | None = None
@@ -193,6 +194,14 @@ class ServerEnd:
         asked = down.iterations or config.get("iterations")
         self.iterations[client] = asked if isinstance(asked, int) and asked > 0 else 1
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
+        self._put(record, client, down, settings)
+        self.traffic.wire.sent(client, record)
+        return record
+
+    def _put(
+        self, record: RecordDict, client: int, down: Downlink,
+        settings: Mapping[str, str | int | float | bool],
+    ) -> None:  # fmt: skip
         own: dict[str, str | int | float | bool | bytes] = {
             **settings, "kind": down.kind, ROUND: self.traffic.round, VERSION: self.version,
             CLIENT: client, CHANNEL: self.channel_id,
@@ -202,8 +211,26 @@ class ServerEnd:
         if self.ends and client not in self.base:
             own[ENDS] = self.ends
         put(record, down.payload, **own, **down.settings, **down.beside)
-        self.traffic.wire.sent(client, record)
-        return record
+
+    def scoring(
+        self, client: int, settings: Mapping[str, str], beside: RecordDict, buffers: bytes
+    ) -> RecordDict:
+        """The content of a message for evaluation: what ``client`` lacks of the model.
+
+        Nothing moves: the client's next message for training is what it is without this one.
+
+        Args:
+            client: its number, or its node's where none is known.
+            settings: what stands beside the payload.
+            beside: other records of the message, to which ours is added.
+            buffers: the server's, as a payload; empty: there are none.
+        """
+        down = self._model_or_update(client)
+        if buffers:
+            down = down.with_beside(BUFFERS, buffers)
+        self.traffic.scoring[client] = down
+        self._put(beside, client, down, {**settings, SCORES: True})
+        return beside
 
     def grant(self) -> list[int]:
         """Clients whose wish for the model is granted now; ``content`` is then the model."""
@@ -348,6 +375,7 @@ class ServerEnd:
         last = self.last_update
         values: dict[str, Any] = {
             "version": self.version,
+            "round": self.traffic.round,
             "channel_id": self.channel_id,
             "update": b64encode(last.payload).decode() if last else None,
             "spans": last.spans if last else None,
@@ -361,10 +389,18 @@ class ServerEnd:
             tensors |= nest(f"side-{place}", memory)
         return tensors, values
 
+    def go_on(self, life: int) -> None:
+        """Tells clients, who may be ahead of what was restored, that the server was killed.
+
+        ``life``: how often it was.
+        """
+        self.channel_id = self.channel_id // LIVES * LIVES + life
+
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         self.weights, self.memory = unnest("weights", tensors), unnest("downlink", tensors)
         self.version, self.channel_id, self._model = values["version"], values["channel_id"], None
+        self.traffic = RoundTraffic(values.get("round", 0))
         for name in _BY_CLIENT:
             known = {int(client): value for client, value in values[name].items()}
             setattr(self, name, known)

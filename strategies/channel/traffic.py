@@ -88,6 +88,7 @@ class RoundTraffic:
     ``wishes``: clients that want the model: they were sent an update of one that they do not hold;
     ``unused``: what those clients were sent before the model.
     ``wire``: what travelled for all of them, framing included.
+    ``scoring``: what clients were sent to evaluate the round's model, where that is encoded.
     ``beside``: the names of the side payloads that messages of this channel may have.
     ``place``: of whose messages, in the names of files, where a client has several in a round.
     """
@@ -101,6 +102,7 @@ class RoundTraffic:
     wishes: list[int] = field(default_factory=list)
     unused: list[tuple[int, Downlink]] = field(default_factory=list)
     wire: Wire = field(default_factory=Wire)
+    scoring: dict[int, Downlink] = field(default_factory=dict)
     beside: tuple[str, ...] = USUAL
     decode_seconds: float = 0.0  # the server's, over all uplinks
     downlink_seconds: float = 0.0  # the server's, for encoding

@@ -14,6 +14,11 @@ def _add(booked: dict[int, Travel], client: int, travel: Travel) -> None:
     booked[client] = Travel(before.down + travel.down, before.up + travel.up)
 
 
+def _sum(*parts: dict[int, Travel]) -> Travel:
+    every = [travel for part in parts for travel in part.values()]
+    return Travel(sum(t.down for t in every), sum(t.up for t in every))
+
+
 _NOT_SENT = (ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
 """Errors that the server's side makes of a client that is gone: nothing of them travels."""
 
@@ -84,6 +89,12 @@ class Wire:
 
     def total(self) -> Travel:
         """All that travelled."""
-        parts = (self.asked, self.used, self.unused, self.evaluation)
-        every = [travel for part in parts for travel in part.values()]
-        return Travel(sum(t.down for t in every), sum(t.up for t in every))
+        return _sum(self.asked, self.used, self.unused, self.evaluation)
+
+    def trained(self) -> Travel:
+        """What travelled for training."""
+        return _sum(self.asked, self.used, self.unused)
+
+    def scored(self) -> Travel:
+        """What travelled for evaluation."""
+        return _sum(self.evaluation)

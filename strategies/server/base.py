@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Strategy
+from flwr.serverapp.strategy import Result, Strategy
 from torch import Tensor
 
 from compressors import Compressor, Raw, State
@@ -18,6 +18,8 @@ from strategies.algorithms.base import Algorithm
 from strategies.channel import nodes
 from strategies.channel.buffers import Buffers
 from strategies.channel.directions import directs
+from strategies.channel.framing import Travel
+from strategies.channel.given import check_method, check_record
 from strategies.channel.late import LATE, Late
 from strategies.channel.mailbox import Mailbox
 from strategies.channel.nodes import Roster
@@ -51,7 +53,8 @@ class ChannelStrategy(Strategy):
         seed: of the cohort's draw and of random compressors.
         timeout: seconds that clients have to say who they are, and to answer where they are sent
             the model a second time within a round.
-        buffers: what else the model has (BatchNorm's statistics), and when it travels.
+        buffers: what else the model has (BatchNorm's statistics), and when it travels. Of these
+            what is not of floats, such as BatchNorm's count, stays with each client.
         frozen: the names of arrays of the model that nobody trains, as given to ``client_mod``: in
             no update and in no model that is sent. The model that ``start`` returns has them.
         late: what becomes of an update that comes when its round is over (``channel.late``): a
@@ -87,7 +90,11 @@ class ChannelStrategy(Strategy):
         max_norm: float | None = None,
         rule: Algorithm | None = None,
     ) -> None:
-        self.uplink, self.downlink = uplink, downlink or Raw()
+        self.uplink, self.downlink = uplink, Raw() if downlink is None else downlink
+        for setting, method in (("uplink", uplink), ("downlink", self.downlink)):
+            check_method(setting, method)
+        if buffers is not None and not isinstance(buffers, Buffers):
+            raise ValueError(f"buffers is {buffers!r}: give Buffers({{name: tensor}})")
         needs_method = rule.needs_method if rule else ""
         down = directs(self.downlink) and needs_server(self.downlink) == needs_method
         below = "" if down else needs_server(self.downlink)
@@ -101,7 +108,10 @@ class ChannelStrategy(Strategy):
             )
         self.clients, self.cohort, self.required = clients, cohort or clients, required
         self.seed, self.timeout = seed, timeout
-        self.buffers = replace(buffers) if buffers else None  # another strategy may share them
+        self.buffers: Buffers | None = None  # another strategy may share what is given
+        if buffers is not None:
+            floats = {n: x for n, x in buffers.values.items() if x.is_floating_point()}
+            self.buffers = replace(buffers, values=floats)
         self.late = LATE[late] if isinstance(late, str) else late
         self.catch_up, self.max_norm = catch_up, max_norm
         self.frozen = tuple(frozen)
@@ -109,11 +119,20 @@ class ChannelStrategy(Strategy):
         self.channel: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
         self.ordering: Ordering | None = None
-        self._initial_buffers = buffers.values if buffers else {}
+        self._initial_buffers = self.buffers.values if self.buffers else {}
         self._layout: StateDict | None = None
         self._handed: ArrayRecord | None = None  # what this made of the round before
+        self._restored, self._before = False, 0  # rounds before this start
         self._mail = Mailbox(self.late)
         self._grid: Grid | None = None
+
+    def start(self, grid: Grid, initial_arrays: ArrayRecord, *given: Any, **named: Any) -> Result:
+        """Flower's loop; of a restored strategy, from the model that was restored."""
+        check_record("initial_arrays", initial_arrays)
+        if self.channel is not None and self._restored:
+            layout = StateDict(initial_arrays, self.buffers, self.frozen)
+            initial_arrays = layout.whole(self.channel.weights)
+        return super().start(grid, initial_arrays, *given, **named)
 
     @abstractmethod
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
@@ -233,8 +252,12 @@ class ChannelStrategy(Strategy):
         return tensors, values | ({"names": self.roster.names} if self.roster else {})
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned, in a new strategy of the same settings."""
-        self.channel = self._end(unnest("weights", tensors))
+        """Goes on from what ``state`` returned, in a new strategy of the same settings.
+
+        The next ``start`` does the rounds after it, with the model of then: of the arrays that it
+        is given names, dtypes and what is frozen count. Its result counts rounds from 1.
+        """
+        self.channel, self._restored = self._end(unnest("weights", tensors)), True
         self.channel.restore(tensors, values)
         if self.roster is not None:
             self.roster.names = dict(values["names"])
@@ -245,6 +268,12 @@ class ChannelStrategy(Strategy):
         """See ``ask``; ``arrays`` is the model, and ``config`` is for the clients' apps."""
         check_around(self)
         known = self.channel
+        if known is not None and self._restored:
+            # Flower's loop counts from 1, and a loop of one's own may count on.
+            self._before = known.traffic.round if server_round <= known.traffic.round else 0
+            self._layout = StateDict(arrays, self.buffers, self.frozen)
+            self._handed, self._restored = arrays, False
+        server_round += self._before
         goes_on = known is not None and server_round > known.traffic.round
         if known is None or not goes_on or arrays is not self._handed:  # mostly that of before
             if self._layout is None or not goes_on:
@@ -254,10 +283,12 @@ class ChannelStrategy(Strategy):
             weights = self._layout.parameters(arrays)
             if known is not None and not goes_on:
                 self._start_again(weights)
+                server_round -= self._before
+                self._before, self._restored = 0, False
             known = self.open(weights, server_round)
         known.app = config
         buffers = self.buffers.values if self.buffers else ()
-        known.ends = ends(self.uplink, self.downlink, buffers)
+        known.ends = ends(self.uplink, self.downlink, known.weights, buffers)
         return self.ask(server_round, ConfigRecord(), grid)
 
     def _start_again(self, weights: dict[str, Tensor]) -> None:
@@ -268,9 +299,23 @@ class ChannelStrategy(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """See ``advance``; the model as a record, buffers included, comes with the metrics."""
+        """See ``advance``; the model as a record, buffers included, comes with the metrics.
+
+        Among these are ``bytes-up`` and ``bytes-down``: all messages of the round for training, as
+        Flower sends them, payloads and framing.
+        """
         if self.channel is None or self._layout is None:
             raise RuntimeError("aggregate_train before configure_train")
         metrics = self.advance(replies)
         self._handed = self._layout.whole(self.channel.weights)
-        return self._handed, metrics
+        return self._handed, with_bytes(metrics, self.channel.traffic.wire.trained())
+
+
+def with_bytes(metrics: MetricRecord | None, travel: Travel) -> MetricRecord:
+    """The metrics of a round with what travelled for them, for Flower's log and result.
+
+    Example:
+        >>> dict(with_bytes(MetricRecord({"loss": 0.5}), Travel(down=7, up=3)))
+        {'loss': 0.5, 'bytes-up': 3, 'bytes-down': 7}
+    """
+    return MetricRecord({**(metrics or {}), "bytes-up": travel.up, "bytes-down": travel.down})

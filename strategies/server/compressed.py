@@ -15,15 +15,18 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvgM, Strategy
 from torch import Tensor
 
-from compressors import Compressor, State
+from compressors import Compressor, Raw, State
 from compressors.whole.memory import nest, unnest
 from strategies.channel.acknowledge import CHANNEL
+from strategies.channel.buffers import to_payload
 from strategies.channel.cohort_grid import CohortGrid
+from strategies.channel.given import cure
 from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, lazy_arrays, to_tensors
+from strategies.channel.replies import reason, wants_model
 from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
-from strategies.server.around import PRIVATE, chain
-from strategies.server.base import ChannelStrategy
+from strategies.server.around import PRIVATE, WrongOrder, chain
+from strategies.server.base import ChannelStrategy, with_bytes
 from strategies.server.inside import check_clipped, check_inside, odd_ones, record_name
 
 
@@ -34,6 +37,9 @@ class Compressed(ChannelStrategy):
         strategy: any Message-API strategy (FedAvg, FedAdam, ...).
         uplink: how clients encode their updates.
         downlink: how the server encodes the change of the global model; raw by default.
+        compress_evaluation: whether a model that clients evaluate is sent as the update of a round
+            is, to clients that hold the one before. They get their ``client_mod`` at
+            ``@app.evaluate`` too. Else it travels as float32 arrays.
         common: what else ``ChannelStrategy`` takes. With ``clients``, the number of clients, cohort
             and order of summation follow from partitions and ``seed``, the same on every engine,
             and the client app must answer who it is (``answer_partition``). Without, they follow
@@ -60,11 +66,21 @@ class Compressed(ChannelStrategy):
         strategy: Strategy,
         uplink: Compressor,
         downlink: Compressor | None = None,
+        *,
+        compress_evaluation: bool = False,
         **common: Any,
     ) -> None:
         super().__init__(uplink, downlink, **common)
         check_inside(self, strategy)
+        if compress_evaluation and isinstance(self.downlink, Raw):
+            raise ValueError(
+                "compress_evaluation is True and downlink is raw, which sends whole models: give "
+                "a downlink, such as parse('sbc(0.05)'), here and to client_mod"
+            )
+        self.compress_evaluation = compress_evaluation
+        self._scoring: dict[int, Message] = {}  # by node: messages for evaluation
         self.strategy, self._arrays = strategy, ARRAYS
+        self._given = {name: inner_memory.numbers_of(inner) for name, inner in self._inner()}
         # Noise is for all of a cohort.
         noise = any(isinstance(inner, PRIVATE) for inner in chain(strategy))
         self._others_go_on = self.required is None and not noise
@@ -142,15 +158,19 @@ class Compressed(ChannelStrategy):
     def state(self) -> tuple[State, dict[str, Any]]:
         """The channel's memory, and what the strategy inside remembers."""
         tensors, values = super().state()
+        moved = {}
         for name, inner in self._inner():
             tensors |= nest(name, inner_memory.arrays_of(inner))
-        return tensors, values
+            now, given = inner_memory.numbers_of(inner), self._given[name]
+            moved[name] = {key: x for key, x in now.items() if x != given.get(key)}
+        return tensors, values | {"inner": moved}
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         super().restore(tensors, values)
         for name, inner in self._inner():
-            inner_memory.put_back(inner, unnest(name, tensors))
+            numbers = values.get("inner", {}).get(name, {})
+            inner_memory.put_back(inner, unnest(name, tensors), numbers)
 
     def _inner(self) -> list[tuple[str, Strategy]]:
         """Where the memory of the strategy inside is kept, and of what that one wraps."""
@@ -163,11 +183,17 @@ class Compressed(ChannelStrategy):
 
         Where there are buffers, a client that keeps its own is told of which ``start`` they are.
         """
-        messages = self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        number = server_round + self._before
+        messages = self.strategy.configure_evaluate(number, arrays, config, grid)
         if self.channel is None:
             return messages
-        messages = list(messages)
-        if self.buffers is not None:
+        messages, self._grid = list(messages), grid
+        if self.compress_evaluation:
+            self._arrays = record_name(messages, arrays)
+            for message in messages:  # which share a content
+                message.content = self._to_score(message)
+            self._scoring = {message.metadata.dst_node_id: message for message in messages}
+        elif self.buffers is not None:
             for message in messages:
                 message.content[EVALUATED] = ConfigRecord({CHANNEL: self.channel.channel_id})
         return self.channel.traffic.wire.evaluating(messages)
@@ -175,9 +201,44 @@ class Compressed(ChannelStrategy):
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        if self.channel is not None:
-            replies = self.channel.traffic.wire.evaluated(replies)
-        return self.strategy.aggregate_evaluate(server_round, replies)
+        """As the strategy inside, with ``bytes-up`` and ``bytes-down`` where messages travelled.
+
+        A client that does not hold what the server believes is sent the whole model, and is waited
+        for.
+
+        Raises ``WrongOrder`` where every client fails and one lacks its ``client_mod``.
+        """
+        if self.channel is None:
+            return self.strategy.aggregate_evaluate(server_round + self._before, replies)
+        wire = self.channel.traffic.wire
+        came = {reply.metadata.src_node_id: reply for reply in wire.evaluated(replies)}
+        again = []
+        for node, reply in came.items():
+            if self.compress_evaluation and wants_model(reply):
+                self.channel.base.pop(self.client_at(node), None)
+                first = self._scoring[node]
+                again.append(Message(self._to_score(first), node, first.metadata.message_type))
+        if again and self._grid is not None:
+            answers = self._grid.send_and_receive(wire.evaluating(again), timeout=self.timeout)
+            came |= {reply.metadata.src_node_id: reply for reply in wire.evaluated(answers)}
+        failed = [cure(up.error, reason(up), "evaluate") for up in came.values() if up.has_error()]
+        if self.compress_evaluation and any(failed) and len(failed) == len(came):
+            raise WrongOrder(f"no client evaluates the model{max(failed)}")
+        replies = [reply for reply in came.values() if not wants_model(reply)]
+        metrics = self.strategy.aggregate_evaluate(server_round + self._before, replies)
+        return with_bytes(metrics, wire.scored()) if wire.evaluation else metrics
+
+    def _to_score(self, message: Message) -> RecordDict:
+        """A message for evaluation with its model as a payload."""
+        assert self.channel is not None
+        records = message.content.items()
+        others = RecordDict({
+            k: v for k, v in records if k not in OURS and not isinstance(v, ArrayRecord)
+        })  # fmt: skip
+        settings = {} if self._arrays == ARRAYS else {NAMED: self._arrays}
+        buffers = b"" if self.buffers is None else to_payload(self.buffers.values)
+        client = self.client_at(message.metadata.dst_node_id)
+        return self.channel.scoring(client, settings, others, buffers)
 
     def summary(self) -> None:
         """As the strategy inside."""

@@ -1,9 +1,10 @@
 """What a Flower strategy remembers, as tensors, so that a run can stop and go on.
 
 Covers any strategy that remembers in numpy arrays: mappings, lists or Flower records of them as
-attributes (FedAdam's moments, FedAvgM's momentum). No pickling.
+attributes (FedAdam's moments, FedAvgM's momentum), and in numbers. No pickling.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,15 @@ def _tensor(value: Any) -> Tensor:
     return torch.from_numpy(np.asarray(value))
 
 
-def put_back(inner: object, tensors: State) -> None:
-    """Gives ``inner`` back what ``arrays_of`` returned."""
+def numbers_of(inner: object) -> dict[str, int | float]:
+    """Every attribute that is a number: settings, and what moves (an adaptive clip's norm)."""
+    return {name: x for name, x in vars(inner).items() if type(x) in (int, float)}
+
+
+def put_back(inner: object, tensors: State, numbers: Mapping[str, int | float]) -> None:
+    """Gives ``inner`` back what ``arrays_of`` returned, and those ``numbers`` that had moved."""
+    for name, x in numbers.items():
+        setattr(inner, name, x)
     for name, kind in {tuple(key.split("/")[:2]) for key in tensors}:
         part = unnest(f"{name}/{kind}", tensors)
         if kind == "record":

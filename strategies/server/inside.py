@@ -29,17 +29,31 @@ def check_inside(outer: ChannelStrategy, inner: Strategy) -> None:
 
     Raises ``WrongOrder``, which names what works.
     """
+    if isinstance(inner, type) and issubclass(inner, Strategy):
+        raise WrongOrder(f"{inner.__name__} is a class: give Compressed({inner.__name__}(), ...)")
+    if not isinstance(inner, Strategy):
+        kind = type(inner)
+        raise WrongOrder(
+            f"Compressed wraps a strategy of flwr.serverapp.strategy, and {kind.__module__}."
+            f"{kind.__name__} is none: give Compressed(FedAvg(), uplink, downlink)"
+        )
     for layer in chain(inner):
         name = type(layer).__name__
+        least = max(getattr(layer, f"min_{what}_nodes", 0) for what in ("available", "train"))
+        if outer.cohort is not None and outer.cohort < least:
+            raise WrongOrder(
+                f"{name} waits for {least} nodes, and clients or cohort is {outer.cohort}: give "
+                f"{name}(min_available_nodes={outer.cohort}, min_train_nodes={outer.cohort})"
+            )
         if isinstance(layer, FedXgbBagging | FedXgbCyclic):
             raise WrongOrder(f"{name} inside Compressed: trees are not updates; use {name} alone")
+        if isinstance(layer, ChannelStrategy):
+            raise WrongOrder(f"{name} inside Compressed: updates are compressed once; use one")
         if type(layer).start is not Strategy.start:
             raise WrongOrder(
                 f"{name} has a start() of its own, which Compressed would never call: give it to a "
                 "subclass of Compressed, whose start() is the one that runs"
             )
-        if isinstance(layer, ChannelStrategy):
-            raise WrongOrder(f"{name} inside Compressed: updates are compressed once; use one")
         if isinstance(layer, FedMedian):
             _check_share(outer.uplink)
         if isinstance(layer, PRIVATE):
@@ -153,7 +167,14 @@ def odd_ones(
         if names != usual:
             differ = sorted({name for name, _ in {*names} ^ {*usual}})
             odd[client] = f"its reply is not like the others in {', '.join(differ)}"
-        for record in replies[client].content.metric_records.values():
+        records = [*replies[client].content.metric_records.values()]
+        for key in keys:
+            if client not in odd and not any(key in record for record in records):
+                odd[client] = (
+                    f"its reply has no {key}: answer MetricRecord({{'{key}': len(data), ...}}) "
+                    "beside the arrays"
+                )
+        for record in records:
             for key in keys:
                 weight = record.get(key, 1.0)
                 if not (isinstance(weight, int | float) and 0 <= weight < math.inf):

@@ -151,7 +151,8 @@ def test_a_round_in_which_all_fail() -> None:
     pull = Pull(TARGETS, fails=lambda client, call: call == 2)
     grid = grid_of(modded_app(pull, HALF), 3)
     result = Compressed(FedAvg(**TRAIN_ONLY), HALF).start(grid, record([0.0, 0.0]), num_rounds=3)
-    assert sorted(result.train_metrics_clientapp) == [1, 3]
+    assert [len(told) for told in result.train_metrics_clientapp.values()] == [3, 2, 3]
+    assert {"bytes-up", "bytes-down"} == {*result.train_metrics_clientapp[2]}
     assert [len(seen) for seen in pull.seen.values()] == [3] * 3
     assert pull.seen[0][1] == pull.seen[0][2]
     pull.fails = lambda client, call: True

@@ -22,7 +22,7 @@ from strategies import DSGD, Asynchronous, ChannelStrategy, Compressed, DelayedD
 from strategies.channel.payload import CHUNKED, KEY, METRICS, ROUND, SAMPLES, SENT, WANTS
 from tests.support.linear import Pull, grid_of, modded_app, record, tensor
 
-MANY = int(os.environ.get("FEDSIM_HOSTILE", "2000"))
+MANY = int(os.environ.get("FEDSIM_HOSTILE", "20000"))
 """Examples of each strategy in the long test."""
 
 LIAR, CLIENTS = 2, 4

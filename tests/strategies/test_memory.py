@@ -8,8 +8,15 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from flwr.app import ArrayRecord, ConfigRecord
-from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYogi
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyServerSideAdaptiveClipping,
+    FedAdagrad,
+    FedAdam,
+    FedAvg,
+    FedAvgM,
+    FedYogi,
+)
 
 from compressors import Raw, gradient_dropping
 from fedsim.engines.local import LocalGrid
@@ -32,6 +39,13 @@ def wrapped(make: Callable[..., FedAvg], down: object) -> Compressed:
     return Compressed(make(**TRAIN_ONLY), HALF, down, clients=3, cohort=2, required=1)
 
 
+def adaptive(**settings: float) -> DifferentialPrivacyServerSideAdaptiveClipping:
+    """Around FedAvg; without noise, which is drawn from numpy's own generator."""
+    return DifferentialPrivacyServerSideAdaptiveClipping(
+        FedAvg(**settings), 0.0, 2, initial_clipping_norm=1.0
+    )
+
+
 MAKERS: list[Callable[[object], ChannelStrategy]] = [
     lambda down: DelayedDSGD(HALF, down, clients=3, cohort=2),
     lambda down: build(Gradients(optimizer=ADAM), HALF, down, clients=3, cohort=2),
@@ -42,6 +56,7 @@ MAKERS: list[Callable[[object], ChannelStrategy]] = [
             partial(FedAvgM, server_momentum=0.5, server_learning_rate=0.5),
         )
     ),
+    lambda down: Compressed(adaptive(**TRAIN_ONLY), HALF, down, clients=3, cohort=2),
 ]  # fmt: skip
 
 
@@ -80,6 +95,56 @@ def test_it_goes_on_bit_for_bit(make: Callable[[object], ChannelStrategy], down:
     assert list(after[0]) == list(state[0])
     for name, x in after[0].items():
         assert x.dtype == state[0][name].dtype and torch.equal(x, state[0][name]), name
+
+
+@pytest.mark.parametrize("down", [Raw(), HALF])
+@pytest.mark.parametrize("make", MAKERS, ids=lambda m: "")
+def test_start_goes_on_from_what_was_restored(
+    make: Callable[[object], ChannelStrategy], down: object
+) -> None:
+    """``start`` counts its rounds from 1, and clients have answered those of before."""
+    scored: list[tuple[int, list[float]]] = []
+
+    def score(number: int, arrays: ArrayRecord) -> MetricRecord:
+        scored.append((number, arrays["w"].numpy().tolist()))
+        return MetricRecord({"rounds": number})
+
+    kept = []
+    for parts in ([7], [3, 4], [3, 0, 2, 2]):
+        pull, saved = Pull(TARGETS), None
+        grid = grid_of(modded_app(pull, HALF, down), 3)
+        scored.clear()
+        before: list[float] = []
+        for rounds in parts:
+            strategy = make(down)
+            if saved is not None:
+                strategy.restore(*saved)
+            result = strategy.start(grid, record([1.0, 2.0]), rounds, evaluate_fn=score)
+            if saved is not None:
+                assert (0, before) == scored[-rounds - 1]  # from the model of before
+            before = scored[-1][1]
+            tensors, values = strategy.state()
+            saved = {n: x.clone() for n, x in tensors.items()}, json.loads(json.dumps(values))
+        grid.close()
+        assert result.arrays["w"].numpy().tolist() == before
+        kept.append((saved, pull.seen, before))
+    own = {"channel_id": 0}
+    for (tensors, values), seen, model in kept[1:]:
+        assert model == kept[0][2] and seen == kept[0][1]
+        assert values | own == kept[0][0][1] | own
+        assert all(torch.equal(x, kept[0][0][0][n]) for n, x in tensors.items())
+
+
+def test_another_start_after_that_is_a_run_of_its_own() -> None:
+    """One client: its target is (8, 4). A restored strategy goes on; its next start begins."""
+    grid = grid_of(modded_app(Pull([(8.0, 4.0)]), HALF, HALF), 1)
+    first = DelayedDSGD(HALF, HALF, clients=1)
+    first.start(grid, record([0.0, 0.0]), 1)
+    second = DelayedDSGD(HALF, HALF, clients=1)
+    second.restore(*first.state())
+    assert second.start(grid, record([0.0, 0.0]), 1).arrays["w"].numpy().tolist() == [4.0, 4.0]
+    assert second.start(grid, record([0.0, 0.0]), 1).arrays["w"].numpy().tolist() == [4.0, 0.0]
+    grid.close()
 
 
 def test_saving_does_not_change_a_run() -> None:

@@ -28,6 +28,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "method": "dgc(0.05, stage=3)", "momentum": 0.0, "temporal": 1, "cohort": 2,
         "iterations": 6,
     },
+    "memory in a file": {"memory": 1, "cohort": 2, "downlink": "sbc(0.1)"},
+    "memory in both places": {"memory": "300kB", "cohort": 3},
     "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},
 }
 

@@ -80,11 +80,11 @@ class Memories:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.states = InProcess()
         self.rounds: list[dict[int, State]] = []
-        monkeypatch.setattr(run_module, "InProcess", lambda: self.states)
+        monkeypatch.setattr(run_module, "InProcess", lambda *_: self.states)
 
     def __call__(self, row: dict[str, Any]) -> None:
         """To be given as ``progress``."""
-        copy = {c: {k: x.clone() for k, x in s.items()} for c, s in self.states.states.items()}
+        copy = {c: {k: x.clone() for k, x in s.items()} for c, s in self.states.copy().items()}
         self.rounds.append(copy)
 
 

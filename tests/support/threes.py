@@ -6,9 +6,11 @@ iteration goes half-way to the target. What travels raw has 3 bytes of header an
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -61,10 +63,11 @@ def give_links(monkeypatch: pytest.MonkeyPatch, **own: Sequence[float]) -> None:
 
     def links(self: Network, *given: Any, **named: Any) -> Links:
         made = plain(self, *given, **named)
-        for name, values in own.items():
-            there = getattr(made, name)
-            (there.values if isinstance(there, ConstantRates) else there)[:] = values
-        return made
+        arrays = {name: np.array(values, float) for name, values in own.items()}
+        return replace(made, **{
+            name: ConstantRates(values) if name in ("up", "down") else values
+            for name, values in arrays.items()
+        })  # fmt: skip
 
     monkeypatch.setattr(Network, "links", links)
 

@@ -19,6 +19,7 @@ from strategies.channel.owners import TABLE
 
 Tell = Callable[[str], None]
 START_SECONDS = 180.0
+_GONE_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 _REGISTERED = "SuperNode ID:"
 
@@ -100,7 +101,10 @@ class Deployment:
         """Stops the SuperNode of ``client``, which tells the SuperLink that it leaves."""
         self.nodes.pop(client).stop()
 
-    def run(self, settings: Mapping[str, programs.Value], out: Path, tell: Tell) -> Group:
+    def run(
+        self, settings: Mapping[str, programs.Value], out: Path, tell: Tell,
+        at_work: Callable[[], bool] | None = None,
+    ) -> Group:  # fmt: skip
         """Runs fedsim's app with ``settings`` and waits for its end; results are in ``out``.
 
         Returns the process that followed the run, whose output is all that the app said.
@@ -110,16 +114,21 @@ class Deployment:
             out: the results folder.
             tell: called with every line in which the app tells of a round, and where a SuperNode
                 ends.
+            at_work: whether the server's app has the results folder in hand, or has left it with
+                results. Flower notices after a minute that an app was killed; this notices at once.
 
-        Raises ``RunFailed`` where the SuperLink ends, or refuses the run. Whether the run itself
+        Raises ``RunFailed`` where the SuperLink or the server's app is killed, or the SuperLink
+        refuses the run. Whether the run itself
         failed is in its ``summary.json``; Flower does not say.
         """
         self._runs += 1
         app = self.private / f"app-{self._runs}"
         programs.write_app(app, {**settings, "clients": self.clients, "out": str(out.resolve())})
-        return self.run_app(app, tell)
+        return self.run_app(app, tell, at_work)
 
-    def run_app(self, app: Path, tell: Tell = print) -> Group:
+    def run_app(
+        self, app: Path, tell: Tell = print, at_work: Callable[[], bool] | None = None
+    ) -> Group:
         """Runs the Flower app in the folder ``app``, as ``run`` does fedsim's.
 
         A SuperNode may end meanwhile, which is told once.
@@ -128,7 +137,7 @@ class Deployment:
         programs.write_connection(home, self.port, self._certificates)
         command = [programs.find("flwr"), "run", str(app), programs.CONNECTION, "--stream"]
         self._run = run = self._group("run", "`flwr run`", command, home)
-        said = 0
+        said, worked = 0, 0.0
         while True:
             ended = run.ended()  # asked before the output is read: its last lines are not missed
             lines = run.output().split("\n")[:-1]
@@ -140,13 +149,16 @@ class Deployment:
                 break
             for group in self.link:
                 if not group.alive:
-                    raise RunFailed(f"{group.name} ended during the run:{group.last_lines()}")
+                    raise RunFailed(f"during the run {group.end()}")
+            if at_work is not None and at_work():
+                worked = time.monotonic()
+            elif worked and time.monotonic() - worked > _GONE_SECONDS:
+                raise RunFailed(f"the server's app was killed; its log: {self.link[1].log}")
             for client, group in list(self.nodes.items()):
                 if not group.alive:
                     del self.nodes[client]
                     group.kill()  # and what it has left behind
-                    code = group.process.returncode
-                    tell(f"{group.name} ended (exit code {code}):{group.last_lines()}")
+                    tell(group.end())
             time.sleep(_POLL_SECONDS)
         if run.process.returncode:
             raise RunFailed(f"`flwr run` failed:{run.last_lines()}")

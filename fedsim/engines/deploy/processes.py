@@ -103,6 +103,13 @@ class Group:
             file.seek(self._start)
             return file.read().decode(errors="replace")
 
+    def end(self) -> str:
+        """How it ended, and its last lines, where a signal has not cut them off."""
+        code = self.process.returncode
+        if code is not None and code < 0:
+            return f"{self.name} was killed ({signal.Signals(-code).name}); its log: {self.log}"
+        return f"{self.name} ended (exit code {code}):{self.last_lines()}"
+
     def last_lines(self, count: int = 8) -> str:
         """The last lines of its output that say anything, indented; and where all of them are."""
         lines = [line for line in self.output().splitlines() if line.strip()][-count:]

@@ -7,6 +7,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from fedsim.federation.client_memory import InProcess
 from fedsim.federation.digests import of_model
 from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.ground.files import DamagedFile, check_beside
@@ -126,7 +127,7 @@ def _again(
     if recorded.has_payloads:
         plain = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
         with one_thread():
-            server, _ = server_of(plain, None, Callback())
+            server, _ = server_of(plain, InProcess(), Callback())
             if why := why_not(config, server):
                 verdict.remarks.append(f"the model is not rebuilt: {why}")
             else:

@@ -83,7 +83,10 @@ class Deployed:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def run(self, settings: dict[str, Any], out: Path, tell: Any) -> "Deployed":
+    def run(self, settings: dict[str, Any], out: Path, tell: Any, at_work: Any) -> "Deployed":
+        assert not at_work()
+        with lock.locked(out):
+            assert at_work()
         self.app(settings, out)
         return self
 
@@ -129,6 +132,7 @@ def test_what_the_app_left_is_judged(
     monkeypatch.setattr("fedsim.engines.deploy.Deployment", silent)
     said = typed(*flags, str(tmp_path / "silent"))
     assert said.code == 1 and "the app ended without results:\n    oh" in said.err
+    assert said.err.endswith("the same command goes on with round 1\n")
     monkeypatch.setattr("fedsim.engines.deploy.Deployment", Deployed(fails))
     said = typed(*flags, str(tmp_path / "fails"))
     assert said.code == 1 and "the run failed: " in said.err and "learning rate" in said.err

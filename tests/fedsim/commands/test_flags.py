@@ -16,11 +16,11 @@ RUN = (
     "clients", "cohort", "config", "controller", "data", "deadline", "device", "downlink",
     "download", "dropout", "engine", "evaluate-clients", "evaluate-every", "gpus-per-client",
     "gpus-per-run", "gradient", "iterations", "json", "keep-checkpoint", "keep-payloads", "label",
-    "late", "lr",
-    "max-norm", "method", "min-replies", "momentum", "momentum-masking", "network", "out",
-    "partition", "precision", "proximal", "ray-address", "seed", "server-lr", "stack", "staleness",
-    "stop-at-bits", "strategy", "task", "temporal", "test-samples", "timeout", "track",
-    "validation", "weighting", "weights", "workers",
+    "late", "lr", "max-norm", "memory", "memory-as", "method", "min-replies", "momentum",
+    "momentum-masking", "network", "out", "partition", "precision", "proximal", "ray-address",
+    "seed", "server-lr", "stack", "staleness", "stateless", "stop-at-bits", "strategy", "task",
+    "temporal", "test-samples", "timeout", "track", "validation", "weighting", "weights",
+    "workers",
 )  # fmt: skip
 GONE = {
     "run": set(),
@@ -28,8 +28,8 @@ GONE = {
     "search": {"method", "temporal", "gradient", "controller", "stop-at-bits",
                "evaluate-every", "label", "engine", "workers", "gpus-per-client", "config"},
     "deploy": {"engine", "workers", "download", "keep-checkpoint", "checkpoint-every",
-               "track", "label", "stack", "network", "availability", "dropout", "ask",
-               "deadline", "staleness", "buffer-size", "ray-address"},
+               "track", "label", "stack", "memory", "memory-as", "network", "availability",
+               "dropout", "ask", "deadline", "staleness", "buffer-size", "ray-address"},
 }  # fmt: skip
 MORE = {
     "run": set(),

@@ -164,7 +164,22 @@ def test_rounds_and_ended_nodes_are_told_while_the_app_runs(
         assert sorted(federation.nodes) == [0]
     assert [line for line in lines if line[:5] == "round"] == ["round 1/2 · x", "round 2/2 · y"]
     (ended,) = [line for line in lines if line[:5] != "round"]
-    assert ended.startswith("SuperNode 1 ended (exit code -9):")
+    assert ended.startswith("SuperNode 1 was killed (SIGKILL); its log: ")
+
+
+@pytest.mark.slow
+def test_an_app_that_is_gone_without_results_is_noticed(
+    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedsim.engines.deploy.deployment._GONE_SECONDS", 0.3)
+    monkeypatch.setattr(programs, "find", lambda name: _script(tmp_path, "sleep 60"))
+    told = iter([False, True, True, False, True])
+    with (
+        Deployment(1, tmp_path / "out", insecure=True) as federation,
+        pytest.raises(RunFailed, match=r"the server's app was killed; its log: .*superexec.log"),
+    ):
+        federation.run({}, tmp_path / "out", print, lambda: next(told, False))
+    assert next(told, None) is None  # it came back once, as one that was only slow
 
 
 @pytest.mark.slow

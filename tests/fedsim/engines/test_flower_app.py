@@ -1,4 +1,4 @@
-"""``flwr run`` with the commands of docs/flower.md: the same results as the local engine."""
+"""``flwr run`` with the commands of docs/flower-engine.md: the same results as the local engine."""
 
 import json
 import os
@@ -109,7 +109,7 @@ def assert_as_local(summary: dict[str, Any], out: Path, here: Path) -> None:
     }
 
 
-BLOCKS = [b.text for b in blocks(ROOT / "docs" / "flower.md") if "flwr run" in b.text]
+BLOCKS = [b.text for b in blocks(ROOT / "docs" / "flower-engine.md") if "flwr run" in b.text]
 
 
 @pytest.mark.slow

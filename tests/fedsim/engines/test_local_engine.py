@@ -17,6 +17,7 @@ from flwr.clientapp import ClientApp
 from fedsim.engines import local
 from fedsim.engines.local import LocalGrid, NodeQueue
 from fedsim.federation.client_memory import AtNode, InProcess
+from strategies.channel.acknowledge import LIVES
 from tests.support.hanging import LONG
 
 Grids = Any
@@ -299,17 +300,18 @@ def context_of(client: int, **config: str) -> Context:
 def test_every_home_of_memory_keeps_every_bit(make: Any, keys: list[str], tmp_path: Path) -> None:
     config = dict.fromkeys(keys, str(tmp_path / "nodes"))
     states, contexts = make(), [context_of(0, **config), context_of(1, **config)]
-    assert states.load(contexts[0]) == {}
+    asked = {"channel": 7 * LIVES, "round": 1}
+    assert states.load(contexts[0], asked) == {}
     state = {
         "optimizer/step": torch.tensor(3.0),
         "uplink/residual/w": torch.tensor([[0.1, -0.0], [1e-40, 3e38]]),
         "iterations": torch.tensor(2**40),
         "empty": torch.empty(0, 2),
     }
-    states.commit(contexts[0], state)
-    loaded = states.load(contexts[0])
+    states.commit(contexts[0], asked, state)
+    loaded = states.load(contexts[0], asked)
     assert list(loaded) == list(state)
     for name, x in state.items():
         assert loaded[name].dtype == x.dtype and loaded[name].shape == x.shape
         assert loaded[name].numpy().tobytes() == x.numpy().tobytes()
-    assert states.load(contexts[1]) == {}
+    assert states.load(contexts[1], asked) == {}

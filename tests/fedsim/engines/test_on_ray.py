@@ -6,6 +6,7 @@ local engine.
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from compressors import ALL, CATALOGUE, BitReader, BitWriter, Row, SentTensor
 from fedsim import RunConfig, RunFailed, UsageError, run
 from tests.fedsim.federation.test_optimizer_memory import Counting
 from tests.support.asyncruns import asynchronous
+from tests.support.interrupting import Stopped, recording, stop_after
 from tests.support.killing import killed_once
 from tests.support.markdown import ROOT, blocks
 from tests.support.runs import assert_same, make_task, payloads, rounds, run_module, small
@@ -35,6 +37,9 @@ pytestmark = [
     pytest.mark.slow, pytest.mark.processes,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]  # fmt: skip
+
+
+HELD = ("held", "held_norm")
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,28 @@ def test_a_killed_actor_is_replaced_and_nothing_differs(
     assert marker.exists() and "Ray lost a worker (1 so far) and replaced it" in caplog.text
     assert caplog.text.count("Ray lost a worker") == 1
     assert_same(tmp_path / "local", tmp_path / "flower")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_run_that_is_killed_goes_on(cluster: str, tmp_path: Path) -> None:
+    """On Ray from where it was, its clients' residuals with it; a copy of it on this engine."""
+    config = small(clients=4, cohort=2, downlink="sbc(0.05)", checkpoint_every=1)
+    whole = run(config, tmp_path / "local").summary
+    with pytest.raises(Stopped):
+        run(
+            config.but(engine="flower"), tmp_path / "killed", ray_address=cluster,
+            callbacks=[stop_after(2)],
+        )  # fmt: skip
+    shutil.copytree(tmp_path / "killed", tmp_path / "here")
+    for name, engine, address in (("killed", "flower", cluster), ("here", "local", None)):
+        seen: list[int] = []
+        done = run(
+            config.but(engine=engine), tmp_path / name, ray_address=address,
+            callbacks=[recording(seen)],
+        )  # fmt: skip
+        assert seen == [3, 4]
+        assert_same(tmp_path / "local", tmp_path / name)
+        assert {k: done.summary[k] for k in HELD} == {k: whole[k] for k in HELD}
 
 
 def round_of(message: Message) -> int:

@@ -37,8 +37,9 @@ def from_checkpoint(folder: Path) -> State:
 
 def from_context(folder: Path) -> State:
     context = Context(0, 0, {}, RecordDict(), {})
-    AtNode().commit(context, STATE)
-    return AtNode().load(context)
+    asked = {"channel": 0, "round": 1}
+    AtNode().commit(context, asked, STATE)
+    return AtNode().load(context, asked)
 
 
 def trainer_on_meta(*_: Any) -> Any:

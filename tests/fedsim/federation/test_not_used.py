@@ -151,7 +151,7 @@ def test_what_a_late_upload_carried_is_sent_again(
         assert asked == ([1, 3] if client == BAD else [1, 2, 3])
         done = books.trained(folder, client, config, trainer, asked)
         got = books.applied(folder, client, config, trainer.parameters)
-        kept = books.held(memories.states.states[client], 3, config, trainer.parameters)
+        kept = books.held(memories.states.copy()[client], 3, config, trainer.parameters)
         books.assert_balanced(done, got, kept)
 
 

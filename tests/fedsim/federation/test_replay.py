@@ -147,7 +147,7 @@ def test_nothing_is_lost(method: str, tmp_path: Path, monkeypatch: pytest.Monkey
     for client in range(4):
         sent = [up[client] for up in ups if client in up]
         assert len(sent) == len(wanted[client]) > 0
-        residual = unnest("uplink/residual", memories.states.states[client])
+        residual = unnest("uplink/residual", memories.states.copy()[client])
         for name, x in residual.items():
             received = sum(up[name].double() for up in sent)
             updates = sum(update[name].double() for update in wanted[client])

@@ -3,11 +3,14 @@
 Bits and rates are small numbers, so that most of the sums are exact.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedsim.network import Clock, Work, parse
+from fedsim.network.rates import ConstantRates
 
 
 def test_a_round_of_two_clients_that_share_both_ways() -> None:
@@ -18,7 +21,8 @@ def test_a_round_of_two_clients_that_share_both_ways() -> None:
     have 3: client 0 is through after 19.5 s. Client 1, of 30 bits, has 9 left: 21 s.
     """
     links = parse("server_up=6bit, server_down=10bit, compute=1s").links(2, 0, 0.0)
-    links.down.values[1], links.latency[:], links.compute[:] = 2.0, [0.5, 1], [1, 0.5]
+    own = {"latency": np.array([0.5, 1.0]), "compute": np.array([1.0, 0.5])}
+    links = replace(links, down=ConstantRates(np.array([np.inf, 2.0])), **own)
     clock = Clock(links, 100.0)
     clock.ask([Work(0, 1, 20, 3.0, 60), Work(1, 1, 20, 1.5, 30)])
     parts = [work.parts(100, 122).tolist() for work in clock.works]

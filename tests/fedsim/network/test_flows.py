@@ -38,7 +38,7 @@ def test_rates_over_several_links(
 def ends(messages: Sequence[Message], rates: dict[str, Rate]) -> list[float]:
     """When each message is there."""
     env = simpy.Environment()
-    flows, arrived = Flows(env, rates), [math.nan] * len(messages)
+    flows, arrived = Flows(env, rates.__getitem__), [math.nan] * len(messages)
 
     def send(place: int) -> simpy.events.ProcessGenerator:
         start, bits, path = messages[place]

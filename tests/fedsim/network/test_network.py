@@ -70,7 +70,7 @@ def test_a_trace_per_client(tmp_path: Path) -> None:
     assert [rate.values for rate in up] == [(10.0, 5.0), (1.0,), (10.0, 5.0)]
     assert up[0].period == 4.0 and down[0].values == (20.0, 20.0)
     (tmp_path / "net.toml").write_text('trace = "links.csv"')
-    assert parse(str(tmp_path / "net.toml")).links(2, 0, 0.0).up == up[:2]
+    assert [*parse(str(tmp_path / "net.toml")).links(2, 0, 0.0).up] == up[:2]
 
 
 def test_a_name_in_a_trace_is_the_client_s_number(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_name_in_a_trace_is_the_client_s_number(tmp_path: Path) -> None:
     there.write_text("client,seconds,available\n3,0,0\n3,5,1\n*,0,1\n")
     availability = RunConfig.of(**known).plan.rules.availability
     assert availability is not None
-    now, there = availability.of(4, 0).at(0, 1, 1)
+    now, there = availability.of(4, 0).at(0, 1, 1, 4)
     assert (now, there.tolist()) == (0, [0, 1, 2])
 
 

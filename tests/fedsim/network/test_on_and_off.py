@@ -4,7 +4,7 @@ Tolerances are four standard deviations of what an exponential draw gives; all s
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def lengths(client: OnOff, count: int) -> list[tuple[float, float]]:
 def test_three_quarters_are_there_at_any_time_and_from_the_beginning(there: Presence) -> None:
     tolerance = 4 * math.sqrt(SHARE * (1 - SHARE) / MANY)
     for time in (0.0, 1.0, 9.5, 33.0, 100.0, 1000.0):
-        now, who = there.at(time, round_number=1, least=1)
+        now, who = there.at(time, round_number=1, least=1, most=MANY)
         assert now == time and abs(len(who) / MANY - SHARE) < tolerance, time
 
 
@@ -112,6 +112,26 @@ HANDMADE = [
 ]  # fmt: skip
 
 
+def in_turn(round_number: int) -> Iterator[int]:
+    return iter([2, 0, 1])
+
+
+def test_clients_are_asked_in_turn_until_enough_are_there_and_free() -> None:
+    made = Presence(HANDMADE, lambda *given: np.zeros(3), in_turn)
+    assert made.at(5.0, 1, 1, 1)[1].tolist() == [2]
+    assert made.at(5.0, 1, 2, 1, lambda now: [2])[1].tolist() == [1]  # two are there, one is free
+    assert made.at(5.0, 1, 2, 2)[1].tolist() == [1, 2]
+
+
+def test_of_many_clients_few_are_looked_at_and_all_alike() -> None:
+    made = parse_availability("onoff(60s, 20s)").of(1_000_000, seed=0)
+    found = [made.at(9.0 * number, number, 1, 100)[1] for number in range(1, 41)]
+    assert all(len(who) == 100 for who in found)
+    assert 4000 < len(made.rates._made) < 4000 / SHARE * 1.1
+    mean = np.mean(np.concatenate(found)) / 1e6
+    assert abs(mean - 0.5) < 4 / math.sqrt(12 * 4000)
+
+
 @pytest.mark.parametrize(
     ("now", "least", "moment"),
     [
@@ -123,13 +143,13 @@ HANDMADE = [
 def test_the_first_moment_at_which_enough_are_there(
     now: float, least: int, moment: tuple[float, list[int]]
 ) -> None:
-    at, who = Presence(HANDMADE, lambda *given: np.zeros(3)).at(now, 1, least)
+    at, who = Presence(HANDMADE, lambda *given: np.zeros(3), in_turn).at(now, 1, least, 3)
     assert (at, who.tolist()) == moment
 
 
 def test_what_never_comes_is_told() -> None:
     with pytest.raises(RunFailed, match="round 4: 3 clients"):
-        Presence(HANDMADE, lambda *given: np.zeros(3)).at(0.0, 4, 3)
+        Presence(HANDMADE, lambda *given: np.zeros(3), in_turn).at(0.0, 4, 3, 3)
 
 
 def test_a_fraction_is_drawn_again_until_enough_are_there() -> None:
@@ -138,9 +158,9 @@ def test_a_fraction_is_drawn_again_until_enough_are_there() -> None:
     Who is there is drawn anew in every round, from all clients alike.
     """
     made = Availability(fraction=0.2).of(10, seed=0)
-    waited = [made.at(7.0, number, 4) for number in range(1, 201)]
+    waited = [made.at(7.0, number, 4, 10) for number in range(1, 201)]
     assert all(now == 7.0 and len(who) >= 4 for now, who in waited)
-    plain = [made.at(0.0, number, 0)[1] for number in range(1, 1001)]
+    plain = [made.at(0.0, number, 0, 10)[1] for number in range(1, 1001)]
     counts = np.bincount([client for who in plain for client in who], minlength=10)
     assert (abs(counts - 200) < 4 * math.sqrt(1000 * 0.2 * 0.8)).all()
 

@@ -51,6 +51,20 @@ def tiny(make_task: Any) -> RunConfig:
     return RunConfig(task=make_task().name, method="sbc", gradient=0.1)
 
 
+def test_of_jobs_at_once_the_longest_begins_first(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(
+        "fedsim.runs.sweep.run_on_ray", lambda work, *_: begun.extend(name for name, *_ in work)
+    )
+    cells = SweepConfig(tiny, (4, 1, 2), (0.1,)).cells()
+    rows = run_cells(cells, tmp_path, jobs=2)
+    given = {cell.name: cell.config.temporal for cell in cells}
+    assert [given[name] for name in begun] == sorted(given.values()) != [*given.values()]
+    assert [row["temporal"] for row in rows] == [*given.values()]
+
+
 def test_finished_cells_are_not_run_again(
     tiny: RunConfig, counted: Counting, tmp_path: Path
 ) -> None:

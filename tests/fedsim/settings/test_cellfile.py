@@ -34,13 +34,15 @@ OTHER: dict[str, Any] = {
     "network": "4g, compute=10ms", "availability": "0.9", "dropout": "0.1", "ask": 4,
     "deadline": "30s", "late": "drop", "catch_up": True, "controller": "plateau(3)",
     "proximal": 0.1, "stack": "2", "validation": 0.1, "staleness": "constant", "buffer_size": 3,
-    "max_norm": 3.5, "evaluate_clients": 0.25, "weights": "start.safetensors@0123456789abcdef",
+    "max_norm": 3.5, "memory": 2.0**30, "stateless": True, "memory_as": "bfloat16",
+    "evaluate_clients": 0.25, "weights": "start.safetensors@0123456789abcdef",
 }  # fmt: skip
 EVENTS = {"strategy": "fedbuff", "network": "4g, compute=10ms"}
 NEEDS = {
     "gradient": {"method": "sbc"}, "server_lr": {"strategy": "fedadam"},
     "controller": {"method": "sbc"}, "staleness": EVENTS, "buffer_size": EVENTS,
-    "stack": {"engine": "local"}, "ask": {"network": "4g, compute=10ms", "cohort": 3},
+    "stack": {"engine": "local"}, "memory": {"engine": "local"}, "memory_as": {"engine": "local"},
+    "ask": {"network": "4g, compute=10ms", "cohort": 3},
     "deadline": {"network": "4g, compute=10ms"}, "catch_up": {"downlink": "sbc(0.05)"},
 }  # fmt: skip
 """Another value of every setting, and what it takes."""
@@ -71,7 +73,8 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
 
 def test_all_settings_at_once(tmp_path: Path) -> None:
     much = {**OTHER, "method": "sbc", "task": "digits"}
-    apart = {"stack", "weighting"} | {name for name in NEEDS if NEEDS[name] == EVENTS}
+    apart = {"stack", "memory", "memory_as", "weighting"}
+    apart |= {name for name in NEEDS if NEEDS[name] == EVENTS}
     much = {name: value for name, value in much.items() if name not in apart}
     cells = [Cell("a.b", RunConfig.of(**much)), Cell("c_1", RunConfig.of(**{**much, "seed": 0}))]
     assert again(cells, tmp_path) == cells

@@ -16,7 +16,8 @@ KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encodin
     "tool"]["flwr"]["app"]["config"]  # fmt: skip
 ELSEWHERE = {
     "engine", "workers", "gpus-per-client", "gpus-per-run", "checkpoint-every", "keep-checkpoint",
-    "download", "track", "stack", "network", "availability", "dropout", "ask",
+    "download", "track", "stack", "memory", "memory-as", "network", "availability", "dropout",
+    "ask",
     "deadline", "staleness", "buffer-size",
 }  # fmt: skip
 """What the SuperLink decides, or the app does not do: its links and clients are real."""
@@ -47,7 +48,7 @@ def test_keys_left_alone_are_the_defaults() -> None:
         ("seed", 0),
         ("keep_payloads", True), ("strategy", "fedadam"), ("downlink", "sbc(0.1)"),
         ("stop_at_bits", 2e6), ("budget_of", "total"), ("controller", "plateau(3)"),
-        ("late", "drop"), ("evaluate_clients", 0.25),
+        ("late", "drop"), ("evaluate_clients", 0.25), ("stateless", True),
         ("weights", "start.safetensors@0123456789abcdef"),
     ],
 )  # fmt: skip

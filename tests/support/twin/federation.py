@@ -109,7 +109,7 @@ class Federation:
         rows: dict[int, dict[str, Any]] = {}  # of clients, in this round
         late, self.too_late = self.too_late, []  # these are charged in this round
         free, came = self.wait_for_clients(number, late)
-        asked = self.draws.cohort(number, self.settings.get("ask") or self.cohort, free)
+        asked = self.whom(number, self.settings.get("ask") or self.cohort, free)
         if not asked and isinstance(self.rule, FedAvg) and "nobody" in self.known:
             return False
         orders = self.orders(asked, number, self.clock.now)
@@ -135,6 +135,12 @@ class Federation:
         self.apply(taken, number)
         self.record(number, begin, orders, rows, taken)
         return True
+
+    def whom(self, number: int, count: int, free: list[int]) -> list[int]:
+        """Whom of those who can be asked the round asks."""
+        if not self.availability.by_clock:
+            return self.draws.cohort(number, count, free)
+        return sorted([c for c in self.draws.in_turn(number) if c in free][:count])
 
     def orders(self, asked: list[int], number: int, time: float) -> dict[int, Order]:
         """What clients are told to do."""

@@ -1,0 +1,80 @@
+"""What the memory of ten thousand LeNet5 clients costs: peak memory, and seconds of checkpoints.
+
+    python benchmarks/client_memory.py --data DIR [--memory 2GiB] [--rounds 100] [--csv FILE]
+
+A cohort of 100 clients, each with 100 samples of MNIST, trains with Adam and sends sbc(0.01); every
+client that has trained keeps a residual and Adam's two moments, 5.2 MB. A checkpoint is written
+after every tenth round (--every). The run lies in a folder of its own, which is removed at the end.
+"""
+
+import argparse
+import csv
+import resource
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from fedsim import RunConfig, run
+from fedsim.runs import checkpoint
+
+
+class Timed:
+    """Seconds of every checkpoint that is written, beside those of the rounds."""
+
+    def __init__(self) -> None:
+        self.save, self.seconds, self.size = checkpoint.save, list[float](), 0
+        checkpoint.save = self
+
+    def __call__(self, folder: Path, *given: Any) -> None:
+        """As ``checkpoint.save``."""
+        start = time.perf_counter()
+        self.save(folder, *given)
+        self.seconds.append(time.perf_counter() - start)
+        self.size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+
+
+def main() -> None:
+    """Runs once and prints a row; ``--csv`` adds it to a file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--memory", default=None)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--every", type=int, default=10, help="rounds between checkpoints")
+    parser.add_argument("--clients", type=int, default=10_000)
+    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--csv", type=Path, default=None)
+    asked = parser.parse_args()
+    own = {} if asked.memory is None else {"memory": asked.memory}
+    config = RunConfig.of(
+        task="mnist_lenet5", method="sbc(0.01)", temporal=1, iterations=asked.rounds,
+        clients=asked.clients, cohort=100, partition="drawn(100)", batch_size=32, data=asked.data,
+        evaluate_every=asked.rounds, checkpoint_every=asked.every, **own,
+    )  # fmt: skip
+    timed, folder = Timed(), Path(tempfile.mkdtemp(dir=asked.out))
+    try:
+        result = run(config, folder)
+        seen = result.clients["client"].nunique()
+        seconds = result.rounds["seconds"]
+    finally:
+        shutil.rmtree(folder)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    row = {
+        "clients": asked.clients, "rounds": asked.rounds, "memory": asked.memory or "",
+        "seen": seen, "peak_gb": round(peak / 1e9, 2),
+        "file_gb": round(timed.size / 1e9, 2), "round_seconds": round(float(seconds.median()), 2),
+        "checkpoint_seconds_first": round(timed.seconds[0], 2) if timed.seconds else "",
+        "checkpoint_seconds_last": round(timed.seconds[-1], 2) if timed.seconds else "",
+        "seconds": round(float(seconds.sum()), 1),
+    }  # fmt: skip
+    print(*(f"{name} {value}" for name, value in row.items()), sep="\n")
+    if asked.csv is not None:
+        new = not asked.csv.exists()
+        with asked.csv.open("a", newline="") as file:
+            writer = csv.DictWriter(file, row)
+            writer.writerows([dict(zip(row, row, strict=True)), row] if new else [row])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A Flower app: federated averaging of a network with BatchNorm."""

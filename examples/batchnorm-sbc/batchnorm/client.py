@@ -1,0 +1,26 @@
+"""A node: trains the model that it is sent on its own digits."""
+
+import torch
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from batchnorm.task import Net, load, train
+from compressors import sbc
+from strategies import client_mod
+
+app = ClientApp()
+template, buffers = ArrayRecord(Net().state_dict()), dict(Net().named_buffers())
+
+
+@app.train(mods=[client_mod(sbc(0.05), sbc(0.05), template, buffers=buffers)])
+def fit(message: Message, context: Context) -> Message:
+    """From the model that came to the model that this node trained."""
+    torch.manual_seed(0)
+    model = Net()
+    model.load_state_dict(message.content["arrays"].to_torch_state_dict())
+    part, parts = context.node_config["partition-id"], context.node_config["num-partitions"]
+    x, y = load(int(part), int(parts))
+    loss = train(model, x, y)
+    metrics = MetricRecord({"num-examples": len(x), "loss": loss})
+    content = RecordDict({"arrays": ArrayRecord(model.state_dict()), "metrics": metrics})
+    return Message(content, reply_to=message)

@@ -1,0 +1,1 @@
+"""A Flower app: a transformer of Hugging Face's library."""

@@ -1,0 +1,106 @@
+"""What clients will keep between rounds, said before a run; refused where it does not fit."""
+
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+
+import torch
+
+from compressors import Raw
+from compressors.whole.memory import nest
+from fedsim.federation.client_memory import as_bfloat16
+from fedsim.federation.clientdata import ClientData
+from fedsim.federation.slots import NAME, size
+from fedsim.federation.trainer import build_model, make_optimizer
+from fedsim.ground.errors import UsageError
+from fedsim.ground.files import ram
+from fedsim.settings.config import RunConfig
+from strategies.optimizers import optimizer_state, settings_of
+
+_GIB, _MIB = 2**30, 2**20
+_MOST_TENSORS = 6
+"""More than a client keeps of the model's size: beyond it nothing is looked at closer."""
+
+
+def most_of(config: RunConfig) -> float:
+    """Bytes of RAM for clients' memories: as ``--memory`` says, else half of what is free."""
+    given = config.machine.memory
+    return ram()[1] / 2 if given is None else float(given)
+
+
+def clients_seen(clients: int, cohort: int, rounds: int) -> float:
+    """How many clients will have trained, on average, where cohorts are drawn at random.
+
+    Example:
+        >>> round(clients_seen(10_000, 100, 100)), clients_seen(4, 4, 50)
+        (6340, 4.0)
+    """
+    return clients * (1 - (1 - cohort / clients) ** rounds)
+
+
+def each(config: RunConfig) -> int:
+    """About how many bytes a client keeps between rounds.
+
+    They are the method's memory, the optimizer's, and the model where its updates are sent. What an
+    algorithm keeps beside is not counted.
+    """
+    plan = config.plan
+    model = build_model(plan.task, config.seed, ClientData.of(config).data)
+    like = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
+    kept = nest("uplink", dict(plan.method.compressor.init(like)))
+    if not isinstance(plan.downlink, Raw):
+        kept |= nest("base", like)
+    if not (plan.algorithm.gradients or config.training.stateless):
+        named = {name: torch.nn.Parameter(torch.zeros_like(x)) for name, x in like.items()}
+        optimizer = make_optimizer(config, named.values())
+        made = settings_of(optimizer)
+        for p in named.values():
+            p.grad = torch.zeros_like(p)
+        optimizer.step()
+        kept |= nest("optimizer", optimizer_state(optimizer, named, made))
+    return size(as_bfloat16(kept) if config.machine.memory_as == "bfloat16" else kept)
+
+
+def check(config: RunConfig, folder: Path | None) -> None:
+    """Says what clients will keep, where it is more than stays in RAM.
+
+    Args:
+        config: the run, on the engine ``local``.
+        folder: of the run; None: it has none.
+
+    Raises:
+        UsageError: it fits neither into RAM nor onto the disk.
+    """
+    plan, most, free = config.plan, most_of(config), ram()[1]
+    seen = clients_seen(plan.clients, plan.cohort, plan.rounds)
+    model = build_model(plan.task, config.seed, ClientData.of(config).data)
+    trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+    if seen * _MOST_TENSORS * trained < min(most, free):
+        return
+    own = each(config)
+    whole, place = seen * own, folder or Path(tempfile.gettempdir())
+    said = (
+        f"about {seen:,.0f} clients will have trained and keep {own / _MIB:.3g} MiB each, "
+        f"{whole / _GIB:.3g} GiB in all"
+    )
+    if min(whole, most) > free:
+        raise UsageError(
+            f"--memory is {most:g}: {said}, and {free / _GIB:.3g} GiB of RAM are free; give less, "
+            "so that the rest goes to a file"
+        )
+    if whole <= most:
+        return
+    there = next(path for path in (place, *place.absolute().parents) if path.exists())
+    left = shutil.disk_usage(there).free
+    # A run with checkpoints has all of it in the file, and what the last two of them name beside.
+    if whole - (0 if folder else most) > left:
+        raise UsageError(
+            f"--memory is {most:g}: {said}, and the disk of {place} has {left / _GIB:.3g} GiB "
+            "left; give --stateless, a method without memory, fewer --clients, or --out on another "
+            "disk"
+        )
+    name = place / NAME if folder else f"a file in {place}"
+    logging.getLogger("fedsim").warning(
+        "%s: %.3g GiB stay in RAM (--memory), the rest goes to %s", said, most / _GIB, name
+    )

@@ -1,0 +1,255 @@
+"""What the owner of an app gets wrong, run: each error says what to write.
+
+In process; the reasons that Flower makes of a client's error elsewhere are in a slow test.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import ArrayRecord, Context, Message, MetricRecord
+from flwr.client import NumPyClient
+from flwr.clientapp import ClientApp
+from flwr.server.strategy import FedAvg as LegacyFedAvg
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+from torch import nn
+
+from compressors import Raw, parse, sbc
+from fedsim.engines.local import LocalGrid
+from strategies import Buffers, Compressed, DelayedDSGD, client_mod
+from tests.support.linear import Pull, record
+
+UP = sbc(0.5)
+MODEL = record([0.0, 0.0])
+Train = Callable[[Message, Context], Message]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)
+
+
+def around(inner: Any = None, uplink: Any = UP, *given: Any, **named: Any) -> Compressed:
+    return Compressed(FedAvg(fraction_evaluate=0.0) if inner is None else inner, uplink, *given,
+                      **named)  # fmt: skip
+
+
+def mod(uplink: Any = UP, downlink: Any = Raw(), template: Any = MODEL, **named: Any) -> Any:  # noqa: B008
+    return client_mod(uplink, downlink, template, **named)
+
+
+def train(message: Message, context: Context) -> Message:
+    """As Flower's quickstarts: the model is looked for by its name."""
+    assert message.content["arrays"] is not None
+    return Pull([(8.0, 4.0), (2.0, 2.0)]).train(message, context)
+
+
+def answering(name: str, value: Any) -> Train:
+    """An app that answers something else under a name; None: without it."""
+
+    def odd(message: Message, context: Context) -> Message:
+        reply = train(message, context)
+        del reply.content[name]
+        if value is not None:
+            reply.content[name] = value
+        return reply
+
+    return odd
+
+
+def app_of(mods: Sequence[Any], call: Train = train) -> ClientApp:
+    app = ClientApp()
+    app.train(mods=[*mods])(call)
+    return app
+
+
+def numpy_app() -> ClientApp:
+    class Old(NumPyClient):
+        pass
+
+    def client_fn(context: Context) -> Any:
+        return Old().to_client()
+
+    return ClientApp(client_fn)
+
+
+def start(strategy: Any, app: ClientApp, arrays: Any = MODEL) -> Any:
+    grid = LocalGrid(app, 2)
+    try:
+        return strategy.start(grid, arrays, num_rounds=1)
+    finally:
+        grid.close()
+
+
+TWO = ArrayRecord({"w": MODEL["w"], "base": MODEL["w"]})
+MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
+    "no client_mod": (
+        lambda: start(around(), app_of([])),
+        r"KeyError: 'arrays' \(.*client_mod makes arrays: @app.train\(mods=\[client_mod\(uplink",
+    ),
+    "no client_mod, unpacked": (
+        lambda: start(around(), app_of([], Pull([(8.0, 4.0), (2.0, 2.0)]).train)),
+        r"StopIteration \(.*@app.train\(mods=\[client_mod\(uplink",
+    ),
+    "client_mod as it is": (
+        lambda: start(around(), app_of([client_mod])),
+        r"client_mod is among the mods as it is: give mods=\[client_mod\(uplink",
+    ),
+    "a text for the uplink": (
+        lambda: around(uplink="sbc(0.05)"),
+        r"uplink is the text 'sbc\(0.05\)': give parse\('sbc\(0.05\)'\), of compressors",
+    ),
+    "a text for the downlink": (lambda: around(None, UP, "raw"), r"downlink is .*parse\('raw'\)"),
+    "a text at the client": (lambda: mod("sbc(0.05)"), r"uplink is the text .*give parse\("),
+    "a number": (lambda: around(uplink=0.05), r"uplink is 0.05: give a method, such as Raw\(\)"),
+    "a method that is not called": (
+        lambda: around(uplink=sbc), r"uplink is sbc, which is not called: give a method",
+    ),
+    "a method's class": (lambda: around(uplink=Raw), "uplink is Raw, which is not called"),
+    "the other way round": (
+        lambda: Compressed(UP, FedAvg()), "uplink is a FedAvg: give a method",
+    ),
+    "a class": (
+        lambda: around(FedAvg), r"FedAvg is a class: give Compressed\(FedAvg\(\), ...\)",
+    ),
+    "a legacy strategy": (
+        lambda: around(LegacyFedAvg()),
+        r"flwr.serverapp.strategy, and flwr.server.strategy.fedavg.FedAvg is none: give Compr",
+    ),
+    "twice": (lambda: around(around()), "Compressed inside Compressed: updates are compressed onc"),
+    "methods that differ": (
+        lambda: start(around(None, sbc(0.25)), app_of([mod()])),
+        r"the two ends differ: .*one_sided\(0.25.*client_mod has .*one_sided\(0.5.*give both the s",
+    ),
+    "another model": (
+        lambda: start(around(), app_of([mod(template=record([0.0, 0.0, 0.0]))])),
+        r"model of 2 entries \(w 2; .*client_mod has .*model of 3 entries \(w 3; .*template=\.\.\.",
+    ),
+    "other names": (
+        lambda: start(around(), app_of([mod(template=ArrayRecord([np.zeros(2, np.float32)]))])),
+        r"model of 2 entries \(w 2; .*client_mod has .*model of 2 entries \(0 2; ",
+    ),
+    "frozen at one end": (
+        lambda: start(around(frozen=["base"]), app_of([mod(template=TWO)]), TWO),
+        "model of 2 entries .*client_mod has .*model of 4 entries",
+    ),
+    "a state_dict for the template": (
+        lambda: mod(template=nn.Linear(1, 2).state_dict()),
+        r"template is a OrderedDict: give an ArrayRecord, such as ArrayRecord\(model.state_dict",
+    ),
+    "ndarrays for the template": (
+        lambda: mod(template=[np.zeros(2)]), "template is a list: give an ArrayRecord",
+    ),
+    "a model for the template": (
+        lambda: mod(template=nn.Linear(1, 2)), "template is a Linear: give an ArrayRecord",
+    ),
+    "a state_dict to start with": (
+        lambda: start(around(), app_of([mod()]), {"w": torch.zeros(2)}),
+        "initial_arrays is a dict: give an ArrayRecord",
+    ),
+    "a NumPyClient": (
+        lambda: start(around(), numpy_app()),
+        r"the client is a NumPyClient, of Flower's older API: write a function with @app.train\(m",
+    ),
+    "names for buffers": (
+        lambda: around(buffers=["mean"]), r"buffers is \['mean'\]: give Buffers\({name: tensor}\)",
+    ),
+    "a cohort smaller than what the strategy waits for": (
+        lambda: around(clients=4, cohort=1),
+        r"FedAvg waits for 2 nodes, and clients or cohort is 1: give FedAvg\(min_available_nodes=1",
+    ),
+    "no answer_partition": (
+        lambda: start(around(clients=2), app_of([mod()])),
+        r"no node says which client it is: .*the client app lacks answer_partition\(app\)",
+    ),
+    "no reply": (
+        lambda: start(around(), app_of([mod()], lambda message, context: None)),
+        r"the app answered nothing: return Message\(content, reply_to=message\)",
+    ),
+    "no arrays in the reply": (
+        lambda: start(around(), app_of([mod()], answering("arrays", None))),
+        "the app's reply has 0 ArrayRecords .*it has one, the trained model",
+    ),
+    "unnamed arrays in the reply": (
+        lambda: start(around(), app_of([mod()], answering("arrays", ArrayRecord(
+            [np.zeros(2, np.float32)])))),
+        r"the app's reply lacks w: .*by their names, as ArrayRecord\(model.state_dict\(\)\) has",
+    ),
+    "another shape in the reply": (
+        lambda: start(around(), app_of([mod()], answering("arrays", record([1.0])))),
+        r"the app's reply has w of \(1,\): the template has \(2,\)",
+    ),
+    "no metrics": (
+        lambda: start(around(), app_of([mod()], answering("metrics", None))),
+        r"its reply has no num-examples: answer MetricRecord\({'num-examples': len\(data\), ...}",
+    ),
+    "no num-examples": (
+        lambda: start(around(), app_of([mod()], answering("metrics", MetricRecord({"a": 1.0})))),
+        r"its reply has no num-examples: answer MetricRecord\(",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_it_says_what_to_write(name: str) -> None:
+    make, told = MISTAKES[name]
+    with pytest.raises((ValueError, RuntimeError), match=told):
+        make()
+
+
+def test_the_other_half_forgotten_at_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs, as without fedsim: the log says so once."""
+    told: list[str] = []
+    monkeypatch.setattr(
+        logging.getLogger("flwr"), "warning", lambda text, *given: told.append(text)
+    )
+    start(FedAvg(fraction_evaluate=0.0), app_of([mod()]))
+    said = [line for line in told if "compressed" in line]
+    assert said == ["nothing is compressed: the model came as arrays. Wrap the server's strategy, "
+                    "Compressed(FedAvg(), uplink, downlink)"]  # fmt: skip
+
+
+def test_what_is_right_is_refused_nowhere() -> None:
+    buffers = Buffers({"mean": torch.zeros(2)})
+    assert around(buffers=buffers, clients=2).buffers == buffers
+    assert start(around(FedAvg(fraction_evaluate=0.0), parse("sbc(0.5)"), Raw()), app_of([mod()]))
+    assert DelayedDSGD(UP, clients=1).downlink == Raw()
+
+
+@pytest.fixture
+def simulated() -> Iterator[Callable[[Any, ClientApp], str]]:
+    """The error of a run in Flower's simulation."""
+    from flwr.simulation import run_simulation
+
+    def run(strategy: Any, app: ClientApp) -> str:
+        said: list[str] = []
+        server = ServerApp()
+
+        @server.main()
+        def main(grid: Grid, context: Context) -> None:
+            try:
+                strategy.start(grid, MODEL, num_rounds=1)
+            except RuntimeError as error:
+                said.append(str(error))
+
+        run_simulation(server, app, 2, backend_config={"client_resources": {"num_cpus": 1}})
+        return said[0]
+
+    yield run
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("mods", "numpy", "told"),
+    [([], False, "client_mod makes arrays"), ([client_mod], False, "client_mod is among the mods"),
+     ([], True, "the client is a NumPyClient")],
+)  # fmt: skip
+def test_in_flowers_simulation(
+    simulated: Callable[[Any, ClientApp], str], mods: list[Any], numpy: bool, told: str
+) -> None:
+    assert told in simulated(around(), numpy_app() if numpy else app_of(mods))

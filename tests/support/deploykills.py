@@ -1,0 +1,160 @@
+"""Deployments whose parts are killed at given instants, and the same command again.
+
+    python -m tests.support.deploykills --kills 30 --seed 1 --out FOLDER
+
+kills parts of a deployment at seeded instants until so many kills are done, compares what comes out
+with the run on the local engine, and prints a row for each kind of kill.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedsim import run
+from fedsim.settings.config import from_toml
+from tests.support.runs import assert_same
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "the server's app": ("app",),
+    "the SuperLink": ("link",),
+    "two of three SuperNodes": ("nodes",),
+    "the app and two SuperNodes": ("app", "nodes"),
+    "the SuperLink and two SuperNodes": ("link", "nodes"),
+    "the command, and all with it": ("command",),
+}
+"""What is killed, at the same moment."""
+
+_PROGRAMS = {"app": "flwr-serverapp", "link": "flower-superlink", "nodes": "flower-supernode"}
+_WAIT_SECONDS = 400.0
+
+
+@dataclass(frozen=True)
+class Kill:
+    """``what`` of ``KINDS`` is killed ``seconds`` after a line of the command with ``line``."""
+
+    what: str
+    seconds: float
+    line: str = "the app starts"
+
+
+def settings(rounds: int) -> list[str]:
+    """Of a run whose replies are waited for no longer than a minute."""
+    return [
+        "--clients", "3", "--iterations", str(2 * rounds), "--temporal", "2", "--gradient", "0.05",
+        "--downlink", "sbc(0.5)", "--evaluate-every", "1", "--keep-payloads", "--timeout", "60",
+    ]  # fmt: skip
+
+
+def deploy(out: Path, rounds: int, kill: Kill | None = None) -> "subprocess.Popen[str]":
+    """The command, which has ended; ``kill`` has come meanwhile, unless the run was over before."""
+    private = out.parent / f"{out.name}-private"
+    private.mkdir(parents=True, exist_ok=True)
+    log = out.parent / f"{out.name}.log"
+    with log.open("w") as said:
+        command = [sys.executable, "-m", "fedsim", "deploy", *settings(rounds), "--out", str(out)]
+        process = subprocess.Popen(
+            command, env=os.environ | {"TMPDIR": str(private)}, text=True,
+            stdout=subprocess.DEVNULL, stderr=said,
+        )  # fmt: skip
+    until = time.monotonic() + _WAIT_SECONDS
+    if kill is not None:
+        while process.poll() is None and kill.line not in log.read_text():
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.1)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(kill.seconds)
+        strike(process, private, KINDS[kill.what])
+    process.wait(_WAIT_SECONDS)
+    while _running(private):  # the guard of a command that was killed is at work
+        assert time.monotonic() < until + _WAIT_SECONDS
+        time.sleep(0.1)
+    return process
+
+
+def strike(process: "subprocess.Popen[str]", private: Path, parts: Sequence[str]) -> None:
+    """Kills parts of the deployment of ``process``; a SuperNode with what it has started."""
+    if "command" in parts:
+        process.kill()
+        return
+    found = _running(private)
+    while not any(_PROGRAMS["app"] in line for line in found.values()) and process.poll() is None:
+        time.sleep(0.1)
+        found = _running(private)
+    for part in parts:
+        pids = sorted(pid for pid, line in found.items() if _PROGRAMS[part] in line)
+        for pid in pids[:2] if part == "nodes" else pids:
+            with suppress(ProcessLookupError):
+                (os.killpg if part == "nodes" else os.kill)(pid, signal.SIGKILL)
+
+
+def _running(private: Path) -> dict[int, str]:
+    """Processes whose TMPDIR is ``private``, the command itself left out, with their lines.
+
+    A program's own process, not the shell's or the interpreter's that a program starts.
+    """
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            environment = (folder / "environ").read_bytes().split(b"\0")
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            if f"TMPDIR={private}".encode() in environment and "fedsim deploy" not in line:
+                found[int(folder.name)] = line
+    return found
+
+
+def rounds_kept(out: Path) -> int:
+    """The round of the last checkpoint; -1: there is none."""
+    return max((int(p.name.rpartition("-")[2]) for p in out.glob("checkpoint-*")), default=-1)
+
+
+def assert_as_local(out: Path) -> None:
+    """Messages, rows and model are those of the local engine, and nodes remember nothing."""
+    local = out.parent / f"{out.name}-local"
+    shutil.rmtree(local, ignore_errors=True)
+    run(from_toml(out / "config.toml").but(engine="local"), local, progress=False)
+    assert_same(local, out)
+    assert not [path for path in (out / "nodes").rglob("*") if path.is_file()]
+
+
+def main() -> None:
+    """Kills, goes on, compares, prints."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    draw, kinds = random.Random(given.seed), [*KINDS] * -(-given.kills // len(KINDS))
+    draw.shuffle(kinds)
+    kinds, rows, number = kinds[: given.kills], Counter[str](), 0
+    while kinds:
+        number += 1
+        out = given.out / f"run-{number}"
+        while kinds and rounds_kept(out) < given.rounds - 2 and not (out / "summary.json").exists():
+            kill = Kill(kinds.pop(), draw.uniform(0, 60))
+            before, code = rounds_kept(out), deploy(out, given.rounds, kill).returncode
+            said = (given.out / f"{out.name}.log").read_text().splitlines()[-2:]
+            print(f"{kill}: exit {code}, round {before} -> {rounds_kept(out)}; {said}", flush=True)
+            rows[kill.what] += 1
+            # Flower starts an app again that was killed before it had taken its run: exit 0.
+            assert code == 0 or rounds_kept(out) >= before
+        assert deploy(out, given.rounds).returncode == 0, out
+        assert_as_local(out)
+        print(f"{out.name}: {json.loads((out / 'summary.json').read_text())['status']}", flush=True)
+    for what, count in rows.items():
+        print(f"| {what} | {count} | nothing |")
+
+
+if __name__ == "__main__":
+    main()

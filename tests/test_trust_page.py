@@ -1,0 +1,27 @@
+"""The tables of lying clients and of noise are those of their files, and named tests are there."""
+
+import re
+import runpy
+
+from tests.support.markdown import ROOT
+
+TEXT = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
+
+
+def test_the_tables_are_those_of_the_files() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_trust.py"))
+    assert made["page"]() == TEXT, "run: PYTHONPATH=. python docs/make_trust.py --page"
+    rows = made["read"](made["ROBUST"])
+    assert len(rows) == len(made["METHODS"]) * len(made["RULES"]) * len(made["ATTACKS"])
+    assert all(len(row["accuracy"].split()) == made["SEEDS"] for row in rows)
+
+
+def test_every_test_that_keeps_a_promise_is_there() -> None:
+    names = set(re.findall(r"`([\w/]*test_\w+\.py)(?:::\w+)?`", TEXT))
+    files = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    assert len(names) > 12
+    for name in names:
+        assert (ROOT / name).exists() if "/" in name else name in files, name
+    for file, test in re.findall(r"`([\w/]*test_\w+\.py)::(\w+)`", TEXT):
+        (path,) = (ROOT / "tests").rglob(file.rpartition("/")[2])
+        assert f"def {test}(" in path.read_text(encoding="utf-8"), test
