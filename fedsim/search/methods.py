@@ -37,8 +37,9 @@ _SUMS = (
 )  # fmt: skip
 """Beside the published methods, what ``all`` takes: sums of parts that no paper has as one."""
 
-_SERVED = ("fetchsgd",)
-"""Methods that every strategy decodes, and that are the published ones with their own alone."""
+_SERVED = ("fetchsgd", "fedscalar")
+"""Methods that every strategy decodes, and that are the published ones with a server of their own
+or with its step alone."""
 
 _RATE = "{lr}"
 _RATED = {"signsgd": "signsgd({lr})"}
