@@ -40,7 +40,9 @@ def there(tensors: State) -> None:
 def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A GPU that is not there."""
 
-    def build(task: Task, seed: int, data: Data | None = None) -> nn.Module:
+    def build(
+        task: Task, seed: int, data: Data | None = None, weights: str | None = None
+    ) -> nn.Module:
         with torch.device(CUDA):
             return task.model(data)
 
