@@ -25,7 +25,8 @@ from fedsim.engines.local import LocalGrid
 from strategies import Compressed, TooFewReplies, WrongOrder, answer_partition, client_mod
 from strategies.channel.payload import to_arrays, to_tensors
 
-CSV, PAGE = Path(__file__).with_name("compositions.csv"), Path(__file__).with_name("compositions.md")
+CSV = Path(__file__).with_name("compositions.csv")
+PAGE = Path(__file__).with_name("compositions.md")
 HEAD = ("part", "order", "outcome", "what came out")
 CLIENTS, ENTRIES, ROUNDS, CLIP = 5, 64, 3, 0.15
 ALL = {"min_train_nodes": CLIENTS, "min_available_nodes": CLIENTS, "fraction_evaluate": 0.0}

@@ -1,4 +1,4 @@
-"""Writes the table of framing, ``docs/framing.csv`` and ``docs/flower-engine.md``: ``make_framing.py``."""
+"""Writes the table of framing: ``docs/framing.csv``, and in ``docs/flower-engine.md``."""
 
 import csv
 import re

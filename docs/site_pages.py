@@ -13,7 +13,8 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
-    "*.md", "docs/*.md", "docs/*.png", "docs/*.svg", "docs/*.css", "benchmarks/*.md",
+    "*.md", "docs/*.md", "docs/*.png", "docs/gallery/*.png", "docs/*.svg", "docs/*.css",
+    "benchmarks/*.md",
     "experiments/*/README.md", "experiments/*/results/**/*.png", "experiments/*/results/**/*.csv",
     "experiments/*/results/**/*.md", "notebooks/*.ipynb",
 )  # fmt: skip

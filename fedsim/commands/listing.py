@@ -5,13 +5,14 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from compressors.catalogue import ROWS, Kind
+from fedsim.commands.bibliography import bibtex
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
 from fedsim.network.presets import PRESETS
 from fedsim.settings.controllers.listed import CONTROLLERS
 from fedsim.tasks.tasklist import LISTED
 
-Listed = dict[str, str]
+Listed = dict[str, Any]
 CODERS = ("positions", "symbols", "coder")
 METHODS = tuple(kind for kind in get_args(Kind) if kind not in CODERS)
 _HEADINGS = {
@@ -34,7 +35,7 @@ WHAT: dict[str, Callable[[], list[Listed]]] = {
         {"name": name, "kind": "task", "title": listed.title, "source": listed.source}
         for name, listed in LISTED.items()
     ],
-    "methods": lambda: _rows(METHODS),
+    "methods": lambda: [row | {"bibtex": bibtex(row["source"])} for row in _rows(METHODS)],
     "coders": lambda: _rows(CODERS),
     "networks": lambda: [
         {"name": name, "kind": "network", "title": f"{preset.title}: {preset.text}",

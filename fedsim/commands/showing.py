@@ -12,7 +12,7 @@ from fedsim.ground.errors import UsageError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_HELP = {
+FIGURES = {
     "curves": "how runs learn, a line per cell, with the seeds' range",
     "budget": "the best method within each bit budget",
     "pareto": "the last metric against bits, and the front",
@@ -20,6 +20,8 @@ _HELP = {
     "bandwidths": "the time to a metric over bandwidths",
     "partition": "which client holds which labels",
 }
+"""Figures, and what each shows."""
+
 _OF_DATA = ("task", "clients", "partition", "seed", "validation", "data", "download")
 """The settings by which samples are dealt."""
 
@@ -32,7 +34,7 @@ def add(commands: Any) -> None:
         description="Draws one figure, for a screen or a column of a paper, as PNG, PDF or SVG.",
     )
     figures = parser.add_subparsers(metavar="FIGURE", required=True)
-    for name, sentence in _HELP.items():
+    for name, sentence in FIGURES.items():
         one = figures.add_parser(name, help=sentence, description=f"Draws {sentence}.")
         if name == "partition":
             shared.add_settings(one, skip={*shared.KNOWN} - {*_OF_DATA})
@@ -41,6 +43,11 @@ def add(commands: Any) -> None:
         if name in ("curves", "budget", "pareto"):
             one.add_argument("--bits", choices=("wire", "content"), default="wire",
                              help="which bits: whole messages, or what papers count")  # fmt: skip
+        if name in ("budget", "pareto"):
+            one.add_argument(
+                "--budget-of", choices=("up", "total"), default="up",
+                help="which bits of a client: upstream, or both ways (default: up)",
+            )  # fmt: skip
         if name == "curves":
             one.add_argument("--x", choices=("iteration", "up_bits"), default="iteration",
                              help="what is along the axis (default: iteration)")  # fmt: skip
@@ -110,7 +117,9 @@ def of_results(flags: argparse.Namespace, how: dict[str, Any]) -> Axes:
     if flags.figure == "matrix":
         return plot.matrix(results.runs, flags.value, flags.method, **how)
     if flags.figure == "pareto":
-        return plot.pareto(results.runs, flags.bits, **how)
+        return plot.pareto(results.runs, flags.bits, flags.budget_of, **how)
     if flags.figure == "budget":
-        return plot.budget(results.done_rounds, bits=flags.bits, **how)
+        return plot.budget(
+            results.done_rounds, bits=flags.bits, budget_of=flags.budget_of, **how
+        )
     return plot.curves(results.done_rounds, flags.x, bits=flags.bits, **how)

@@ -63,7 +63,14 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     Raises:
         UsageError: as ``compare``; or the runs are of several tasks.
     """
-    lots = [_lot(runs, name) for runs, name in named]
+    lots = []
+    for runs, name in named:
+        done = runs[runs["status"] == "done"]
+        lots.append(done if done["dense"].all() else done[~done["dense"]])
+        methods = sorted({*lots[-1]["label"]})
+        if len(methods) != 1:
+            held = f"it holds {', '.join(methods)}" if methods else "no run in it is done"
+            raise UsageError(f"{name}: {held}; give folders of one method each")
     (_, first), (_, other) = named
     tasks = sorted({*lots[0]["task"], *lots[1]["task"]})
     if len(tasks) > 1:
@@ -89,17 +96,6 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
         ("first" if a else "other") if t else "" for t, a in zip(told, ahead, strict=True)
     ]
     return table[[*COLUMNS]]
-
-
-def _lot(runs: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The runs that are done, all of one method; without dense references beside other runs."""
-    runs = runs[runs["status"] == "done"]
-    runs = runs if runs["dense"].all() else runs[~runs["dense"]]
-    methods = sorted({*runs["label"]})
-    if len(methods) != 1:
-        held = f"it holds {', '.join(methods)}" if methods else "no run in it is done"
-        raise UsageError(f"{name}: {held}; give folders of one method each")
-    return runs
 
 
 def _row(

@@ -34,6 +34,8 @@ from fedsim.results.schema import (
 )
 from fedsim.results.values import REACHED
 
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
 
 @dataclass(frozen=True)
 class Results:
@@ -155,8 +157,7 @@ def load(*paths: Path | str) -> Results:
 def joined(
     cells: Mapping[str, dict[str, Any]], given: Mapping[str, dict[str, Any]],
     rounds: Mapping[str, pd.DataFrame], layers: Mapping[str, pd.DataFrame],
-    varied: Mapping[str, str] = MappingProxyType({}),
-    differences: Mapping[str, Any] = MappingProxyType({}),
+    varied: Mapping[str, str] = _NONE, differences: Mapping[str, Mapping[str, Any]] = _NONE,
 ) -> Results:  # fmt: skip
     """Runs side by side, in their order; of no folder.
 
@@ -165,8 +166,8 @@ def joined(
         given: the settings that each was given.
         rounds: the table of each.
         layers: likewise.
-        varied: in which settings each differs from others, where some do.
-        differences: of each the settings that differ, defaults filled in.
+        varied: in which settings each differs from others, in words.
+        differences: the same by setting.
     """
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):

@@ -22,7 +22,7 @@ from fedsim.search.study import CELL, EQUALS, TOOK, Study
 from fedsim.settings.config import RunConfig
 
 FINALISTS, ON_FRONT = 4, 6
-_LONGER = 1.25  # times a trial's seconds: held-out runs train on more samples
+_PACE = 1.1  # times a trial's seconds that its finals take, until some have been measured
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,13 @@ class Lineup:
     needed: float
 
 
-def fitting(study: Study, out: Path, seeds: int, jobs: int, left: float = inf) -> Lineup:
+def fitting(
+    study: Study, out: Path, seeds: int, jobs: int, left: float = inf, pace: float = _PACE
+) -> Lineup:
     """The finalists and seeds whose runs fit into the seconds ``left``, one of each at least.
 
     Where the time is short there are fewer finalists, down to two; then fewer seeds; then one
-    finalist. A run takes what the trial took, and a quarter more; one that is done takes nothing.
+    finalist. A run takes ``pace`` times what the trial took; one that is done takes nothing.
     """
     first = study.space.base.seed + 1
     fewer = [(most, seeds) for most in range(ON_FRONT, 1, -1)]
@@ -135,7 +137,7 @@ def fitting(study: Study, out: Path, seeds: int, jobs: int, left: float = inf) -
         trials, fresh, needed = chosen(study, most), range(first, first + count), 0.0
         for t in trials:
             waiting = sum(not _done(folder) for _, _, folder in _runs(study.space, t, fresh, out))
-            needed += _LONGER * waiting * t.user_attrs[TOOK] / jobs
+            needed += pace * waiting * t.user_attrs[TOOK] / jobs
         if needed <= left:
             break
     return Lineup(trials, fresh, needed)
@@ -148,7 +150,8 @@ def play(
     """Runs the finalists on fresh seeds and ranks them by their validation scores.
 
     There are as many finalists and seeds as the time is enough for, which the text that comes back
-    says; what is not done when it is over ends. To a target, a run ends where it reaches it.
+    says; what is not done when it is over ends. Where the runs take less time than the trials did,
+    others follow. To a target, a run ends where it reaches it.
 
     The same seeds then train on all training samples and are scored on the held-out part: that is
     what a user of a setting gets, and decides nothing.
@@ -163,24 +166,32 @@ def play(
         say: takes a line of progress.
         standings: are told how far the finals are; None: nobody is.
     """
-    space = study.space
+    space, ran, pace = study.space, set[str](), _PACE
     lineup = fitting(study, out, seeds, jobs, limits.left())
-    work = [w for t in lineup.trials for w in _runs(space, t, lineup.seeds, out)]
-    waiting = [w for w in work if not _done(w[2])]
-    words = f"{_of(len(lineup.trials), len(chosen(study)), 'setting')}, "
-    words += f"{_of(len(lineup.seeds), seeds, 'fresh seed')} each"
-    few = ": the time is enough for no more" if " of " in words else ""
-    say(f"finals: {words}{few}; {len(waiting)} of {len(work)} runs to do")
-    runs = {name: t.user_attrs[CELL]
-            for t in lineup.trials for name, _, _ in _runs(space, t, lineup.seeds, out)}
-    done = Counter(runs[name] for name, _, folder in work if _done(folder))
+    while True:
+        work = [(w, t) for t in lineup.trials for w in _runs(space, t, lineup.seeds, out)]
+        waiting = [(w, t) for w, t in work if not _done(w[2]) and w[0] not in ran]
+        words = f"{_of(len(lineup.trials), len(chosen(study)), 'setting')}, "
+        words += f"{_of(len(lineup.seeds), seeds, 'fresh seed')} each"
+        few = ": the time is enough for no more" if " of " in words else ""
+        say(f"finals: {words}{few}; {len(waiting)} of {len(work)} runs to do")
+        cells = {w[0]: t.user_attrs[CELL] for w, t in work}
+        done = Counter(cells[w[0]] for w, _ in work if _done(w[2]))
 
-    def told(name: str) -> None:
-        done[runs[name]] += 1
-        if standings is not None:
-            standings.final(runs[name], done[runs[name]], 2 * len(lineup.seeds))
+        def told(name: str, cells: dict[str, str] = cells, done: Counter[str] = done) -> None:
+            done[cells[name]] += 1
+            if standings is not None:
+                of = sum(cell == cells[name] for cell in cells.values())
+                standings.final(cells[name], done[cells[name]], of)
 
-    _run(study, waiting, jobs, ray_address, limits, say, told)
+        before, took = limits.spent(), sum(t.user_attrs[TOOK] for _, t in waiting) / jobs
+        _run(study, [w for w, _ in waiting], jobs, ray_address, limits, say, told)
+        ran |= {w[0] for w, _ in waiting}
+        pace = (limits.spent() - before) / took if took else pace
+        more = fitting(study, out, seeds, jobs, limits.left(), pace)
+        if not waiting or not more.needed < limits.left() or not more.needed:
+            break
+        lineup = more
     finalists = [_finalist(space, t, lineup.seeds, out) for t in lineup.trials]
     return _ranked(finalists, space.goal), words
 

@@ -171,10 +171,10 @@ def _name(space: Space) -> str:
 
 
 def _reserved(study: Study, out: Path, seeds: int, jobs: int, limit: float | None) -> float:
-    """The seconds that the finals will take, by those that the best trials took."""
+    """The seconds that the finals will take: as many as are within their part of the time."""
     if limit is None:
         return 0.0
-    return min(_MOST * limit, finals.fitting(study, out, seeds, jobs).needed)
+    return min(_MOST * limit, finals.fitting(study, out, seeds, jobs, _MOST * limit).needed)
 
 
 def _written(

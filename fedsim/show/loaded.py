@@ -1,5 +1,6 @@
 """Results that answer and show themselves: the plane of a sweep, the curve of a run."""
 
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 
@@ -60,28 +61,28 @@ class Loaded(Results):
         labels = self.runs["label"]
         return compared(*((self.runs[labels == label], label) for label in (first, other)))
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        several = self.runs["task"].nunique() > 1
-        columns = [*(["task"] if several else []), *_SHOWN]
-        if len(self.done) < len(self.runs):
-            columns.append("status")
-        picture = self._picture() if len(self.done) and not several else ""
-        return picture + table(self.runs, "html", columns)
+    def html(self) -> str:
+        """What a notebook shows: the plane, or curves where there is none, and a table.
 
-    def _picture(self) -> str:
-        """The plane, or curves where there is none; empty where a cell and seed has two runs."""
+        There is no picture of several tasks, nor where a cell and seed has two runs.
+        """
         from fedsim.show import plot
         from fedsim.show.plot.paper import png
 
-        try:
-            if one_celled(self.runs):
-                axes, what = plot.curves(self.rounds, "up_bits"), "learning curves"
-            else:
-                axes, what = plot.matrix(self.runs), "the plane of n and p"
-        except UsageError:
-            return ""
-        return markup.picture(png(axes), f"{what}: {method_text(self.runs)}")
+        several, picture = self.runs["task"].nunique() > 1, ""
+        with suppress(UsageError):
+            if len(self.done) and not several:
+                if one_celled(self.runs):
+                    axes, what = plot.curves(self.rounds, "up_bits"), "learning curves"
+                else:
+                    axes, what = plot.matrix(self.runs), "the plane of n and p"
+                picture = markup.picture(png(axes), f"{what}: {method_text(self.runs)}")
+        columns = [*(["task"] if several else []), *_SHOWN]
+        if len(self.done) < len(self.runs):
+            columns.append("status")
+        return picture + table(self.runs, "html", columns)
+
+    _repr_html_ = html
 
 
 def load(*paths: Path | str) -> Loaded:

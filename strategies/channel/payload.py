@@ -81,7 +81,7 @@ def ends(
     Example:
         >>> from compressors import Raw, sbc
         >>> ends(Raw(), Raw(), {"w": torch.zeros(2, 3)}, ["mean", "var"])
-        'uplink raw, downlink raw, model of 6 entries (w 2x3; 10a3), buffers mean var'
+        'uplink raw, downlink raw, model of 6 entries (w 2x3; 523b), buffers mean var'
     """
     listed = " ".join(sorted(buffers)) or "none"
     arrays = [f"{name} {'x'.join(map(str, x.shape))}".strip() for name, x in model.items()]

@@ -231,12 +231,14 @@ class Compressed(ChannelStrategy):
     def _to_score(self, message: Message) -> RecordDict:
         """A message for evaluation with its model as a payload."""
         assert self.channel is not None
-        records = {k: v for k, v in message.content.items()
-                   if k not in OURS and not isinstance(v, ArrayRecord)}  # fmt: skip
+        records = message.content.items()
+        others = RecordDict({
+            k: v for k, v in records if k not in OURS and not isinstance(v, ArrayRecord)
+        })  # fmt: skip
         settings = {} if self._arrays == ARRAYS else {NAMED: self._arrays}
         buffers = b"" if self.buffers is None else to_payload(self.buffers.values)
         client = self.client_at(message.metadata.dst_node_id)
-        return self.channel.scoring(client, settings, RecordDict(records), buffers)
+        return self.channel.scoring(client, settings, others, buffers)
 
     def summary(self) -> None:
         """As the strategy inside."""

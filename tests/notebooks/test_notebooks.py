@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, as they stand in the project, and hold no outputs."""
+"""The notebooks run from top to bottom, as they stand in the project; one holds its outputs."""
 
 import json
 import os
@@ -12,6 +12,10 @@ from tests.support.markdown import ROOT
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
+SHOWN = ROOT / "notebooks" / "06-your-own-frame.ipynb"
+"""Holds what it shows (``python notebooks/execute.py``); the others hold no outputs."""
+
+
 def cells(path: Path, kind: str) -> list[dict[str, Any]]:
     found = json.loads(path.read_text(encoding="utf-8"))["cells"]
     return [cell for cell in found if cell["cell_type"] == kind]
@@ -20,10 +24,23 @@ def cells(path: Path, kind: str) -> list[dict[str, Any]]:
 def test_there_are_notebooks() -> None:
     names = {path.stem for path in NOTEBOOKS}
     assert names >= {"01-quickstart", "02-sparsity-matrix", "03-your-own-compressor",
-                     "04-your-own-task", "05-compare-methods"}  # fmt: skip
+                     "04-your-own-task", "05-compare-methods", SHOWN.stem}  # fmt: skip
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_question_takes_ten_cells_and_shows_its_answers() -> None:
+    code = cells(SHOWN, "code")
+    assert len(code) + len(cells(SHOWN, "markdown")) == 10
+    assert [cell["execution_count"] for cell in code] == [*range(1, len(code) + 1)]
+    shown = {}
+    for cell in code:
+        (output,) = cell["outputs"]  # and no error
+        shown["".join(output["data"]["text/plain"])] = "".join(output["data"]["text/html"])
+    for start in ("RunResult(tumours, sbc", "Results('fedsim-results/frame-sbc'", "Found(best acc"):
+        (html,) = (html for text, html in shown.items() if text.startswith(start))
+        assert "data:image/png;base64," in html and "<table>" in html
+
+
+@pytest.mark.parametrize("path", [p for p in NOTEBOOKS if p != SHOWN], ids=lambda path: path.stem)
 def test_no_outputs_are_stored(path: Path) -> None:
     for cell in cells(path, "code"):
         assert cell["outputs"] == [] and cell["execution_count"] is None

@@ -230,7 +230,7 @@ class Trial:
             code = typed(self.command, out)
             assert code in (0, 1, 2), code
             assert code or fault not in ("full", "read-only"), f"{fault} at {met.done[at - 1]}"
-        if self.base.joinpath("found").exists() and not out.exists():
+        if fault == "gone" and (self.base / "found").exists():
             out = self.fresh("tried")  # what was there before is gone with the folder
         assert typed(self.command, out) == 0, f"{fault} at {met.done[at - 1]}"
         found = left(out)

@@ -1,8 +1,11 @@
 """`fedsim list`: what it lists, as JSON and as tables."""
 
+import re
+
 import pytest
 
 from compressors import ROWS
+from fedsim.commands.bibliography import PAPERS
 from fedsim.commands.listing import CODERS
 from tests.support.commands import Typed, document, typed
 
@@ -50,3 +53,21 @@ def test_methods_are_listed_by_kind(typed: Typed, monkeypatch: pytest.MonkeyPatc
     assert sorted(word for word in first if word in names) == sorted(names)
     assert first.index("Methods") < first.index("sbc") < first.index("Sparsifiers")
     assert first.index("Sparsifiers") < first.index("topk") < first.index("Quantizers")
+
+
+def test_every_method_has_the_bibtex_of_its_source(typed: Typed) -> None:
+    """Sources that are no papers have none; names and years are those of the catalogue."""
+    rows = document(typed("list", "methods", "--json").out)
+    used = set()
+    for row in rows:
+        if row["source"] in ("reference", "fedsim", "IEEE 754"):
+            assert row["bibtex"] is None
+            continue
+        entries = row["bibtex"].split("\n\n")
+        for source, entry in zip(row["source"].split("; "), entries, strict=True):
+            name, year = re.match(r"(\w+).* (\d{4})", source).groups()
+            assert re.match(rf"@\w+\{{[a-z]+{year},\n", entry)
+            assert f"  author = {{{name}, " in entry and f"  year = {{{year}}}," in entry
+            assert entry.count("{") == entry.count("}") and "  title = {{" in entry
+            used.add(re.match(r"[^,(]+? \d{4}", source)[0])
+    assert used <= {*PAPERS} and len({paper.title for paper in PAPERS.values()}) == len(PAPERS)

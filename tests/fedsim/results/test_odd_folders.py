@@ -12,6 +12,7 @@ import pytest
 from fedsim.commands.cli import BAD_USAGE, DONE
 from fedsim.ground.errors import UsageError
 from fedsim.results.schema import clients_of
+from fedsim.show import plot
 from tests.support.commands import Typed, typed
 from tests.support.sweepmaker import make_sweep
 
@@ -211,8 +212,9 @@ def test_an_odd_folder_is_refused_in_words_that_name_it(
 
 @pytest.mark.parametrize("change", READ.values(), ids=READ)
 def test_what_does_not_matter_or_is_newer_is_read(
-    change: Change, sweep: Path, typed: Typed
+    change: Change, sweep: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(plot, "save", lambda _, file: file.touch())  # pictures take the time
     change(sweep)
     said = typed("report", sweep)
     assert (said.code, said.err) == (DONE, "")

@@ -1,0 +1,35 @@
+"""The gallery: its commands can be typed, it has every figure, and its pictures are small."""
+
+import re
+import shlex
+
+import pytest
+
+from fedsim import plot
+from fedsim.commands.cli import parser
+from fedsim.commands.showing import FIGURES
+from tests.support.markdown import ROOT, blocks, links
+
+PAGE = ROOT / "docs" / "gallery.md"
+COMMANDS = [line for block in blocks(PAGE) for line in block.lines if line.startswith("fedsim ")]
+NO_FIGURES = {"save", "plain_ticks"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_can_be_typed(command: str) -> None:
+    flags = parser().parse_args(shlex.split(command)[1:])
+    assert callable(flags.command)
+
+
+def test_every_figure_has_its_command_and_its_function() -> None:
+    shown = {words[2] for words in map(str.split, COMMANDS) if words[1] == "show"}
+    assert shown == set(FIGURES)
+    named = set(re.findall(r"`fedsim\.plot\.(\w+)", PAGE.read_text(encoding="utf-8")))
+    assert named == {*plot.__all__} - NO_FIGURES
+
+
+def test_every_picture_is_shown_and_all_of_them_are_small() -> None:
+    shown = {link for link in links(PAGE) if link.endswith(".png")}
+    there = {f"gallery/{file.name}" for file in (PAGE.parent / "gallery").iterdir()}
+    assert there == {link for link in shown if link.startswith("gallery/")}
+    assert sum((PAGE.parent / link).stat().st_size for link in shown) < 1e6
