@@ -108,6 +108,7 @@ def watching(watched: Files) -> Iterator[Files]:
     """While the block lasts, operations below the folder go through ``watched``."""
     real = {name: getattr(os, name) for name in ("replace", "unlink", "remove", "rmdir", "mkdir")}
     open_, os_open, fsync, save_file = io.open, os.open, os.fsync, checkpoint.save_file
+    pwrite = os.pwrite
     handles: dict[int, Any] = {}
 
     def opening(file: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
@@ -123,9 +124,18 @@ def watching(watched: Files) -> Iterator[Files]:
 
     def opening_low(path: Any, flags: int, *given: Any, **named: Any) -> int:
         handle = os_open(path, flags, *given, **named)
+        handles.pop(handle, None)  # of a file that is closed
         if watched.is_own(path):
             handles[handle] = path
         return int(handle)
+
+    def placing(handle: int, data: Any, offset: int) -> int:
+        def half() -> None:
+            pwrite(handle, data[: len(data) // 2], offset)
+
+        if handle in handles:
+            watched.meet("write", handles[handle], half)
+        return pwrite(handle, data, offset)
 
     def syncing(handle: Any) -> None:
         number = handle if isinstance(handle, int) else handle.fileno()
@@ -161,6 +171,7 @@ def watching(watched: Files) -> Iterator[Files]:
         put(io, "open", opening)
         put(os, "open", opening_low)
         put(os, "fsync", syncing)
+        put(os, "pwrite", placing)
         put(checkpoint, "save_file", saving)
         for name in real:
             put(os, name, changing(name))
