@@ -1,0 +1,70 @@
+"""Whether a long run stays as it began: its memory and its rounds, stretch by stretch.
+
+    python benchmarks/soak.py [--rounds 10000] [--every 500] [--csv FILE]
+
+The digits, four clients, sbc(0.01) after every local iteration both ways, one worker, with a folder
+and its checkpoints, as ``fedsim run`` carries it out. Seconds are of the processor, the median of a
+stretch's rounds and their sum, which holds checkpoints and evaluations; memory is resident, at the
+end of a stretch.
+"""
+
+import argparse
+import csv
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from fedsim import Callback, RunConfig, run
+
+
+class Watch(Callback):
+    """A row per stretch of ``every`` rounds."""
+
+    def __init__(self, every: int) -> None:
+        self.every, self.rows, self._seconds = every, list[dict[str, float]](), list[float]()
+        self._at = time.process_time()
+
+    def round(self, row: Mapping[str, Any]) -> None:
+        now = time.process_time()
+        self._seconds.append(now - self._at)
+        self._at = now
+        if len(self._seconds) < self.every:
+            return
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        resident = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+        self.rows.append({
+            "rounds": int(row["round"]), "round_ms": round(1e3 * median(self._seconds), 2),
+            "stretch_seconds": round(sum(self._seconds), 1),
+            "resident_mb": round(1024 * resident / 1e6, 1),
+        })  # fmt: skip
+        print(*self.rows[-1].values(), sep="\t", flush=True)
+        self._seconds.clear()
+
+
+def main() -> None:
+    """Prints the table; ``--csv`` writes it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=10_000)
+    parser.add_argument("--every", type=int, default=500)
+    parser.add_argument("--csv", type=Path, default=None)
+    asked = parser.parse_args()
+    config = RunConfig.of(
+        task="digits", method="sbc(0.01)", downlink="sbc(0.05)", temporal=1,
+        iterations=asked.rounds, evaluate_every=asked.every, workers=1,
+    )  # fmt: skip
+    watch = Watch(asked.every)
+    print("rounds", "round_ms", "stretch_seconds", "resident_mb", sep="\t")
+    with tempfile.TemporaryDirectory() as folder:
+        run(config, Path(folder) / "run", progress=False, callbacks=[watch])
+    if asked.csv is not None:
+        with asked.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, watch.rows[0])
+            writer.writeheader()
+            writer.writerows(watch.rows)
+
+
+if __name__ == "__main__":
+    main()
