@@ -250,7 +250,7 @@ SWEEPS_ON_RAY = {"docs/own-compressor.md", "docs/own-task.md"}
 )  # fmt: skip
 def test_python(block: Block, folder: Path) -> None:
     code = GIVEN.get(block.page, "") + named(block.text, folder)
-    code = code.replace("SweepConfig.of(", "SweepConfig.of(iterations=50, ")
+    code = re.sub(r"SweepConfig\.of\((?![^)]*iterations=)", "SweepConfig.of(iterations=50, ", code)
     done = start(folder, "-c", code)
     assert done.returncode == 0, done.stderr
 
