@@ -19,8 +19,8 @@ def spread(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bounds of what other orders of summation find for ``sums`` of ``counts`` terms.
 
-    ``edges`` are float32 bits: terms are powers of values that are no fraction of their unit in the
-    last place. The square of a value is a multiple of the square of that unit.
+    ``edges`` are float32 bits: terms are powers of whole multiples of their unit in the last place.
+    The square of a value is a multiple of the square of that unit.
     """
     units = power * (np.maximum(edges >> 23, 1) - 150)
     exact = sums < np.ldexp(1.0, units + 53)  # 2**53 such units

@@ -58,7 +58,7 @@ def collect(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def matched(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with the best top-k with C_nat whose content is no more, beside other methods.
+    """The frame; beside other methods the best top-k with C_nat whose content is not above theirs.
 
     ``matched`` names it, ``matched_score`` and ``matched_content_percent`` are its; missing
     beside top-k itself and where every top-k with C_nat takes more.
