@@ -53,7 +53,7 @@ def main() -> None:
     asked = parser.parse_args()
     config = RunConfig.of(
         task="digits", method="sbc(0.01)", downlink="sbc(0.05)", temporal=1,
-        iterations=asked.rounds, evaluate_every=asked.every, workers=1,
+        iterations=asked.rounds, evaluate_every=asked.every, checkpoint_every=asked.every, workers=1,
     )  # fmt: skip
     watch = Watch(asked.every)
     print("rounds", "round_ms", "stretch_seconds", "resident_mb", sep="\t")
