@@ -54,8 +54,10 @@ class CarryingApp(ClientApp):
 
     def __call__(self, message: Message, context: Context) -> Message:
         """As the app of a client's own node: who it is and its memory come in the message."""
-        node, record = message.content.pop(_NODE), message.content.pop(STATE, None)
-        context.node_config = dict(node)
+        who = message.content.config_records[_NODE]
+        context.node_config = {name: int(str(number)) for name, number in who.items()}
+        del message.content[_NODE]
+        record = message.content.pop(STATE, None)
         context.state = RecordDict({} if record is None else {STATE: record})
         reply = self._app(message, context)
         if reply.has_content() and STATE in context.state:
@@ -114,8 +116,8 @@ class CarryingGrid(CohortGrid):
             self._node = next(iter(self._grid.get_node_ids()), 0)
             time.sleep(0.0 if self._node else _LOOK_SECONDS)
         client = message.metadata.dst_node_id - 1
-        who = {PARTITION_ID: client, "num-partitions": len(self.numbered)}
-        content = RecordDict({**message.content, _NODE: ConfigRecord(who)})
+        who = ConfigRecord({PARTITION_ID: client, "num-partitions": len(self.numbered)})
+        content = RecordDict({**message.content, _NODE: who})
         if client in self._memories.records:
             content[STATE] = self._memories.records[client]
         return compat.leaving(message, self._node, content)

@@ -71,8 +71,8 @@ def simulate_with(pool: type[Any]) -> None:
                 for message in state.get_message_ins(node_id=node, limit=None):
                     waiting.put(message)
 
-    vce_api.add_messages_to_queue = hand_out
-    raybackend.BasicActorPool = pool
+    vars(vce_api)["add_messages_to_queue"] = hand_out
+    vars(raybackend)["BasicActorPool"] = pool
 
 
 def look_often(grid: Grid) -> None:

@@ -59,7 +59,6 @@ class Pool(BasicActorPool):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.lost = 0
         self._room: dict[int, int] = {}  # worker that is there -> how many messages it may get
         self._lives: Counter[int] = Counter()  # worker -> how often it was lost
         self._work: dict[Any, _Work] = {}  # by future
@@ -127,7 +126,8 @@ class Pool(BasicActorPool):
 
     def _answers(self, worker: int) -> bool:
         """Whether a worker is there; waits until it has done what it has to do before."""
-        asked = self.pool[worker].__ray_ready__.remote()
+        actor: Any = self.pool[worker]
+        asked = actor.__ray_ready__.remote()
         while not self._over.is_set():
             with suppress(GetTimeoutError):
                 try:
@@ -153,9 +153,9 @@ class Pool(BasicActorPool):
                 return
             self._lives[worker] += 1
             self._room.pop(worker, None)
-            self.lost += 1
-            logging.getLogger("fedsim").warning(
-                "Ray lost a worker (%d so far) and replaces it; its message is done again", self.lost
-            )
+        logging.getLogger("fedsim").warning(
+            "Ray lost a worker (%d so far) and replaces it; its message is done again",
+            self._lives.total(),
+        )
         self._waiting.append(Thread(target=back, daemon=True))
         self._waiting[-1].start()

@@ -1,7 +1,7 @@
 """Flower's engine on a Ray cluster of two machines, one of which is lost midway: the same bits."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_a_machine_is_lost_midway_and_nothing_differs(
         keep_payloads=True,
     )  # fmt: skip
 
-    def kill(row: dict[str, Any]) -> None:
+    def kill(row: Mapping[str, Any]) -> None:
         if row["round"] == 3:
             cluster.remove_node(second, allow_graceful=False)
 
