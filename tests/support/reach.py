@@ -5,7 +5,7 @@
 
 builds the wheel, installs it into an environment of its own (torch with CUDA's libraries: 7 GB,
 removed at the end), and does from empty folders what a user does first. ``--lowest`` installs the
-lowest version of every library that ``pyproject.toml`` allows, and runs ``SAMPLE`` of the tests too.
+lowest version of every library that ``pyproject.toml`` allows, and runs some of the tests too.
 """
 
 import argparse
