@@ -26,7 +26,8 @@ from fedsim.results.schema import (
 )
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.folder import examine, prepare, same_settings
-from fedsim.runs.parallel import Progress, run_here, run_on_ray
+from fedsim.runs.forked import run_beside
+from fedsim.runs.parallel import Progress, run_here
 from fedsim.runs.progress import Told, shown
 from fedsim.runs.run import describe
 from fedsim.runs.trackers import chosen
@@ -105,7 +106,8 @@ def _run_cells(
             else:
                 # The longest first: at the end no core waits for one that has just begun.
                 waiting.sort(key=lambda work: -work[1].plan.rounds * work[1].plan.cohort)
-                run_on_ray(waiting, jobs, ray_address, _to_the_end(bars))
+                on_gpu = any(config.machine.device != "cpu" for _, config, _ in waiting)
+                run_beside(waiting, jobs, ray_address, _to_the_end(bars), on_gpu=on_gpu)
     summaries = []
     for cell in cells:
         folder = folders[cell.name]
