@@ -18,27 +18,29 @@ from typing import Any
 import torch
 
 from fedsim.ground.errors import RunFailed
+from fedsim.ground.files import own_ram, ram
 from fedsim.runs.errand import Pins
 from fedsim.runs.parallel import TRIES, Ended, Progress, Work, attempt, record, run_on_ray
 from fedsim.runs.sentconfig import SentConfig
 
 
 def run_beside(
-    work: Iterable[Work], jobs: int, address: str | None, progress: Progress | None,
+    work: Iterable[Work], jobs: int | None, address: str | None, progress: Progress | None,
     ended: Ended = lambda name: None, *, on_gpu: bool = False,
 ) -> None:  # fmt: skip
     """Runs up to ``jobs`` at a time: in forked processes, or as Ray tasks.
 
     Args:
         work: is asked for a run when one is free to begin, after ``ended`` was told of all before.
-        jobs: how many at a time.
+        jobs: how many at a time; None: one per core, and here as many as free memory has room for
+            by what those take that have done a round.
         address: of a Ray cluster; None: they run on this machine.
         progress: is called with rows (``Progress``).
         ended: is told of each run that has ended.
         on_gpu: whether a run trains on a GPU, which a forked process cannot use: Ray shares it out.
     """
     if on_gpu or address is not None:
-        run_on_ray(work, jobs, address, progress, ended)
+        run_on_ray(work, jobs or os.cpu_count() or 1, address, progress, ended)
     else:
         _run_forked(work, jobs, progress, ended)
 
@@ -51,8 +53,11 @@ class _Worker:
         self.line, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs,))
         self.process.start()
+        assert self.process.pid is not None
+        self.pid = self.process.pid
         theirs.close()  # a worker that is gone then ends the line
         self.item: Work | None = None
+        self.trained = False
 
     def begin(self, item: Work) -> None:
         name, config, folder = item
@@ -69,7 +74,7 @@ class _Worker:
 
 
 def _run_forked(
-    work: Iterable[Work], jobs: int, progress: Progress | None, ended: Ended
+    work: Iterable[Work], jobs: int | None, progress: Progress | None, ended: Ended
 ) -> None:
     """As ``run_on_ray``, in processes of this machine's own.
 
@@ -78,11 +83,16 @@ def _run_forked(
     tries: Counter[str] = Counter()
     again: list[Work] = []
     waiting, workers = iter(work), list[_Worker]()
+    most = jobs or len(os.sched_getaffinity(0))
     try:
         while True:
             busy = [worker for worker in workers if worker.item]
-            while len(busy) < jobs and (item := again.pop() if again else next(waiting, None)):
+            while len(busy) < most:
                 idle = [worker for worker in workers if not worker.item]
+                if not (idle or jobs or _room(workers)):
+                    break
+                if not (item := again.pop() if again else next(waiting, None)):
+                    break
                 if not idle:
                     workers.append(_Worker())
                     idle = workers[-1:]
@@ -116,10 +126,18 @@ def _run_forked(
                     worker.item = None
                     ended(name)
                 else:
+                    worker.trained = True
                     worker.line.send(progress(name, row) if progress else None)
     finally:
         for worker in workers:
             worker.end()
+
+
+def _room(workers: list[_Worker]) -> bool:
+    """Whether free memory has room for another, with as much again to spare."""
+    if not all(worker.trained for worker in workers):
+        return False  # what it takes is not known yet
+    return ram()[1] > 2 * max((own_ram(worker.pid) for worker in workers), default=0)
 
 
 def _serve(line: Connection) -> None:

@@ -1,4 +1,7 @@
-"""Several runs: one after the other here, or side by side as Ray tasks of one core each."""
+"""Several runs: one after the other here, or side by side as Ray tasks of one core each.
+
+Those of one machine's CPU stand in ``fedsim.runs.forked``.
+"""
 
 import logging
 import re
@@ -25,7 +28,8 @@ Work = tuple[str, RunConfig, Path]
 Progress = Callable[[str, dict[str, Any]], str | None]
 """Called with a run's name and the row of a round; returns why the run is to end there, or None.
 
-On Ray some rounds without an evaluation are left out: sums are the row's own (``up_bits``)."""
+Of several at a time some rounds without an evaluation are left out: sums are the row's own
+(``up_bits``)."""
 
 Ended = Callable[[str], None]
 """Called with the name of a run that has ended, before the next one is taken."""

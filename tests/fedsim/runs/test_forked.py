@@ -46,7 +46,7 @@ def test_cells_in_forked_processes_give_the_numbers_of_one_after_the_other(
         (pids / str(os.getpid())).touch()
         attempt(*given)
 
-    cells = SweepConfig(tiny, (1, 2, 3, 4), (0.1,)).cells()
+    cells = SweepConfig(tiny, (2, 3, 4), (0.1,)).cells()
     seen: dict[str, list[dict[str, Any]]] = {}
     with monkeypatch.context() as patch:
         patch.setattr(forked, "attempt", noted)
@@ -61,6 +61,27 @@ def test_cells_in_forked_processes_give_the_numbers_of_one_after_the_other(
     for cell in cells:
         assert_same(tmp_path / "one" / "cells" / cell.name, tmp_path / "two" / "cells" / cell.name)
         assert seen[cell.name][-1]["round"] == cell.config.plan.rounds
+
+
+@pytest.mark.parametrize(("free", "wanted"), [(2**40, 2), (2**20, 1)])
+def test_as_many_jobs_as_free_memory_has_room_for(
+    free: int, wanted: int, tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what a worker takes that has done a round: the second begins after that, or never."""
+    attempt, begun = forked.attempt, tmp_path / "begun"
+    begun.mkdir()
+
+    def noted(*given: Any) -> None:
+        (begun / str(os.getpid())).touch()
+        attempt(*given)
+
+    monkeypatch.setattr(forked, "attempt", noted)
+    monkeypatch.setattr(forked, "ram", lambda: (free, free))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    cells = [Cell(f"{i}", tiny) for i in range(3)]
+    ended = run_cells(cells, tmp_path / "out", jobs=None)
+    assert [cell["status"] for cell in ended] == ["done"] * 3
+    assert len(list(begun.iterdir())) == wanted
 
 
 def test_a_forked_run_ends_where_it_is_told_to_as_one_here_does(
