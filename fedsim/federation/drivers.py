@@ -12,7 +12,7 @@ from fedsim.engines.local import AnswerSeveral
 from fedsim.federation.client import Serving, serve
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.stackable import fit_of
-from fedsim.federation.stacks import stack_of
+from fedsim.federation.stacks import Result, Stack, stack_of
 from fedsim.federation.trainer import Trainer, trainer_of
 from fedsim.settings.config import RunConfig
 from strategies import Job, Trained
@@ -21,6 +21,8 @@ from strategies.channel.nodes import FORGET, PARTITION_ID, answer_partition
 from strategies.channel.payload import CLIENT, KEY, settings_in
 
 ConfigOf = Callable[[Context], RunConfig]
+Train = Callable[[Stack, Sequence[Job]], list[Result]]
+
 
 def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
     """A ClientApp for every engine.
@@ -83,10 +85,15 @@ def at_once(config: RunConfig) -> int:
     return fit_of(config).width
 
 
-def make_answer_several(config: RunConfig, states: ClientStates) -> AnswerSeveral:
+def make_answer_several(
+    config: RunConfig, states: ClientStates, train: Train = Stack.train
+) -> AnswerSeveral:
     """Serves several messages at once; a client that fails, in whichever part, fails alone.
 
-    ``states``: where the clients' memory lives.
+    Args:
+        config: the run.
+        states: where the clients' memory lives.
+        train: how jobs are trained by the worker's stack.
     """
 
     def answer_several(
@@ -124,14 +131,12 @@ def make_answer_several(config: RunConfig, states: ClientStates) -> AnswerSevera
             if (done := go_on(i)) is not None:
                 yield i, done
         while jobs:
-            asked, start = dict(jobs), time.perf_counter()
+            asked = dict(jobs)
             jobs.clear()
-            results = stack.train([*asked.values()])
-            each = (time.perf_counter() - start) / len(asked)
-            for i, trained in zip(asked, results, strict=True):
+            for i, trained in zip(asked, train(stack, [*asked.values()]), strict=True):
                 if isinstance(trained, Exception):
                     yield i, trained
-                elif (done := go_on(i, replace(trained, seconds=each))) is not None:
+                elif (done := go_on(i, trained)) is not None:
                     yield i, done
 
     return answer_several

@@ -1,7 +1,7 @@
 """Whether clients of a run can be trained at once, and how many ``--stack auto`` takes."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -37,13 +37,18 @@ class _Cannot(Exception):
 
 @dataclass(frozen=True)
 class Fit:
-    """How many clients are trained at once (1: one after the other), and by which parameters.
+    """How many clients are trained at once, and by which parameters.
 
-    ``trained``: those that the loss reaches; an optimizer leaves the others as they are.
+    Attributes:
+        width: clients; 1: one after the other.
+        trained: parameters that the loss reaches; an optimizer leaves the others as they are.
+        model: equal for runs whose clients can be trained at once: these differ in numbers that
+            each client has of its own (weights, buffers, samples, rate), and in messages.
     """
 
     width: int
     trained: frozenset[str] = frozenset()
+    model: Hashable = None
 
 
 def check(config: RunConfig) -> None:
@@ -51,7 +56,7 @@ def check(config: RunConfig) -> None:
     fit_of(config)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def fit_of(config: RunConfig) -> Fit:
     """How the clients of a run are stacked.
 
@@ -66,11 +71,22 @@ def fit_of(config: RunConfig) -> Fit:
         sizes = [*trainer.parameters.values()]
         convolved = any(p.dim() > 2 for p in sizes)
         gaining = 1 if convolved or sum(p.numel() for p in sizes) > AT_MOST else AT_ONCE
-    width = min(gaining if auto else int(stack), config.plan.cohort)
+    width = gaining if auto else int(stack)
     if width == 1:
         return Fit(1)
     try:
-        return Fit(width, _tried(trainer))
+        trained = _tried(trainer)
+        own, plan = config.machine, config.plan
+        # What a seed has drawn and no client brings along is the model's own.
+        drawn = trainer.frozen or any(
+            isinstance(x, Tensor) for part in trainer.model.modules() for x in vars(part).values()
+        )
+        model = (
+            plan.task, own.data, own.device, stack, config.training.precision, trainer.steps,
+            trained, tuple((name, *p.shape) for name, p in trainer.parameters.items()),
+            (config.seed, config.weights) if drawn else None,
+        )  # fmt: skip
+        return Fit(width, trained, model)
     except _Cannot as error:
         why = f"--stack is {stack}: task {trainer.task.name} cannot be stacked: {error}"
         if not auto:

@@ -19,8 +19,10 @@ from fedsim.federation.client_memory import AtNode, InProcess, Memories
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
 from fedsim.federation.events import EventServer
+from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
+from fedsim.federation.stacks import Stack
 from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings as trained_settings
 from fedsim.federation.trainer import Trainer
@@ -97,11 +99,13 @@ def run(
     with shown(progress, {name: plan.rounds}, plan.task.metric_name) as tell:
         follower = Several([*callbacks, *([Named(name, tell)] if tell else [])])
         folder = None if out is None else Path(out)
-        return carry_out(config, folder, *_engine(config, ray_address), follower)
+        return carry_out(config, folder, *engine_of(config, ray_address), follower)
 
 
-def _engine(config: RunConfig, address: str | None = None) -> tuple[Memories, Engine]:
-    """The clients' memory, and the engine of ``config``."""
+def engine_of(
+    config: RunConfig, address: str | None = None, together: Lockstep | None = None
+) -> tuple[Memories, Engine]:
+    """The clients' memory, and the engine of ``config``; ``together``: as ``grid_of``."""
     engine, workers = config.machine.engine, config.machine.workers
     if address is not None and (engine != "flower" or workers != 1):
         what = f"--engine is {engine!r}" if engine != "flower" else f"--workers is {workers}"
@@ -119,17 +123,25 @@ def _engine(config: RunConfig, address: str | None = None) -> tuple[Memories, En
     states = InProcess(storage.most_of(config))
 
     def here(main: Callable[[Grid], None]) -> None:
-        with closing(grid_of(config, states)) as grid:
+        with closing(grid_of(config, states, together)) as grid:
             main(grid)
 
     return states, here
 
 
-def grid_of(config: RunConfig, states: InProcess) -> LocalGrid:
-    """The in-process grid of a run, whose clients' memory is ``states``."""
+def grid_of(
+    config: RunConfig, states: InProcess, together: Lockstep | None = None
+) -> LocalGrid:
+    """The in-process grid of a run.
+
+    Args:
+        config: the run.
+        states: its clients' memory.
+        together: the runs that this one trains with, from whose thread it serves its clients.
+    """
     app = make_client_app(lambda _: config, states)
-    answer_several = make_answer_several(config, states)
-    many = config.machine.workers
+    answer_several = make_answer_several(config, states, together.train if together else Stack.train)
+    many = 0 if together else config.machine.workers
     return LocalGrid(
         app, config.plan.clients, many, answer_several, at_once(config), known=True
     )
