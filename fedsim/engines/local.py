@@ -97,8 +97,8 @@ class LocalGrid(Grid):
     A node answers one message after the other, as Flower's do. A worker takes one message, or
     ``at_once`` of a call in their order, which it gives to ``answer_several``: how many workers
     there are does not decide who is with whom. Without workers, whoever asks serves the nodes
-    itself, while it waits for replies: no timeout ends that. With ``known`` a strategy need not ask which
-    client a node is: a million clients would be asked before the first round.
+    itself, while it waits for replies: no timeout ends that. With ``known`` a strategy need not ask
+    which client a node is: a million clients would be asked before the first round.
     """
 
     def __init__(

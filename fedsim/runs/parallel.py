@@ -1,14 +1,20 @@
-"""Several runs: one after the other here, or side by side as Ray tasks of one core each."""
+"""Several runs: one after the other here, or side by side as Ray tasks of one core each.
+
+Runs whose clients train together (``--stack``) are one item of the work.
+"""
 
 import logging
 import re
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fedsim.engines import cluster
+from fedsim.federation.lockstep import Lockstep
+from fedsim.federation.stackable import fit_of
 from fedsim.ground.errors import UsageError, without_home, writing
 from fedsim.ground.files import write_text
 from fedsim.results.schema import read_summary, write_run
@@ -22,6 +28,9 @@ from fedsim.runs.run import describe, run
 from fedsim.settings.config import RunConfig
 
 Work = tuple[str, RunConfig, Path]
+Together = Sequence[Work]
+"""Runs that are carried out in one process at once: as ``together`` makes them, or one alone."""
+
 Progress = Callable[[str, dict[str, Any]], str | None]
 """Called with a run's name and the row of a round; returns why the run is to end there, or None.
 
@@ -30,30 +39,78 @@ On Ray some rounds without an evaluation are left out: sums are the row's own (`
 Ended = Callable[[str], None]
 """Called with the name of a run that has ended, before the next one is taken."""
 
+T = TypeVar("T")
+
 _TRIES = 3
 _ORPHAN_SECONDS, _CANCEL_SECONDS = 30.0, 10.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
+def together(work: Iterable[Work], jobs: int = 1) -> list[Together]:
+    """The same runs; those whose clients can be trained as one stack are one item.
+
+    Runs of one number of local iterations between messages are, as many as ``--stack`` has room for
+    the clients of. Of several jobs each is given some.
+    """
+    groups: dict[Hashable, list[Work]] = {}
+    for item in work:
+        name, config, _ = item
+        fit, own = fit_of(config), config.machine
+        alone = fit.width == 1 or own.workers > 1
+        key = name if alone else (fit.model, config.temporal, own.gpus_per_run)
+        groups.setdefault(key, []).append(item)
+    found: list[Together] = []
+    for group in groups.values():
+        first = group[0][1]
+        most = max(1, min(fit_of(first).width // first.plan.cohort, -(-len(group) // jobs)))
+        parts = -(-len(group) // most)
+        found += [group[len(group) * i // parts : len(group) * (i + 1) // parts]
+                  for i in range(parts)]  # fmt: skip
+    return found
+
+
+def alone(work: Iterable[Work]) -> Iterator[Together]:
+    """The same runs, each an item by itself, which is asked for when it is needed."""
+    return ([item] for item in work)
+
+
 def run_here(
-    work: Iterable[Work], progress: Progress | None, ended: Ended = lambda name: None
+    work: Iterable[Together], progress: Progress | None, ended: Ended = lambda name: None
 ) -> None:
     """Runs each in this process; a run that fails leaves that in its folder.
 
-    ``work`` is asked for a run when the one before has ended.
+    ``work`` is asked for runs when those before have ended.
     """
-    for name, config, folder in work:
-        _attempt(config, folder, Several([] if progress is None else [Named(name, progress)]))
-        ended(name)
+    for item in work:
+        followers = [
+            Several([] if progress is None else [Named(name, progress)]) for name, *_ in item
+        ]
+        pairs = zip(item, followers, strict=True)
+        _carry_out([
+            partial(_attempt, config, folder, follower)
+            for (_, config, folder), follower in pairs
+        ])  # fmt: skip
+        for name, *_ in item:
+            ended(name)
 
 
-def _attempt(config: RunConfig, folder: Path, follower: Callback) -> None:
+def _carry_out(attempts: Sequence[Callable[[Lockstep | None], T]]) -> list[T]:
+    """What each attempt returned; several are made in lockstep."""
+    if len(attempts) == 1:
+        return [attempts[0](None)]
+    lockstep = Lockstep()
+    return lockstep.carry_out([partial(attempt, lockstep) for attempt in attempts])
+
+
+def _attempt(
+    config: RunConfig, folder: Path, follower: Callback, lockstep: Lockstep | None
+) -> None:
     try:
         with lock.locked(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
             file = folder / "summary.json"
             if file.exists() and read_summary(folder)["status"] != "done":
                 file.unlink()  # of a try that failed; a worker may have finished the run meanwhile
-        run(config, folder, progress=False, callbacks=[follower])
+        run(config, folder, progress=False, callbacks=[follower], lockstep=lockstep)
         if not config.keep.checkpoint:  # a sweep's cells are many, and are not extended
             checkpoint.forget_end(folder)
     except Exception as error:
@@ -79,12 +136,12 @@ def _record(config: RunConfig, folder: Path, error: Exception) -> None:
 
 
 def run_on_ray(
-    work: Iterable[Work], jobs: int, address: str | None, progress: Progress | None,
+    work: Iterable[Together], jobs: int, address: str | None, progress: Progress | None,
     ended: Ended = lambda name: None,
 ) -> None:  # fmt: skip
-    """Runs up to ``jobs`` at a time on Ray: the cluster at ``address``, or one started here.
+    """Runs up to ``jobs`` items at a time on Ray: the cluster at ``address``, or one started here.
 
-    ``work`` is asked for a run when one is free to begin, after ``ended`` was told of all before.
+    ``work`` is asked for an item when one is free to begin, after ``ended`` was told of all before.
     A run whose worker Ray loses (killed, out of memory) goes on from its checkpoint on another,
     which is told, twice at most; then it is recorded as failed. A machine that does not see a run's
     folder sends checkpoints as they are made, and all files when the run has ended.
@@ -103,24 +160,24 @@ def run_on_ray(
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         board = made.options(scheduling_strategy=here).remote()
         rows = board.take.remote()
-        again: list[Work] = []
+        again: list[Together] = []
         waiting = iter(work)
-        running: dict[Any, Work] = {}
+        running: dict[Any, Together] = {}
         first = True
         while True:
             while len(running) < jobs and (item := again.pop() if again else next(waiting, None)):
-                gpus = devices.gpus_per_run(item[1], jobs)
+                gpus = devices.gpus_per_run(item[0][1], jobs)
                 most = max((node["Resources"].get("GPU", 0.0) for node in ray.nodes()), default=0.0)
                 if gpus > most:  # Ray would wait without end
                     raise UsageError(
                         f"--gpus-per-run is {gpus:g}: no machine of the Ray cluster has more than "
                         f"{most:g}"
                     )
-                errand = Errand.of(*item)
+                errands = [Errand.of(*one) for one in item]
                 if address is not None and first:
-                    tell_strangers(errand)
+                    tell_strangers(errands[0])
                 first = False
-                running[attempt.options(num_gpus=gpus).remote(errand, board)] = item
+                running[attempt.options(num_gpus=gpus).remote(errands, board)] = item
             if not running:
                 ray.cancel(rows)  # a task that waits while Ray ends is an error on the terminal
                 ray.wait([rows], timeout=_CANCEL_SECONDS)
@@ -129,7 +186,8 @@ def run_on_ray(
             if ready == rows:
                 rows = _answered(board, rows, progress)
             elif not _goes_on(ready, item := running.pop(ready), tries, again):
-                ended(item[0])
+                for name, *_ in item:
+                    ended(name)
     finally:
         ray.shutdown()
 
@@ -151,34 +209,45 @@ def _answered(board: Any, rows: Any, progress: Progress | None) -> Any:
     return board.take.remote()
 
 
-def _goes_on(task: Any, item: Work, tries: "Counter[str]", again: list[Work]) -> bool:
-    """Whether a run whose Ray task has ended waits for another try; takes in what it has sent.
+def _goes_on(
+    task: Any, item: Together, tries: "Counter[str]", again: list[Together]
+) -> bool:
+    """Whether runs whose Ray task has ended wait for another try; takes in what they have sent.
 
-    A run whose worker is gone is tried again; one that raised, or is lost every time, is recorded.
+    Runs whose worker is gone are tried again; those that raised, or are lost every time, are
+    recorded.
     """
     import ray
     from ray.exceptions import RayTaskError
 
-    name, config, folder = item
+    names = [name for name, *_ in item]
+    failed: Exception | None = None
     try:
-        parcel: Parcel | None = ray.get(task)
-        if parcel is not None:
-            parcel.unpack(parcel.home)
+        parcels: list[Parcel | None] = ray.get(task)
+        for parcel in parcels:
+            if parcel is not None:
+                parcel.unpack(parcel.home)
     except ray.exceptions.RayError as error:
-        tries[name] += 1
-        if isinstance(error, RayTaskError) or tries[name] == _TRIES:
-            _record(config, folder, error)
+        tries[names[0]] += 1
+        if isinstance(error, RayTaskError) or tries[names[0]] == _TRIES:
+            failed = error
         else:
             logging.getLogger("fedsim").warning(
                 "%s: Ray lost its worker (%s); it goes on from its last checkpoint, if any: try %d "
-                "of %d", name, type(error).__name__, tries[name] + 1, _TRIES,
+                "of %d", ", ".join(names), type(error).__name__, tries[names[0]] + 1, _TRIES,
             )  # fmt: skip
             again.append(item)
     except OSError as error:  # the others may fit there
-        _record(config, folder, error)
-    unmark(folder)
+        failed = error
+    for _, config, folder in item:
+        if failed is not None:
+            _record(config, folder, failed)
+        unmark(folder)
     return item in again
 
 
-def _attempt_on_ray(errand: Errand, board: Any) -> Parcel | None:
-    return errand.carry_out(_attempt, board)
+def _attempt_on_ray(errands: Sequence[Errand], board: Any) -> list[Parcel | None]:
+    def attempt(errand: Errand, lockstep: Lockstep | None) -> Parcel | None:
+        return errand.carry_out(partial(_attempt, lockstep=lockstep), board)
+
+    return _carry_out([partial(attempt, errand) for errand in errands])

@@ -60,6 +60,7 @@ def run(
     *,
     callbacks: Iterable[Callback | Callable[[Row], Any]] = (),
     ray_address: str | None = None,
+    lockstep: Lockstep | None = None,
 ) -> RunResult:
     """Trains the run ``config`` and returns its summary, tables and model.
 
@@ -76,6 +77,8 @@ def run(
         callbacks: what follows the run; a function is called with every round's row.
         ray_address: a running Ray cluster for the engine ``flower``, all of whose cores serve
             clients; None: one is started, of ``workers`` cores.
+        lockstep: the runs whose clients train with this one's, from whose thread it is called:
+            `--stack` of a sweep.
 
     Raises:
         UsageError: the folder cannot be written, belongs to other settings or to a sweep, is
@@ -99,13 +102,13 @@ def run(
     with shown(progress, {name: plan.rounds}, plan.task.metric_name) as tell:
         follower = Several([*callbacks, *([Named(name, tell)] if tell else [])])
         folder = None if out is None else Path(out)
-        return carry_out(config, folder, *engine_of(config, ray_address), follower)
+        return carry_out(config, folder, *_engine(config, ray_address, lockstep), follower)
 
 
-def engine_of(
-    config: RunConfig, address: str | None = None, together: Lockstep | None = None
+def _engine(
+    config: RunConfig, address: str | None = None, lockstep: Lockstep | None = None
 ) -> tuple[Memories, Engine]:
-    """The clients' memory, and the engine of ``config``; ``together``: as ``grid_of``."""
+    """The clients' memory, and the engine of ``config``; ``lockstep``: as ``grid_of``."""
     engine, workers = config.machine.engine, config.machine.workers
     if address is not None and (engine != "flower" or workers != 1):
         what = f"--engine is {engine!r}" if engine != "flower" else f"--workers is {workers}"
@@ -123,25 +126,26 @@ def engine_of(
     states = InProcess(storage.most_of(config))
 
     def here(main: Callable[[Grid], None]) -> None:
-        with closing(grid_of(config, states, together)) as grid:
+        with closing(grid_of(config, states, lockstep)) as grid:
             main(grid)
 
     return states, here
 
 
 def grid_of(
-    config: RunConfig, states: InProcess, together: Lockstep | None = None
+    config: RunConfig, states: InProcess, lockstep: Lockstep | None = None
 ) -> LocalGrid:
     """The in-process grid of a run.
 
     Args:
         config: the run.
         states: its clients' memory.
-        together: the runs that this one trains with, from whose thread it serves its clients.
+        lockstep: the runs that this one trains with, from whose thread it serves its clients.
     """
     app = make_client_app(lambda _: config, states)
-    answer_several = make_answer_several(config, states, together.train if together else Stack.train)
-    many = 0 if together else config.machine.workers
+    train = Stack.train if lockstep is None else lockstep.train
+    answer_several = make_answer_several(config, states, train)
+    many = 0 if lockstep else config.machine.workers
     return LocalGrid(
         app, config.plan.clients, many, answer_several, at_once(config), known=True
     )

@@ -26,7 +26,7 @@ from fedsim.results.schema import (
 )
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.folder import examine, prepare, same_settings
-from fedsim.runs.parallel import Progress, run_here, run_on_ray
+from fedsim.runs.parallel import Progress, alone, run_here, run_on_ray, together
 from fedsim.runs.progress import Told, shown
 from fedsim.runs.run import describe
 from fedsim.runs.trackers import chosen
@@ -100,12 +100,14 @@ def _run_cells(
     if waiting:
         rounds = {name: config.plan.rounds for name, config, _ in waiting}
         with shown(progress, rounds, cells[0].config.plan.task.metric_name) as bars:
+            # Machines of a cluster may have other devices than this one, which cannot try a stack.
+            items = together(waiting, jobs) if ray_address is None else [*alone(waiting)]
             if jobs == 1 and ray_address is None:
-                run_here(waiting, _to_the_end(bars))
+                run_here(items, _to_the_end(bars))
             else:
                 # The longest first: at the end no core waits for one that has just begun.
-                waiting.sort(key=lambda work: -work[1].plan.rounds * work[1].plan.cohort)
-                run_on_ray(waiting, jobs, ray_address, _to_the_end(bars))
+                items.sort(key=lambda item: -sum(c.plan.rounds * c.plan.cohort for _, c, _ in item))
+                run_on_ray(items, jobs, ray_address, _to_the_end(bars))
     summaries = []
     for cell in cells:
         folder = folders[cell.name]

@@ -1,0 +1,110 @@
+"""What `--stack` gains in a sweep: the seeds of a cell trained together, beside one by one.
+
+    python benchmarks/cells.py [--seeds 10] [--temporal 1 10] [--iterations 100] [--repeats 3]
+
+Sweeps of four clients with `sbc(0.01)` and without a dense cell, one process and one thread. Both
+ways take turns, and what is printed are medians of ratios of the process's processor time, from
+the first cell's start to the last file. Metrics of both ways are compared before anything is told.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import torch
+from stack import dense, random_data, where
+from torch import nn
+
+from fedsim import TASKS, RunConfig, SweepConfig, Task
+from fedsim.runs.sweep import run_cells
+from fedsim.tasks.digits import DIGITS
+from fedsim.tasks.lenet import MNIST_LENET5
+
+CLIENTS = 4
+
+
+def of_digits(*widths: int) -> nn.Module:
+    """Linear layers from the digits' 64 inputs to 10 classes."""
+    return dense(*widths, inputs=64)
+
+
+def of_images(build: Callable[[], nn.Module]) -> Task:
+    """LeNet5's task with another model, on random images."""
+    return replace(
+        MNIST_LENET5, build=build, load=lambda folder, download: random_data(32 * CLIENTS, 28, 1),
+        batch_size=32,
+    )  # fmt: skip
+
+
+MODELS: dict[str, Task] = {
+    "digits, logistic regression": replace(DIGITS, build=of_digits),
+    "digits, a dense layer of 64": replace(DIGITS, build=partial(of_digits, 64)),
+    "images, logistic regression": of_images(dense),
+    "images, a dense layer of 256": of_images(partial(dense, 256)),
+    "digits CNN": DIGITS,
+    "LeNet5": of_images(MNIST_LENET5.build),
+}
+
+
+def seconds(task: str, temporal: int, seeds: int, iterations: int, stack: int) -> tuple[float, list[float]]:
+    """Processor time of a sweep, and the last loss of each cell."""
+    base = RunConfig.of(
+        task=task, method="sbc", gradient=0.01, clients=CLIENTS, iterations=iterations,
+        stack=str(stack),
+    )  # fmt: skip
+    grid = SweepConfig(base, (temporal,), (0.01,), seeds, baseline=False)
+    with tempfile.TemporaryDirectory() as out:
+        start = time.process_time()
+        rows = run_cells(grid.cells(), Path(out), progress=False)
+        spent = time.process_time() - start
+    if any(row["status"] != "done" for row in rows):
+        raise SystemExit(f"a cell failed: {[row['error'] for row in rows]}")
+    return spent, [row["loss"] for row in rows]
+
+
+def ratios(task: str, temporal: int, seeds: int, iterations: int, repeats: int) -> tuple[float, float, float]:
+    """Seconds one by one and together, and the median of the ratios."""
+    one = partial(seconds, task, temporal, seeds, iterations, 1)
+    together = partial(seconds, task, temporal, seeds, iterations, CLIENTS * seeds)
+    for a, b in zip(one()[1], together()[1], strict=True):
+        if abs(a - b) > 0.05 * abs(a) + 0.01:
+            raise SystemExit(f"{task}: losses {a} one by one and {b} together")
+    alone, stacked = [], []
+    for _ in range(repeats):
+        alone.append(one()[0])
+        stacked.append(together()[0])
+    gains = [a / b for a, b in zip(alone, stacked, strict=True)]
+    return median(alone), median(stacked), median(gains)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--temporal", type=int, nargs="+", default=[1, 10])
+    parser.add_argument("--iterations", type=int, default=100)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--models", nargs="+", default=[*MODELS], choices=[*MODELS])
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    print(f"{where('cpu')}, torch {torch.__version__}; {given.seeds} seeds, {given.iterations} "
+          f"iterations, medians of {given.repeats}, in turns; load average "
+          f"{os.getloadavg()[0]:.1f}.\n")  # fmt: skip
+    print("| model | n | one by one, s | together, s | times faster |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for name in given.models:
+        task = replace(MODELS[name], name=f"cells-{len(TASKS)}")
+        TASKS[task.name] = task
+        for n in given.temporal:
+            row = ratios(task.name, n, given.seeds, given.iterations, given.repeats)
+            alone, together, gain = row
+            print(f"| {name} | {n} | {alone:.2f} | {together:.2f} | {gain:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
