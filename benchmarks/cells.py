@@ -52,13 +52,9 @@ MODELS: dict[str, Task] = {
 }
 
 
-def seconds(task: str, temporal: int, seeds: int, iterations: int, stack: int) -> tuple[float, list[float]]:
+def swept(grid: SweepConfig, stack: int) -> tuple[float, list[float]]:
     """Processor time of a sweep, and the last loss of each cell."""
-    base = RunConfig.of(
-        task=task, method="sbc", gradient=0.01, clients=CLIENTS, iterations=iterations,
-        stack=str(stack),
-    )  # fmt: skip
-    grid = SweepConfig(base, (temporal,), (0.01,), seeds, baseline=False)
+    grid = replace(grid, base=grid.base.but(stack=str(stack)))
     with tempfile.TemporaryDirectory() as out:
         start = time.process_time()
         rows = run_cells(grid.cells(), Path(out), progress=False)
@@ -68,13 +64,12 @@ def seconds(task: str, temporal: int, seeds: int, iterations: int, stack: int) -
     return spent, [row["loss"] for row in rows]
 
 
-def ratios(task: str, temporal: int, seeds: int, iterations: int, repeats: int) -> tuple[float, float, float]:
+def ratios(grid: SweepConfig, repeats: int) -> tuple[float, float, float]:
     """Seconds one by one and together, and the median of the ratios."""
-    one = partial(seconds, task, temporal, seeds, iterations, 1)
-    together = partial(seconds, task, temporal, seeds, iterations, CLIENTS * seeds)
+    one, together = partial(swept, grid, 1), partial(swept, grid, CLIENTS * grid.seeds)
     for a, b in zip(one()[1], together()[1], strict=True):
         if abs(a - b) > 0.05 * abs(a) + 0.01:
-            raise SystemExit(f"{task}: losses {a} one by one and {b} together")
+            raise SystemExit(f"losses {a} one by one and {b} together")
     alone, stacked = [], []
     for _ in range(repeats):
         alone.append(one()[0])
@@ -101,8 +96,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         task = replace(MODELS[name], name=f"cells-{len(TASKS)}")
         TASKS[task.name] = task
         for n in given.temporal:
-            row = ratios(task.name, n, given.seeds, given.iterations, given.repeats)
-            alone, together, gain = row
+            base = RunConfig.of(
+                task=task.name, method="sbc", gradient=0.01, clients=CLIENTS,
+                iterations=given.iterations,
+            )  # fmt: skip
+            grid = SweepConfig(base, (n,), (0.01,), given.seeds, baseline=False)
+            alone, together, gain = ratios(grid, given.repeats)
             print(f"| {name} | {n} | {alone:.2f} | {together:.2f} | {gain:.2f} |", flush=True)
 
 

@@ -147,8 +147,7 @@ class LocalGrid(Grid):
             message for message in messages
             if self._nodes.claim(message.metadata.dst_node_id, partial(self._reply, message, call))
         ]  # fmt: skip
-        several = self._at_once > 1 and messages[0].metadata.message_type == MessageType.TRAIN
-        if not free or not several or call.closed:
+        if len(free) < 2 or call.closed:
             for message in free:
                 self._reply(message, call)
             return

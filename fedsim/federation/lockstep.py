@@ -15,7 +15,6 @@ import torch
 from fedsim.federation.stackedsteps import Asked
 from fedsim.federation.stacks import Result, Stack
 from fedsim.ground.threads import one_thread
-from strategies import Job
 
 T = TypeVar("T")
 
@@ -89,9 +88,9 @@ class Lockstep:
             raise self._ended
         return [found[i] for i in range(len(works))]
 
-    def train(self, stack: Stack, jobs: Sequence[Job]) -> list[Result]:
-        """As ``stack.train``, together with the jobs of the other runs."""
-        mine = _Parked(stack, [Asked(stack.trainer, job) for job in jobs])
+    def train(self, stack: Stack, asked: Sequence[Asked]) -> list[Result]:
+        """As ``stack.train_all``, together with the jobs of the other runs."""
+        mine = _Parked(stack, asked)
         self._waiting.append(mine)
         self._pass_on()
         mine.wait()

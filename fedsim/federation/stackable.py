@@ -40,7 +40,7 @@ class Fit:
     """How many clients are trained at once, and by which parameters.
 
     Attributes:
-        width: clients; 1: one after the other.
+        width: clients, of one run or of several; 1: one after the other.
         trained: parameters that the loss reaches; an optimizer leaves the others as they are.
         model: equal for runs whose clients can be trained at once: these differ in numbers that
             each client has of its own (weights, buffers, samples, rate), and in messages.
@@ -72,7 +72,7 @@ def fit_of(config: RunConfig) -> Fit:
         convolved = any(p.dim() > 2 for p in sizes)
         gaining = 1 if convolved or sum(p.numel() for p in sizes) > AT_MOST else AT_ONCE
     width = gaining if auto else int(stack)
-    if width == 1:
+    if min(width, config.plan.cohort) == 1:
         return Fit(1)
     try:
         trained = _tried(trainer)

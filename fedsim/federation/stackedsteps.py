@@ -38,9 +38,10 @@ class Asked(NamedTuple):
         return self.job.optimizer or self.trainer.fresh
 
     @property
-    def size(self) -> int:
-        """Samples of a batch."""
-        return self.trainer.batches_of(self.job.client).size
+    def kind(self) -> tuple[int, int, int]:
+        """What is the same for jobs of one stack: iterations, the first one's number, samples."""
+        size = self.trainer.batches_of(self.job.client).size
+        return self.job.iterations, self.job.start, size
 
     @property
     def alike(self) -> str:

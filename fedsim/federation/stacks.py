@@ -10,7 +10,8 @@ bits differ.
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -30,6 +31,8 @@ from strategies.generators import drawing
 
 Result = Trained | Exception
 """What became of one client: its failure is not the others'."""
+
+AtOnce = Callable[[Sequence[Asked]], list[Result]]
 
 
 class _NoBatch(Exception):
@@ -61,21 +64,26 @@ class Stack:
         self._width, self._auto = fit.width, trainer.config.machine.stack == "auto"
         self._gradients = gradients_of(trainer, fit.trained)
 
-    def train(self, jobs: Sequence[Job]) -> list[Result]:
-        """What each job of the trainer's run gave, or why it failed, in the order of ``jobs``."""
-        return self.train_all([Asked(self.trainer, job) for job in jobs])
+    def train(self, jobs: Sequence[Job], at_once: AtOnce | None = None) -> list[Result]:
+        """What each job of the trainer's run gave, or why it failed, in the order of ``jobs``.
+
+        A client that no other is like (``Asked.kind``) is trained as ever, whoever trains beside
+        the run. ``at_once`` trains all others; None: ``train_all``.
+        """
+        asked = [Asked(self.trainer, job) for job in jobs]
+        kinds = Counter(one.kind for one in asked)
+        several = [one for one in asked if kinds[one.kind] > 1]
+        found = iter((at_once or self.train_all)(several) if several else [])
+        return [next(found) if kinds[one.kind] > 1 else _alone(one) for one in asked]
 
     def train_all(self, asked: Sequence[Asked]) -> list[Result]:
-        """As ``train``, of jobs of runs that are alike (``fedsim.federation.stackable.Fit``).
+        """The same, of jobs of runs whose ``Fit.model`` is one.
 
-        Clients with batches of another size, or another number of iterations, are stacked among
-        themselves. Under ``auto`` a stack that does not fit the device is halved, now and later.
+        Clients of each kind are stacked among themselves. Under ``auto`` a stack that does not fit
+        the device is halved, now and later.
         """
         found: dict[int, Result] = {}
-        keys = [  # what must be the same for jobs of one stack, and what had better be
-            ((one.job.iterations, one.job.start, one.size), one.alike)
-            for one in asked
-        ]
+        keys = [(one.kind, one.alike) for one in asked]  # the second had better be the same
         places = sorted(range(len(asked)), key=lambda i: keys[i])
         for _, group in groupby(places, key=lambda i: keys[i][0]):
             part, start = list(group), time.perf_counter()
@@ -95,13 +103,10 @@ class Stack:
 
     def _several(self, asked: Sequence[Asked]) -> list[Result]:
         if self._width == 1:
-            try:
-                return [asked[0].trainer.train(*asked[0].job)]
-            except Exception as error:
-                return [error]
+            return [_alone(asked[0])]
         try:
             with enough(self.trainer.device), self.trainer.products():
-                # One client beside itself: torch takes other sums for a stack of one.
+                # One that is left beside itself: a convolution has other sums in a stack of one.
                 pair = [*asked] * (2 if len(asked) == 1 else 1)
                 trained = self.trainer.watch.call(partial(self._together, pair))
             failed: Exception = RuntimeError("its steps draw from torch's global generator")
@@ -176,6 +181,15 @@ class Stack:
                 raise _NoBatch(position, error) from error
         x, y = zip(*parts, strict=True)
         return torch.stack(x), torch.stack(y)
+
+
+def _alone(asked: Asked) -> Result:
+    start = time.perf_counter()
+    try:
+        trained = asked.trainer.train(*asked.job)
+    except Exception as error:
+        return error
+    return replace(trained, seconds=time.perf_counter() - start)
 
 
 def _without_frames(error: Exception) -> Exception:

@@ -143,7 +143,7 @@ def grid_of(
         lockstep: the runs that this one trains with, from whose thread it serves its clients.
     """
     app = make_client_app(lambda _: config, states)
-    train = Stack.train if lockstep is None else lockstep.train
+    train = Stack.train_all if lockstep is None else lockstep.train
     answer_several = make_answer_several(config, states, train)
     many = 0 if lockstep else config.machine.workers
     return LocalGrid(
