@@ -1,6 +1,6 @@
 """Several runs: one after the other here, or side by side as Ray tasks of one core each.
 
-Runs whose clients train together (``--stack``) are one item of the work.
+Runs whose clients train together (``--stack``) are carried out together: in one process, one task.
 """
 
 import logging
@@ -9,10 +9,12 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fedsim.engines import cluster
+from fedsim.federation.drivers import at_once
 from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.stackable import fit_of
 from fedsim.ground.errors import UsageError, without_home, writing
@@ -29,7 +31,9 @@ from fedsim.settings.config import RunConfig
 
 Work = tuple[str, RunConfig, Path]
 Together = Sequence[Work]
-"""Runs that are carried out in one process at once: as ``together`` makes them, or one alone."""
+"""Runs that are carried out together, or one alone."""
+
+Grouping = Callable[[Iterable[Work]], Iterable[Together]]
 
 Progress = Callable[[str, dict[str, Any]], str | None]
 """Called with a run's name and the row of a round; returns why the run is to end there, or None.
@@ -46,49 +50,46 @@ _ORPHAN_SECONDS, _CANCEL_SECONDS = 30.0, 10.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def together(work: Iterable[Work], jobs: int = 1) -> list[Together]:
-    """The same runs; those whose clients can be trained as one stack are one item.
+def alone(work: Iterable[Work]) -> Iterator[Together]:
+    """Each run by itself; ``work`` is asked for it when it is needed."""
+    return ([item] for item in work)
 
-    Runs of one number of local iterations between messages are, as many as ``--stack`` has room for
-    the clients of. Of several jobs each is given some.
+
+def together(work: Iterable[Work], jobs: int = 1) -> list[Together]:
+    """Together are runs whose clients can be trained as one stack.
+
+    These are runs of as many local iterations between messages, so many as ``--stack`` has room for
+    the clients of; of several jobs each gets its share.
     """
     groups: dict[Hashable, list[Work]] = {}
     for item in work:
         name, config, _ = item
-        fit, own = fit_of(config), config.machine
-        alone = fit.width == 1 or own.workers > 1
-        key = name if alone else (fit.model, config.temporal, own.gpus_per_run)
-        groups.setdefault(key, []).append(item)
+        several = at_once(config) > 1 and config.machine.workers == 1
+        alike = fit_of(config).model, config.temporal, config.machine.gpus_per_run
+        groups.setdefault(alike if several else name, []).append(item)
     found: list[Together] = []
     for group in groups.values():
         first = group[0][1]
         most = max(1, min(fit_of(first).width // first.plan.cohort, -(-len(group) // jobs)))
         parts = -(-len(group) // most)
-        found += [group[len(group) * i // parts : len(group) * (i + 1) // parts]
-                  for i in range(parts)]  # fmt: skip
+        ends = [len(group) * i // parts for i in range(parts + 1)]
+        found += [group[a:b] for a, b in pairwise(ends)]
     return found
 
 
-def alone(work: Iterable[Work]) -> Iterator[Together]:
-    """The same runs, each an item by itself, which is asked for when it is needed."""
-    return ([item] for item in work)
-
-
 def run_here(
-    work: Iterable[Together], progress: Progress | None, ended: Ended = lambda name: None
-) -> None:
+    work: Iterable[Work], progress: Progress | None, ended: Ended = lambda name: None,
+    grouped: Grouping = alone,
+) -> None:  # fmt: skip
     """Runs each in this process; a run that fails leaves that in its folder.
 
-    ``work`` is asked for runs when those before have ended.
+    ``work`` is asked for a run when the one before has ended, unless it is ``grouped`` otherwise.
     """
-    for item in work:
-        followers = [
-            Several([] if progress is None else [Named(name, progress)]) for name, *_ in item
-        ]
-        pairs = zip(item, followers, strict=True)
+    for item in grouped(work):
+        followers = [[] if progress is None else [Named(name, progress)] for name, *_ in item]
         _carry_out([
-            partial(_attempt, config, folder, follower)
-            for (_, config, folder), follower in pairs
+            partial(_attempt, config, folder, Several(follower))
+            for (_, config, folder), follower in zip(item, followers, strict=True)
         ])  # fmt: skip
         for name, *_ in item:
             ended(name)
@@ -136,12 +137,13 @@ def _record(config: RunConfig, folder: Path, error: Exception) -> None:
 
 
 def run_on_ray(
-    work: Iterable[Together], jobs: int, address: str | None, progress: Progress | None,
-    ended: Ended = lambda name: None,
+    work: Iterable[Work], jobs: int, address: str | None, progress: Progress | None,
+    ended: Ended = lambda name: None, grouped: Grouping = alone,
 ) -> None:  # fmt: skip
-    """Runs up to ``jobs`` items at a time on Ray: the cluster at ``address``, or one started here.
+    """Runs up to ``jobs`` at a time on Ray: the cluster at ``address``, or one started here.
 
-    ``work`` is asked for an item when one is free to begin, after ``ended`` was told of all before.
+    Runs that are ``grouped`` are one of them.
+    ``work`` is asked for a run when one is free to begin, after ``ended`` was told of all before.
     A run whose worker Ray loses (killed, out of memory) goes on from its checkpoint on another,
     which is told, twice at most; then it is recorded as failed. A machine that does not see a run's
     folder sends checkpoints as they are made, and all files when the run has ended.
@@ -161,7 +163,7 @@ def run_on_ray(
         board = made.options(scheduling_strategy=here).remote()
         rows = board.take.remote()
         again: list[Together] = []
-        waiting = iter(work)
+        waiting = iter(grouped(work))
         running: dict[Any, Together] = {}
         first = True
         while True:

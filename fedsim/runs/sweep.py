@@ -6,6 +6,7 @@ and does not stop the rest.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -100,14 +101,14 @@ def _run_cells(
     if waiting:
         rounds = {name: config.plan.rounds for name, config, _ in waiting}
         with shown(progress, rounds, cells[0].config.plan.task.metric_name) as bars:
-            # Machines of a cluster may have other devices than this one, which cannot try a stack.
-            items = together(waiting, jobs) if ray_address is None else [*alone(waiting)]
             if jobs == 1 and ray_address is None:
-                run_here(items, _to_the_end(bars))
+                run_here(waiting, _to_the_end(bars), grouped=together)
             else:
                 # The longest first: at the end no core waits for one that has just begun.
-                items.sort(key=lambda item: -sum(c.plan.rounds * c.plan.cohort for _, c, _ in item))
-                run_on_ray(items, jobs, ray_address, _to_the_end(bars))
+                waiting.sort(key=lambda work: -work[1].plan.rounds * work[1].plan.cohort)
+                # A cluster may have devices on which no stack can be tried here.
+                grouped = partial(together, jobs=jobs) if ray_address is None else alone
+                run_on_ray(waiting, jobs, ray_address, _to_the_end(bars), grouped=grouped)
     summaries = []
     for cell in cells:
         folder = folders[cell.name]

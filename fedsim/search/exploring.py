@@ -11,7 +11,7 @@ from compressors import parse, text
 from fedsim.ground import units
 from fedsim.results.folders import run_folders
 from fedsim.runs import checkpoint
-from fedsim.runs.parallel import Work, alone, run_here, run_on_ray
+from fedsim.runs.parallel import Work, run_here, run_on_ray
 from fedsim.search import curves, stopping
 from fedsim.search.goal import SATURATED, Curve, Goal
 from fedsim.search.methods import CODERS, OWN, compressor, most, sent_down, short
@@ -123,9 +123,9 @@ class Exploration:
                 point = at(self.space.used(trial.params))
                 self.standings.end(trial.user_attrs["cell"], point, curve)
         if jobs == 1 and ray_address is None:
-            run_here(alone(self._work()), self._progress, self._ended)
+            run_here(self._work(), self._progress, self._ended)
         else:
-            run_on_ray(alone(self._work()), jobs, ray_address, self._progress, self._ended)
+            run_on_ray(self._work(), jobs, ray_address, self._progress, self._ended)
 
     def _curve(self, folder: Path) -> Curve:
         return curves.read_curve(folder, self.goal.budget_of)
