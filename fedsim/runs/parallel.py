@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedsim.engines import cluster
-from fedsim.federation.drivers import at_once
 from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.stackable import fit_of
 from fedsim.ground.errors import UsageError, without_home, writing
@@ -64,9 +63,10 @@ def together(work: Iterable[Work], jobs: int = 1) -> list[Together]:
     groups: dict[Hashable, list[Work]] = {}
     for item in work:
         name, config, _ = item
-        several = at_once(config) > 1 and config.machine.workers == 1
-        alike = fit_of(config).model, config.temporal, config.machine.gpus_per_run
-        groups.setdefault(alike if several else name, []).append(item)
+        model, own = fit_of(config).model, config.machine
+        several = model is not None and own.workers == 1
+        alike = (model, config.temporal, own.gpus_per_run) if several else name
+        groups.setdefault(alike, []).append(item)
     found: list[Together] = []
     for group in groups.values():
         first = group[0][1]
