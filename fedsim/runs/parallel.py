@@ -19,7 +19,7 @@ from fedsim.federation.stackable import fit_of
 from fedsim.ground.errors import UsageError, without_home, writing
 from fedsim.ground.files import write_text
 from fedsim.results.schema import read_summary, write_run
-from fedsim.runs import checkpoint, devices, lock
+from fedsim.runs import devices, lock
 from fedsim.runs.board import Board, Pinned
 from fedsim.runs.callbacks import Callback, Several
 from fedsim.runs.errand import Errand, tell_strangers
@@ -111,9 +111,10 @@ def _attempt(
             file = folder / "summary.json"
             if file.exists() and read_summary(folder)["status"] != "done":
                 file.unlink()  # of a try that failed; a worker may have finished the run meanwhile
-        run(config, folder, progress=False, callbacks=[follower], lockstep=lockstep)
-        if not config.keep.checkpoint:  # a sweep's cells are many, and are not extended
-            checkpoint.forget_end(folder)
+        run(
+            config, folder, progress=False, callbacks=[follower], lockstep=lockstep,
+            extendable=False,
+        )  # fmt: skip
     except Exception as error:
         _record(config, folder, error)
 

@@ -61,6 +61,7 @@ def run(
     callbacks: Iterable[Callback | Callable[[Row], Any]] = (),
     ray_address: str | None = None,
     lockstep: Lockstep | None = None,
+    extendable: bool = True,
 ) -> RunResult:
     """Trains the run ``config`` and returns its summary, tables and model.
 
@@ -79,6 +80,8 @@ def run(
             clients; None: one is started, of ``workers`` cores.
         lockstep: the runs whose clients train with this one's, from whose thread it is called:
             `--stack` of a sweep.
+        extendable: whether a small memory is kept unasked, from which a longer run goes on; a
+            sweep's cells are many, and keep none.
 
     Raises:
         UsageError: the folder cannot be written, belongs to other settings or to a sweep, is
@@ -102,7 +105,8 @@ def run(
     with shown(progress, {name: plan.rounds}, plan.task.metric_name) as tell:
         follower = Several([*callbacks, *([Named(name, tell)] if tell else [])])
         folder = None if out is None else Path(out)
-        return carry_out(config, folder, *_engine(config, ray_address, lockstep), follower)
+        memories, engine = _engine(config, ray_address, lockstep)
+        return carry_out(config, folder, memories, engine, follower, extendable)
 
 
 def _engine(
@@ -162,7 +166,7 @@ def check(config: RunConfig) -> None:
 @one_thread()
 def carry_out(
     config: RunConfig, out: Path | None, states: Memories, engine: Engine,
-    follower: Callback,
+    follower: Callback, extendable: bool = True,
 ) -> RunResult:  # fmt: skip
     """The body of ``run`` over any engine: a function that takes the server and gives it a grid.
 
@@ -182,7 +186,7 @@ def carry_out(
         if finished is not None:
             return RunResult(config, finished, out)
         follower = Several([*chosen.trackers(config.keep.track, out), follower])
-        return _trained(config, Folder(out, config), states, engine, follower)
+        return _trained(config, Folder(out, config), states, engine, follower, extendable)
 
 
 def check_kept(config: RunConfig) -> None:
@@ -194,7 +198,7 @@ def check_kept(config: RunConfig) -> None:
 
 def _trained(
     config: RunConfig, folder: Folder | None, states: Memories, engine: Engine,
-    follower: Callback,
+    follower: Callback, extendable: bool = False,
 ) -> RunResult:  # fmt: skip
     server, records = server_of(config, states, follower, folder)
     known, path = describe(config, server.trainer), folder.path if folder else None
@@ -217,8 +221,9 @@ def _trained(
         with writing(path):
             write_bytes(path / "model.safetensors", save(weights))
             checkpoint.forget_end(path)  # an earlier attempt may have left one
-            if records.states is not None and states.here:  # from which a longer run would go on
-                end = records.memory(server)
+            wanted = config.keep.checkpoint or extendable
+            if wanted and records.states is not None and states.here:
+                end = records.memory(server)  # from which a longer run would go on
                 if config.keep.checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
                     checkpoint.save_end(path, end)
             _leave(path, records, summary)
