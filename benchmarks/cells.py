@@ -1,6 +1,6 @@
 """What `--stack` gains in a sweep: the seeds of a cell trained together, beside one by one.
 
-    python benchmarks/cells.py [--seeds 10] [--temporal 1 10] [--iterations 100] [--repeats 3]
+    python benchmarks/cells.py [--seeds 10] [--temporal 1 10] [--iterations 40] [--repeats 3]
 
 Sweeps of four clients with `sbc(0.01)` and without a dense cell, one process and one thread. Both
 ways take turns, and what is printed are medians of ratios of the process's processor time, from
@@ -47,9 +47,8 @@ MODELS: dict[str, Task] = {
     "digits, a dense layer of 64": replace(DIGITS, build=partial(of_digits, 64)),
     "images, logistic regression": of_images(dense),
     "images, a dense layer of 256": of_images(partial(dense, 256)),
-    "digits CNN": DIGITS,
-    "LeNet5": of_images(MNIST_LENET5.build),
 }
+"""Convolutions are not among them: no other run joins their stacks (benchmarks/stack.py)."""
 
 
 def swept(grid: SweepConfig, stack: int) -> tuple[float, list[float]]:
@@ -82,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--temporal", type=int, nargs="+", default=[1, 10])
-    parser.add_argument("--iterations", type=int, default=100)
+    parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--models", nargs="+", default=[*MODELS], choices=[*MODELS])
     given = parser.parse_args(arguments)

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from compressors.bits import Span
 from fedsim.federation import digests
 from fedsim.federation.failures import reasons
