@@ -1,5 +1,7 @@
 """Cells of a sweep that train together: the numbers of cells one by one, files and failures."""
 
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from fedsim import Cell, RunConfig, run
 from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stacks import Stack
-from fedsim.runs.parallel import together
+from fedsim.results.schema import read_summary
+from fedsim.runs.parallel import run_here, run_on_ray, together
 from fedsim.runs.sweep import run_cells
 from tests.support.models import normed
 from tests.support.runs import assert_same, make_task
@@ -32,10 +35,10 @@ METHODS: dict[str, dict[str, Any]] = {
 """Cells of one model, which differ in all else."""
 
 
-def cells_of(task: str, **given: Any) -> list[Cell]:
-    """A cell of every method, of three clients."""
+def cells_of(task: Any, names: Iterable[str] = METHODS, **given: Any) -> list[Cell]:
+    """The cells of these names, of three clients."""
     base = {"task": task, "temporal": 2, "iterations": 6, "evaluate_every": 2, "stack": "40"}
-    return [Cell(name, RunConfig.of(**{**base, **own, **given})) for name, own in METHODS.items()]
+    return [Cell(name, RunConfig.of(**{**base, **METHODS[name], **given})) for name in names]
 
 
 @pytest.fixture
@@ -52,13 +55,17 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+SOME = ("sbc", "other-seed", "longer")
+
+
+@pytest.mark.parametrize("names", [SOME, pytest.param([*METHODS], marks=pytest.mark.slow)])
 def test_cells_together_are_cells_by_themselves(
-    make_task: Any, tmp_path: Path, sizes: list[int]
+    names: Sequence[str], make_task: Any, tmp_path: Path, sizes: list[int]
 ) -> None:
     """To the bit, whoever trains beside them: of several methods and two lengths."""
-    cells = cells_of(make_task().name)
+    cells = cells_of(make_task().name, names)
     rows = run_cells(cells, tmp_path / "together", progress=False)
-    assert max(sizes) > 20 and sizes[-1] == 3
+    assert sizes[0] > 2.5 * len(cells) and sizes[-1] == 3  # the longer one goes on by itself
     for cell, row in zip(cells, rows, strict=True):
         assert row["status"] == "done", row["error"]
         run(cell.config, tmp_path / cell.name, progress=False)
@@ -68,7 +75,7 @@ def test_cells_together_are_cells_by_themselves(
 def test_cells_together_are_those_without_a_stack_but_for_the_last_bits(
     make_task: Any, tmp_path: Path
 ) -> None:
-    together = [c for c in cells_of(make_task().name) if c.config.method == "raw"]
+    together = cells_of(make_task().name, ("momentum", "longer"))
     plain = [Cell(c.name, c.config.but(stack="1")) for c in together]
     for name, cells in (("together", together), ("plain", plain)):
         run_cells(cells, tmp_path / name, progress=False)
@@ -83,10 +90,10 @@ def test_cells_together_are_those_without_a_stack_but_for_the_last_bits(
 
 
 def test_a_cell_that_fails_fails_alone(make_task: Any, tmp_path: Path) -> None:
-    cells = cells_of(make_task().name)[:3]
+    cells = cells_of(make_task().name, SOME[:2])
     broken = Cell("broken", cells[0].config.but(method="raw", gradient=None, lr=3e38))
     rows = run_cells([broken, *cells], tmp_path / "with", progress=False)
-    assert [row["status"] for row in rows] == ["failed", "done", "done", "done"]
+    assert [row["status"] for row in rows] == ["failed", "done", "done"]
     assert (tmp_path / "with" / "cells" / "broken" / "error.txt").exists()
     run_cells(cells, tmp_path / "without", progress=False)
     for cell in cells:
@@ -97,26 +104,48 @@ def test_cells_broken_off_go_on_together(
     make_task: Any, tmp_path: Path, sizes: list[int]
 ) -> None:
     """By Ctrl-C in the third round of one: none has failed, no folder stays locked."""
-    cells = cells_of(make_task().name, keep_checkpoint=True, checkpoint_every=1)[:4]
+    cells = cells_of(make_task().name, SOME, checkpoint_every=1)
     seen: list[tuple[str, int]] = []
 
     def interrupt(name: str, row: dict[str, Any]) -> None:
         seen.append((name, row["round"]))
-        if len(seen) == 10:
+        if len(seen) == 8:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run_cells(cells, tmp_path / "twice", progress=interrupt)
-    assert seen[-1][1] == 3 and len({name for name, _ in seen}) == 4
+    assert seen[-1][1] == 3 and len({name for name, _ in seen}) == 3
     places = [tmp_path / "twice" / "cells" / cell.name for cell in cells]
     assert not any((place / "error.txt").exists() for place in places)
     sizes.clear()
     rows = run_cells(cells, tmp_path / "twice", progress=False)
-    assert [row["status"] for row in rows] == ["done"] * 4
-    assert len(sizes) <= 2  # of three rounds: they went on
+    assert [row["status"] for row in rows] == ["done"] * 3
+    assert len(sizes) == 3  # of five rounds: they went on
     run_cells(cells, tmp_path / "once", progress=False)
     for cell in cells:
         assert_same(*(tmp_path / name / "cells" / cell.name for name in ("once", "twice")))
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_cells_together_as_ray_tasks(cluster: str, make_task: Any, tmp_path: Path) -> None:
+    """Two tasks of two cells each, of which one fails: the files of all four in this process."""
+    cells = cells_of(make_task(), (*SOME, "momentum"))
+    cells[1] = Cell("broken", cells[3].config.but(lr=3e38))
+
+    def work(name: str) -> list[Any]:
+        return [(c.name, c.config, tmp_path / name / c.name) for c in cells]
+
+    grouped, ended = partial(together, jobs=2), list[str]()
+    run_on_ray(work("ray"), 2, cluster, None, ended.append, grouped)
+    run_here(work("here"), None, grouped=grouped)
+    assert sorted(ended) == sorted(cell.name for cell in cells)
+    for name, _, folder in work("ray"):
+        status = read_summary(folder)["status"]
+        assert status == read_summary(tmp_path / "here" / name)["status"]
+        assert status == ("failed" if name == "broken" else "done")
+        if status == "done":
+            assert_same(folder, tmp_path / "here" / name)
 
 
 def test_who_is_together(make_task: Any, tmp_path: Path) -> None:
