@@ -236,7 +236,8 @@ class LocalGrid(Grid):
         try:
             for _ in range(waiting):
                 while not self._threads and call.replies.empty():
-                    self._tasks.get()()
+                    if task := self._tasks.get():
+                        task()
                 left = None if until is None else max(0.0, until - time.monotonic())
                 yield call.replies.get(timeout=left)
         except queue.Empty:

@@ -25,7 +25,7 @@ from fedsim.runs.callbacks import Callback, Several
 from fedsim.runs.errand import Errand, tell_strangers
 from fedsim.runs.parcel import Parcel, unmark
 from fedsim.runs.progress import Named
-from fedsim.runs.run import describe, run
+from fedsim.runs.run import carry_out, describe, engine_of
 from fedsim.settings.config import RunConfig
 
 Work = tuple[str, RunConfig, Path]
@@ -111,10 +111,8 @@ def _attempt(
             file = folder / "summary.json"
             if file.exists() and read_summary(folder)["status"] != "done":
                 file.unlink()  # of a try that failed; a worker may have finished the run meanwhile
-        run(
-            config, folder, progress=False, callbacks=[follower], lockstep=lockstep,
-            extendable=False,
-        )  # fmt: skip
+        how = engine_of(config, lockstep=lockstep)
+        carry_out(config, folder, *how, follower, extendable=False)  # cells are many
     except Exception as error:
         _record(config, folder, error)
 

@@ -60,8 +60,6 @@ def run(
     *,
     callbacks: Iterable[Callback | Callable[[Row], Any]] = (),
     ray_address: str | None = None,
-    lockstep: Lockstep | None = None,
-    extendable: bool = True,
 ) -> RunResult:
     """Trains the run ``config`` and returns its summary, tables and model.
 
@@ -78,10 +76,6 @@ def run(
         callbacks: what follows the run; a function is called with every round's row.
         ray_address: a running Ray cluster for the engine ``flower``, all of whose cores serve
             clients; None: one is started, of ``workers`` cores.
-        lockstep: the runs whose clients train with this one's, from whose thread it is called:
-            `--stack` of a sweep.
-        extendable: whether a small memory is kept unasked, from which a longer run goes on; a
-            sweep's cells are many, and keep none.
 
     Raises:
         UsageError: the folder cannot be written, belongs to other settings or to a sweep, is
@@ -98,21 +92,26 @@ def run(
         ('done', [1, 2, 3, 4])
     """
     expect(config, RunConfig, "run()")
-    logging.getLogger("flwr").setLevel(logging.ERROR)  # its strategies write two lines per round
     if callable(progress):
         raise UsageError(f"progress is {progress!r}: give a function as callbacks=[...]")
     plan, name = config.plan, Cell.of(config).name
     with shown(progress, {name: plan.rounds}, plan.task.metric_name) as tell:
         follower = Several([*callbacks, *([Named(name, tell)] if tell else [])])
         folder = None if out is None else Path(out)
-        memories, engine = _engine(config, ray_address, lockstep)
-        return carry_out(config, folder, memories, engine, follower, extendable)
+        return carry_out(config, folder, *engine_of(config, ray_address), follower)
 
 
-def _engine(
+def engine_of(
     config: RunConfig, address: str | None = None, lockstep: Lockstep | None = None
 ) -> tuple[Memories, Engine]:
-    """The clients' memory, and the engine of ``config``; ``lockstep``: as ``grid_of``."""
+    """The clients' memory, and the engine of ``config``.
+
+    Args:
+        config: the run.
+        address: of a running Ray cluster, for the engine ``flower``.
+        lockstep: as ``grid_of`` takes it, for the engine ``local``.
+    """
+    logging.getLogger("flwr").setLevel(logging.ERROR)  # its strategies write two lines per round
     engine, workers = config.machine.engine, config.machine.workers
     if address is not None and (engine != "flower" or workers != 1):
         what = f"--engine is {engine!r}" if engine != "flower" else f"--workers is {workers}"
@@ -170,7 +169,8 @@ def carry_out(
 ) -> RunResult:  # fmt: skip
     """The body of ``run`` over any engine: a function that takes the server and gives it a grid.
 
-    The server works on one torch thread, as every worker does.
+    The server works on one torch thread, as every worker does. ``extendable``: whether a small
+    memory is kept unasked, from which a longer run goes on.
     """
     check(config)
     if states is not None:
