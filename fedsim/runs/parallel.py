@@ -1,6 +1,6 @@
 """Several runs: one after the other here, or side by side as Ray tasks of one core each.
 
-Runs whose clients train together (``--stack``) are carried out together: in one process, one task.
+Those of one machine's CPU stand in ``fedsim.runs.forked``.
 """
 
 import logging
@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fedsim.engines import cluster
 from fedsim.federation.lockstep import Lockstep
@@ -37,14 +37,13 @@ Grouping = Callable[[Iterable[Work]], Iterable[Together]]
 Progress = Callable[[str, dict[str, Any]], str | None]
 """Called with a run's name and the row of a round; returns why the run is to end there, or None.
 
-On Ray some rounds without an evaluation are left out: sums are the row's own (``up_bits``)."""
+Of several at a time some rounds without an evaluation are left out: sums are the row's own
+(``up_bits``)."""
 
 Ended = Callable[[str], None]
 """Called with the name of a run that has ended, before the next one is taken."""
 
-T = TypeVar("T")
-
-_TRIES = 3
+TRIES = 3
 _ORPHAN_SECONDS, _CANCEL_SECONDS = 30.0, 10.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -63,10 +62,9 @@ def together(work: Iterable[Work], jobs: int = 1) -> list[Together]:
     groups: dict[Hashable, list[Work]] = {}
     for item in work:
         name, config, _ = item
-        model, own = fit_of(config).model, config.machine
-        several = model is not None and own.workers == 1
-        alike = (model, config.temporal, own.gpus_per_run) if several else name
-        groups.setdefault(alike, []).append(item)
+        model = fit_of(config).model
+        several = model is not None and config.machine.workers == 1
+        groups.setdefault((model, config.temporal) if several else name, []).append(item)
     found: list[Together] = []
     for group in groups.values():
         first = group[0][1]
@@ -86,26 +84,27 @@ def run_here(
     ``work`` is asked for a run when the one before has ended, unless it is ``grouped`` otherwise.
     """
     for item in grouped(work):
-        followers = [[] if progress is None else [Named(name, progress)] for name, *_ in item]
-        _carry_out([
-            partial(_attempt, config, folder, Several(follower))
-            for (_, config, folder), follower in zip(item, followers, strict=True)
+        attempt_together([
+            (config, folder, Several([] if progress is None else [Named(name, progress)]))
+            for name, config, folder in item
         ])  # fmt: skip
         for name, *_ in item:
             ended(name)
 
 
-def _carry_out(attempts: Sequence[Callable[[Lockstep | None], T]]) -> list[T]:
-    """What each attempt returned; several are made in lockstep."""
-    if len(attempts) == 1:
-        return [attempts[0](None)]
-    lockstep = Lockstep()
-    return lockstep.carry_out([partial(attempt, lockstep) for attempt in attempts])
+def attempt_together(runs: Sequence[tuple[RunConfig, Path, Callback]]) -> None:
+    """As ``attempt``, each; the clients of several train together."""
+    if len(runs) == 1:
+        attempt(*runs[0])
+    else:
+        lockstep = Lockstep()
+        lockstep.carry_out([partial(attempt, *one, lockstep) for one in runs])
 
 
-def _attempt(
-    config: RunConfig, folder: Path, follower: Callback, lockstep: Lockstep | None
+def attempt(
+    config: RunConfig, folder: Path, follower: Callback, lockstep: Lockstep | None = None
 ) -> None:
+    """Runs ``config`` in ``folder``; a run that fails leaves that there."""
     try:
         with lock.locked(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
             file = folder / "summary.json"
@@ -114,10 +113,10 @@ def _attempt(
         how = engine_of(config, lockstep=lockstep)
         carry_out(config, folder, *how, follower, extendable=False)  # cells are many
     except Exception as error:
-        _record(config, folder, error)
+        record(config, folder, error)
 
 
-def _record(config: RunConfig, folder: Path, error: Exception) -> None:
+def record(config: RunConfig, folder: Path, error: Exception) -> None:
     """Writes why a run failed, unless ``run`` did, which it cannot before the model is built.
 
     Ray wraps what a worker raised in an error of its own, in colours.
@@ -137,11 +136,10 @@ def _record(config: RunConfig, folder: Path, error: Exception) -> None:
 
 def run_on_ray(
     work: Iterable[Work], jobs: int, address: str | None, progress: Progress | None,
-    ended: Ended = lambda name: None, grouped: Grouping = alone,
+    ended: Ended = lambda name: None,
 ) -> None:  # fmt: skip
     """Runs up to ``jobs`` at a time on Ray: the cluster at ``address``, or one started here.
 
-    Runs that are ``grouped`` are one of them.
     ``work`` is asked for a run when one is free to begin, after ``ended`` was told of all before.
     A run whose worker Ray loses (killed, out of memory) goes on from its checkpoint on another,
     which is told, twice at most; then it is recorded as failed. A machine that does not see a run's
@@ -152,7 +150,7 @@ def run_on_ray(
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    attempt = ray.remote(num_cpus=1, max_retries=0)(_attempt_on_ray)
+    task = ray.remote(num_cpus=1, max_retries=0)(_attempt_on_ray)
     tries: Counter[str] = Counter()
     cluster.connect(jobs, address, f"--jobs is {jobs}")
     try:
@@ -161,24 +159,24 @@ def run_on_ray(
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         board = made.options(scheduling_strategy=here).remote()
         rows = board.take.remote()
-        again: list[Together] = []
-        waiting = iter(grouped(work))
-        running: dict[Any, Together] = {}
+        again: list[Work] = []
+        waiting = iter(work)
+        running: dict[Any, Work] = {}
         first = True
         while True:
             while len(running) < jobs and (item := again.pop() if again else next(waiting, None)):
-                gpus = devices.gpus_per_run(item[0][1], jobs)
+                gpus = devices.gpus_per_run(item[1], jobs)
                 most = max((node["Resources"].get("GPU", 0.0) for node in ray.nodes()), default=0.0)
                 if gpus > most:  # Ray would wait without end
                     raise UsageError(
                         f"--gpus-per-run is {gpus:g}: no machine of the Ray cluster has more than "
                         f"{most:g}"
                     )
-                errands = [Errand.of(*one) for one in item]
+                errand = Errand.of(*item)
                 if address is not None and first:
-                    tell_strangers(errands[0])
+                    tell_strangers(errand)
                 first = False
-                running[attempt.options(num_gpus=gpus).remote(errands, board)] = item
+                running[task.options(num_gpus=gpus).remote(errand, board)] = item
             if not running:
                 ray.cancel(rows)  # a task that waits while Ray ends is an error on the terminal
                 ray.wait([rows], timeout=_CANCEL_SECONDS)
@@ -187,8 +185,7 @@ def run_on_ray(
             if ready == rows:
                 rows = _answered(board, rows, progress)
             elif not _goes_on(ready, item := running.pop(ready), tries, again):
-                for name, *_ in item:
-                    ended(name)
+                ended(item[0])
     finally:
         ray.shutdown()
 
@@ -210,45 +207,34 @@ def _answered(board: Any, rows: Any, progress: Progress | None) -> Any:
     return board.take.remote()
 
 
-def _goes_on(
-    task: Any, item: Together, tries: "Counter[str]", again: list[Together]
-) -> bool:
-    """Whether runs whose Ray task has ended wait for another try; takes in what they have sent.
+def _goes_on(task: Any, item: Work, tries: "Counter[str]", again: list[Work]) -> bool:
+    """Whether a run whose Ray task has ended waits for another try; takes in what it has sent.
 
-    Runs whose worker is gone are tried again; those that raised, or are lost every time, are
-    recorded.
+    A run whose worker is gone is tried again; one that raised, or is lost every time, is recorded.
     """
     import ray
     from ray.exceptions import RayTaskError
 
-    names = [name for name, *_ in item]
-    failed: Exception | None = None
+    name, config, folder = item
     try:
-        parcels: list[Parcel | None] = ray.get(task)
-        for parcel in parcels:
-            if parcel is not None:
-                parcel.unpack(parcel.home)
+        parcel: Parcel | None = ray.get(task)
+        if parcel is not None:
+            parcel.unpack(parcel.home)
     except ray.exceptions.RayError as error:
-        tries[names[0]] += 1
-        if isinstance(error, RayTaskError) or tries[names[0]] == _TRIES:
-            failed = error
+        tries[name] += 1
+        if isinstance(error, RayTaskError) or tries[name] == TRIES:
+            record(config, folder, error)
         else:
             logging.getLogger("fedsim").warning(
                 "%s: Ray lost its worker (%s); it goes on from its last checkpoint, if any: try %d "
-                "of %d", ", ".join(names), type(error).__name__, tries[names[0]] + 1, _TRIES,
+                "of %d", name, type(error).__name__, tries[name] + 1, TRIES,
             )  # fmt: skip
             again.append(item)
     except OSError as error:  # the others may fit there
-        failed = error
-    for _, config, folder in item:
-        if failed is not None:
-            _record(config, folder, failed)
-        unmark(folder)
+        record(config, folder, error)
+    unmark(folder)
     return item in again
 
 
-def _attempt_on_ray(errands: Sequence[Errand], board: Any) -> list[Parcel | None]:
-    def attempt(errand: Errand, lockstep: Lockstep | None) -> Parcel | None:
-        return errand.carry_out(partial(_attempt, lockstep=lockstep), board)
-
-    return _carry_out([partial(attempt, errand) for errand in errands])
+def _attempt_on_ray(errand: Errand, board: Any) -> Parcel | None:
+    return errand.carry_out(attempt, board)

@@ -40,17 +40,15 @@ def test_flower_is_told_the_share_of_a_client(monkeypatch: pytest.MonkeyPatch) -
 def test_ray_gives_each_cell_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two GPUs that Ray counts and nobody has: cells go round them, and each sees one."""
 
-    def attempt(errands: list[Errand], board: Any) -> list[None]:
+    def attempt(errand: Errand, board: Any) -> None:
         import os
         import time
 
-        (errand,) = errands
         name, folder = errand.name, errand.parcel.home
         (folder / f"began-{name}").touch()
         while len(list(folder.glob("began-*"))) < 2:  # two cells run at the same time
             time.sleep(0.05)
         (folder / name).write_text(os.environ["CUDA_VISIBLE_DEVICES"])
-        return [None]
 
     monkeypatch.setattr(parallel, "_attempt_on_ray", attempt)
     monkeypatch.setattr(ray, "init", partial(ray.init, num_gpus=2))

@@ -14,7 +14,8 @@ from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stacks import Stack
 from fedsim.results.schema import read_summary
-from fedsim.runs.parallel import run_here, run_on_ray, together
+from fedsim.runs.forked import run_beside
+from fedsim.runs.parallel import run_here, together
 from fedsim.runs.sweep import run_cells
 from tests.support.models import normed
 from tests.support.runs import assert_same, make_task
@@ -126,21 +127,27 @@ def test_cells_broken_off_go_on_together(
         assert_same(*(tmp_path / name / "cells" / cell.name for name in ("once", "twice")))
 
 
-@pytest.mark.slow
-@pytest.mark.processes
-def test_cells_together_as_ray_tasks(cluster: str, make_task: Any, tmp_path: Path) -> None:
-    """Two tasks of two cells each, of which one fails: the files of all four in this process."""
-    cells = cells_of(make_task(), (*SOME, "momentum"))
+def test_cells_together_in_forked_processes(make_task: Any, tmp_path: Path) -> None:
+    """Two of two cells each, of which one fails: the files of all four in this process."""
+    cells = cells_of(make_task().name, (*SOME, "momentum"))
     cells[1] = Cell("broken", cells[3].config.but(lr=3e38))
 
     def work(name: str) -> list[Any]:
         return [(c.name, c.config, tmp_path / name / c.name) for c in cells]
 
+    told: dict[str, list[int]] = {}
+
+    def progress(name: str, row: dict[str, Any]) -> None:
+        told.setdefault(name, []).append(row["round"])
+
     grouped, ended = partial(together, jobs=2), list[str]()
-    run_on_ray(work("ray"), 2, cluster, None, ended.append, grouped)
+    run_beside(work("forked"), 2, None, progress, ended.append, grouped=grouped)
     run_here(work("here"), None, grouped=grouped)
     assert sorted(ended) == sorted(cell.name for cell in cells)
-    for name, _, folder in work("ray"):
+    assert {name: rounds[-1] for name, rounds in told.items()} == {
+        "sbc": 3, "longer": 5, "momentum": 3
+    }  # fmt: skip
+    for name, _, folder in work("forked"):
         status = read_summary(folder)["status"]
         assert status == read_summary(tmp_path / "here" / name)["status"]
         assert status == ("failed" if name == "broken" else "done")

@@ -102,10 +102,10 @@ def test_failed_and_lost_cells_do_not_stop_the_rest(
     blocked.mkdir(parents=True)
     real, marker = parallel._attempt_on_ray, tmp_path / "killed"
 
-    def attempt(errands: list[Errand], board: Any) -> Any:
-        if errands[0].name == "n10-p0.1-s0":
+    def attempt(errand: Errand, board: Any) -> None:
+        if errand.name == "n10-p0.1-s0":
             os.kill(os.getpid(), signal.SIGKILL)  # as an operating system short of memory does
-        return real(errands, DyingBoard(board, marker))
+        real(errand, DyingBoard(board, marker))
 
     with monkeypatch.context() as patch:
         patch.setattr(parallel, "_attempt_on_ray", attempt)
