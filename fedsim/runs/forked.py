@@ -12,16 +12,19 @@ import signal
 from collections import Counter
 from collections.abc import Iterable
 from multiprocessing.connection import Connection, wait
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 import torch
 
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.files import own_ram, ram
+from fedsim.runs.compiling import compiling_elsewhere, compiling_told
 from fedsim.runs.errand import Pins
 from fedsim.runs.parallel import TRIES, Ended, Progress, Work, attempt, record, run_on_ray
 from fedsim.runs.sentconfig import SentConfig
+
+_COMPILES = "compiles"
 
 
 def run_beside(
@@ -125,6 +128,8 @@ def _run_forked(
                 if row is None:
                     worker.item = None
                     ended(name)
+                elif row == _COMPILES:
+                    compiling_elsewhere()
                 else:
                     worker.trained = True
                     worker.line.send(progress(name, row) if progress else None)
@@ -151,14 +156,21 @@ def _serve(line: Connection) -> None:
     for stream in (1, 2):  # the terminal shows what is told by the line
         os.dup2(nowhere, stream)
 
+    one_at_a_time = Lock()
+
+    def tell(what: dict[str, Any] | str) -> None:
+        with one_at_a_time:
+            line.send(what)
+
     def ask(row: dict[str, Any], parcel: object) -> str | None:
-        line.send(row)
+        tell(row)
         return line.recv()
 
-    while (given := line.recv()) is not None:
-        _, sent, folder = given
-        attempt(sent.config, folder, Pins(ask))
-        line.send(None)
+    with compiling_told(lambda _: tell(_COMPILES)):
+        while (given := line.recv()) is not None:
+            _, sent, folder = given
+            attempt(sent.config, folder, Pins(ask))
+            line.send(None)
 
 
 def _end_with_parent() -> None:
