@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 
 from compressors import State
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.payload import CLIENT, KEY, to_arrays, to_state
+from strategies.channel.payload import CLIENT, config_in, to_arrays, to_state
 
 STATE = "fedsim.state"
 """Under which key a client keeps its memory in a context, and a message carries it."""
@@ -116,5 +116,5 @@ class CarryingGrid(CohortGrid):
 
 def _client_of(message: Message) -> int:
     """The client whose turn a message is; -1: no client's."""
-    own = message.content.config_records.get(KEY)
+    own = config_in(message.content)
     return -1 if own is None else int(str(own[CLIENT]))

@@ -10,6 +10,9 @@ Source: Fatkhullin et al. 2021 (EF21 with bells and whistles, https://arxiv.org/
 EF21-BC: g + C(mean - g).
 """
 
+import threading
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -61,11 +64,40 @@ def received(downlink: Compressor, payload: bytes, like: Tensors, version: int) 
         version: of the model; before the first round the direction is zero, and was not sent.
     """
     if not directs(downlink):
-        return decompress(Raw(), payload, like)
+        return _decoded(payload, like)
     if version == 0:
-        model = decompress(Raw(), payload, like)
+        model = _decoded(payload, like)
         return model | nest(DIRECTION, empty_like(model))
-    return decompress(Raw(), payload, dict(like) | nest(DIRECTION, dict(like)))
+    return _decoded(payload, dict(like) | nest(DIRECTION, dict(like)))
+
+
+class _Last(threading.local):
+    """What a thread has decoded last: a payload, its model, and how often each tensor was changed.
+    """
+
+    payload: bytes | None = None
+    model: ClassVar[State] = {}
+    versions: ClassVar[list[int]] = []
+
+
+_LAST = _Last()
+
+
+def _decoded(payload: bytes, like: Tensors) -> State:
+    """A whole model, which a thread decodes once: a round's clients are sent the same bytes.
+
+    What a client has changed in place is decoded again for the next.
+    """
+    model = _LAST.model
+    same = payload is _LAST.payload and model.keys() == like.keys()
+    for (name, x), version in zip(model.items(), _LAST.versions, strict=True) if same else ():
+        same &= x._version == version and (x.shape, x.device) == (like[name].shape, like[name].device)
+    if not same:
+        _LAST.payload, _LAST.model, model = None, {}, {}  # room for the next
+        model = decompress(Raw(), payload, like)
+        _LAST.payload, _LAST.model = payload, model
+        _LAST.versions = [x._version for x in model.values()]
+    return dict(model)
 
 
 def moved(model: State, update: Tensors) -> State:
