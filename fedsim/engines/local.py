@@ -35,9 +35,6 @@ _TOO_LATE = "the round was over before the client's turn came"
 # The server decodes while clients train, in short steps of Python each. At Python's 5 ms a
 # thread waits for most of the other's work before it gets its turn: 4 % of a LeNet5 round.
 _SWITCH_SECONDS = 2e-4
-# Who decodes beside few workers takes the interpreter's lock from them: 14 % of a round of digits.
-# Of many workers, what is decoded after all would be waited for by all.
-_MANY = 3
 # Ctrl-C may come while clients train; the interpreter aborts if it ends before a thread in torch.
 _END_SECONDS = 0.5
 
@@ -217,11 +214,8 @@ class LocalGrid(Grid):
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """The replies; ``pull_messages`` has those later than ``timeout`` seconds.
-
-        Of many workers they are handed over as they come, of few when all are there.
-        """
-        call, waiting, came = Call(), 0, list[Message]()
+        """Replies as they come; ``pull_messages`` has those later than ``timeout`` seconds."""
+        call, waiting = Call(), 0
         group: list[Message] = []
         for message in messages:
             compat.name(message, f"message-{next(self._count)}")
@@ -239,14 +233,11 @@ class LocalGrid(Grid):
         try:
             for _ in range(waiting):
                 left = None if until is None else max(0.0, until - time.monotonic())
-                came.append(call.replies.get(timeout=left))
-                if len(self._threads) >= _MANY:
-                    yield came.pop()
+                yield call.replies.get(timeout=left)
         except queue.Empty:
-            came += call.close()
+            yield from call.close()
         finally:
             call.close()
-        yield from came
 
     def get_node_ids(self) -> Iterable[int]:
         """The nodes, in the order of their partitions."""
