@@ -35,7 +35,6 @@ from strategies import (
     TooFewReplies,
 )
 
-
 _MANY = 3
 """Workers from which on replies are decoded beside them. Who does that beside fewer threads takes
 the interpreter's lock from them (14 % of a round of digits, 2 % of LeNet5's); many would wait."""

@@ -11,7 +11,7 @@ EF21-BC: g + C(mean - g).
 """
 
 import threading
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -72,12 +72,11 @@ def received(downlink: Compressor, payload: bytes, like: Tensors, version: int) 
 
 
 class _Last(threading.local):
-    """What a thread has decoded last: a payload, its model, and how often each tensor was changed.
-    """
+    """What a thread has decoded last, and its tensors' names, shapes, devices and changes then."""
 
     payload: bytes | None = None
     model: ClassVar[State] = {}
-    versions: ClassVar[list[int]] = []
+    seen: ClassVar[list[Any]] = []
 
 
 _LAST = _Last()
@@ -88,16 +87,14 @@ def _decoded(payload: bytes, like: Tensors) -> State:
 
     What a client has changed in place is decoded again for the next.
     """
-    model = _LAST.model
-    same = payload is _LAST.payload and model.keys() == like.keys()
-    for (name, x), version in zip(model.items(), _LAST.versions, strict=True) if same else ():
-        same &= x._version == version and (x.shape, x.device) == (like[name].shape, like[name].device)
-    if not same:
-        _LAST.payload, _LAST.model, model = None, {}, {}  # room for the next
-        model = decompress(Raw(), payload, like)
-        _LAST.payload, _LAST.model = payload, model
-        _LAST.versions = [x._version for x in model.values()]
-    return dict(model)
+    wanted = [(name, x.shape, x.device) for name, x in like.items()]
+    now = [wanted, [x._version for x in _LAST.model.values()]]
+    if payload is not _LAST.payload or now != _LAST.seen:
+        _LAST.payload, _LAST.model = None, {}  # room for the next
+        _LAST.model = decompress(Raw(), payload, like)
+        _LAST.seen = [wanted, [x._version for x in _LAST.model.values()]]
+        _LAST.payload = payload
+    return dict(_LAST.model)
 
 
 def moved(model: State, update: Tensors) -> State:
