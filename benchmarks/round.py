@@ -5,8 +5,9 @@
 
 LeNet5, 4 clients, 10 local iterations of batch 32, sbc(0.01) up and raw down, one torch
 thread a worker; or the digits. The loops take turns round by round, so that what else the
-machine does hits all of them; ratios hold within one run only. A round of fedsim is timed to the end
-of its record, without evaluation and without a checkpoint (one every 20 seconds by default).
+machine does hits all of them; ratios hold within one run only. A round of fedsim is timed to
+the end of its record, without evaluation and without a checkpoint (one every 20 seconds by
+default).
 Processor time stands beside the clock: it says more on a machine that is not idle.
 """
 
