@@ -138,7 +138,7 @@ class Trainer:
         first = done if start is None else start  # the run is ahead of a client that sat out
         factors = [lr_factor(self.task, first + i) for i in range(iterations)]
 
-        named = list(self.parameters.values())
+        named: list[Tensor] = [*self.parameters.values()]
         begun = [weights[name] for name in self.parameters]
 
         def local(alone: bool) -> Trained:
@@ -162,7 +162,8 @@ class Trainer:
             rate = float(self.base_lr[0]) * sum(factors)
             with torch.no_grad():  # what the client sends: after minus before, or the gradient
                 if self.steps:
-                    found = torch._foreach_sub(named, [x.to(self.device) for x in begun])
+                    there = [x.to(self.device) for x in begun]
+                    found = [*torch._foreach_sub(named, there)]
                 else:  # a parameter that the loss does not reach has no gradient
                     found = [torch.zeros_like(p) if p.grad is None else p.grad for p in named]
             update = {n: x.contiguous() for n, x in zip(self.parameters, found, strict=True)}

@@ -11,7 +11,7 @@ EF21-BC: g + C(mean - g).
 """
 
 import threading
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -74,9 +74,10 @@ def received(downlink: Compressor, payload: bytes, like: Tensors, version: int) 
 class _Last(threading.local):
     """What a thread has decoded last, and its tensors' names, shapes, devices and changes then."""
 
-    payload: bytes | None = None
-    model: ClassVar[State] = {}
-    seen: ClassVar[list[Any]] = []
+    def __init__(self) -> None:
+        self.payload: bytes | None = None
+        self.model: State = {}
+        self.seen: list[Any] = []
 
 
 _LAST = _Last()
