@@ -73,8 +73,8 @@ def alone(serving: Serving, trainer: Trainer) -> tuple[RecordDict, State]:
 
 def client_of(message: Message, context: Context) -> int:
     """The client that a message is for: its node's partition, else as the message says."""
-    number = message.content.config_records[KEY][CLIENT]  # for a node without a partition
-    return int(str(context.node_config.get(PARTITION_ID, number)))
+    number = context.node_config.get(PARTITION_ID)
+    return int(str(settings_in(message.content)[CLIENT] if number is None else number))
 
 
 def at_once(config: RunConfig) -> int:

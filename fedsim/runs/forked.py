@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from multiprocessing.connection import Connection, wait
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 import torch
 
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.files import own_ram, ram
+from fedsim.runs.compiling import compiling_elsewhere, compiling_told
 from fedsim.runs.errand import Pins
 from fedsim.runs.parallel import (
     TRIES,
@@ -34,6 +35,8 @@ from fedsim.runs.parallel import (
     run_on_ray,
 )
 from fedsim.runs.sentconfig import SentConfig
+
+_COMPILES = "compiles"
 
 
 def run_beside(
@@ -139,6 +142,8 @@ def _run_forked(
                     worker.item = None
                     for name in names:
                         ended(name)
+                elif told == _COMPILES:
+                    compiling_elsewhere()
                 else:
                     worker.trained = True
                     worker.line.send(progress(*told) if progress else None)
@@ -165,15 +170,22 @@ def _serve(line: Connection) -> None:
     for stream in (1, 2):  # the terminal shows what is told by the line
         os.dup2(nowhere, stream)
 
+    one_at_a_time = Lock()
+
+    def tell(what: tuple[str, dict[str, Any]] | str) -> None:
+        with one_at_a_time:
+            line.send(what)
+
     def ask(name: str, row: dict[str, Any], parcel: object) -> str | None:
-        line.send((name, row))
+        tell((name, row))
         return line.recv()
 
-    while (given := line.recv()) is not None:
-        attempt_together([
-            (sent.config, folder, Pins(partial(ask, name))) for name, sent, folder in given
-        ])  # fmt: skip
-        line.send(None)
+    with compiling_told(lambda _: tell(_COMPILES)):
+        while (given := line.recv()) is not None:
+            attempt_together([
+                (sent.config, folder, Pins(partial(ask, name))) for name, sent, folder in given
+            ])  # fmt: skip
+            line.send(None)
 
 
 def _end_with_parent() -> None:

@@ -13,9 +13,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from numba.core.event import start_event
 
 from fedsim import Cell, RunConfig, SweepConfig, run_cells, sweep
 from fedsim.runs import forked, parallel
+from fedsim.runs.compiling import TOLD, compiling_told
 from fedsim.runs.forked import run_beside
 from fedsim.runs.parallel import run_here
 from tests.support.commands import no_page
@@ -119,6 +121,26 @@ def test_lost_cells_do_not_stop_the_rest(
     assert "its process ended with -9 (a signal, if below 0), 3 times" in ended[0]["error"]
     told = [r.getMessage().partition(":")[0] for r in caplog.records if "try" in r.getMessage()]
     assert sorted(told) == ["always", "always", "once"]
+
+
+def test_it_is_told_once_that_the_workers_compile(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here, and in no worker, whose terminal is not there."""
+    attempt, here, said = parallel.attempt, os.getpid(), list[str]()
+
+    def compiled(*given: Any) -> None:
+        start_event("numba:compile")
+        attempt(*given)
+
+    def say(text: str) -> None:
+        assert os.getpid() == here
+        said.append(text)
+
+    monkeypatch.setattr(parallel, "attempt", compiled)
+    with compiling_told(say):
+        ended = run_cells([Cell("a", tiny), Cell("b", tiny)], tmp_path, jobs=2, progress=False)
+    assert said == [TOLD] and [cell["status"] for cell in ended] == ["done"] * 2
 
 
 def test_an_error_here_ends_the_workers(tiny: RunConfig, tmp_path: Path) -> None:
