@@ -43,6 +43,8 @@ class Mutant:
     module: cst.Module
     mutation: Mutation
     lines: range
+    imported: bool
+    """Whether an import executes it: it stands in no function."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -82,9 +84,9 @@ def told(before: str, after: str) -> str:
 
 
 def mutants(room: str, path: Path) -> Iterator[Mutant]:
-    """All mutants of a file, but of asserts, texts of errors and ``UNREAD``.
+    """All mutants of a file, but of ``assert``, ``raise`` and ``UNREAD``.
 
-    Texts are lengthened, and not written in capitals as well.
+    Texts of one word are lengthened, and not written in capitals as well; sentences are let be.
     """
     wrapper = MetadataWrapper(cst.parse_module(path.read_text(encoding="utf-8")))
     visitor = MutationVisitor(mutation_operators, IgnoredCode(set(), set(), set()))
@@ -99,9 +101,8 @@ def mutants(room: str, path: Path) -> Iterator[Mutant]:
         before, after = module.code_for_node(old), module.code_for_node(new)
         text = isinstance(old, cst.BaseString)
         if (
-            any(isinstance(node, cst.Assert) for node in above)
-            or (text and any(isinstance(node, cst.Raise) for node in above))
-            or (text and not after.strip("rbf\"'").startswith("XX"))
+            any(isinstance(node, cst.Assert | cst.Raise) for node in above)
+            or (text and (" " in before or not after.strip("rbf\"'").startswith("XX")))
             or any(before.count(word) != after.count(word) for word in UNREAD)
         ):
             continue
@@ -113,7 +114,8 @@ def mutants(room: str, path: Path) -> Iterator[Mutant]:
         place = next(places[node] for node in above if node in places)
         lines = range(place.start.line, place.end.line + 1)
         file = str(path.relative_to(ROOT))
-        yield Mutant(room, file, function, mistake, module, mutation, lines)
+        imported = not any(isinstance(node, cst.FunctionDef) for node in above)
+        yield Mutant(room, file, function, mistake, module, mutation, lines, imported)
 
 
 def drawn(room: str, most: int | None) -> list[Mutant]:

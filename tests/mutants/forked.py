@@ -147,6 +147,7 @@ class Warm:
                 for place, code in changed.items():
                     for function in live[place]:
                         function.__code__ = code
+                session.config.pluginmanager.unregister(name="terminalreporter")
                 session.config.pluginmanager.register(child)
                 for item, following in zip(chosen, [*chosen[1:], None], strict=True):
                     session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)

@@ -91,8 +91,10 @@ class Touched:
         """
         by_line = self.data.contexts_by_lineno(str(ROOT / mutant.file))
         touching = {test for line in mutant.lines for test in by_line.get(line, ())}
-        if "" in touching:
-            touching = {test for tests in by_line.values() for test in tests}
+        if mutant.imported or "" in touching:
+            touching = {test for tests in by_line.values() for test in tests} - {""}
+            room = f"/{Path(mutant.file).parent.name}/"
+            touching = touching or {test for test in self.seconds if room in test}
         near = self._in_order(touching)
         files = {test.split("::")[0] for test in near}
         beside = {test for file in files for test in self.of_file[file]}.difference(near)
