@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import libcst as cst
@@ -44,7 +44,7 @@ class Mutant:
     mutation: Mutation
     lines: range
     imported: bool
-    """Whether an import executes it: it stands in no function."""
+    """Whether an import executes it: it stands in no function's body."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -114,11 +114,13 @@ def mutants(room: str, path: Path) -> Iterator[Mutant]:
         place = next(places[node] for node in above if node in places)
         lines = range(place.start.line, place.end.line + 1)
         file = str(path.relative_to(ROOT))
-        imported = not any(isinstance(node, cst.FunctionDef) for node in above)
+        imported = not any(isinstance(node, cst.FunctionDef) and block is node.body
+                           for block, node in pairwise(above))  # fmt: skip
         yield Mutant(room, file, function, mistake, module, mutation, lines, imported)
 
 
 def drawn(room: str, most: int | None) -> list[Mutant]:
-    """The sample of a room: ``most`` of its mutants, or all with None."""
+    """The sample of a room: ``most`` of its mutants inside functions; with None all mutants."""
     found = [mutant for path in files(room) for mutant in mutants(room, path)]
-    return sorted(found, key=lambda mutant: mutant.rank)[:most]
+    own = [mutant for mutant in found if most is None or not mutant.imported]
+    return sorted(own, key=lambda mutant: mutant.rank)[:most]

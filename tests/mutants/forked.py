@@ -187,6 +187,12 @@ class Only:
     def __init__(self, tests: list[str]) -> None:
         self.order = {test: n for n, test in enumerate(tests)}
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        for plugin in config.pluginmanager.get_plugins():
+            if hasattr(plugin, "ROWS"):  # tests/conftest.py: kernels are compiled already
+                plugin.ROWS = ()
+
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if item.nodeid in self.order]
         items.sort(key=lambda item: self.order[item.nodeid])

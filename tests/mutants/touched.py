@@ -85,30 +85,34 @@ class Touched:
     def tests(self, mutant: Mutant, most: float) -> tuple[list[str], float]:
         """The tests of a mutant and their seconds, up to ``most``.
 
-        The tests that touch its lines come first, the fastest files foremost; then what stands
-        beside them, since a test may look at what another one has made. What runs when it is
-        imported belongs to all tests that touch the file.
+        The tests that touch its lines come first: those of its file by name, those of its room,
+        and the fastest; then what stands beside them, since a test may look at what another one
+        has made. What runs when it is imported belongs to all tests that touch the file.
         """
         by_line = self.data.contexts_by_lineno(str(ROOT / mutant.file))
         touching = {test for line in mutant.lines for test in by_line.get(line, ())}
-        if mutant.imported or "" in touching:
+        if mutant.imported or touching == {""}:
             touching = {test for tests in by_line.values() for test in tests} - {""}
             room = f"/{Path(mutant.file).parent.name}/"
             touching = touching or {test for test in self.seconds if room in test}
-        near = self._in_order(touching)
+        near = self._in_order(touching, Path(mutant.file))
         files = {test.split("::")[0] for test in near}
         beside = {test for file in files for test in self.of_file[file]}.difference(near)
         chosen, total = [], 0.0
-        for test in near + self._in_order(beside):
+        for test in near + self._in_order(beside, Path(mutant.file)):
             total += self.seconds[test]
             if chosen and total > most:
                 break
             chosen.append(test)
         return chosen, total
 
-    def _in_order(self, tests: Iterable[str]) -> list[str]:
+    def _in_order(self, tests: Iterable[str], broken: Path) -> list[str]:
         files: dict[str, list[str]] = defaultdict(list)
         for test in sorted(self.seconds.keys() & tests, key=self.seconds.__getitem__):
             files[test.split("::")[0]].append(test)
-        mean = {f: sum(map(self.seconds.__getitem__, own)) / len(own) for f, own in files.items()}
-        return [test for file in sorted(files, key=mean.__getitem__) for test in files[file]]
+
+        def distance(file: str) -> tuple[bool, bool, float]:
+            mean = sum(map(self.seconds.__getitem__, files[file])) / len(files[file])
+            return broken.stem not in file, f"/{broken.parent.name}/" not in file, mean
+
+        return [test for file in sorted(files, key=distance) for test in files[file]]
