@@ -5,7 +5,17 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from compressors import ByName, ErrorFeedback, Flat, PerTensor, Raw, TopK, compress, parse
+from compressors import (
+    ByName,
+    ErrorFeedback,
+    Flat,
+    PerTensor,
+    Raw,
+    TopK,
+    compress,
+    decompress,
+    parse,
+)
 from compressors.whole.memory import nest, unnest
 from tests.support.generators import runs, same_bits, updates, whole_numbers
 
@@ -119,6 +129,14 @@ def test_rules_keep_their_own_memory(many: list[dict[str, Tensor]]) -> None:
             {name: sent.decoded for name, sent in one.sent.items()},
             {name: sent.decoded for name, sent in other.sent.items()},
         )
+
+
+def test_rules_are_read_as_they_were_written_each_with_its_own_randomness() -> None:
+    made = parse("by_name('a', rotate(minmax(2)), '*', randk(0.5) | minmax(2))")
+    update = {name: torch.linspace(-1, 1, 32) for name in ("a", "b")}
+    packet = compress(made, update, seed=3)[0]
+    sent = {name: one.decoded for name, one in packet.sent.items()}
+    assert same_bits(decompress(made, packet.payload, update), sent)
 
 
 def test_memory_under_one_prefix() -> None:
