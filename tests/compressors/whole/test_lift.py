@@ -9,7 +9,9 @@ from compressors import (
     ByName,
     ErrorFeedback,
     Flat,
+    Float32,
     PerTensor,
+    Pipeline,
     Raw,
     TopK,
     compress,
@@ -131,8 +133,12 @@ def test_rules_keep_their_own_memory(many: list[dict[str, Tensor]]) -> None:
         )
 
 
-def test_rules_are_read_as_they_were_written_each_with_its_own_randomness() -> None:
-    made = parse("by_name('a', rotate(minmax(2)), '*', randk(0.5) | minmax(2))")
+@pytest.mark.parametrize(
+    "method", ["by_name('a', rotate(minmax(2)), '*', randk(0.5) | minmax(2))",
+               "flat(randk(0.5) | minmax(2))"],
+)  # fmt: skip
+def test_what_is_random_is_read_as_it_was_written(method: str) -> None:
+    made = parse(method)
     update = {name: torch.linspace(-1, 1, 32) for name in ("a", "b")}
     packet = compress(made, update, seed=3)[0]
     sent = {name: one.decoded for name, one in packet.sent.items()}
@@ -169,3 +175,9 @@ def test_lifts_refuse_what_they_cannot_lift() -> None:
     for lift in (PerTensor, Flat):
         with pytest.raises(ValueError, match="takes a codec of one tensor"):
             lift(Raw())
+
+
+def test_a_pipeline_is_a_sparsifier_and_a_quantizer() -> None:
+    for parts in ((TopK(0.5), TopK(0.5)), (Float32(), Float32())):
+        with pytest.raises(ValueError, match="takes a sparsifier, then a quantizer, not"):
+            Pipeline(*parts)
