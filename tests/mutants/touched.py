@@ -98,6 +98,8 @@ class Touched:
         near = self._in_order(touching, Path(mutant.file))
         files = {test.split("::")[0] for test in near}
         beside = {test for file in files for test in self.of_file[file]}.difference(near)
+        module = mutant.file.removesuffix(".py").replace("/", ".")
+        near.sort(key=lambda test: module not in test)  # the examples of its docstrings
         chosen, total = [], 0.0
         for test in near + self._in_order(beside, Path(mutant.file)):
             total += self.seconds[test]
