@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from importlib.abc import InspectLoader
 from importlib.machinery import SourceFileLoader
+from itertools import zip_longest
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -86,11 +87,11 @@ def in_fork(seconds: float, folder: Path, work: Callable[[Child], None]) -> tupl
 
 
 def codes(code: CodeType, file: str) -> Iterator[tuple[Place, CodeType]]:
-    """The outermost functions in compiled source, by where each stands."""
+    """The functions in compiled source at any depth, by where each stands."""
     for inner in code.co_consts:
-        if isinstance(inner, CodeType) and inner.co_flags & 1:  # CO_OPTIMIZED: no class's body
-            yield (file, inner.co_qualname, inner.co_firstlineno), inner
-        elif isinstance(inner, CodeType):
+        if isinstance(inner, CodeType):
+            if inner.co_flags & 1:  # CO_OPTIMIZED: no class's body
+                yield (file, inner.co_qualname, inner.co_firstlineno), inner
             yield from codes(inner, file)
 
 
@@ -111,12 +112,15 @@ def change(mutant: Mutant, live: dict[Place, list[FunctionType]]) -> dict[Place,
     before, after = (compile(text, file, "exec", dont_inherit=True) for text in texts)
     if shape(before, functions=False) != shape(after, functions=False):
         return None
+    pairs = [*zip_longest(codes(before, file), codes(after, file))]
+    if any(old is None or new is None or old[0][1] != new[0][1] for old, new in pairs):
+        return None  # a function inside another one is gone
     changed = {
         place: new
-        for (place, old), (_, new) in zip(codes(before, file), codes(after, file), strict=True)
-        if shape(old, functions=True) != shape(new, functions=True)
+        for (place, old), (_, new) in pairs
+        if place in live and shape(old, functions=True) != shape(new, functions=True)
     }
-    alone = all(len({f.__code__ for f in live.get(place, ())}) == 1 for place in changed)
+    alone = all(len({f.__code__ for f in live[place]}) == 1 for place in changed)
     return changed if changed and alone else None
 
 
@@ -129,6 +133,8 @@ class Warm:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
+        for file in {mutant.file for mutant, *_ in self.works}:  # some wait for a first use
+            importlib.import_module(file.removesuffix(".py").replace("/", "."))
         live: dict[Place, list[FunctionType]] = defaultdict(list)
         gc.collect()
         for found in gc.get_objects():
