@@ -5,6 +5,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import coverage
@@ -78,6 +79,7 @@ class Touched:
         self.data = coverage.CoverageData(str(folder / "lines"))
         self.data.read()
         self.seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
+        self.lines = cache(lambda file: self.data.contexts_by_lineno(str(ROOT / file)))
         self.of_file: dict[str, list[str]] = defaultdict(list)
         for test in self.seconds:
             self.of_file[test.split("::")[0]].append(test)
@@ -89,7 +91,7 @@ class Touched:
         and the fastest; then what stands beside them, since a test may look at what another one
         has made. What runs when it is imported belongs to all tests that touch the file.
         """
-        by_line = self.data.contexts_by_lineno(str(ROOT / mutant.file))
+        by_line = self.lines(mutant.file)
         touching = {test for line in mutant.lines for test in by_line.get(line, ())}
         if mutant.imported or touching == {""}:
             touching = {test for tests in by_line.values() for test in tests} - {""}
