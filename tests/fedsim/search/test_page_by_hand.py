@@ -1,9 +1,11 @@
 """A search's page and picture of made-up trials: what stands there of each, and in which look."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
+from fedsim.search import tables
 from fedsim.search.goal import Goal
 from fedsim.search.page import page
 from fedsim.search.picture import chart
@@ -55,3 +57,8 @@ def test_the_page_says_what_was_found_and_what_was_left_out() -> None:
     assert "<li><code>raw</code>: one message is &lt;dear&gt;</li>" in text
     assert "winner, held-out samples" in text
     assert "No trial has" in page(ROWS[:0], [], None, GOAL, {}, facts, {})
+
+
+def test_a_tie_is_told_beside_the_rank() -> None:
+    tied = replace(RANKED[1], tie=True)
+    assert [row[0] for row in tables.ranked([RANKED[0], tied], GOAL)[1]] == ["1", "2 tie"]
