@@ -208,6 +208,7 @@ def test_without_a_goal_the_front_is_found(tmp_path: Path) -> None:
         (["--trials", "0"], "--trials is 0: give a number above 0"),
         (["--methods", "sbcc"], "unknown method 'sbcc'"),
         (["--time", "soon"], "--time is 'soon'"),
+        (["--time", "1.5"], "it needs a unit: s, min or h, such as 1.5min"),
         (["--validation", "1.5"], "--validation is 1.5: give a number between 0 and 1"),
     ],
 )
