@@ -147,6 +147,19 @@ def assert_as_local(out: Path) -> None:
     assert not [path for path in (out / "nodes").rglob("*") if path.is_file()]
 
 
+def drawn(draw: random.Random, what: str, kept: int) -> Kill:
+    """A kill within a minute of the app's start, or within seconds of the end of a round to come.
+
+    Args:
+        draw: where instants come from.
+        what: of ``KINDS``.
+        kept: the last round that is done, or -1.
+    """
+    if draw.random() < 0.5:
+        return Kill(what, round(draw.uniform(0, 60), 1))
+    return Kill(what, round(draw.uniform(0, 5), 1), f"round {max(kept, 0) + draw.randint(1, 4)}/")
+
+
 def main() -> None:
     """Kills, goes on, compares, writes."""
     parser = argparse.ArgumentParser()
@@ -162,8 +175,9 @@ def main() -> None:
         number += 1
         out, kills = given.out / f"run-{number}", list[dict[str, str | int | float]]()
         while kinds and rounds_kept(out) < given.rounds - 2 and not (out / "summary.json").exists():
-            kill = Kill(kinds[-1], round(draw.uniform(0, 60), 1))
-            before, ended = rounds_kept(out), deploy(out, given.rounds, kill)
+            before = rounds_kept(out)
+            kill = drawn(draw, kinds[-1], before)
+            ended = deploy(out, given.rounds, kill)
             said = (given.out / f"{out.name}.log").read_text().splitlines()[-2:]
             code, after = ended.returncode, rounds_kept(out)
             print(f"{kill}: {ended}, round {before} -> {after}; {said}", flush=True)
@@ -173,7 +187,8 @@ def main() -> None:
                 kinds.pop()
                 kills.append({
                     "seed": given.seed, "run": number, "killed": kill.what, "seconds": kill.seconds,
-                    "processes": ended.struck, "rounds_before": max(before, 0), "exit": code,
+                    "after": kill.line, "processes": ended.struck, "rounds_before": max(before, 0),
+                    "exit": code,
                 })  # fmt: skip
         equal = "yes"
         try:
