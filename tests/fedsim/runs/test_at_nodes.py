@@ -6,7 +6,6 @@ before, and every message and model is that of a run that was never killed.
 
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,11 @@ from safetensors.torch import load_file
 
 from fedsim import RunConfig, run
 from fedsim.engines.local import LocalGrid
-from fedsim.federation.client_memory import AtNode
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.drivers import make_client_app
 from fedsim.federation.trainer import Trainer
 from fedsim.runs import checkpoint
-from fedsim.runs.callbacks import Callback
-from fedsim.runs.run import carry_out
 from tests.support import books
+from tests.support.atnodes import Nodes, at_nodes
 from tests.support.interrupting import Stopped
 from tests.support.runs import assert_same, small
 
@@ -37,19 +33,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fedadam": {"strategy": "fedadam", "downlink": "sbc(0.1)", "catch_up": True, "cohort": 2},
     "momentum": {"method": "dgc(0.05, stage=3)", "momentum": 0.0, "temporal": 1, "iterations": 4},
 }
-
-
-class Nodes(ClientApp):
-    """Clients that keep their memory in a folder each."""
-
-    def __init__(self, config: RunConfig, folder: Path) -> None:
-        super().__init__()
-        self.app, self.folder = make_client_app(lambda _: config, AtNode()), folder
-
-    def __call__(self, message: Message, context: Context) -> Message:
-        name = str(context.node_config["partition-id"])
-        context.node_config = {**context.node_config, "state-dir": str(self.folder / name)}
-        return self.app(message, context)
 
 
 class Raising(Nodes):
@@ -86,15 +69,14 @@ class Killed(LocalGrid):
 
 def go(config: RunConfig, out: Path, left: int = -1, nodes: Nodes | None = None) -> None:
     """One attempt at the run; the clients' folders are in ``nodes``."""
-    app = nodes or Nodes(config, out / "nodes")
 
-    def engine(main: Any) -> None:
-        with closing(Killed(app, config.plan.clients)) as grid:
-            grid.left = left
-            main(grid)
+    def dying(app: ClientApp, clients: int) -> Killed:
+        grid = Killed(app, clients)
+        grid.left = left
+        return grid
 
     try:
-        carry_out(config, out, AtNode(), engine, Callback())
+        at_nodes(config, out, nodes, dying)
     except Stopped:
         assert left > 0
 
