@@ -22,6 +22,7 @@ from fedsim.federation.trainer import Trainer
 from fedsim.runs import checkpoint
 from tests.support import books
 from tests.support.atnodes import Nodes, at_nodes
+from tests.support.faults import told
 from tests.support.interrupting import Stopped
 from tests.support.runs import assert_same, small
 
@@ -67,8 +68,8 @@ class Killed(LocalGrid):
             yield reply
 
 
-def go(config: RunConfig, out: Path, left: int = -1, nodes: Nodes | None = None) -> None:
-    """One attempt at the run; the clients' folders are in ``nodes``."""
+def go(config: RunConfig, out: Path, left: int = -1, nodes: Nodes | None = None) -> bool:
+    """One attempt at the run: whether it was killed. The clients' folders are in ``nodes``."""
 
     def dying(app: ClientApp, clients: int) -> Killed:
         grid = Killed(app, clients)
@@ -79,6 +80,8 @@ def go(config: RunConfig, out: Path, left: int = -1, nodes: Nodes | None = None)
         at_nodes(config, out, nodes, dying)
     except Stopped:
         assert left > 0
+        return True
+    return False
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -86,16 +89,16 @@ def test_killed_in_every_round_and_twice_in_one(name: str, tmp_path: Path) -> No
     config = small(keep_payloads=True, **SETTINGS[name])
     cohort, killed = config.plan.cohort, tmp_path / "killed"
     run(config, tmp_path / "whole")
-    go(config, killed, cohort)
+    kills = [go(config, killed, cohort)]
     for done in range(config.plan.rounds):  # clients of one round more have trained, or some
         assert checkpoint.last(killed) == f"checkpoint-{done:08d}"
-        go(config, killed, cohort)
-        go(config, killed, 1)
+        kills += [go(config, killed, cohort), go(config, killed, 1)]
         assert not (killed / "summary.json").exists()
-        go(config, killed, cohort + 1 if done < config.plan.rounds - 1 else -1)
+        kills.append(go(config, killed, cohort + 1 if done < config.plan.rounds - 1 else -1))
     assert_same(tmp_path / "whole", killed)
     assert [p for p in (killed / "nodes").rglob("*") if p.is_file()] == []  # the run is done
     assert not (killed / ".gone-on").exists() and not [*killed.glob("checkpoint-*")]
+    told("server killed", name, sum(kills))
 
 
 def test_what_was_sent_to_a_server_that_was_killed_is_given_back(tmp_path: Path) -> None:
@@ -118,6 +121,7 @@ def test_what_was_sent_to_a_server_that_was_killed_is_given_back(tmp_path: Path)
         done = books.trained(tmp_path, client, config, trainer, [1, 2, 3])
         got = books.applied(tmp_path, client, config, trainer.parameters)
         books.assert_balanced(done, got, books.held(memory, 3, config, trainer.parameters))
+    told("client fails", "asked again", 1)
 
 
 def rounds_of(out: Path, way: str) -> list[int]:
@@ -134,6 +138,7 @@ def test_a_damaged_checkpoint_is_two_rounds_behind_its_clients(tmp_path: Path) -
     (last / "memory.safetensors").write_bytes(b"")
     go(config, killed)
     assert_same(tmp_path / "whole", killed)
+    told("checkpoint damaged", "server killed", 1)
 
 
 def test_nobody_goes_on_from_a_checkpoint_that_lacks_the_clients(tmp_path: Path) -> None:
