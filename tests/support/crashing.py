@@ -24,7 +24,7 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -320,17 +320,6 @@ class Trial:
         hidden = [path.name for path in out.rglob(".*") if path.name not in _OTHERWISE]
         assert not hidden, f"{where}: {hidden}"
 
-    def all_kills(self, points: Collection[tuple[str, int]]) -> Iterator[tuple[str, int, str]]:
-        """Each kill, and how the command then failed to go on; empty where it did go on."""
-        points, known = sorted(points, key=lambda point: point[1]), dict[str, str]()
-        for first in range(0, len(points), _AT_ONCE):
-            for fault, at, out in self.stopped(points[first : first + _AT_ONCE]):
-                state = digest(out) + str(sorted(path.relative_to(out) for path in out.rglob("*")))
-                if state not in known:  # an fsync changes nothing that a kill would leave
-                    known[state] = self.failure(self.goes_on, out, fault, at)
-                shutil.rmtree(out, ignore_errors=True)
-                yield fault, at, known[state]
-
     def failure(self, go: Callable[..., None], *given: Any) -> str:
         """What was wrong; empty: nothing."""
         try:
@@ -339,12 +328,21 @@ class Trial:
             return f"{type(error).__name__}: {error}"
         return ""
 
-    def all(self, points: Collection[tuple[str, int]]) -> Iterator[tuple[str, int, str]]:
-        """Each point, as ``all_kills``; kills first."""
-        yield from self.all_kills([point for point in points if point[0] in KILLS])
-        for fault, at in points:
-            if fault not in KILLS:
-                yield fault, at, self.failure(self.meets, fault, at)
+    def all(self, points: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, str]]:
+        """Each point, and how the command then failed to go on; empty where it did go on."""
+        known = dict[str, str]()
+        for first in range(0, len(points), _AT_ONCE):
+            some = points[first : first + _AT_ONCE]
+            for fault, at, out in self.stopped(some):
+                inside = sorted(path.relative_to(out) for path in out.rglob("*"))
+                state = f"{digest(out)} {inside}"
+                if state not in known:  # an fsync changes nothing that a kill would leave
+                    known[state] = self.failure(self.goes_on, out, fault, at)
+                shutil.rmtree(out, ignore_errors=True)
+                yield fault, at, known[state]
+            for fault, at in some:
+                if fault not in KILLS:
+                    yield fault, at, self.failure(self.meets, fault, at)
 
 
 def typed(command: Command, out: Path) -> int:
@@ -421,7 +419,7 @@ def count(name: str, until: float, seed: int) -> list[dict[str, Any]]:
     Args:
         name: of ``COMMANDS``.
         until: when to end, by ``time.monotonic()``.
-        seed: of the order of the points that are no kills.
+        seed: of the order of the points.
     """
     with tempfile.TemporaryDirectory(prefix="crash-") as place:
         trial = Trial(name, Path(place))
