@@ -33,7 +33,7 @@ def test_the_faults_are_those_that_tests_and_drivers_wrote_down() -> None:
         assert page.read_text(encoding="utf-8") == text, "run: python docs/make_faults.py"
     kills, files = made["read"]("kills.csv"), made["read"]("crashes.csv")
     assert f"| {len(kills)} | nothing |" in TEXT
-    assert len({(row["seed"], row["run"], row["after"], row["seconds"]) for row in kills}) > 14
+    assert len({tuple(row.values()) for row in kills}) == len(kills) > 8
     assert all(int(row["tried"]) <= int(row["points"]) for row in files)
 
 
