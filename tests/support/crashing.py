@@ -407,7 +407,7 @@ def tries(operations: list[str]) -> Iterator[tuple[str, int]]:
                 yield fault, at
 
 
-_AT_ONCE = 100
+_AT_ONCE = 25
 """How many folders lie beside each other."""
 
 CSV = Path(__file__).parents[2] / "docs" / "crashes.csv"
