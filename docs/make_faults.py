@@ -25,6 +25,8 @@ TOLD = [
     ("run on Ray stopped", "a run is stopped without a word, and goes on, on Ray and on the local"
      " engine", "Ray", "`tests/fedsim/engines/test_on_ray.py`"),
     ("Ray worker killed", "a Ray worker dies", "Ray", "the same"),
+    ("Ray machine killed", "a machine of a Ray cluster dies, and no other has room for its worker",
+     "Ray", "`tests/fedsim/engines/test_ray_two_nodes.py`"),
     ("kill -9", "`kill -9` of a run and of sweeps", "local",
      "`tests/fedsim/runs/test_resume.py`, `test_kill.py`, `test_kill_buffers.py`"),
 ]  # fmt: skip
