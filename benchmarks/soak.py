@@ -3,9 +3,9 @@
     python benchmarks/soak.py [--rounds 10000] [--every 500] [--csv FILE]
 
 The digits, four clients, sbc(0.01) after every local iteration both ways, one worker, with a folder
-and its checkpoints, as ``fedsim run`` carries it out. Seconds are of the processor, the median of a
-stretch's rounds and their sum, which holds checkpoints and evaluations; memory is resident, at the
-end of a stretch.
+and a checkpoint per stretch, as ``fedsim run`` carries it out. Seconds are of the processor, the
+median of a stretch's rounds and their sum, which holds checkpoints and evaluations; memory is the
+process's own at the end of a stretch, without pages of libraries' files, which the kernel drops.
 """
 
 import argparse
@@ -34,11 +34,11 @@ class Watch(Callback):
         if len(self._seconds) < self.every:
             return
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        resident = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+        own = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
         self.rows.append({
             "rounds": int(row["round"]), "round_ms": round(1e3 * median(self._seconds), 2),
             "stretch_seconds": round(sum(self._seconds), 1),
-            "resident_mb": round(1024 * resident / 1e6, 1),
+            "own_mb": round(1024 * own / 1e6, 1),
         })  # fmt: skip
         print(*self.rows[-1].values(), sep="\t", flush=True)
         self._seconds.clear()
@@ -54,9 +54,10 @@ def main() -> None:
     config = RunConfig.of(
         task="digits", method="sbc(0.01)", downlink="sbc(0.05)", temporal=1,
         iterations=asked.rounds, evaluate_every=asked.every, workers=1,
+        checkpoint_every=asked.every,
     )  # fmt: skip
     watch = Watch(asked.every)
-    print("rounds", "round_ms", "stretch_seconds", "resident_mb", sep="\t")
+    print("rounds", "round_ms", "stretch_seconds", "own_mb", sep="\t")
     with tempfile.TemporaryDirectory() as folder:
         run(config, Path(folder) / "run", progress=False, callbacks=[watch])
     if asked.csv is not None:

@@ -11,10 +11,10 @@ from functools import partial
 import torch
 from flwr.app import Message, MetricRecord, RecordDict
 
-from compressors import State
+from compressors import State, derive
 from compressors.whole.memory import nest, unnest
 from fedsim.federation import orders
-from fedsim.federation.client_memory import as_bfloat16, as_float32
+from fedsim.federation.kept_as import kept, restored
 from fedsim.federation.masking import mask_momentum
 from fedsim.federation.memories import suspect
 from fedsim.federation.orders import FRACTION
@@ -48,14 +48,13 @@ def serve(
 
     Raises ``NoBase`` where the client must ask for the whole model.
     """
-    rounds = config.machine.memory_as == "bfloat16"
-    memory = as_float32(memory) if rounds else memory
+    memory = restored(memory, config.machine.memory_as)
     plan, own = trainer.plan, unnest(RULE, memory)
     work = orders.work_of(config, plan, message.content)
     rule, count = plan.client, plan.algorithm.parts(plan.clients)
     uplink = orders.uplink_at(config, work.p) if work.ordered else plan.method.compressor
     before = orders.uplink_at(config, float(memory[FRACTION])) if FRACTION in memory else None
-    like = rule.shares({n: p.detach() for n, p in trainer.parameters.items()})
+    like = rule.shares(trainer.like)
     end = ClientEnd(uplink, plan.downlink, like, trainer.buffers.initial, config.seed, before)
     line: Line = PartsEnd(end, count) if count else end
     clock = time.perf_counter()
@@ -81,7 +80,8 @@ def serve(
         optimizer = mask_momentum(optimizer, packet.sent)
     seconds["train-seconds"] += trained.seconds
     seconds["encode-seconds"] = time.perf_counter() - clock
-    counts = [packet.sent[name].count for name in line.like]
+    counted = packet.counts
+    counts = [counted[name] for name in line.like]
     content = RecordDict()
     content[METRICS] = MetricRecord({
         SAMPLES: len(trainer.federation.shards[client]), "train-loss": trained.loss,
@@ -98,7 +98,8 @@ def serve(
         after[FRACTION] = torch.tensor(work.p, dtype=torch.float64)
     after |= nest(RULE, rule.after(came, own, job, trained, change.update, packet))
     after |= {"iterations": torch.tensor(done + work.n)}
-    return content, as_bfloat16(after) if rounds else after
+    seed = derive(config.seed, "memory", client, done)
+    return content, kept(after, config.machine.memory_as, seed)
 
 
 def _timed(

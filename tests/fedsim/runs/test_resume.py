@@ -11,6 +11,7 @@ import torch
 
 from fedsim import RunConfig, run
 from fedsim.runs.checkpoint import Checkpoint, load, remove, save
+from tests.support.faults import told
 from tests.support.interrupting import SETTINGS, Stopped, recording, stop_after
 from tests.support.runs import assert_same, parts, payloads, small
 
@@ -98,8 +99,8 @@ def test_a_checkpoint_and_back(tmp_path: Path) -> None:
     found = load(tmp_path)
     assert found is not None
     assert (found.round, found.values) == (2, wanted.values)
-    assert found.client_rows == wanted.client_rows
-    assert found.layer_rows == wanted.layer_rows
+    assert [*found.client_rows] == wanted.client_rows
+    assert [*found.layer_rows] == wanted.layer_rows
     assert [r["bits"] for r in found.rounds] == [2**40] * 2
     pairs = [
         (wanted.server, found.server),
@@ -199,3 +200,4 @@ def test_kill_9(where: str, number: int, goes_on: list[int], tmp_path: Path) -> 
     assert not parts(out) and not list(out.glob("checkpoint-*"))
     run(config, tmp_path / "whole")
     assert_same(tmp_path / "whole", out)
+    told("kill -9", f"run, {where} {number}", 1)
