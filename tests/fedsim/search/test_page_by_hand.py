@@ -59,6 +59,7 @@ def test_the_page_says_what_was_found_and_what_was_left_out() -> None:
     assert "No trial has" in page(ROWS[:0], [], None, GOAL, {}, facts, {})
 
 
-def test_a_tie_is_told_beside_the_rank() -> None:
+def test_a_tie_is_told_beside_the_rank_and_a_coder_by_its_name() -> None:
+    assert tables.point(POINT | {"coder": "ans | ans"}) == ["4", "0.1", "ans | ans", "0.02"]
     tied = replace(RANKED[1], tie=True)
     assert [row[0] for row in tables.ranked([RANKED[0], tied], GOAL)[1]] == ["1", "2 tie"]

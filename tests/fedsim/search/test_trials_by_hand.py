@@ -266,6 +266,9 @@ def test_the_best_so_far_is_told_of_trials_that_count(
     assert [line.split(": ", 2)[2] for line in made.said] == [
         "accuracy 0.5000 at 100 bit · best so far", f"accuracy 0.9000 at 100 bit ({BEHIND})",
     ]  # fmt: skip
+    runs["stc-n2-s7"] = ended("", (100, 0.4))
+    worse = Made(monkeypatch, tmp_path / "worse", BUDGET, runs.__getitem__, trials=2)
+    assert worse.said[1].endswith("accuracy 0.4000 at 100 bit")
 
 
 @pytest.mark.parametrize(("bits", "ran"), [(1500, 1), (1501, 0)])
