@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from torch.optim import Adam
 
 from fedsim.tasks import Data, Task, get_task
-from fedsim.tasks.models.transformer import Decoder
-from fedsim.tasks.transformer import SYMBOLS
 
 _WINDOW = 50  # characters
 
@@ -79,8 +77,14 @@ CHAR_LSTM256 = Task(
 
 
 def _untrained() -> nn.Module:
-    """The decoder of `char_transformer` before its training."""
-    return Decoder(SYMBOLS)
+    """The decoder of `char_transformer` with weights as GPT-2 begins with them."""
+    model = get_task("char_transformer").build()
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, std=0.02)
+        else:
+            nn.init.constant_(parameter, 1.0 if name.endswith("weight") else 0.0)
+    return model
 
 
 CHAR_TRANSFORMER_NEW = replace(
