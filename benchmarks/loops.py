@@ -46,14 +46,15 @@ def register(optimizer: str, data: Path | None, samples: int) -> str:
         MNIST_LENET5,
         name=name,
         build=LeNet5,
-        load=load_mnist if data else lambda folder, download: _random(samples),
+        load=load_mnist if data else lambda folder, download: random_images(samples),
         optimizer=OPTIMIZERS[optimizer],
         batch_size=32,
     )
     return name
 
 
-def _random(samples: int) -> Data:
+def random_images(samples: int) -> Data:
+    """Of MNIST's shape, always the same."""
     generator = torch.Generator().manual_seed(0)
     held_out = max(1, samples // 60)
     images = torch.randn(samples + held_out, 1, 28, 28, generator=generator)
