@@ -15,7 +15,6 @@ import argparse
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 import tarfile
@@ -37,7 +36,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from environments import ENVIRONMENTS  # noqa: E402
 from loops import random_images, register  # noqa: E402
-from measuring import machine, said  # noqa: E402
+from measuring import end_family, family_of, machine, said  # noqa: E402
 
 from fedsim import RunConfig  # noqa: E402
 from fedsim.federation.batches import Batches  # noqa: E402
@@ -49,6 +48,7 @@ BATCH, ITERATIONS, SAMPLES = 32, 10, 60_000
 TOLERANCE = 1e-4  # between mean losses: layouts and orders of summation round differently
 OURS = "fedsim, sbc(0.01)"
 BEFORE = "aee038d"
+OLD = f"fedsim at {BEFORE}, sbc(0.01)"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ class Contender:
     @property
     def python(self) -> str:
         """Its interpreter."""
-        return str(ENVIRONMENTS[self.environment].executable if self.environment else sys.executable)
+        own = ENVIRONMENTS.get(self.environment)
+        return str(own.executable if own else sys.executable)
 
 
 def contenders(old: Path | None = None) -> list[Contender]:
@@ -85,8 +86,7 @@ def contenders(old: Path | None = None) -> list[Contender]:
     listed = [Contender(OURS, "run_fedsim.py", n, ("sbc(0.01)",), lossy=True) for n in both]
     listed += [Contender("fedsim, raw", "run_fedsim.py", n, ("raw",)) for n in both]
     if old is not None:
-        name = f"fedsim at {BEFORE}, sbc(0.01)"
-        listed += [Contender(name, "run_fedsim.py", n, ("sbc(0.01)",), tree=old, lossy=True)
+        listed += [Contender(OLD, "run_fedsim.py", n, ("sbc(0.01)",), tree=old, lossy=True)
                    for n in both]  # fmt: skip
     listed += [Contender("by hand, channels-last", "run_bare.py", n) for n in both]
     for name, environment in ENVIRONMENTS.items():
@@ -175,38 +175,12 @@ class Running:
 
     def close(self) -> None:
         """Ends it and every process that it has started."""
-        family = family_of(self.child.pid)
-        assert self.child.stdin is not None
-        try:
-            self.child.stdin.close()
-            self.child.wait(10)
-        except (BrokenPipeError, subprocess.TimeoutExpired):
-            self.child.kill()
-        for pid in family:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        end_family(self.child.pid)
         self.child.wait()
         self.log.close()
 
     def _spent(self) -> float:
         return sum(processor_seconds(pid) for pid in family_of(self.child.pid))
-
-
-def family_of(pid: int) -> list[int]:
-    """A process and all that it has started, directly or not, and that live."""
-    children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            above = int(path.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has just ended
-            continue
-        children.setdefault(above, []).append(int(path.parent.name))
-    family = [pid]
-    for member in family:  # grows while it is gone through
-        family += children.get(member, [])
-    return family
 
 
 def processor_seconds(pid: int) -> float:
@@ -300,10 +274,11 @@ def markdown(results: Sequence[dict[str, Any]]) -> str:
     lines = [said(results[-1]["machine"], "one torch thread per worker")]
     lines += [f"{name} is left out: {e.missing}." for name, e in ENVIRONMENTS.items() if e.missing]
     for result in results:
-        lines += ["", f"{result['cohort']} of {result['clients']} clients, {result['rounds']} rounds "
-                  f"in turns; losses differ by at most {result['loss_disagreement']:.1e}.", "",
-                  "| simulator | processes | rounds per second | min | max | processor s per round | "
-                  "fedsim with two workers is faster | start and first round, s |",
+        setting = f"{result['cohort']} of {result['clients']} clients, {result['rounds']} rounds"
+        gap = f"{result['loss_disagreement']:.1e}"
+        lines += ["", f"{setting} in turns; losses differ by at most {gap}.", "",
+                  "| simulator | processes | rounds per second | min | max | processor s per round "
+                  "| fedsim with two workers is faster | start and first round, s |",
                   "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]  # fmt: skip
         for row in result["rows"]:
             times = ratio(result, (OURS, 2), (row["name"], row["processes"]))

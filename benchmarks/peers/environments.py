@@ -70,8 +70,9 @@ class Environment:
         _called(python, "-m", "venv", str(FOLDER / self.name))
         packages = [*self.packages, f"numpy=={version('numpy')}"]
         if self.shared:
-            place = _called(str(self.executable), "-c", "import site; print(*site.getsitepackages())")
-            Path(place.split()[0], "fedsim.pth").write_text(sysconfig.get_path("purelib") + "\n")
+            code = "import site; print(site.getsitepackages()[0])"
+            place = _called(str(self.executable), "-c", code).strip()
+            Path(place, "fedsim.pth").write_text(sysconfig.get_path("purelib") + "\n")
         else:
             packages.append(f"torch=={version('torch').partition('+')[0]}")
         _called(str(self.executable), "-m", "pip", "install", "--quiet", *packages)
