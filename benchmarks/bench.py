@@ -104,10 +104,15 @@ def fresh(part: str, rows: Iterable[Mapping[str, str]]) -> bool:
 
 
 def write(rows: Sequence[Values]) -> None:
-    """The CSV, parts in their order."""
+    """The CSV, parts in their order, and the page and the figure that follow from it."""
     order = list(PARTS)
     ranked = sorted(rows, key=lambda row: order.index(row["part"]))
     write_csv(TABLE, [{name: row[name] for name in FIELDS} for row in ranked])
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), ranked), encoding="utf-8")
+    if sizes := [row for row in ranked if row["part"] == "sizes"]:
+        from sizes import picture  # matplotlib, which no other part needs
+
+        picture(sizes, FIGURE)
 
 
 _MARKED = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -209,12 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                       f"{row['target']}; {row['before']} before)", flush=True)  # fmt: skip
         now = time.perf_counter()
         print(f"{part}: {now - start:.0f} s, {now - began:.0f} s in all", flush=True)
-    rows = read()
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
-    if any(row["part"] == "sizes" for row in rows):
-        from sizes import picture
-
-        picture([row for row in rows if row["part"] == "sizes"], FIGURE)
+    write(read())
     for name, environment_ in ENVIRONMENTS.items():
         if environment_.missing:
             print(f"{name} took no part: {environment_.missing}")

@@ -50,7 +50,8 @@ def place(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_page_is_what_the_csv_says(bench: Any) -> None:
     text = bench.PAGE.read_text(encoding="utf-8")
-    assert text == bench.page(text, bench.read()), "python benchmarks/bench.py --page writes it"
+    same = text == bench.page(text, bench.read())
+    assert same, "python benchmarks/bench.py --page writes it"
     for name in ("bench", "peers", "sizes"):
         assert f"<!-- table: {name} -->\n| " in text
 
