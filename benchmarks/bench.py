@@ -128,11 +128,13 @@ def tables(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
                 f"| {escaped(row['work'])} | {row['quantity']} | {row['before']} | "
                 f"{row['bound']} {row['target']} | {row['value']} | {met(row)} |"
             )
-    peers = [row for row in rows if ": " in row["work"] and row["part"].startswith("peers")]
-    sizes = [row for row in rows if row["part"] == "sizes"]
+    others = [row for row in rows if row["work"] not in asked]
+    peers = [row for row in others if ": " in row["work"] and row["part"].startswith("peers")]
     return {
         "bench": "\n".join([*where(rows), "", *first]),
-        "peers": pivot(peers, "simulator, processes"), "sizes": pivot(sizes, "method, entries"),
+        "round": pivot([row for row in others if row["part"] == "round"], "a round of LeNet5"),
+        "peers": pivot(peers, "simulator, processes"),
+        "sizes": pivot([row for row in others if row["part"] == "sizes"], "method, entries"),
     }  # fmt: skip
 
 

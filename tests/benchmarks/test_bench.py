@@ -52,7 +52,7 @@ def test_the_page_is_what_the_csv_says(bench: Any) -> None:
     text = bench.PAGE.read_text(encoding="utf-8")
     same = text == bench.page(text, bench.read())
     assert same, "python benchmarks/bench.py --page writes it"
-    for name in ("bench", "peers", "sizes"):
+    for name in ("bench", "round", "peers", "sizes"):
         assert f"<!-- table: {name} -->\n| " in text
 
 
