@@ -234,8 +234,8 @@ def of_peers(clients: int, size: int) -> list[Values]:
     import compare
 
     some = clients > size
-    with compare.older(compare.BEFORE if some else "") as old:
-        result = compare.measure(clients, size, 5 if some else 8, compare.contenders(old))
+    listed = compare.contenders(compare.older(compare.BEFORE) if some else None)
+    result = compare.measure(clients, size, 5 if some else 8, listed)
     setting, ours = f"{size} of {clients} clients", compare.OURS
     rows = [
         {"work": f"{setting}, two workers beside the fastest peer",

@@ -20,8 +20,8 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from environments import ENVIRONMENTS  # noqa: E402
+from environments import ENVIRONMENTS, FOLDER  # noqa: E402
 from loops import random_images, register  # noqa: E402
 from measuring import end_family, family_of, machine, said  # noqa: E402
 
@@ -192,17 +192,16 @@ def processor_seconds(pid: int) -> float:
     return sum(map(int, spent)) / os.sysconf("SC_CLK_TCK")
 
 
-@contextmanager
-def older(commit: str) -> Iterator[Path | None]:
-    """A tree with the code of a commit; None where git does not know it."""
-    packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True)
-    if packed.returncode:
-        yield None
-        return
-    with tempfile.TemporaryDirectory() as folder:
+def older(commit: str) -> Path | None:
+    """A tree with the code of a commit, kept for its compiled kernels; None: git knows it not."""
+    tree = FOLDER / commit
+    if not tree.exists():
+        packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True)
+        if packed.returncode:
+            return None
         with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-            archive.extractall(folder, filter="data")
-        yield Path(folder)
+            archive.extractall(tree, filter="data")
+    return tree
 
 
 def measure(clients: int, size: int, rounds: int, listed: Sequence[Contender],
@@ -301,13 +300,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
     results = []
-    with older(BEFORE if given.before else "") as old:
-        listed = contenders(old)
-        if given.only:
-            listed = [one for one in listed if one.name in given.only]
-        for setting in given.settings:
-            size, clients = map(int, setting.split("/"))
-            results.append(measure(clients, size, given.rounds, listed))
+    listed = contenders(older(BEFORE) if given.before else None)
+    if given.only:
+        listed = [one for one in listed if one.name in given.only]
+    for setting in given.settings:
+        size, clients = map(int, setting.split("/"))
+        results.append(measure(clients, size, given.rounds, listed))
     if given.json:
         given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(markdown(results))
