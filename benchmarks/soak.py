@@ -3,9 +3,9 @@
     python benchmarks/soak.py [--rounds 10000] [--every 500] [--csv FILE]
 
 The digits, four clients, sbc(0.01) after every local iteration both ways, one worker, with a folder
-and its checkpoints, as ``fedsim run`` carries it out. Seconds are of the processor, the median of a
-stretch's rounds and their sum, which holds checkpoints and evaluations; memory is resident, at the
-end of a stretch.
+and a checkpoint per stretch, as ``fedsim run`` carries it out. Seconds are of the processor, the
+median of a stretch's rounds and their sum, which holds checkpoints and evaluations; memory is
+resident, at the end of a stretch.
 """
 
 import argparse
@@ -53,6 +53,7 @@ def main() -> None:
     config = RunConfig.of(
         task="digits", method="sbc(0.01)", downlink="sbc(0.05)", temporal=1,
         iterations=asked.rounds, evaluate_every=asked.every, workers=1,
+        checkpoint_every=asked.every,
     )  # fmt: skip
     watch = Watch(asked.every)
     print("rounds", "round_ms", "stretch_seconds", "resident_mb", sep="\t")

@@ -1,7 +1,8 @@
-"""Two tasks beside fedsim's: a wide MLP on Fashion-MNIST and a character LSTM."""
+"""Tasks beside fedsim's: a wide MLP on Fashion-MNIST, an LSTM and a transformer of characters."""
 
 import gzip
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 from torch.optim import Adam
 
 from fedsim.tasks import Data, Task, get_task
+from fedsim.tasks.models.transformer import Decoder
+from fedsim.tasks.transformer import SYMBOLS
 
 _WINDOW = 50  # characters
 
@@ -73,3 +76,15 @@ CHAR_LSTM256 = Task(
     metric=lambda outputs, targets: (outputs.argmax(dim=-1) == targets).float().mean(-1).sum(),
     channels_last=False,
 )
+
+
+def _untrained() -> nn.Module:
+    """The decoder of `char_transformer` before its training."""
+    return Decoder(SYMBOLS)
+
+
+CHAR_TRANSFORMER_NEW = replace(
+    get_task("char_transformer"), name="char_transformer_new", source="crossing",
+    title="Shakespeare by characters, a transformer from nothing (116,096 parameters)",
+    build=_untrained,
+)  # fmt: skip

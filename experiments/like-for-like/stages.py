@@ -3,25 +3,20 @@
 from collections.abc import Iterable
 from math import inf
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from fedsim import Cell, RunFailed, run_cells
-from fedsim.search import Curve, ended, read_curve
+from experiments.common.staged import Runs, within
+from fedsim import Cell
 
-from .points import KEPT, Points
+from .points import Points
 from .walk import Trial, best, next_trial
 
 Pair = tuple[str, float]
 """A method and a budget."""
 
 
-_DIVERGED = ("not finite", "NaN or infinity")
-"""In the error of a run whose weights, or an update, stopped to be finite."""
-
-
-class Stages:
+class Stages(Runs):
     """What is run for one task, in a folder that holds what was run before.
 
     Args:
@@ -31,7 +26,8 @@ class Stages:
     """
 
     def __init__(self, points: Points, out: Path, jobs: int) -> None:
-        self.points, self.out, self.jobs = points, out, jobs
+        super().__init__(out, jobs)
+        self.points = points
 
     def tune(self, rows: Iterable[str]) -> dict[Pair, dict[Trial, float]]:
         """The loss of every trial, by method and budget; budgets that no message fits are left out.
@@ -48,7 +44,7 @@ class Stages:
                 (pair, trial): self.points.run(*pair, trial)
                 for pair, trials in work.items() for trial in trials
             }  # fmt: skip
-            self._run(named.values(), "trials")
+            self.run(named.values(), "trials")
             for (pair, trial), cell in named.items():
                 point = within(self.curve(cell, "trials"), pair[1] * self.points.dense)
                 sign = -1 if cell.config.plan.task.higher_is_better else 1
@@ -74,35 +70,8 @@ class Stages:
             (pair, seed): self.points.run(*pair, best(losses), seed)
             for pair, losses in tried.items() for seed in seeds
         }  # fmt: skip
-        self._run(cells.values(), "finals")
+        self.run(cells.values(), "finals", described=True)
         return cells
-
-    def _run(self, cells: Iterable[Cell], part: str) -> None:
-        """Runs what the folder does not hold.
-
-        A run whose weights stopped to be finite has ended, too; any other failure is raised.
-        """
-        folder = self.out / part
-        once = {cell.name: cell for cell in cells}.values()  # some are of two budgets
-        waiting = [cell for cell in once if ended(folder / "cells" / cell.name) is None]
-        if waiting:
-            run_cells(waiting, folder, jobs=self.jobs, described=part == "finals")
-        for cell in waiting:
-            summary = self._summary(cell, part)
-            error = str(summary["error"] or "")
-            if summary["status"] == "failed" and not any(part in error for part in _DIVERGED):
-                raise RunFailed(f"{cell.name}: {error}")
-
-    def _summary(self, cell: Cell, part: str) -> dict[str, Any]:
-        summary = ended(self.out / part / "cells" / cell.name)
-        assert summary is not None
-        return summary
-
-    def curve(self, cell: Cell, part: str) -> Curve:
-        """The evaluations of a run; none where its weights stopped to be finite."""
-        if self._summary(cell, part)["status"] == "failed":
-            return Curve((), ())
-        return read_curve(self.out / part / "cells" / cell.name)
 
     def curves(self, cells: dict[tuple[Pair, int], Cell]) -> pd.DataFrame:
         """A line per evaluation of every final run, in order."""
@@ -128,9 +97,3 @@ class Stages:
                 "metric": None if point is None else point[1],
             })  # fmt: skip
         return pd.DataFrame(lines)
-
-
-def within(curve: Curve, bits: float) -> tuple[float, float] | None:
-    """Bits and metric of the last evaluation that keeps to the budget; None: there is none."""
-    place = curve.within(KEPT * bits)
-    return None if place is None else (curve.bits[place], curve.metric[place])

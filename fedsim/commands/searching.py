@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument(
         "--jobs", type=int, metavar="INT", default=1,
-        help="runs at the same time, as Ray tasks (default: 1: in this process, without Ray)",
+        help="runs at the same time, each in a process of its own (default: 1: in this process)",
     )  # fmt: skip
     parser.add_argument(
         "--ray-address", metavar="ADDRESS",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,8 +53,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument(
         "--jobs", type=int, metavar="INT",
-        help="cells at the same time, as Ray tasks (default: one per core for 4 cells or more, "
-        "else 1: in this process, without Ray)",
+        help="cells at the same time (default: for 4 cells or more one per core, as far as free "
+        "memory lasts, else 1)",
     )  # fmt: skip
     parser.add_argument(
         "--ray-address", metavar="ADDRESS",
@@ -77,10 +76,8 @@ def command(flags: argparse.Namespace) -> int:
 
     cells = config.cells() if isinstance(config, grids.SweepConfig) else config
     out = shared.folder(flags, default_name(config, flags.config))
-    jobs = flags.jobs
-    if jobs is None:
-        many = len(cells) >= 4 and all(cell.config.machine.engine == "local" for cell in cells)
-        jobs = min(os.cpu_count() or 1, len(cells)) if many else 1
+    many = len(cells) >= 4 and all(cell.config.machine.engine == "local" for cell in cells)
+    jobs = 1 if flags.jobs is None and not many else flags.jobs
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric, missing = cells[0].config.plan.task.metric_name, ""
     with Bars(rounds, metric, quiet=flags.json) as bars:

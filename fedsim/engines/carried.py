@@ -3,20 +3,27 @@
 Flower would keep it with its simulated nodes, where a checkpoint cannot have it.
 """
 
-import copy
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from flwr.app import ArrayRecord, Context, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from compressors import State
+from fedsim.engines import compat
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.payload import CLIENT, KEY, to_arrays, to_state
+from strategies.channel.nodes import PARTITION_ID
+from strategies.channel.payload import to_arrays, to_state
 
 STATE = "fedsim.state"
 """Under which key a client keeps its memory in a context, and a message carries it."""
+
+_NODE = "fedsim.node"
+"""Under which key a message says which client it is for, as a client's own node would."""
+
+_LOOK_SECONDS = 0.01
 
 
 class Carried:
@@ -46,7 +53,10 @@ class CarryingApp(ClientApp):
         self._app = app
 
     def __call__(self, message: Message, context: Context) -> Message:
-        """As the app, whose memory comes in the message and stands in the reply."""
+        """As the app of a client's own node: who it is and its memory come in the message."""
+        who = message.content.config_records[_NODE]
+        context.node_config = {name: int(str(number)) for name, number in who.items()}
+        del message.content[_NODE]
         record = message.content.pop(STATE, None)
         context.state = RecordDict({} if record is None else {STATE: record})
         reply = self._app(message, context)
@@ -56,65 +66,73 @@ class CarryingApp(ClientApp):
 
 
 class CarryingGrid(CohortGrid):
-    """The grid beneath; messages leave with the memory of their clients, and replies bring it.
+    """A node per client, all of which are the first node of the grid beneath.
 
-    A client that fails, or whose reply never comes, keeps what it had.
+    Messages leave with who the client is and its memory, which comes back with the reply. A client
+    that fails, or whose reply never comes, keeps what it had.
+
+    Args:
+        grid: the grid beneath.
+        clients: how many there are.
+        memories: of the clients.
     """
 
-    def __init__(self, grid: Grid, memories: Carried) -> None:
+    def __init__(self, grid: Grid, clients: int, memories: Carried) -> None:
         super().__init__(grid, [])
+        self.numbered = range(1, clients + 1)
         self._memories = memories
         self._clients: dict[str, int] = {}  # id of a message that has no reply yet -> client
+        self._node = 0  # of the grid beneath, which has one when its workers start
 
     def get_node_ids(self) -> Iterable[int]:
-        """As the grid beneath: all of them."""
-        return self._grid.get_node_ids()
+        """The clients' nodes."""
+        return self.numbered
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """As the grid beneath."""
-        sent = [self._with_memory(message) for message in messages]
-        ids = list(self._grid.push_messages(sent))
+        sent = [(message, self._leaving(message)) for message in messages]
+        ids = list(self._grid.push_messages([leaving for _, leaving in sent]))
         self._note(sent)
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """As the grid beneath."""
-        return [self._without(reply) for reply in self._grid.pull_messages(message_ids)]
+        return [self._come(reply) for reply in self._grid.pull_messages(message_ids)]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         """As the grid beneath."""
-        sent = [self._with_memory(message) for message in messages]
-        for reply in self._grid.send_and_receive(sent, timeout=timeout):
+        sent = [(message, self._leaving(message)) for message in messages]
+        leaving = [leaving for _, leaving in sent]
+        for reply in self._grid.send_and_receive(leaving, timeout=timeout):
             self._note(sent)
-            yield self._without(reply)
+            yield self._come(reply)
         self._note(sent)
 
-    def _with_memory(self, message: Message) -> Message:
+    def _leaving(self, message: Message) -> Message:
         """The message as it leaves; that of the strategy stays as it is."""
-        record = self._memories.records.get(_client_of(message))
-        if record is None:
-            return message
-        leaving = copy.copy(message)
-        leaving.content = RecordDict({**message.content, STATE: record})
-        return leaving
+        while not self._node:
+            self._node = next(iter(self._grid.get_node_ids()), 0)
+            time.sleep(0.0 if self._node else _LOOK_SECONDS)
+        client = message.metadata.dst_node_id - 1
+        who = ConfigRecord({PARTITION_ID: client, "num-partitions": len(self.numbered)})
+        content = RecordDict({**message.content, _NODE: who})
+        if client in self._memories.records:
+            content[STATE] = self._memories.records[client]
+        return compat.leaving(message, self._node, content)
 
-    def _note(self, sent: list[Message]) -> None:
+    def _note(self, sent: list[tuple[Message, Message]]) -> None:
         """Which messages are whose: a grid gives them their ids when it sends them."""
-        for message in sent:
-            self._clients[message.metadata.message_id] = _client_of(message)
+        for message, leaving in sent:
+            compat.name(message, leaving.metadata.message_id)
+            self._clients[leaving.metadata.message_id] = message.metadata.dst_node_id - 1
         sent.clear()
 
-    def _without(self, reply: Message) -> Message:
-        client = self._clients.pop(reply.metadata.reply_to_message_id, -1)
+    def _come(self, reply: Message) -> Message:
+        client = self._clients.pop(reply.metadata.reply_to_message_id)
+        compat.come_from(reply, client + 1)
         record = reply.content.pop(STATE, None) if reply.has_content() else None
         if isinstance(record, ArrayRecord):
             self._memories.records[client] = record
         return reply
-
-
-def _client_of(message: Message) -> int:
-    """The client whose turn a message is; -1: no client's."""
-    own = message.content.config_records.get(KEY)
-    return -1 if own is None else int(str(own[CLIENT]))

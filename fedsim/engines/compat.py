@@ -1,11 +1,17 @@
 """Everything private of Flower that fedsim touches, in one place (flwr 1.41 and 1.42)."""
 
+import copy
+from collections.abc import Iterable
+from threading import Event
 from typing import Any
 
 from flwr.app import Message, RecordDict
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.proto.recorddict_pb2 import RecordDict as Encoded
+from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
+
+_LOOK_SECONDS = 0.01
 
 
 def identify(run_id: int = 1) -> None:
@@ -18,6 +24,19 @@ def identify(run_id: int = 1) -> None:
 def name(message: Message, message_id: str) -> None:
     """Gives a message the id that a reply to it refers to, as Flower's grids do when they send."""
     message.metadata.__dict__["_message_id"] = message_id
+
+
+def leaving(message: Message, node: int, content: RecordDict) -> Message:
+    """A message to another node and with another content; that which is given stays as it is."""
+    other = copy.copy(message)
+    other.__dict__["_metadata"] = copy.copy(message.metadata)
+    other.metadata.dst_node_id, other.content = node, content
+    return other
+
+
+def come_from(reply: Message, node: int) -> None:
+    """Makes a reply one of this node."""
+    reply.metadata.__dict__["_src_node_id"] = node
 
 
 def to_bytes(content: RecordDict) -> bytes:
@@ -38,13 +57,24 @@ def run_of(run_id: int) -> Any:
     return Run.create_empty(run_id)
 
 
-def end_actors_once() -> None:
-    """Flower's actors that are told to end are told once.
+def simulate_with(pool: type[Any]) -> None:
+    """Flower's simulation has workers of ``pool``, and gives them messages without a pause.
 
-    Ray does a message again whose actor is gone, and an actor that ended would count as gone: Ray
-    would print to standard output that it asks again.
+    It would look for messages ten times a second, a node at a time.
     """
-    from flwr.simulation.ray_transport.ray_actor import ClientAppActor
+    from flwr.server.superlink.fleet.vce import vce_api
+    from flwr.server.superlink.fleet.vce.backend import raybackend
 
-    actors: Any = ClientAppActor
-    actors.__ray_metadata__.method_meta.max_task_retries["terminate"] = 0
+    def hand_out(state: Any, waiting: Any, nodes: Iterable[int], stop: Event) -> None:
+        while not stop.wait(_LOOK_SECONDS):
+            for node in nodes:
+                for message in state.get_message_ins(node_id=node, limit=None):
+                    waiting.put(message)
+
+    vars(vce_api)["add_messages_to_queue"] = hand_out
+    vars(raybackend)["BasicActorPool"] = pool
+
+
+def look_often(grid: Grid) -> None:
+    """The grid of Flower's simulation sees replies soon after they came."""
+    grid.pull_interval = _LOOK_SECONDS  # type: ignore[attr-defined]

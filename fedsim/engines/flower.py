@@ -25,8 +25,9 @@ def simulate(
 ) -> None:
     """Runs ``main`` as a ServerApp in Flower's simulation, ``workers`` clients at a time.
 
-    What ``main`` raises is raised here. Ray replaces a worker that is lost, tells so, and does its
-    message again: a client's memory is with the message, so nothing differs.
+    What ``main`` raises is raised here. All clients are one node of Flower's, for who a client is
+    and what it remembers come with the message: a hundred thousand cost what ten do. A message
+    whose worker is lost is done again by another, and nothing differs (``fedsim.engines.pool``).
 
     Args:
         main: the server.
@@ -49,7 +50,8 @@ def simulate(
     @server_app.main()
     def body(grid: Grid, context: Context) -> None:
         try:
-            main(CarryingGrid(lost.LossCountingGrid(grid), memories))
+            compat.look_often(grid)
+            main(CarryingGrid(lost.LossTellingGrid(grid), clients, memories))
         except BaseException as error:
             failures.append(error)
             raise
@@ -59,12 +61,13 @@ def simulate(
     try:
         from flwr.simulation import run_simulation  # takes a second, for this engine only
 
-        compat.end_actors_once()
+        from fedsim.engines.pool import Pool
+
+        compat.simulate_with(Pool)
         settings = {"client_resources": actor_options(gpus_per_client)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # run_simulation says that it is deprecated
-            clients_app = lost.ReportingApp(CarryingApp(client_app))
-            run_simulation(server_app, clients_app, clients, backend_config=settings)
+            run_simulation(server_app, CarryingApp(client_app), 1, backend_config=settings)
     except Exception as error:
         if failures:
             raise failures[0] from None
@@ -77,4 +80,4 @@ def simulate(
 
 def actor_options(gpus: float) -> dict[str, Any]:
     """What Flower hands to its actors as Ray's options."""
-    return {"num_cpus": 1, "num_gpus": gpus, "max_restarts": -1, "max_task_retries": lost.AGAIN}
+    return {"num_cpus": 1, "num_gpus": gpus, "max_restarts": -1}

@@ -11,10 +11,10 @@ from functools import partial
 import torch
 from flwr.app import Message, MetricRecord, RecordDict
 
-from compressors import State
+from compressors import State, derive
 from compressors.whole.memory import nest, unnest
 from fedsim.federation import orders
-from fedsim.federation.client_memory import as_bfloat16, as_float32
+from fedsim.federation.kept_as import kept, restored
 from fedsim.federation.masking import mask_momentum
 from fedsim.federation.memories import suspect
 from fedsim.federation.orders import FRACTION
@@ -48,8 +48,7 @@ def serve(
 
     Raises ``NoBase`` where the client must ask for the whole model.
     """
-    rounds = config.machine.memory_as == "bfloat16"
-    memory = as_float32(memory) if rounds else memory
+    memory = restored(memory, config.machine.memory_as)
     plan, own = trainer.plan, unnest(RULE, memory)
     work = orders.work_of(config, plan, message.content)
     rule, count = plan.client, plan.algorithm.parts(plan.clients)
@@ -98,7 +97,8 @@ def serve(
         after[FRACTION] = torch.tensor(work.p, dtype=torch.float64)
     after |= nest(RULE, rule.after(came, own, job, trained, change.update, packet))
     after |= {"iterations": torch.tensor(done + work.n)}
-    return content, as_bfloat16(after) if rounds else after
+    seed = derive(config.seed, "memory", client, done)
+    return content, kept(after, config.machine.memory_as, seed)
 
 
 def _timed(

@@ -22,33 +22,6 @@ from fedsim.federation.slots import NAME, Slot, SlotFile, size
 from strategies.channel import memory
 from strategies.channel.nodes import PARTITION_ID
 
-_ROUNDED = ("uplink/", "optimizer/")
-"""What may be kept as bfloat16: residuals and optimizer state, and not the model or a message."""
-
-
-def as_bfloat16(state: State) -> State:
-    """A client's memory in about half the bytes; each number is the nearest of 8 binary digits.
-
-    Example:
-        >>> as_bfloat16({"uplink/residual/w": torch.tensor([0.1]), "base/w": torch.tensor([0.1])})
-        {'uplink/residual/w': tensor([0.1001], dtype=torch.bfloat16), 'base/w': tensor([0.1000])}
-    """
-
-    def fits(name: str, x: Tensor) -> bool:
-        return name.startswith(_ROUNDED) and x.dtype == torch.float32 and x.dim() > 0
-
-    return {name: x.bfloat16() if fits(name, x) else x for name, x in state.items()}
-
-
-def as_float32(state: State) -> State:
-    """A memory that ``as_bfloat16`` made, as clients take it.
-
-    Example:
-        >>> as_float32({"uplink/residual/w": torch.tensor([0.5], dtype=torch.bfloat16)})
-        {'uplink/residual/w': tensor([0.5000])}
-    """
-    return {name: x.float() if x.dtype == torch.bfloat16 else x for name, x in state.items()}
-
 
 class Memories(Protocol):
     """The clients' memory as the server's process sees it.

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import torch
 
-from compressors import Raw
+from compressors import Raw, State
 from compressors.whole.memory import nest
-from fedsim.federation.client_memory import as_bfloat16
+from fedsim.federation import kept_as
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.slots import NAME, size
 from fedsim.federation.trainer import build_model, make_optimizer
 from fedsim.ground.errors import UsageError
 from fedsim.ground.files import ram
 from fedsim.settings.config import RunConfig
+from fedsim.settings.fields import EXACT
 from strategies.optimizers import optimizer_state, settings_of
 
 _GIB, _MIB = 2**30, 2**20
@@ -42,9 +43,13 @@ def clients_seen(clients: int, cohort: int, rounds: int) -> float:
 def each(config: RunConfig) -> int:
     """About how many bytes a client keeps between rounds.
 
-    They are the method's memory, the optimizer's, and the model where its updates are sent. What an
-    algorithm keeps beside is not counted.
+    What an algorithm keeps beside is not counted.
     """
+    return size(kept_as.kept(_first(config), config.machine.memory_as))
+
+
+def _first(config: RunConfig) -> State:
+    """What a client keeps: the method's memory, the optimizer's, the model if updates are sent."""
     plan = config.plan
     model = build_model(plan.task, config.seed, ClientData.of(config).data)
     like = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
@@ -59,7 +64,7 @@ def each(config: RunConfig) -> int:
             p.grad = torch.zeros_like(p)
         optimizer.step()
         kept |= nest("optimizer", optimizer_state(optimizer, named, made))
-    return size(as_bfloat16(kept) if config.machine.memory_as == "bfloat16" else kept)
+    return kept
 
 
 def check(config: RunConfig, folder: Path | None) -> None:
@@ -70,8 +75,11 @@ def check(config: RunConfig, folder: Path | None) -> None:
         folder: of the run; None: it has none.
 
     Raises:
-        UsageError: it fits neither into RAM nor onto the disk.
+        UsageError: it fits neither into RAM nor onto the disk, or cannot be kept as
+            ``--memory-as`` says.
     """
+    if config.machine.memory_as != EXACT:
+        kept_as.check(_first(config), config.machine.memory_as)
     plan, most, free = config.plan, most_of(config), ram()[1]
     seen = clients_seen(plan.clients, plan.cohort, plan.rounds)
     model = build_model(plan.task, config.seed, ClientData.of(config).data)

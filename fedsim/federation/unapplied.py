@@ -5,12 +5,16 @@ from collections.abc import Mapping
 import torch
 
 from compressors import State
+from fedsim.federation.kept_as import restored
 from fedsim.federation.orders import norm, residual_of
+from fedsim.settings.fields import EXACT
 from strategies.channel.acknowledge import LOST_KEPT, PAYLOAD_KEPT, ROUND_KEPT
 from strategies.channel.server_end import ServerEnd
 
 
-def unapplied(end: ServerEnd, memories: Mapping[int, State], clients: int) -> dict[str, float]:
+def unapplied(
+    end: ServerEnd, memories: Mapping[int, State], clients: int, way: str = EXACT
+) -> dict[str, float]:
     """The columns of a run's summary.
 
     ``held``: clients whose last update is neither applied nor counted as lost: its upload is under
@@ -21,6 +25,7 @@ def unapplied(end: ServerEnd, memories: Mapping[int, State], clients: int) -> di
         end: the server's, which knows what was applied.
         memories: of the clients that have trained.
         clients: of the federation.
+        way: how clients keep their memory (``--memory-as``).
 
     Example:
         >>> from compressors import sbc
@@ -33,7 +38,7 @@ def unapplied(end: ServerEnd, memories: Mapping[int, State], clients: int) -> di
     adds = getattr(end.uplink, "held", None) != "shift"  # that is what was sent, not what was not
     waiting = 0
     for client, memory in memories.items():
-        for name, x in residual_of(end.uplink, memory).items() if adds else ():
+        for name, x in residual_of(end.uplink, restored(memory, way)).items() if adds else ():
             total[name] = total.get(name, torch.zeros(())) + x.double()
         if ROUND_KEPT in memory and int(memory[ROUND_KEPT]) != end.applied.get(client):
             lost = end.lost.get(client, 0) > int(memory.get(LOST_KEPT, 0))

@@ -194,6 +194,17 @@ def ram() -> tuple[int, int]:
     return kib["MemTotal"] * 1024, kib["MemAvailable"] * 1024
 
 
+def own_ram(pid: int) -> int:
+    """Bytes of memory that the process ``pid`` shares with no other.
+
+    Example:
+        >>> own_ram(os.getpid()) > 2**20
+        True
+    """
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+    return 1024 * sum(int(x.split()[1]) for x in lines if x.startswith("Private"))
+
+
 def sync(path: Path) -> None:
     """Brings a file or a directory to disk.
 

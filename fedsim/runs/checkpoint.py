@@ -14,10 +14,10 @@ import logging
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,13 @@ from fedsim.ground.files import (
     write_sealed,
     write_text,
 )
+from fedsim.runs.rows import Rows, rows_of
 
 _PREFIX, _GONE_ON = "checkpoint-", ".gone-on"
 END = "final"
 """The folder of a finished run's memory, from which the run can be extended."""
+
+_TABLES = "rounds", "clients", "layers"
 
 _SLOTS = "slots"
 """The table of the clients' slots, among a checkpoint's tensors."""
@@ -62,9 +65,9 @@ class Checkpoint:
     server: State
     values: dict[str, Any]
     clients: Mapping[int, State]
-    rounds: list[dict[str, Any]]
-    client_rows: list[dict[str, Any]]
-    layer_rows: list[dict[str, Any]] = field(default_factory=list)
+    rounds: Sequence[dict[str, Any]]
+    client_rows: Sequence[dict[str, Any]]
+    layer_rows: Sequence[dict[str, Any]] = ()
 
     def copied(self) -> "Checkpoint":
         """The same in memory of its own: what goes on from one does not change the other."""
@@ -73,7 +76,7 @@ class Checkpoint:
             return {name: x.clone() for name, x in state.items()}
 
         clients = {client: copy(state) for client, state in self.clients.items()}
-        rows = [[*rows] for rows in (self.rounds, self.client_rows, self.layer_rows)]
+        rows = [Rows(rows) for rows in (self.rounds, self.client_rows, self.layer_rows)]
         return Checkpoint(self.round, copy(self.server), deepcopy(self.values), clients, *rows)
 
     @property
@@ -136,8 +139,6 @@ def forget_end(folder: Path) -> None:
 
 def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
     part = folder / f".{secrets.token_hex(8)}.part"
-    import pandas as pd
-
     part.mkdir()
     tensors = nest("server", checkpoint.server)
     clients = checkpoint.clients
@@ -152,10 +153,10 @@ def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
     except SafetensorError as error:  # which it raises where the disk is full, too
         raise OSError(str(error)) from error
     sync(part / "memory.safetensors")
-    write_parquet(part / "rounds.parquet", pd.DataFrame(checkpoint.rounds))
-    write_parquet(part / "clients.parquet", pd.DataFrame(checkpoint.client_rows))
-    if checkpoint.layer_rows:
-        write_parquet(part / "layers.parquet", pd.DataFrame(checkpoint.layer_rows))
+    tables = checkpoint.rounds, checkpoint.client_rows, checkpoint.layer_rows
+    for table, rows in zip(_TABLES, tables, strict=True):
+        if rows or table != "layers":
+            write_parquet(part / f"{table}.parquet", Rows(rows).frame())
     # safetensors sorts names, and a model's order is part of what its messages mean
     values = {"round": checkpoint.round, "names": list(plain), "server": checkpoint.values}
     write_sealed(part / "values.json", values, sorted(part.iterdir()))
@@ -224,21 +225,15 @@ def _read(place: Path) -> Checkpoint:
     check_beside(file, values)
     stored = load_file(place / "memory.safetensors")
     tensors = {name: stored[name] for name in values["names"]}
-    layers = place / "layers.parquet"
     if _SLOTS in tensors:
         clients: Mapping[int, State] = kept_in(place.parent / NAME, tensors[_SLOTS])
     else:
         numbers = {int(name.split("/")[1]) for name in tensors if name.startswith("client/")}
         clients = {client: unnest(f"client/{client}", tensors) for client in sorted(numbers)}
-    return Checkpoint(
-        values["round"],
-        unnest("server", tensors),
-        values["server"],
-        clients,
-        pd.read_parquet(place / "rounds.parquet").to_dict("records"),
-        pd.read_parquet(place / "clients.parquet").to_dict("records"),
-        pd.read_parquet(layers).to_dict("records") if layers.exists() else [],
-    )
+    files = [place / f"{table}.parquet" for table in _TABLES]
+    rows = [rows_of(pd.read_parquet(file)) for file in files if file.exists() or file != files[-1]]
+    server = unnest("server", tensors)
+    return Checkpoint(values["round"], server, values["server"], clients, *rows)
 
 
 def _slots_of(place: Path) -> Iterator[Slot]:

@@ -19,6 +19,7 @@ from fedsim.runs.trackers.base import names_of
 from fedsim.settings.config import RunConfig
 
 Attempt = Callable[[RunConfig, Path, Callback], None]
+Pin = Callable[[dict[str, Any], Parcel | None], str | None]
 
 _SHOWN_SECONDS = 0.2
 """Rows of rounds without an evaluation are told no oftener; ``up_bits`` counts the others too."""
@@ -59,36 +60,45 @@ class Errand:
             attempt: runs in a folder, and leaves there why a run failed.
             board: of the driver (``fedsim.runs.board``).
         """
+        import ray
+
+        def pin(row: dict[str, Any], parcel: Parcel | None) -> str | None:
+            return ray.get(board.pin.remote(self.name, row, parcel))
+
         config, home = self.config.config, self.parcel.home
         if self.cwd.is_dir():
             os.chdir(self.cwd)
         if sees(home, self.token):
-            attempt(config, home, _Pins(self.name, board, None))
+            attempt(config, home, Pins(pin))
             return None
         with TemporaryDirectory(prefix="fedsim-") as place:
             folder = Path(place)
             self.parcel.unpack(folder)
             outbox = Outbox(folder, home)
-            attempt(config, folder, _Pins(self.name, board, outbox))
+            attempt(config, folder, Pins(pin, outbox))
             return outbox.parcel()
 
 
-class _Pins(Callback):
-    """Tells the board of rounds and sends checkpoints; raises ``StoppedEarly`` as it answers."""
+class Pins(Callback):
+    """Tells whoever started a run of its rounds, and sends checkpoints.
 
-    def __init__(self, name: str, board: Any, outbox: Outbox | None) -> None:
-        self._name, self._board, self._outbox, self._last = name, board, outbox, 0.0
+    Args:
+        pin: takes a row, and files for another machine; what it returns, if anything, ends the run.
+        outbox: what has files to send.
+    """
+
+    def __init__(self, pin: Pin, outbox: Outbox | None = None) -> None:
+        self._pin, self._outbox, self._last = pin, outbox, 0.0
 
     def round(self, row: Row) -> None:
-        import ray
-
+        """Raises ``StoppedEarly`` where it is told that the run is to end."""
         now, parcel = time.monotonic(), None
         if self._outbox is not None and self._outbox.has_checkpoint():
             parcel = self._outbox.parcel()
         scored = not math.isnan(row["metric"])
         if parcel or now - self._last > _SHOWN_SECONDS or row["last"] or scored:
             self._last = now
-            if why := ray.get(self._board.pin.remote(self._name, dict(row), parcel)):
+            if why := self._pin(dict(row), parcel):
                 raise StoppedEarly(why)
 
 

@@ -83,8 +83,8 @@ def _package(name: str) -> Part:
 
 def _ray(name: str) -> Part:
     if find_spec(name) is None:
-        return Part(name, "missing", "install it (`pip install ray`) for --engine flower and for "
-                    "--jobs above 1; other runs do without")  # fmt: skip
+        return Part(name, "missing", "install it (`pip install ray`) for --engine flower, for "
+                    "clusters and for --jobs on a GPU; other runs do without")  # fmt: skip
     return Part(name, version(name))
 
 

@@ -1,4 +1,7 @@
-"""Several runs: one after the other here, or side by side as Ray tasks of one core each."""
+"""Several runs: one after the other here, or side by side as Ray tasks of one core each.
+
+Those of one machine's CPU stand in ``fedsim.runs.forked``.
+"""
 
 import logging
 import re
@@ -25,12 +28,13 @@ Work = tuple[str, RunConfig, Path]
 Progress = Callable[[str, dict[str, Any]], str | None]
 """Called with a run's name and the row of a round; returns why the run is to end there, or None.
 
-On Ray some rounds without an evaluation are left out: sums are the row's own (``up_bits``)."""
+Of several at a time some rounds without an evaluation are left out: sums are the row's own
+(``up_bits``)."""
 
 Ended = Callable[[str], None]
 """Called with the name of a run that has ended, before the next one is taken."""
 
-_TRIES = 3
+TRIES = 3
 _ORPHAN_SECONDS, _CANCEL_SECONDS = 30.0, 10.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -43,11 +47,12 @@ def run_here(
     ``work`` is asked for a run when the one before has ended.
     """
     for name, config, folder in work:
-        _attempt(config, folder, Several([] if progress is None else [Named(name, progress)]))
+        attempt(config, folder, Several([] if progress is None else [Named(name, progress)]))
         ended(name)
 
 
-def _attempt(config: RunConfig, folder: Path, follower: Callback) -> None:
+def attempt(config: RunConfig, folder: Path, follower: Callback) -> None:
+    """Runs ``config`` in ``folder``; a run that fails leaves that there."""
     try:
         with lock.locked(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
             file = folder / "summary.json"
@@ -57,10 +62,10 @@ def _attempt(config: RunConfig, folder: Path, follower: Callback) -> None:
         if not config.keep.checkpoint:  # a sweep's cells are many, and are not extended
             checkpoint.forget_end(folder)
     except Exception as error:
-        _record(config, folder, error)
+        record(config, folder, error)
 
 
-def _record(config: RunConfig, folder: Path, error: Exception) -> None:
+def record(config: RunConfig, folder: Path, error: Exception) -> None:
     """Writes why a run failed, unless ``run`` did, which it cannot before the model is built.
 
     Ray wraps what a worker raised in an error of its own, in colours.
@@ -94,7 +99,7 @@ def run_on_ray(
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    attempt = ray.remote(num_cpus=1, max_retries=0)(_attempt_on_ray)
+    task = ray.remote(num_cpus=1, max_retries=0)(_attempt_on_ray)
     tries: Counter[str] = Counter()
     cluster.connect(jobs, address, f"--jobs is {jobs}")
     try:
@@ -120,7 +125,7 @@ def run_on_ray(
                 if address is not None and first:
                     tell_strangers(errand)
                 first = False
-                running[attempt.options(num_gpus=gpus).remote(errand, board)] = item
+                running[task.options(num_gpus=gpus).remote(errand, board)] = item
             if not running:
                 ray.cancel(rows)  # a task that waits while Ray ends is an error on the terminal
                 ray.wait([rows], timeout=_CANCEL_SECONDS)
@@ -166,19 +171,19 @@ def _goes_on(task: Any, item: Work, tries: "Counter[str]", again: list[Work]) ->
             parcel.unpack(parcel.home)
     except ray.exceptions.RayError as error:
         tries[name] += 1
-        if isinstance(error, RayTaskError) or tries[name] == _TRIES:
-            _record(config, folder, error)
+        if isinstance(error, RayTaskError) or tries[name] == TRIES:
+            record(config, folder, error)
         else:
             logging.getLogger("fedsim").warning(
                 "%s: Ray lost its worker (%s); it goes on from its last checkpoint, if any: try %d "
-                "of %d", name, type(error).__name__, tries[name] + 1, _TRIES,
+                "of %d", name, type(error).__name__, tries[name] + 1, TRIES,
             )  # fmt: skip
             again.append(item)
     except OSError as error:  # the others may fit there
-        _record(config, folder, error)
+        record(config, folder, error)
     unmark(folder)
     return item in again
 
 
 def _attempt_on_ray(errand: Errand, board: Any) -> Parcel | None:
-    return errand.carry_out(_attempt, board)
+    return errand.carry_out(attempt, board)

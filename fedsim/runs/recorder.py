@@ -17,6 +17,7 @@ from fedsim.ground.files import write_bytes, write_parquet
 from fedsim.runs import checkpoint
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.checkpoint import Checkpoint
+from fedsim.runs.rows import Rows
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 from strategies import RoundTraffic
 from strategies.channel.beside import BUFFERS
@@ -92,12 +93,10 @@ class Records:
     ) -> None:  # fmt: skip
         self.config, self.follower, self.states, self.folder = config, follower, states, folder
         self._before = before
-        self.rows: list[dict[str, Any]] = []
-        self.client_rows: list[dict[str, Any]] = []
-        self.layer_rows: list[dict[str, Any]] = []
+        self.rows, self.client_rows, self.layer_rows = Rows(), Rows(), Rows()
         if before is not None and states is not None:
-            self.rows, self.client_rows = [*before.rounds], [*before.client_rows]
-            self.layer_rows = [*before.layer_rows]
+            self.rows, self.client_rows = Rows(before.rounds), Rows(before.client_rows)
+            self.layer_rows = Rows(before.layer_rows)
         self.follower_rows: list[dict[str, Any]] = []  # the rows before, as a follower has them
         self.up_bits = self.total_bits = self.spent = 0.0
         for row in self.rows:
@@ -165,11 +164,8 @@ class Records:
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The tables ``rounds`` and ``clients``, and ``layers`` where entries were counted."""
-        import pandas as pd
-
         tables = {"rounds": self.rows, "clients": self.client_rows, "layers": self.layer_rows}
-        filled = {name: rows for name, rows in tables.items() if rows or name != "layers"}
-        return {name: pd.DataFrame(rows) for name, rows in filled.items()}
+        return {name: rows.frame() for name, rows in tables.items() if rows or name != "layers"}
 
     def failures(self) -> dict[str, Any]:
         """The columns of a summary that count replies which were not used; none before a round."""

@@ -291,7 +291,8 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
     summary = known | ledger.per_participation(rounds)
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
     if records.states is not None and records.states.here:
-        summary |= unapplied(channel, records.states.copy(), summary["clients"])
+        way = records.config.machine.memory_as
+        summary |= unapplied(channel, records.states.copy(), summary["clients"], way)
     if "sim_seconds" in rounds:
         summary["sim_seconds"] = float(rounds["sim_seconds"].sum())
     summary |= {

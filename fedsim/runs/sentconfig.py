@@ -25,7 +25,7 @@ class SentConfig:
     config: RunConfig
 
     def __reduce__(self) -> tuple[Callable[..., "SentConfig"], tuple[Any, ...]]:
-        from ray import cloudpickle
+        from numba import cloudpickle  # the same as Ray's, which need not be imported
 
         with _ONE:
             rows, controllers = map(cloudpickle.dumps, (own_rows(), own_controllers()))

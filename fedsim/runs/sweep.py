@@ -26,7 +26,8 @@ from fedsim.results.schema import (
 )
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.folder import examine, prepare, same_settings
-from fedsim.runs.parallel import Progress, run_here, run_on_ray
+from fedsim.runs.forked import run_beside
+from fedsim.runs.parallel import Progress, run_here
 from fedsim.runs.progress import Told, shown
 from fedsim.runs.run import describe
 from fedsim.runs.trackers import chosen
@@ -45,7 +46,7 @@ def run_cells(
     cells: Sequence[Cell],
     out: Path | str,
     *,
-    jobs: int = 1,
+    jobs: int | None = 1,
     ray_address: str | None = None,
     progress: Told | bool | None = True,
     described: bool = True,
@@ -59,10 +60,12 @@ def run_cells(
     Args:
         cells: what to run.
         out: the sweep's folder.
-        jobs: cells at the same time, as Ray tasks of one core; 1 runs them in this process.
+        jobs: cells at the same time, in processes forked from this one (on a GPU, or a cluster, as
+            Ray tasks of one core); 1 runs them in this process, None takes one job per core, as far
+            as free memory lasts.
         ray_address: a Ray cluster to run on; the files of machines that do not see ``out`` come
             home through Ray.
-        progress: called with a cell's name and the row of every round it finishes (of Ray tasks
+        progress: called with a cell's name and the row of every round it finishes (of jobs
             every evaluation, else five a second); True: shown on stderr where that is a terminal,
             and in a notebook; False or None: not shown.
         described: whether ``runs.toml`` is written; a grid has its ``sweep.toml``.
@@ -80,7 +83,7 @@ def run_cells(
 def _run_cells(
     cells: Sequence[Cell],
     out: Path,
-    jobs: int,
+    jobs: int | None,
     ray_address: str | None,
     progress: Told | bool | None,
     described: bool,
@@ -105,7 +108,8 @@ def _run_cells(
             else:
                 # The longest first: at the end no core waits for one that has just begun.
                 waiting.sort(key=lambda work: -work[1].plan.rounds * work[1].plan.cohort)
-                run_on_ray(waiting, jobs, ray_address, _to_the_end(bars))
+                on_gpu = any(config.machine.device != "cpu" for _, config, _ in waiting)
+                run_beside(waiting, jobs, ray_address, _to_the_end(bars), on_gpu=on_gpu)
     summaries = []
     for cell in cells:
         folder = folders[cell.name]
@@ -129,16 +133,16 @@ def _to_the_end(bars: Told | None) -> Progress | None:
     return None if bars is None else tell
 
 
-def check(cells: Sequence[Cell], jobs: int, here: bool = True) -> None:
+def check(cells: Sequence[Cell], jobs: int | None, here: bool = True) -> None:
     """Refuses what can be refused before anything is written: jobs, missing data, bad splits.
 
     ``here``: whether the cells run on this machine, whose devices then matter.
     """
-    if jobs < 1:
+    if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs is {jobs}: give a number above 0")
     cellfile.check_names(cells)
     for cell in cells:
-        if cell.config.machine.engine == "flower" and (jobs > 1 or not here):
+        if cell.config.machine.engine == "flower" and (jobs != 1 or not here):
             raise UsageError(
                 f"--engine is 'flower' and --jobs is {jobs}: Flower's simulation starts Ray "
                 "itself; run its cells with --jobs 1 and without --ray-address"
@@ -169,7 +173,7 @@ def sweep(
     config: SweepConfig,
     out: Path | str,
     *,
-    jobs: int = 1,
+    jobs: int | None = 1,
     ray_address: str | None = None,
     progress: Told | bool | None = True,
 ) -> list[dict[str, Any]]:
@@ -181,10 +185,12 @@ def sweep(
     Args:
         config: the grid.
         out: a folder, made if need be.
-        jobs: cells at the same time, as Ray tasks of one core; 1 runs them in this process.
+        jobs: cells at the same time, in processes forked from this one (on a GPU, or a cluster, as
+            Ray tasks of one core); 1 runs them in this process, None takes one job per core, as far
+            as free memory lasts.
         ray_address: a Ray cluster to run on; the files of machines that do not see ``out`` come
             home through Ray.
-        progress: called with a cell's name and the row of every round it finishes (of Ray tasks
+        progress: called with a cell's name and the row of every round it finishes (of jobs
             every evaluation, else five a second); True: shown on stderr where that is a terminal,
             and in a notebook; False or None: not shown.
 

@@ -11,7 +11,8 @@ from compressors import parse, text
 from fedsim.ground import units
 from fedsim.results.folders import run_folders
 from fedsim.runs import checkpoint
-from fedsim.runs.parallel import Work, run_here, run_on_ray
+from fedsim.runs.forked import run_beside
+from fedsim.runs.parallel import Work, run_here
 from fedsim.search import curves, stopping
 from fedsim.search.goal import SATURATED, Curve, Goal
 from fedsim.search.methods import CODERS, OWN, compressor, most, sent_down, short
@@ -125,7 +126,10 @@ class Exploration:
         if jobs == 1 and ray_address is None:
             run_here(self._work(), self._progress, self._ended)
         else:
-            run_on_ray(self._work(), jobs, ray_address, self._progress, self._ended)
+            on_gpu = self.space.base.machine.device != "cpu"
+            run_beside(
+                self._work(), jobs, ray_address, self._progress, self._ended, on_gpu=on_gpu
+            )
 
     def _curve(self, folder: Path) -> Curve:
         return curves.read_curve(folder, self.goal.budget_of)

@@ -12,7 +12,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from fedsim.results.intervals import Mean, mean, tied
 from fedsim.results.values import REACHED
-from fedsim.runs.parallel import Ended, Work, run_here, run_on_ray
+from fedsim.runs.forked import run_beside
+from fedsim.runs.parallel import Ended, Work, run_here
 from fedsim.search import curves
 from fedsim.search.exploring import OVER, Limits, Say
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
@@ -231,7 +232,8 @@ def _run(
     if waiting and jobs == 1 and ray_address is None:
         run_here(in_time(), progress, ended)
     elif waiting:
-        run_on_ray(in_time(), jobs, ray_address, progress, ended)
+        on_gpu = study.space.base.machine.device != "cpu"
+        run_beside(in_time(), jobs, ray_address, progress, ended, on_gpu=on_gpu)
     left = sum(not _done(folder) for _, _, folder in waiting)
     if left and limits.left() <= 0:
         say(f"finals: the time is over, {left} of {len(waiting)} runs are not done; the same "

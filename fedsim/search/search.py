@@ -97,7 +97,7 @@ def search(
             without ``trials``.
         trials: how many, in place of a time.
         seeds: fresh seeds per finalist.
-        jobs: runs at the same time, as Ray tasks of one core; 1 runs them in this process.
+        jobs: runs at the same time, in processes forked from this one; 1 runs them in it.
         ray_address: a Ray cluster to run on.
         say: takes a line of progress.
         follow: a context that may draw the candidates while the search goes on.

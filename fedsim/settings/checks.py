@@ -15,8 +15,8 @@ from fedsim.ground.errors import UsageError
 from fedsim.network.spec import ALLREDUCE
 from fedsim.settings.controllers import parse
 from fedsim.settings.declared import flag
-from fedsim.settings.fields import SETTINGS, Settings
-from fedsim.settings.methods import corrects_momentum, takes_fraction
+from fedsim.settings.fields import EXACT, NEAREST, SETTINGS, Settings
+from fedsim.settings.methods import compressor_of, corrects_momentum, takes_fraction
 from fedsim.settings.resolved import Plan
 from fedsim.tasks.data import partition as partitions
 from strategies import Asked, Refused, Relay
@@ -120,9 +120,20 @@ def _strategy(config: Settings, plan: Plan) -> None:
             f"--method is {config.method!r}: the messages of {other} are read by --strategy "
             f"{other} alone"
         )
-    if other and config.machine.memory_as != "float32":
+    kept = config.machine.memory_as
+    if kept not in (EXACT, NEAREST):
+        try:
+            way = compressor_of(kept)
+        except UsageError as error:
+            raise UsageError(f"--memory-as: {error}; give {EXACT}, {NEAREST} or a method") from None
+        if needs_server(way) or way.init({"w": torch.zeros(2, 2)}):
+            raise UsageError(
+                f"--memory-as is {kept!r}: the method has a memory or a server of its own; give "
+                "one without, such as cnat"
+            )
+    if other and kept != EXACT:
         raise UsageError(
-            f"--memory-as is {config.machine.memory_as!r} and --method is {config.method!r}: what "
+            f"--memory-as is {kept!r} and --method is {config.method!r}: what "
             f"its clients keep is what the server of {other} keeps of them, to the last bit"
         )
     below = needs_server(plan.downlink)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 GRADIENT = 0.01
 """The fraction of entries sent, where nobody says any and the method takes one."""
 
+EXACT, NEAREST = "float32", "bfloat16"
+"""Ways to keep clients' memory (``--memory-as``) that are no methods."""
+
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """What ``--track`` takes; ``fedsim.runs.trackers`` holds a file for each."""
 
@@ -41,7 +44,7 @@ def _text(value: Any, flag: str) -> Any:
     """The text of a number, a compressor or a controller; anything else as it is."""
     if isinstance(value, str | bool):
         return value
-    if flag in ("--method", "--downlink"):
+    if flag in ("--method", "--downlink", "--memory-as"):
         from fedsim.settings.methods import spelled
 
         return spelled(value, flag)
@@ -262,8 +265,8 @@ class Machine:
         plain=_amount("bytes"), result=False,
     )  # fmt: skip
     memory_as: str = setting(
-        "float32", "how clients keep residuals and optimizer state between rounds: float32, or "
-        "bfloat16 (half the bytes; numbers change)", rule=one_of("float32", "bfloat16"),
+        EXACT, "how clients keep residuals and optimizer state between rounds: float32, or in "
+        "fewer bytes, which changes numbers: bfloat16, or a method such as cnat", plain=_text,
     )  # fmt: skip
     timeout: float = setting(
         600.0, "seconds to wait for the replies of a round", result=False, rule=ABOVE_ZERO
@@ -287,7 +290,7 @@ class Machine:
                 f"--gpus-per-client is {self.gpus_per_client}: it goes with --engine flower"
             )
         for flag, value in (("--memory", self.memory), ("--memory-as", self.memory_as)):
-            if value not in (None, "float32") and self.engine != "local":
+            if value not in (None, EXACT) and self.engine != "local":
                 raise UsageError(
                     f"{flag} is {value}: it goes with --engine local, for with others what clients "
                     "keep lies at their nodes"

@@ -151,7 +151,7 @@ def test_a_killed_actor_is_replaced_and_nothing_differs(
     monkeypatch.setattr(run_module, "make_client_app", lambda *given: Dying(real(*given)))
     with caplog.at_level(logging.WARNING, logger="fedsim"):
         run(config.but(engine="flower"), tmp_path / "flower", ray_address=cluster)
-    assert marker.exists() and "Ray lost a worker (1 so far) and replaced it" in caplog.text
+    assert marker.exists() and "Ray lost a worker (1 so far) and replaces it" in caplog.text
     assert caplog.text.count("Ray lost a worker") == 1
     assert_same(tmp_path / "local", tmp_path / "flower")
 

@@ -1,4 +1,4 @@
-"""Ray workers of Flower's engine that are killed: replaced, counted and told."""
+"""Messages that lost their Ray worker again and again; addresses that no engine takes."""
 
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,9 @@ def test_worker_after_worker_lost_ends_the_run() -> None:
     local.compat.identify()
     died = "<class 'ray.exceptions.ActorDiedError'>:<'The actor died unexpectedly'>"
     with pytest.raises(RunFailed, match="Ray lost the worker of a client 4 times in a row"):
-        list(lost.LossCountingGrid(Replies(died)).send_and_receive([]))
+        list(lost.LossTellingGrid(Replies(died)).send_and_receive([]))
     other = "<class 'flwr.ClientAppException'>:<'a weight is not finite'>"
-    assert list(lost.LossCountingGrid(Replies(other)).send_and_receive([]))
+    assert list(lost.LossTellingGrid(Replies(other)).send_and_receive([]))
 
 
 @pytest.mark.parametrize("settings", [{}, {"engine": "flower", "workers": 2}])

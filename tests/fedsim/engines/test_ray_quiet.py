@@ -4,17 +4,16 @@ import time
 
 import pytest
 
-from fedsim.engines import cluster, compat, flower
+from fedsim.engines import cluster, flower
 
 
 @pytest.mark.proof
 @pytest.mark.processes
 def test_actors_end_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
-    """Ray tells of a second try within a second; Flower may leave it that much time."""
+    """Ray would tell of a second try within a second; Flower may leave it that much time."""
     import ray
     from flwr.simulation.ray_transport.ray_actor import ClientAppActor
 
-    compat.end_actors_once()
     cluster.connect(2, None, "--engine is 'flower'")
     try:
         actors = [ClientAppActor.options(**flower.actor_options(0)).remote() for _ in range(2)]

@@ -10,12 +10,14 @@ import torch
 
 from compressors import State
 from fedsim import RunConfig, UsageError, run
-from fedsim.federation import storage
+from fedsim.federation import kept_as, storage
 from fedsim.federation.client_memory import InProcess, Kept, kept_in
 from fedsim.federation.slots import NAME, SlotFile
 from fedsim.runs import checkpoint
 from tests.support.interrupting import Stopped, stop_after
-from tests.support.runs import Memories, assert_same, small
+from tests.support.runs import Memories, assert_same, make_task, small
+
+__all__ = ["make_task"]  # the fixture
 
 SOME = {"clients": 6, "cohort": 3, "downlink": "sbc(0.1)", "iterations": 30}
 PLACES: dict[str, Any] = {"ram": "1GiB", "both": "600kB", "file": 1}
@@ -235,6 +237,42 @@ def test_bfloat16_halves_what_is_kept_wherever_it_lies(
     assert small(memory_as="bfloat16").digest != small().digest
     with pytest.raises(UsageError, match="--memory-as is 'bfloat16' and --method is 'ef21"):
         small(method="ef21(topk(0.1) | float32)", strategy="ef21", memory_as="bfloat16")
+
+
+@pytest.mark.slow
+def test_a_method_keeps_memories_in_fewer_bytes_wherever_they_lie(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random rounding draws by client and iteration: places and workers change nothing."""
+    memories = Memories(monkeypatch)
+    task = make_task(optimizer=lambda p: torch.optim.Adam(p, lr=0.01), clients=6)
+    config = small(
+        task=task, method="sbc(0.2)", downlink="sbc(0.2)", cohort=3, temporal=2, iterations=16,
+        memory_as="cnat",
+    )  # fmt: skip
+    done = run(config, tmp_path / "ram", callbacks=[memories])
+    kept = memories.rounds[-1][0]
+    plain = kept_as.restored(kept, "cnat")
+    whole = [x for name, x in plain.items() if name.startswith(("uplink/residual", "optimizer/"))]
+    entries = sum(x.numel() for x in whole if x.dim())
+    assert 8 * kept["kept/payload"].numel() == pytest.approx(9 * entries, abs=72)
+    assert {"base/0.weight", "iterations", "optimizer/exp_avg_sq/0.weight"} <= {*plain}
+    assert storage.each(config) <= storage.size(kept)
+    assert 'memory_as = "cnat"' in (tmp_path / "ram/config.toml").read_text(encoding="utf-8")
+    assert done.summary["held_norm"] > 0
+    for name, most in (("both", 2_000), ("file", 1)):
+        memories.states = InProcess(most)
+        run(config.but(workers=2), tmp_path / name)
+        assert_same(tmp_path / "ram", tmp_path / name)
+        again = (tmp_path / name / "summary.json").read_text(encoding="utf-8")
+        assert f'"held_norm": {done.summary["held_norm"]}' in again
+    for way, why in (
+        ("sbc(0.1)", "memory or a server"), ("nothing", "nothing"), ("topk", "give float32"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=f"--memory-as.*{why}"):
+            config.but(memory_as=way)
+    with pytest.raises(UsageError, match="'qsgd.*exp_avg.* 0 or less; give cnat"):
+        run(config.but(memory_as="qsgd(7)"), progress=False)
 
 
 @pytest.mark.parametrize("memory", ["lots", 0, "-1GB", True, "2Gbit"])

@@ -45,7 +45,7 @@ def test_a_run_on_threads(tmp_path: Path) -> None:
 
 @pytest.mark.proof
 @pytest.mark.processes
-def test_a_sweep_on_ray(tmp_path: Path) -> None:
+def test_a_sweep_of_two_jobs(tmp_path: Path) -> None:
     child = stopped(
         "cells/*/checkpoint-*", tmp_path, "sweep", *LONG, "--jobs", "2", "--gradient", "0.1,0.01",
         "--no-baseline",

@@ -56,7 +56,8 @@ def test_of_jobs_at_once_the_longest_begins_first(
 ) -> None:
     begun: list[str] = []
     monkeypatch.setattr(
-        "fedsim.runs.sweep.run_on_ray", lambda work, *_: begun.extend(name for name, *_ in work)
+        "fedsim.runs.sweep.run_beside",
+        lambda work, *_, **__: begun.extend(name for name, *_ in work),
     )
     cells = SweepConfig(tiny, (4, 1, 2), (0.1,)).cells()
     rows = run_cells(cells, tmp_path, jobs=2)
@@ -217,10 +218,10 @@ def test_cells_of_any_name(tiny: RunConfig, tmp_path: Path) -> None:
 def test_what_came_home_is_summarized_whatever_did_not(
     tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def first_alone(work: Any, jobs: int, address: None, progress: Any) -> None:
+    def first_alone(work: Any, jobs: int, address: None, progress: Any, on_gpu: bool) -> None:
         parallel.run_here([next(iter(work))], progress)
 
-    monkeypatch.setattr("fedsim.runs.sweep.run_on_ray", first_alone)
+    monkeypatch.setattr("fedsim.runs.sweep.run_beside", first_alone)
     grid = SweepConfig(tiny, (1, 2), (0.5,), baseline=False)
     cells = sweep(grid, tmp_path, jobs=2)
     assert [cell["status"] for cell in cells] == ["done", "failed"]

@@ -1,0 +1,63 @@
+"""Runs in stages, trials before what they choose, in a folder that keeps what was run before."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from experiments.common.budgets import KEPT
+from fedsim import Cell, RunFailed, run_cells
+from fedsim.search import Curve, ended, read_curve
+
+_DIVERGED = ("not finite", "NaN or infinity")
+"""In the error of a run whose weights, or an update, stopped to be finite."""
+
+
+class Runs:
+    """The runs of a folder, a part of them below each name.
+
+    Args:
+        out: the folder.
+        jobs: runs at the same time.
+    """
+
+    def __init__(self, out: Path, jobs: int) -> None:
+        self.out, self.jobs = out, jobs
+
+    def run(self, cells: Iterable[Cell], part: str, described: bool = False) -> None:
+        """Runs what the folder does not hold.
+
+        A run whose weights stopped to be finite has ended, too; any other failure is raised.
+
+        Args:
+            cells: those that are wanted; some may be the same.
+            part: the folder's name below ``out``.
+            described: whether ``runs.toml`` is written there.
+        """
+        folder = self.out / part
+        once = {cell.name: cell for cell in cells}.values()
+        waiting = [cell for cell in once if ended(folder / "cells" / cell.name) is None]
+        if waiting:
+            run_cells(waiting, folder, jobs=self.jobs, described=described)
+        for cell in waiting:
+            summary = self.summary(cell, part)
+            error = str(summary["error"] or "")
+            if summary["status"] == "failed" and not any(text in error for text in _DIVERGED):
+                raise RunFailed(f"{cell.name}: {error}")
+
+    def summary(self, cell: Cell, part: str) -> dict[str, Any]:
+        """The summary of a run that has ended."""
+        summary = ended(self.out / part / "cells" / cell.name)
+        assert summary is not None
+        return summary
+
+    def curve(self, cell: Cell, part: str) -> Curve:
+        """The evaluations of a run; none where its weights stopped to be finite."""
+        if self.summary(cell, part)["status"] == "failed":
+            return Curve((), ())
+        return read_curve(self.out / part / "cells" / cell.name)
+
+
+def within(curve: Curve, bits: float) -> tuple[float, float] | None:
+    """Bits and metric of the last evaluation that keeps to the budget; None: there is none."""
+    place = curve.within(KEPT * bits)
+    return None if place is None else (curve.bits[place], curve.metric[place])

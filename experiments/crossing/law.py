@@ -1,0 +1,173 @@
+"""The law's test: masks less top-k over rounds times the fraction, at equal upstream bits."""
+
+import warnings
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binomtest, chi2
+
+from .rows import MASK, ROWS, SETTINGS, TOPK
+
+PLACE = ["setting", "iterations", "budget"]
+"""Where masks and top-k meet: a task with its clients' shares, a length, a budget."""
+
+COLLAPSED = 10.0
+"""Points below the median of a method's seeds at a place, from which on a run has collapsed."""
+
+DRAWS = 2000
+"""Of the bootstrap."""
+
+
+def errors(finals: pd.DataFrame) -> pd.Series:
+    """The share of wrong answers of every run, a half added to right and wrong ones.
+
+    A run without an evaluation in its budget, or whose weights stopped to be finite, counts as one
+    that guesses.
+    """
+    scored = finals["setting"].map({name: setting.scored for name, setting in SETTINGS.items()})
+    guess = finals["setting"].map({name: 1 / setting.classes for name, setting in SETTINGS.items()})
+    wrong = (1 - finals["metric"].fillna(guess)) * scored
+    return (wrong + 0.5) / (scored + 1)
+
+
+def chosen(trials: pd.DataFrame) -> pd.DataFrame:
+    """The method of either kind that has the least validation loss at a place.
+
+    Returns:
+        A line per place: ``mask`` and ``topk``; places where a kind has no method are left out.
+    """
+    asked = trials[trials["kind"].isin([MASK, TOPK])].fillna({"loss": inf})
+    # Of equal losses, as where all diverge, the first in ROWS.
+    best = asked.sort_values("loss", kind="stable").groupby([*PLACE, "kind"], sort=False).first()
+    return best["method"].unstack("kind").dropna().reset_index()
+
+
+def differences(trials: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
+    """A line per place and seed: by how much the log-odds of an error are lower with the mask.
+
+    ``x`` is the decimal logarithm of rounds times the fraction, which is how often an entry of the
+    model is sent in a run of the mask: the seeds' mean.
+    """
+    told = finals.assign(
+        logit=np.log(errors(finals) / (1 - errors(finals))),
+        often=finals["entries"] / finals["parameters"],
+    ).set_index([*PLACE, "method", "seed"]).sort_index()
+    lines = []
+    for place in chosen(trials).itertuples(index=False):
+        at = (place.setting, place.iterations, place.budget)
+        mask, topk = (told.loc[(*at, method)] for method in (place.mask, place.topk))
+        for seed in mask.index:
+            lines.append({
+                **dict(zip(PLACE, at, strict=True)), "seed": seed, "mask": place.mask,
+                "topk": place.topk, "x": float(np.log10(mask["often"].mean())),
+                "gain": topk.loc[seed, "logit"] - mask.loc[seed, "logit"],
+                "points": 100 * (mask.loc[seed, "metric"] - topk.loc[seed, "metric"]),
+            })  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+@dataclass(frozen=True)
+class Law:
+    """What the test found.
+
+    Attributes:
+        slope, error: of the gain over x, with its standard error.
+        chance: of the likelihood ratio, if there were no slope.
+        crossing: x at which the gain is 0.
+        low, high: the crossing's 95 % interval over tasks and seeds; NaN where a draw has none.
+        places, runs: that were compared.
+    """
+
+    slope: float
+    error: float
+    chance: float
+    crossing: float
+    low: float
+    high: float
+    places: int
+    runs: int
+
+
+def law(told: pd.DataFrame) -> Law:
+    """The mixed model with and without the slope, and the crossing.
+
+    What is modelled is the mean gain of a place over its seeds; settings have intercepts of their
+    own at random. Both models are fitted by maximum likelihood.
+    """
+    import statsmodels.formula.api as smf  # a second, which the runs do not need
+
+    means = told.groupby(PLACE, as_index=False)[["x", "gain"]].mean()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # settings that do not differ: a variance of zero is found
+        free, bound = (
+            smf.mixedlm(text, means, groups="setting").fit(reml=False, method=["powell", "lbfgs"])
+            for text in ("gain ~ x", "gain ~ 1")
+        )
+    low, high = interval(told)
+    return Law(
+        slope=free.fe_params["x"], error=free.bse_fe["x"],
+        chance=float(chi2.sf(max(0.0, 2 * (free.llf - bound.llf)), 1)),
+        crossing=-free.fe_params["Intercept"] / free.fe_params["x"], low=low, high=high,
+        places=len(means), runs=len(told),
+    )  # fmt: skip
+
+
+def interval(told: pd.DataFrame, draws: int = DRAWS) -> tuple[float, float]:
+    """The 95 % interval of the crossing: settings are drawn, then seeds of each.
+
+    The line is that of least squares. Draws without a slope, whose line crosses nowhere, make the
+    interval wider: their crossing counts as beyond either end in turn.
+    """
+    numbers = np.random.default_rng(0)
+    cubes = {  # seeds x places, of gains; places' x
+        name: (part.pivot_table("gain", "seed", PLACE[1:]).to_numpy(),
+               part.groupby(PLACE[1:])["x"].first().to_numpy())  # both by length, then budget
+        for name, part in told.groupby("setting")
+    }  # fmt: skip
+    names, found = list(cubes), []
+    for draw in range(draws):
+        xs, gains = [], []
+        for name in numbers.choice(names, len(names)):
+            cube, x = cubes[name]
+            seeds = numbers.integers(0, len(cube), len(cube))
+            xs.append(x)
+            gains.append(cube[seeds].mean(0))
+        slope, start = np.polyfit(np.concatenate(xs), np.concatenate(gains), 1)
+        found.append(-start / slope if slope < 0 else (inf if draw % 2 else -inf))
+    low, high = np.quantile(found, [0.025, 0.975], method="nearest")
+    return float(low), float(high)
+
+
+def collapses(finals: pd.DataFrame) -> pd.DataFrame:
+    """How many runs of a method collapsed, with the exact interval of the share (Clopper-Pearson).
+
+    A run has collapsed that ends more than ten points below the median of its method's seeds at
+    that place, or whose weights stopped to be finite.
+    """
+    place = [*PLACE, "method"]
+    metric = finals.assign(metric=100 * finals["metric"])
+    least = metric.groupby(place, dropna=False)["metric"].transform("median") - COLLAPSED
+    metric["fell"] = ~(metric["metric"] >= least)
+    lines: list[dict[str, Any]] = []
+    for method in (name for name in ROWS if name in set(finals["method"])):
+        fell = metric.loc[metric["method"] == method, "fell"]
+        share = binomtest(int(fell.sum()), len(fell)).proportion_ci(method="exact")
+        lines.append({
+            "method": method, "runs": len(fell), "collapsed": int(fell.sum()),
+            "low": share.low, "high": share.high,
+        })  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def means(finals: pd.DataFrame) -> pd.DataFrame:
+    """A line per place and method: mean, median and deviation in per cent, bits, n, p."""
+    told = finals.assign(metric=100 * finals["metric"])
+    grouped = told.groupby([*PLACE, "method"], sort=False, dropna=False)
+    return grouped.agg(
+        n=("n", "first"), p=("p", "first"), factor=("factor", "first"), mean=("metric", "mean"),
+        median=("metric", "median"), sd=("metric", "std"), bits=("bits", "mean"),
+        seeds=("metric", "size"),
+    ).reset_index()  # fmt: skip

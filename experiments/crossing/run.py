@@ -1,0 +1,175 @@
+"""At equal upstream bits: random masks beside the largest entries, over budgets and lengths.
+
+    fedsim experiment crossing --only digits_iid digits_skewed 125 500 --jobs 2
+    fedsim experiment crossing --data DIR --jobs 2          # all of it; goes on where it stopped
+"""
+
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.common.figures import COLOURS, canvas, grids
+from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.tables import table, write_csv
+from fedsim import Results, UsageError
+from fedsim.show.plot import save
+
+from . import law as laws
+from .rows import BESIDE, DENSE, MASK, ROWS, SCALES, SETTINGS, TOPK
+from .stages import Stages
+
+FRAMES = ("trials", "finals")
+
+
+def show(asked: Asked, results: Results | None) -> Shown:
+    """Runs a setting's lengths, the shortest first; tables of it, and above it those of all."""
+    if find_spec("statsmodels") is None:
+        raise UsageError("experiment crossing needs statsmodels: pip install statsmodels")
+    scale = SCALES[asked.scale]
+    lengths = SETTINGS[asked.task].lengths or scale.lengths
+    wanted = [n for n in lengths if not asked.rows or str(n) in asked.rows]
+    for iterations in wanted:
+        stages = Stages(asked.task, scale, iterations, asked.out, asked.jobs, asked.data)
+        for name, frame in zip(FRAMES, stages.frames(), strict=True):
+            write_csv(asked.out / f"{name}-{iterations}.csv", frame)
+    trials, finals = read(asked.out.parent)
+    told = laws.differences(trials, finals)
+    for name, frame in tables(trials, finals).items():
+        write_csv(asked.out.parent / f"{name}.csv", frame)
+    save(figure(told), asked.out.parent / "crossing.png")
+    mine = finals[finals["setting"] == asked.task]
+    return Shown({"means": laws.means(mine)}, {"means": scores(laws.means(mine))})
+
+
+def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Trials and finals of all settings and lengths in a folder."""
+    made = []
+    for name in FRAMES:
+        paths = [p for s in SETTINGS for p in sorted((folder / s).glob(f"{name}-*.csv"))]
+        made.append(pd.concat([pd.read_csv(path) for path in paths], ignore_index=True))
+    return made[0], made[1]
+
+
+def tables(trials: pd.DataFrame, finals: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """What the runs say, by the names of CSV files."""
+    told = laws.differences(trials, finals)
+    found = {"differences": told, "collapses": laws.collapses(finals)}
+    if told["x"].nunique() > 2:
+        found["law"] = pd.DataFrame([asdict(laws.law(told))])
+    return found
+
+
+def scores(means: pd.DataFrame) -> str:
+    """A row per length and budget, a column per method: the mean in per cent ± the deviation.
+
+    Bold: the mask and the top-k method of the highest mean there.
+    """
+    names = [name for name in ROWS if name in set(means["method"]) and name != DENSE]
+    lines = []
+    for iterations in sorted(means["iterations"].unique()):
+        own = means[means["iterations"] == iterations]
+        dense = own[own["method"] == DENSE].iloc[0]
+        lines.append([f"{iterations}", "dense", _cell(dense, False), *[""] * (len(names) - 1)])
+        for budget in sorted(own["budget"].dropna().unique(), reverse=True):
+            here = own[own["budget"] == budget].set_index("method")
+            tops = [
+                here.loc[[n for n in names if ROWS[n].kind == kind and n in here.index], "mean"]
+                for kind in (MASK, TOPK)
+            ]
+            bold = {top.idxmax() for top in tops if len(top)}
+            lines.append([
+                f"{iterations}", f"{budget:g}",
+                *(_cell(here.loc[n], n in bold) if n in here.index else "—" for n in names),
+            ])  # fmt: skip
+    return table(("iterations", "budget", *names), lines)
+
+
+def _cell(row: pd.Series, bold: bool) -> str:
+    text = f"{row['mean']:.1f} ± {row['sd']:.1f}"
+    return f"**{text}**" if bold else text
+
+
+def places(told: pd.DataFrame) -> str:
+    """A row per place: what met, how often an entry was sent, and the mask's gain in points."""
+    grouped = told.groupby(laws.PLACE, sort=False)
+    lines = [
+        [
+            setting, f"{iterations}", f"{budget:g}", part["mask"].iloc[0], part["topk"].iloc[0],
+            f"{10 ** part['x'].iloc[0]:.2g}",
+            f"{part['points'].mean():+.1f} ± {part['points'].std():.1f}",
+            f"{part['gain'].mean():+.2f}",
+        ]
+        for (setting, iterations, budget), part in grouped
+    ]  # fmt: skip
+    head = ("setting", "iterations", "budget", "mask", "top-k", "R p", "points", "log-odds")
+    return table(head, lines)
+
+
+def collapsed(frame: pd.DataFrame) -> str:
+    """A row per method: runs, how many collapsed, and the interval of their share."""
+    lines = [
+        [row["method"], f"{row['runs']}", f"{row['collapsed']}",
+         f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"]
+        for row in frame.to_dict("records")
+    ]  # fmt: skip
+    return table(("method", "runs", "collapsed", "95 % interval (%)"), lines)
+
+
+def verdict(frame: pd.DataFrame) -> str:
+    """The test in a table of one row."""
+    row = frame.iloc[0]
+    ends = [f"{10 ** row[end]:.2g}" for end in ("low", "high")]
+    return table(
+        ("places", "runs", "slope", "likelihood ratio's p", "crossing at R p", "95 % interval"),
+        [[f"{row['places']:.0f}", f"{row['runs']:.0f}", f"{row['slope']:.3f} ± {row['error']:.3f}",
+          f"{row['chance']:.2g}", f"{10 ** row['crossing']:.2g}", " to ".join(ends)]],
+    )  # fmt: skip
+
+
+def figure(told: pd.DataFrame) -> Figure:
+    """The mask's gain over rounds times the fraction, a mark per place, a colour per setting."""
+    drawn = canvas(7, 4.2)
+    axes = drawn.subplots()
+    for colour, (setting, part) in zip(COLOURS, told.groupby("setting", sort=False), strict=False):
+        every = part.groupby(laws.PLACE)
+        x, gain, sd = 10 ** every["x"].mean(), every["gain"].mean(), every["gain"].std()
+        axes.errorbar(x, gain, sd / every.size() ** 0.5, fmt="o", color=colour, label=setting)
+    axes.axhline(0, color="0.5", linewidth=0.8)
+    axes.set(
+        xscale="log", xlabel="R p: how often the mask sends an entry in the whole run",
+        ylabel="log-odds of an error, top-k less mask\n(above 0: the mask is better)",
+    )
+    axes.legend(fontsize="small")
+    grids([axes])
+    return drawn
+
+
+EXPERIMENT = Experiment(
+    show,
+    tasks=lambda scale: SCALES[scale].settings,
+    rows=lambda scale: tuple(str(n) for n in SCALES[scale].lengths),
+    what="settings and lengths",
+)
+
+
+def readme_tables(results: Path) -> dict[str, str]:
+    """The README's tables: the methods, and what the CSV files say."""
+    lines = [
+        [name, f"`{row.text}`".replace("|", "\\|"), "" if row.kind == BESIDE else row.kind,
+         row.source]
+        for name, row in ROWS.items()
+    ]  # fmt: skip
+    made = {"methods": table(("name", "method", "kind", "source"), lines)}
+    if not (results / "differences.csv").exists():
+        return made
+    made["places"] = places(pd.read_csv(results / "differences.csv"))
+    made["collapses"] = collapsed(pd.read_csv(results / "collapses.csv"))
+    if (results / "law.csv").exists():
+        made["law"] = verdict(pd.read_csv(results / "law.csv"))
+    return made | {
+        f"{name}/means": scores(pd.read_csv(results / name / "means.csv"))
+        for name in SETTINGS if (results / name / "means.csv").exists()
+    }

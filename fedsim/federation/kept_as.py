@@ -1,0 +1,95 @@
+"""How clients keep residuals and optimizer state between rounds: as they are, or in fewer bytes."""
+
+import json
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from compressors import State, compress, decompress, parse
+from fedsim.ground.errors import UsageError
+from fedsim.settings.fields import EXACT, NEAREST
+
+_FEWER = ("uplink/", "optimizer/")
+"""What may be kept in fewer bytes: residuals and optimizer state, not the model or a message."""
+
+_PAYLOAD, _NAMES = "kept/payload", "kept/names"
+_SIGNED = "optimizer/momentum_buffer/"
+_method = lru_cache(parse)
+
+
+def kept(state: State, way: str, seed: int = 0) -> State:
+    """A client's memory as it is kept.
+
+    Args:
+        state: the memory.
+        way: ``float32``, as it is; ``bfloat16``, each number the nearest of 8 binary digits; or the
+            text of a method, whose message the tensors become.
+        seed: of the method's random choices.
+
+    Raises ``UpdateError`` where a method cannot encode a tensor that is not finite.
+
+    Example:
+        >>> state = {"uplink/residual/w": torch.tensor([0.1]), "base/w": torch.tensor([0.1])}
+        >>> kept(state, "bfloat16")
+        {'uplink/residual/w': tensor([0.1001], dtype=torch.bfloat16), 'base/w': tensor([0.1000])}
+        >>> [*kept(state, "cnat")]
+        ['base/w', 'kept/names', 'kept/payload']
+    """
+    fewer = {n: x for n, x in state.items() if _fits(n, x)} if way != EXACT else {}
+    if way == NEAREST:
+        return {name: x.bfloat16() if name in fewer else x for name, x in state.items()}
+    if not fewer:
+        return state
+    names = json.dumps([(n, [*x.shape] if n in fewer else None) for n, x in state.items()])
+    payload = compress(_method(way), fewer, seed=seed)[0].payload
+    beside = {name: x for name, x in state.items() if name not in fewer}
+    return beside | {_NAMES: _bytes(names.encode()), _PAYLOAD: _bytes(payload)}
+
+
+def restored(state: State, way: str) -> State:
+    """A memory that ``kept`` made, as clients take it.
+
+    Example:
+        >>> restored(kept({"uplink/residual/w": torch.tensor([0.5])}, "cnat"), "cnat")
+        {'uplink/residual/w': tensor([0.5000])}
+    """
+    if way == NEAREST:
+        return {n: x.float() if x.dtype == torch.bfloat16 else x for n, x in state.items()}
+    if _PAYLOAD not in state:
+        return state
+    shapes = json.loads(state[_NAMES].numpy().tobytes())
+    like = {name: torch.empty(shape) for name, shape in shapes if shape is not None}
+    found = state | decompress(_method(way), state[_PAYLOAD].numpy().tobytes(), like)
+    return {name: found[name] for name, _ in shapes}
+
+
+def check(state: State, way: str) -> None:
+    """Refuses a method that does not keep squares above 0, by which optimizers divide.
+
+    Args:
+        state: what a client keeps.
+        way: as ``kept`` takes it.
+    """
+    divides = [n for n, x in state.items() if _fits(n, x) and n.startswith("optimizer/")]
+    divides = [name for name in divides if not name.startswith(_SIGNED)]
+    if way in (EXACT, NEAREST) or not divides:
+        return
+    x = torch.rand(4096, generator=torch.Generator().manual_seed(0)) ** 8 + 1e-12
+    x[::8] = 0
+    found = restored(kept({divides[0]: x}, way), way)[divides[0]]
+    if not torch.equal(found > 0, x > 0):
+        raise UsageError(
+            f"--memory-as is {way!r}: the optimizer keeps {divides[0].split('/')[1]}, by whose "
+            "entries it may divide, and this method makes some of them 0 or less; give cnat, "
+            "bfloat16, SGD (--momentum), or --stateless"
+        )
+
+
+def _fits(name: str, x: Tensor) -> bool:
+    return name.startswith(_FEWER) and x.dtype == torch.float32 and x.dim() > 0 and x.numel() > 0
+
+
+def _bytes(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+

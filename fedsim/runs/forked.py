@@ -1,0 +1,168 @@
+"""Several runs side by side in processes forked from this one, which share what it has imported.
+
+A worker stays for all runs that it is given. It adds to memory what it trains with; what Ray and
+the imports of a new process take is not needed.
+"""
+
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterable
+from multiprocessing.connection import Connection, wait
+from threading import Thread
+from typing import Any
+
+import torch
+
+from fedsim.ground.errors import RunFailed
+from fedsim.ground.files import own_ram, ram
+from fedsim.runs.errand import Pins
+from fedsim.runs.parallel import TRIES, Ended, Progress, Work, attempt, record, run_on_ray
+from fedsim.runs.sentconfig import SentConfig
+
+
+def run_beside(
+    work: Iterable[Work], jobs: int | None, address: str | None, progress: Progress | None,
+    ended: Ended = lambda name: None, *, on_gpu: bool = False,
+) -> None:  # fmt: skip
+    """Runs up to ``jobs`` at a time: in forked processes, or as Ray tasks.
+
+    Args:
+        work: is asked for a run when one is free to begin, after ``ended`` was told of all before.
+        jobs: how many at a time; None: one per core, and here as many as free memory has room for
+            by what those take that have done a round.
+        address: of a Ray cluster; None: they run on this machine.
+        progress: is called with rows (``Progress``).
+        ended: is told of each run that has ended.
+        on_gpu: whether a run trains on a GPU, which a forked process cannot use: Ray shares it out.
+    """
+    if on_gpu or address is not None:
+        run_on_ray(work, jobs or os.cpu_count() or 1, address, progress, ended)
+    else:
+        _run_forked(work, jobs, progress, ended)
+
+
+class _Worker:
+    """A process, and the run that it carries out; None: it waits."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("fork")
+        self.line, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs,))
+        self.process.start()
+        assert self.process.pid is not None
+        self.pid = self.process.pid
+        theirs.close()  # a worker that is gone then ends the line
+        self.item: Work | None = None
+        self.trained = False
+
+    def begin(self, item: Work) -> None:
+        name, config, folder = item
+        self.line.send((name, SentConfig(config), folder))
+        self.item = item
+
+    def end(self) -> None:
+        """Ends the process, with its run if it has one."""
+        if self.item is not None:
+            self.process.kill()
+        else:
+            self.line.send(None)
+        self.process.join()
+
+
+def _run_forked(
+    work: Iterable[Work], jobs: int | None, progress: Progress | None, ended: Ended
+) -> None:
+    """As ``run_on_ray``, in processes of this machine's own.
+
+    A run whose process was killed goes on from its checkpoint in another, twice at most.
+    """
+    tries: Counter[str] = Counter()
+    again: list[Work] = []
+    waiting, workers = iter(work), list[_Worker]()
+    most = jobs or len(os.sched_getaffinity(0))
+    try:
+        while True:
+            busy = [worker for worker in workers if worker.item]
+            while len(busy) < most:
+                idle = [worker for worker in workers if not worker.item]
+                if not (idle or jobs or _room(workers)):
+                    break
+                if not (item := again.pop() if again else next(waiting, None)):
+                    break
+                if not idle:
+                    workers.append(_Worker())
+                    idle = workers[-1:]
+                idle[0].begin(item)
+                busy.append(idle[0])
+            if not busy:
+                break
+            ready = wait([worker.line for worker in busy])
+            for worker in busy:
+                if worker.line not in ready:
+                    continue
+                assert worker.item
+                name, config, folder = worker.item
+                try:
+                    row = worker.line.recv()
+                except (EOFError, OSError):
+                    workers.remove(worker)
+                    worker.process.join()
+                    tries[name] += 1
+                    why = f"its process ended with {worker.process.exitcode} (a signal, if below 0)"
+                    if tries[name] < TRIES:
+                        logging.getLogger("fedsim").warning(
+                            "%s: %s; it goes on from its last checkpoint, if any: try %d of %d",
+                            name, why, tries[name] + 1, TRIES,
+                        )  # fmt: skip
+                        again.append(worker.item)
+                        continue
+                    record(config, folder, RunFailed(f"{why}, {TRIES} times"))
+                    row = None
+                if row is None:
+                    worker.item = None
+                    ended(name)
+                else:
+                    worker.trained = True
+                    worker.line.send(progress(name, row) if progress else None)
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _room(workers: list[_Worker]) -> bool:
+    """Whether free memory has room for another, with as much again to spare."""
+    if not all(worker.trained for worker in workers):
+        return False  # what it takes is not known yet
+    return ram()[1] > 2 * max((own_ram(worker.pid) for worker in workers), default=0)
+
+
+def _serve(line: Connection) -> None:
+    """A worker's life: run after run, until it is told that there is no other."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that ends this one
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    Thread(target=_end_with_parent, daemon=True).start()
+    gc.freeze()  # a collection would write into, and so copy, all that is shared
+    torch.set_num_threads(1)  # threads that the other process has started are not here
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # the terminal shows what is told by the line
+        os.dup2(nowhere, stream)
+
+    def ask(row: dict[str, Any], parcel: object) -> str | None:
+        line.send(row)
+        return line.recv()
+
+    while (given := line.recv()) is not None:
+        _, sent, folder = given
+        attempt(sent.config, folder, Pins(ask))
+        line.send(None)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

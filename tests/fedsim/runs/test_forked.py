@@ -1,0 +1,159 @@
+"""Cells in forked processes: the same numbers, failures that stay where they are, no orphans."""
+
+import json
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedsim import Cell, RunConfig, SweepConfig, run_cells, sweep
+from fedsim.runs import forked
+from fedsim.runs.forked import run_beside
+from fedsim.runs.parallel import run_here
+from tests.support.commands import no_page
+from tests.support.killing import killed_once
+from tests.support.runs import assert_same, make_task
+
+__all__ = ["make_task"]  # the fixture
+pytestmark = pytest.mark.usefixtures(no_page.__name__)
+
+
+@pytest.fixture
+def tiny(make_task: Any) -> RunConfig:
+    """A run of a few milliseconds, of a task of the test."""
+    task = make_task()
+    return RunConfig.of(
+        task=task.name, method="sbc", gradient=0.1, iterations=12, temporal=2, evaluate_every=4
+    )
+
+
+def test_cells_in_forked_processes_give_the_numbers_of_one_after_the_other(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers do all cells, whatever the number of cells."""
+    attempt, pids = forked.attempt, tmp_path / "pids"
+    pids.mkdir()
+
+    def noted(*given: Any) -> None:
+        (pids / str(os.getpid())).touch()
+        attempt(*given)
+
+    cells = SweepConfig(tiny, (2, 3, 4), (0.1,)).cells()
+    seen: dict[str, list[dict[str, Any]]] = {}
+    with monkeypatch.context() as patch:
+        patch.setattr(forked, "attempt", noted)
+        two = run_cells(
+            cells, tmp_path / "two", jobs=2,
+            progress=lambda name, row: seen.setdefault(name, []).append(row),
+        )  # fmt: skip
+    assert len(list(pids.iterdir())) == 2 and not (pids / str(os.getpid())).exists()
+    one = run_cells(cells, tmp_path / "one")
+    for a, b in zip(one, two, strict=True):
+        assert a | {"seconds": 0} == b | {"seconds": 0}
+    for cell in cells:
+        assert_same(tmp_path / "one" / "cells" / cell.name, tmp_path / "two" / "cells" / cell.name)
+        assert seen[cell.name][-1]["round"] == cell.config.plan.rounds
+
+
+@pytest.mark.parametrize(("free", "wanted"), [(2**40, 2), (2**20, 1)])
+def test_as_many_jobs_as_free_memory_has_room_for(
+    free: int, wanted: int, tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what a worker takes that has done a round: the second begins after that, or never."""
+    attempt, begun = forked.attempt, tmp_path / "begun"
+    begun.mkdir()
+
+    def noted(*given: Any) -> None:
+        (begun / str(os.getpid())).touch()
+        attempt(*given)
+
+    monkeypatch.setattr(forked, "attempt", noted)
+    monkeypatch.setattr(forked, "ram", lambda: (free, free))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    cells = [Cell(f"{i}", tiny) for i in range(3)]
+    ended = run_cells(cells, tmp_path / "out", jobs=None)
+    assert [cell["status"] for cell in ended] == ["done"] * 3
+    assert len(list(begun.iterdir())) == wanted
+
+
+def test_a_forked_run_ends_where_it_is_told_to_as_one_here_does(
+    tiny: RunConfig, tmp_path: Path
+) -> None:
+    def enough(name: str, row: dict[str, Any]) -> str | None:
+        return "enough" if row["metric"] == row["metric"] else None  # the first that is a number
+
+    run_here([("here", tiny, tmp_path / "here")], enough)
+    run_beside([("there", tiny, tmp_path / "there")], 1, None, enough)
+    rows = [pd.read_parquet(tmp_path / name / "rounds.parquet") for name in ("here", "there")]
+    assert len(rows[0]) == len(rows[1]) < tiny.plan.rounds
+    assert json.loads((tmp_path / "there" / "summary.json").read_text())["error"] == "enough"
+
+
+def test_lost_cells_do_not_stop_the_rest(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """One cell loses its process every time, one once."""
+    attempt = forked.attempt
+
+    def killed(config: RunConfig, folder: Path, follower: Any) -> None:
+        if folder.name == "always":
+            os.kill(os.getpid(), signal.SIGKILL)  # as an operating system short of memory does
+        if folder.name == "once":
+            killed_once(tmp_path / "killed")
+        attempt(config, folder, follower)
+
+    monkeypatch.setattr(forked, "attempt", killed)
+    with caplog.at_level(logging.WARNING, "fedsim"):
+        cells = [Cell(name, tiny) for name in ("always", "once", "never")]
+        ended = run_cells(cells, tmp_path, jobs=2, described=False)
+    assert [cell["status"] for cell in ended] == ["failed", "done", "done"]
+    assert "its process ended with -9 (a signal, if below 0), 3 times" in ended[0]["error"]
+    told = [r.getMessage().partition(":")[0] for r in caplog.records if "try" in r.getMessage()]
+    assert sorted(told) == ["always", "always", "once"]
+
+
+def test_an_error_here_ends_the_workers(tiny: RunConfig, tmp_path: Path) -> None:
+    def wrong(name: str, row: dict[str, Any]) -> str | None:
+        raise ValueError(name)
+
+    with pytest.raises(ValueError, match="n"):
+        sweep(SweepConfig(tiny, (1, 2), (0.1,)), tmp_path, jobs=2, progress=wrong)
+    assert not multiprocessing.active_children()
+
+
+_SWEEP = """
+import sys
+from fedsim import RunConfig, SweepConfig, sweep
+config = RunConfig.of(method="sbc", iterations=10**6, temporal=5, checkpoint_every=5)
+sweep(SweepConfig(config, (5,), (0.1, 0.01), baseline=False), sys.argv[1], jobs=2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_workers_end_with_a_sweep_that_is_killed(tmp_path: Path) -> None:
+    """A script needs no guard around what it does when it is imported."""
+    script = tmp_path / "script.py"
+    script.write_text(_SWEEP)
+    out = tmp_path / "out"
+    child = subprocess.Popen([sys.executable, str(script), str(out)], start_new_session=True)
+    while len(list(out.glob("cells/*/checkpoint-*"))) < 2:
+        assert child.poll() is None
+        time.sleep(0.1)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    while True:  # the session is empty in the end, or this test hangs
+        try:
+            os.killpg(child.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)

@@ -1,0 +1,66 @@
+"""Rows of a run's tables, packed: what comes back and the tables are those of dictionaries."""
+
+import io
+import random
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedsim.runs.rows import Rows, rows_of
+
+NAN = float("nan")
+KINDS: dict[str, list[Any]] = {
+    "whole": [0, -3, 2**40, 2**63 - 1],
+    "number": [0.5, NAN, float("inf"), -0.0],
+    "text": ["", "ab" * 16, "why: none"],
+    "word": ["größe", "ab", ""],
+    "ends": ["a\0", "a"],
+    "mixed": [1, 2.5, NAN],
+    "flag": [True, False],
+    "none": [None, "a"],
+    "large": [2**70, 1],
+}
+
+
+def made(count: int, seed: int) -> list[dict[str, Any]]:
+    """Rows whose names change on the way: a column comes late, another is missing at times."""
+    draw = random.Random(seed)
+    rows = []
+    for number in range(count):
+        names = [n for n in KINDS if n != "mixed" or number > count // 2]
+        if draw.random() < 0.01:
+            names.remove("flag")
+        rows.append({"row": number} | {name: draw.choice(KINDS[name]) for name in names})
+    return rows
+
+
+def stored(frame: pd.DataFrame) -> bytes:
+    file = io.BytesIO()
+    frame.to_parquet(file, index=False)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("count", [1, 255, 256, 511, 512, 513, 1500])
+def test_rows_come_back_and_make_the_table_of_dictionaries(count: int) -> None:
+    wanted = made(count, seed=count)
+    rows = Rows(wanted)
+    assert repr([*rows]) == repr(wanted) and len(rows) == count
+    for place in (0, count // 2, count - 1, -1):
+        assert repr(rows[place]) == repr(wanted[place])
+    assert repr(rows[-5:]) == repr(wanted[-5:])
+    pd.testing.assert_frame_equal(rows.frame(), pd.DataFrame(wanted), check_exact=True)
+    plain = [{n: x for n, x in row.items() if n != "large"} for row in wanted]
+    frame = Rows(plain).frame()
+    assert stored(frame) == stored(pd.DataFrame(plain))
+    assert [*rows_of(frame).frame()] == [*frame] and len(rows_of(frame)) == count
+
+
+def test_a_copy_goes_on_alone_and_no_rows_are_no_table() -> None:
+    first = Rows(made(700, seed=1))
+    second = Rows(first)
+    second.append({"row": 700})
+    assert len(first) == 700 and len(second) == 701 and repr(first[699]) == repr(second[699])
+    pd.testing.assert_frame_equal(Rows().frame(), pd.DataFrame([]))
+    with pytest.raises(IndexError):
+        first[700]

@@ -1,0 +1,55 @@
+"""The wheel runs outside the checkout; the lowest versions that are allowed were run."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.reach import NEEDS, bounds, find, use_lowest, use_wheel
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[Path]:
+    """A folder that is gone after the last test; pytest would keep three of its own."""
+    with tempfile.TemporaryDirectory(prefix="reach") as folder:
+        if shutil.disk_usage(folder).free < NEEDS:
+            pytest.skip(f"an environment needs {NEEDS >> 30} GiB of disk in {folder}")
+        yield Path(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.processes
+@pytest.mark.parametrize("python", ["python3.11", "python3.12", "python3.13"])
+def test_the_wheel_runs_under(python: str, base: Path) -> None:
+    interpreter = find(python)
+    if interpreter is None:
+        pytest.skip(f"{python} is not on this machine")
+    try:
+        use_wheel(base / "used", interpreter, base / "cache")
+    finally:
+        shutil.rmtree(base / "used", ignore_errors=True)
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.processes
+def test_the_lowest_versions_run(base: Path) -> None:
+    try:
+        use_lowest(base / "used", sys.executable, base / "cache")
+    finally:
+        shutil.rmtree(base / "used", ignore_errors=True)
+
+
+def test_every_library_has_a_lowest_version() -> None:
+    found = bounds()
+    assert {"torch", "flwr", "ray", "numpy", "pandas", "pytest", "torchvision"} <= {*found}
+    assert not [name for name, version in found.items() if not version]
+
+
+def test_an_interpreter_is_found_or_not() -> None:
+    assert find(sys.executable) == sys.executable
+    assert find("python3.999") is None
