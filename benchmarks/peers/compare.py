@@ -6,9 +6,9 @@
 LeNet5, random images of MNIST's shape, plain SGD, batches of 32, 10 local iterations, one torch
 thread per worker. Each simulator runs in processes of its own and waits between rounds, so that
 what else the machine does hits all of them. fedsim draws cohorts and batches, the peers are given
-them, and all must tell the same losses: where one does not, nothing is reported (a lossy method is
-held to it in the first round, whose model all share). Processor time is that of all processes of a
-simulator. The code of an older commit takes part with --before, where git knows it.
+them, and all must tell the same losses: where one does not, nothing is reported (a lossy method's
+are its own after the first round, whose model all share). Processor time is that of all processes
+of a simulator. The code of an older commit takes part with --before, where git knows it.
 """
 
 import argparse
@@ -238,16 +238,19 @@ def measure(clients: int, size: int, rounds: int, listed: Sequence[Contender],
 
 
 def disagreement(running: Sequence[Running]) -> float:
-    """The largest difference between losses; raises ``RuntimeError`` where one trains otherwise."""
-    told = next(one for one in running if not one.contender.lossy).losses
-    gap = 0.0
+    """The largest difference between losses; raises ``RuntimeError`` where one trains otherwise.
+
+    All are compared with the first, those of a lossy method after the first round among themselves.
+    """
+    gap, told = 0.0, {lossy: next((one.losses for one in running if one.contender.lossy == lossy),
+                                  running[0].losses) for lossy in (True, False)}  # fmt: skip
     for one in running:
-        rounds = 1 if one.contender.lossy else len(told)
-        pairs = zip(one.losses[:rounds], told[:rounds], strict=True)
+        own = told[one.contender.lossy]
+        pairs = [(one.losses[0], running[0].losses[0]), *zip(one.losses, own, strict=True)]
         differs = max(abs(a - b) for a, b in pairs)
         if differs > TOLERANCE:
             raise RuntimeError(f"{one.contender.name} does not do the same work: its losses differ "
-                               f"by {differs:g}: {one.losses} and {told}")  # fmt: skip
+                               f"by {differs:g}: {one.losses} and {own}")  # fmt: skip
         gap = max(gap, differs)
     return gap
 
