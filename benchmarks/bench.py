@@ -160,7 +160,9 @@ def met(row: Mapping[str, str]) -> str:
 
 
 def pivot(rows: Sequence[Mapping[str, str]], first: str) -> str:
-    """A row per work and a column per quantity."""
+    """A row per work and a column per quantity; a sentence where nothing is known."""
+    if not rows:
+        return "Not measured yet."
     quantities = list(dict.fromkeys(row["quantity"] for row in rows))
     found: dict[str, dict[str, str]] = {}
     for row in rows:
