@@ -107,7 +107,7 @@ def write(rows: Sequence[Values]) -> None:
     """The CSV, parts in their order, and the page and the figure that follow from it."""
     order = list(PARTS)
     ranked = sorted(rows, key=lambda row: order.index(row["part"]))
-    write_csv(TABLE, [{name: row[name] for name in FIELDS} for row in ranked])
+    write_csv(TABLE, ranked, FIELDS)
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), ranked), encoding="utf-8")
     if sizes := [row for row in ranked if row["part"] == "sizes"]:
         from sizes import picture  # matplotlib, which no other part needs
