@@ -1,6 +1,5 @@
 """What `bench.py` measures: the rows with a target, and a function per part."""
 
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -230,7 +229,6 @@ def of_cells() -> Values:
 
 def of_peers(clients: int, size: int) -> list[Values]:
     """fedsim beside its peers, and beside the code of an older commit."""
-    sys.path.append(str(HERE / "peers"))
     import compare
 
     some = clients > size

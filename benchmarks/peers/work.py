@@ -1,7 +1,7 @@
 """The work that every simulator is given, and how it is asked for a round of it.
 
 A folder holds the images, the first weights of LeNet5, who takes part in which round and which
-samples make each batch, all of it drawn by fedsim (``compare.py``). Only numpy and torch are
+samples make each batch, all of it drawn by fedsim (``../compare.py``). Only numpy and torch are
 needed, so that every peer's environment can read it.
 """
 
@@ -85,7 +85,7 @@ class Work:
 
 
 class Turns:
-    """The other end of ``compare.py``: a line asks for a round, a line of JSON answers it.
+    """The other end of ``../compare.py``: a line asks for a round, a line of JSON answers it.
 
     What the simulator prints goes to standard error, for standard output is for answers. The
     command line is FOLDER PROCESSES.

@@ -21,8 +21,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 def loaded(name: str) -> Iterator[Any]:
     """A script as a module; its neighbours are gone afterwards, and the tasks that it adds."""
     before = set(sys.modules)
-    places = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
-    with patch.dict(TASKS), patch.object(sys, "path", [*places, *sys.path]):
+    with patch.dict(TASKS), patch.object(sys, "path", [str(BENCHMARKS), *sys.path]):
         yield importlib.import_module(name)
     for added in set(sys.modules) - before:
         if str(BENCHMARKS) in str(getattr(sys.modules[added], "__file__", "")):
@@ -123,7 +122,7 @@ def test_a_peer_that_cannot_be_installed_is_named(
     compare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    environments = importlib.import_module("environments")
+    environments = importlib.import_module("peers.environments")
     monkeypatch.setattr(environments, "FOLDER", tmp_path / "peers")
     never = environments.newer_python
     monkeypatch.setattr(environments, "newer_python", lambda least: never((3, 99)))

@@ -1,7 +1,7 @@
 """fedsim beside its peers: the same training on the same arrays, round by round in turns.
 
     python benchmarks/peers/environments.py     # once: installs the peers
-    python benchmarks/peers/compare.py [--settings 4/4 10/100] [--rounds 8] [--json FILE]
+    python benchmarks/compare.py [--settings 4/4 10/100] [--rounds 8] [--json FILE]
 
 LeNet5, random images of MNIST's shape, plain SGD, batches of 32, 10 local iterations, one torch
 thread per worker. Each simulator runs in processes of its own and waits between rounds, so that
@@ -29,21 +29,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from loops import random_images, register
+from measuring import end_family, family_of, machine, said
+from peers.environments import ENVIRONMENTS, FOLDER
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+from fedsim import RunConfig
+from fedsim.federation.batches import Batches
+from fedsim.federation.clientdata import ClientData
+from fedsim.federation.trainer import build_model
+from strategies.channel.nodes import cohort
 
-from environments import ENVIRONMENTS, FOLDER  # noqa: E402
-from loops import random_images, register  # noqa: E402
-from measuring import end_family, family_of, machine, said  # noqa: E402
-
-from fedsim import RunConfig  # noqa: E402
-from fedsim.federation.batches import Batches  # noqa: E402
-from fedsim.federation.clientdata import ClientData  # noqa: E402
-from fedsim.federation.trainer import build_model  # noqa: E402
-from strategies.channel.nodes import cohort  # noqa: E402
-
+ROOT = Path(__file__).parents[1]
+SCRIPTS = ROOT / "benchmarks" / "peers"
 BATCH, ITERATIONS, SAMPLES = 32, 10, 60_000
 TOLERANCE = 1e-4  # between mean losses: layouts and orders of summation round differently
 OURS = "fedsim, sbc(0.01)"
@@ -57,7 +54,7 @@ class Contender:
 
     Args:
         name: as the tables have it.
-        script: beside this file.
+        script: in the folder ``peers``.
         processes: processes, threads or workers that train.
         more: what the script is told besides.
         environment: whose Python; empty: fedsim's.
@@ -144,14 +141,15 @@ class Running:
 
     def __post_init__(self) -> None:
         own = self.contender
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the simulator
+        self.log = self.folder / f"{own.name} {own.processes}.txt".replace("/", " ")
         place = {"PYTHONPATH": str(own.tree or ROOT)} if own.script == "run_fedsim.py" else {}
         began = time.perf_counter()
-        self.child = subprocess.Popen(
-            [own.python, str(HERE / own.script), str(self.folder), str(own.processes), *own.more],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, bufsize=1,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "RAY_DEDUP_LOGS": "0", **place},
-        )  # fmt: skip
+        words = [own.python, SCRIPTS / own.script, self.folder, own.processes, *own.more]
+        with self.log.open("w") as log:
+            self.child = subprocess.Popen(
+                list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                text=True, bufsize=1, env={**os.environ, "OMP_NUM_THREADS": "1", **place},
+            )  # fmt: skip
         self.round(timed=False)
         self.start = time.perf_counter() - began
 
@@ -166,8 +164,7 @@ class Running:
             answer = ""
         seconds = time.perf_counter() - began
         if not answer:
-            self.log.seek(0)
-            raise RuntimeError(f"{self.contender.name}: {self.log.read()[-2000:]}")
+            raise RuntimeError(f"{self.contender.name}: {self.log.read_text()[-2000:]}")
         self.losses.append(json.loads(answer)["loss"])
         if timed:
             self.seconds.append(seconds)
@@ -177,7 +174,6 @@ class Running:
         """Ends it and every process that it has started."""
         end_family(self.child.pid)
         self.child.wait()
-        self.log.close()
 
     def _spent(self) -> float:
         return sum(processor_seconds(pid) for pid in family_of(self.child.pid))
