@@ -264,15 +264,15 @@ def of_sizes() -> list[Values]:
 
     return [
         {"work": f"{row['method']}, {row['entries']}", "quantity": name, "value": row[name]}
-        for row in sizes.measure(sizes.SIZES, 2)
+        for row in sizes.measure(sizes.SIZES, 3)
         for name in sizes.COLUMNS
     ]
 
 
 PARTS: dict[str, Callable[[], Values | list[Values]]] = {
-    "round": of_round, "digits": of_digits, "message": of_message, "first": of_first,
-    "start": of_start, "many": of_many, "clients": of_clients, "engine": of_engine,
-    "peers4": lambda: of_peers(4, 4), "peers10": lambda: of_peers(100, 10), "sizes": of_sizes,
+    "round": of_round, "peers4": lambda: of_peers(4, 4), "peers10": lambda: of_peers(100, 10),
+    "digits": of_digits, "message": of_message, "first": of_first, "start": of_start,
+    "many": of_many, "clients": of_clients, "engine": of_engine, "sizes": of_sizes,
     "cells": of_cells,
 }  # fmt: skip
 LONG = ("cells",)

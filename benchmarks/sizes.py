@@ -2,7 +2,8 @@
 
     python benchmarks/sizes.py [--sizes 10000 100000 ...] [--repeats 3]
 
-One tensor of normal entries, one thread; sizes take turns. A row has nanoseconds per entry to bytes
+One tensor of normal entries, one thread; sizes take turns, the least time of all repeats counts. A
+row has nanoseconds per entry to bytes
 and back, the same in copies of an update of that size, how far the time to bytes lies from the
 straight line a + b n that is fitted to all sizes of a method (least squares of relative errors),
 and the peak of memory of a first message in a process of its own, the update included, in updates
@@ -15,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ _SHORTEST = 10_000_000  # nanoseconds: shorter work is repeated until it takes a
 
 
 def times(method: str, updates: dict[int, torch.Tensor], repeats: int) -> dict[int, list[float]]:
-    """Nanoseconds per entry by size: to bytes, back, and of a copy."""
+    """Nanoseconds per entry by size, the least of all repeats: to bytes, back, and of a copy."""
     compressor, found = parse(method), {n: ([], [], []) for n in updates}
     for repeat in range(repeats + 1):  # the first compiles
         for n, x in updates.items():
@@ -52,7 +52,7 @@ def times(method: str, updates: dict[int, torch.Tensor], repeats: int) -> dict[i
                 more = int(min(100, _SHORTEST // max(once, 1)))
                 if repeat:
                     each.append(min([once, *(timed(way) for _ in range(more))]) / n)
-    return {n: [median(each) for each in lists] for n, lists in found.items()}
+    return {n: [min(each) for each in lists] for n, lists in found.items()}
 
 
 def line_through(sizes: Sequence[float], spent: Sequence[float]) -> list[float]:
