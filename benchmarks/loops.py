@@ -77,7 +77,8 @@ class HandWritten:
         torch.set_num_threads(1)  # of this thread, as every worker of fedsim does
         plan, federation = config.plan, ClientData.of(config)
         self.data, self.iterations, self.done = federation.data, plan.temporal, 0
-        self.layout = torch.contiguous_format if peers else torch.channels_last
+        last = plan.task.channels_last and not peers
+        self.layout = torch.channels_last if last else torch.contiguous_format
         model = build_model(plan.task, config.seed)
         self.model = as_peers_write(model) if peers else model.to(memory_format=self.layout)
         self.parameters = list(self.model.parameters())

@@ -3,7 +3,6 @@
 import csv
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,40 +92,6 @@ def end_family(pid: int) -> None:
             os.kill(member, signal.SIGKILL)
         except ProcessLookupError:
             continue
-
-
-class Memories(threading.Thread):
-    """Looks at what this process's children keep resident, twenty times a second.
-
-    Attributes:
-        most: bytes of all of them together, at the worst moment. What several of them share counts
-            for each in part, so that the sum is what the machine has to have.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.most, self._ended = 0, threading.Event()
-
-    def run(self) -> None:
-        while not self._ended.wait(0.05):
-            own = family_of(os.getpid())[1:]
-            self.most = max(self.most, sum(map(_part_of_memory, own)))
-
-    def __enter__(self) -> "Memories":
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self.join()
-
-
-def _part_of_memory(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:  # it has just ended
-        return 0
-    return 1024 * int(next((x.split()[1] for x in lines if x.startswith("Pss:")), 0))
 
 
 def forget_peak() -> None:

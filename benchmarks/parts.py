@@ -1,5 +1,6 @@
 """What `bench.py` measures: the rows with a target, and a function per part."""
 
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -110,35 +111,17 @@ def of_round() -> list[Values]:
 
 def of_digits() -> Values:
     """Rounds of the digits beside a bare loop: processor time, in turns."""
-    from loops import Fedsim, HandWritten
-    from round import largest_difference, take_turns
-
-    from fedsim import RunConfig
+    import round as rounds
 
     found = {}
     for case in DIGITS:
-        temporal, method = int(case.split(",")[0][4:]), case.split(", ")[1]
-        rounds = 300 // temporal
-
-        def config(method: str, rounds: int, n: int = temporal) -> RunConfig:
-            return RunConfig.of(
-                task="digits", method=method, temporal=n, iterations=n * rounds, clients=4,
-                evaluate_every=rounds, checkpoint_every=rounds, workers=1,
-            )  # fmt: skip
-
-        with tempfile.TemporaryDirectory() as folder:
-            same = Fedsim(config("raw", 3), Path(folder, "raw"))
-            largest_difference([same, HandWritten(config("raw", 3))])
-            same.finish()
-            ours = Fedsim(config(method, rounds + 2), Path(folder, "run"))
-            both = {"fedsim": ours, "bare": HandWritten(config(method, rounds + 2))}
-            take_turns(both, 1, 1)  # compiles
-            times = take_turns(both, rounds // 10, 10)
-            ours.finish()
-        medians = {name: [median(turn.processor for turn in turns) for turns in repeats]
-                   for name, repeats in times.items()}  # fmt: skip
-        pairs = zip(medians["fedsim"], medians["bare"], strict=True)
-        found[f"digits, {case}, beside a bare loop"] = median(a / b for a, b in pairs)
+        n, method = int(case.split(",")[0][4:]), case.split(", ")[1]
+        settings = rounds.Settings(
+            rounds=20 if n == 1 else 4, repeats=10, iterations=n, task="digits", method=method
+        )
+        first = rounds.measure(settings)["ratios"][0]
+        assert (first["of"], first["to"]) == (rounds.FEDSIM_1, rounds.BARE)
+        found[f"digits, {case}, beside a bare loop"] = first["processor"]
     return found
 
 
@@ -168,19 +151,17 @@ def of_first() -> Values:
 
 def of_start() -> Values:
     """A run of one round and a sweep of two cells at once, as commands."""
-    from measuring import Memories
-    from startup import once
+    from startup import once, watched
 
+    short, cells = "--temporal 1 --iterations 1", "--temporal 10 --gradient 0.01,0.1,1"
     with tempfile.TemporaryDirectory() as folder:
-        short = f"run --temporal 1 --iterations 1 --out {folder}/"
-        runs = [once(f"{short}{i}", must=True) for i in range(3)]
-        with Memories() as memories:
-            once("sweep --temporal 10 --gradient 0.01,0.1,1 --iterations 400 --jobs 2 "
-                 f"--out {folder}/sweep", must=True)  # fmt: skip
+        runs = [once(f"run {short} --out {folder}/{i}", must=True) for i in range(3)]
+        words = f"sweep {cells} --iterations 400 --jobs 2 --out {folder}/sweep".split()
+        _, _, most = watched([sys.executable, "-m", "fedsim", *words])
     return {
         "`fedsim run` on digits to the end of its first round": median(run[1] for run in runs),
         "memory of that process": max(run[2] for run in runs),
-        "a sweep of two jobs, all its processes": memories.most / 1e6,
+        "a sweep of two jobs, all its processes": most,
     }
 
 

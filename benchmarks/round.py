@@ -1,11 +1,13 @@
 """What a round of fedsim costs beside the same training written by hand, in one process.
 
     python benchmarks/round.py [--data DIR] [--optimizer adam] [--json FILE]
+    python benchmarks/round.py --task digits --iterations 1 --rounds 40 [--method raw]
 
 LeNet5, 4 clients, 10 local iterations of batch 32, sbc(0.01) up and raw down, one torch
-thread a worker. The loops take turns round by round, so that what else the machine does
-hits all of them; ratios hold within one run only. A round of fedsim is timed to the end
-of its record, without evaluation and without a checkpoint (one every 20 seconds by default).
+thread a worker; or the digits. The loops take turns round by round, so that what else the
+machine does hits all of them; ratios hold within one run only. A round of fedsim is timed to
+the end of its record, without evaluation and without a checkpoint (one every 20 seconds by
+default).
 Processor time stands beside the clock: it says more on a machine that is not idle.
 """
 
@@ -57,11 +59,15 @@ class Settings:
     iterations: int = 10
     data: Path | None = None
     samples: int = 60_000
+    task: str = "lenet5"
+    method: str = "sbc(0.01)"
 
-    def config(self, rounds: int, method: str = "sbc(0.01)", workers: int = 1) -> RunConfig:
+    def config(self, rounds: int, method: str | None = None, workers: int = 1) -> RunConfig:
         """A run of ``rounds`` rounds of which only the last is evaluated."""
+        lenet5 = self.task == "lenet5"
         return RunConfig(
-            task=register(self.optimizer, self.data, self.samples), method=method,
+            task=register(self.optimizer, self.data, self.samples) if lenet5 else self.task,
+            method=method or self.method,
             temporal=self.iterations, iterations=self.iterations * rounds, clients=4,
             evaluation=Evaluation(every=rounds), keep=Keep(checkpoint_every=rounds),
             machine=Machine(workers=workers, data=str(self.data) if self.data else None),
@@ -76,43 +82,46 @@ def measure(settings: Settings) -> dict[str, Any]:
         times, parts = _time(settings, Path(folder))
     return {
         "milliseconds": {name: _summary(repeats) for name, repeats in times.items()},
-        "ratios": [_ratio(times, *target) for target in TARGETS],
+        "ratios": [_ratio(times, *target) for target in TARGETS if {*target[:2]} <= {*times}],
         "parts_milliseconds": parts,
         "loss_disagreement": gap,
         "settings": {
-            "optimizer": settings.optimizer,
+            "optimizer": settings.optimizer if settings.task == "lenet5" else "the task's SGD",
+            "task": settings.task,
+            "method": settings.method,
             "rounds": settings.rounds,
             "repeats": settings.repeats,
             "local_iterations": settings.iterations,
-            "data": "MNIST" if settings.data else f"{settings.samples} random images",
+            "data": _data(settings),
         },
         "machine": machine(load) | {"torch_threads_a_worker": 1},
     }
 
 
 def disagreement(settings: Settings, folder: Path) -> float:
-    """The largest difference of mean training losses over three rounds with method raw."""
-    config = settings.config(3, method="raw")
-    ours = Fedsim(config, folder / "raw")
-    gap = largest_difference([ours, *_by_hand(config).values()])
-    ours.finish()
-    return gap
-
-
-def largest_difference(loops: Sequence[Loop]) -> float:
-    """Of their mean training losses over three rounds.
+    """The largest difference of mean training losses over three rounds with method raw.
 
     Raises ``RuntimeError`` where the loops do not train the same.
     """
-    losses = [[loop.round() for _ in range(3)] for loop in loops]
+    config = settings.config(3, method="raw")
+    ours, others = Fedsim(config, folder / "raw"), _by_hand(settings, config)
+    losses = [[loop.round() for _ in range(3)] for loop in (ours, *others.values())]
+    ours.finish()
     gap = max(max(row) - min(row) for row in zip(*losses, strict=True))
     if gap > TOLERANCE:
         raise RuntimeError(f"the loops do not train the same: their losses differ by {gap:g}")
     return gap
 
 
-def _by_hand(config: RunConfig) -> dict[str, Loop]:
-    return {BARE: HandWritten(config), PEERS: HandWritten(config, peers=True)}
+def _data(settings: Settings) -> str:
+    if settings.task != "lenet5":
+        return "its own samples"
+    return "MNIST" if settings.data else f"{settings.samples} random images"
+
+
+def _by_hand(settings: Settings, config: RunConfig) -> dict[str, Loop]:
+    peers = {PEERS: HandWritten(config, peers=True)} if settings.task == "lenet5" else {}
+    return {BARE: HandWritten(config), **peers}
 
 
 def _time(settings: Settings, folder: Path) -> tuple[Times, dict[str, float]]:
@@ -121,7 +130,7 @@ def _time(settings: Settings, folder: Path) -> tuple[Times, dict[str, float]]:
         name: Fedsim(settings.config(rounds, workers=workers), folder / f"{workers}")
         for name, workers in ((FEDSIM_1, 1), (FEDSIM_2, 2))
     }
-    loops: dict[str, Loop] = {**ours, **_by_hand(settings.config(rounds))}
+    loops: dict[str, Loop] = {**ours, **_by_hand(settings, settings.config(rounds))}
     for loop in loops.values():
         loop.round()
     times = take_turns(loops, settings.rounds, settings.repeats)
@@ -189,8 +198,9 @@ def markdown(result: Mapping[str, Any]) -> str:
     settings = result["settings"]
     lines = [
         said(result["machine"], "one torch thread a worker"),
-        f"{settings['optimizer']}, {settings['data']}; {settings['repeats']} repeats of "
-        f"{settings['rounds']} rounds, interleaved; losses with method raw differ by at most "
+        f"{settings['task']}, {settings['method']}, {settings['local_iterations']} local "
+        f"iterations, {settings['optimizer']}, {settings['data']}; {settings['repeats']} repeats "
+        f"of {settings['rounds']} rounds, interleaved; losses with method raw differ by at most "
         f"{result['loss_disagreement']:.1e}.",
         "", "| loop | ms per round | min | max | fastest round | processor ms |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -215,14 +225,20 @@ def _cells(row: Mapping[str, Any], form: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder with MNIST/raw; default: random images")
+    parser.add_argument("--task", choices=("lenet5", "digits"), default=Settings.task)
+    parser.add_argument("--method", default=Settings.method)
+    parser.add_argument("--iterations", type=int, default=Settings.iterations, help="local")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default=Settings.optimizer)
     parser.add_argument("--rounds", type=int, default=Settings.rounds, help="rounds a repeat")
     parser.add_argument("--repeats", type=int, default=Settings.repeats)
     parser.add_argument("--json", type=Path, help="a file for the result")
     given = parser.parse_args(arguments)
-    if min(given.rounds, given.repeats) < 1:
-        parser.error("--rounds and --repeats are at least 1")
-    settings = Settings(given.optimizer, given.rounds, given.repeats, data=given.data)
+    if min(given.rounds, given.repeats, given.iterations) < 1:
+        parser.error("--rounds, --repeats and --iterations are at least 1")
+    settings = Settings(
+        given.optimizer, given.rounds, given.repeats, given.iterations, given.data,
+        task=given.task, method=given.method,
+    )  # fmt: skip
     result = measure(settings)
     if given.json:
         given.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

@@ -3,11 +3,11 @@
     python benchmarks/sizes.py [--sizes 10000 100000 ...] [--repeats 3]
 
 One tensor of normal entries, one thread; sizes take turns, the least time of all repeats counts. A
-row has nanoseconds per entry to bytes
-and back, the same in copies of an update of that size, how far the time to bytes lies from the
-straight line a + b n that is fitted to all sizes of a method (least squares of relative errors),
-and the peak of memory of a first message in a process of its own, the update included, in updates
-(from 10^6 entries on; below, Python's own memory hides it). 10^8 entries take 2 GB.
+row has nanoseconds per entry to bytes and back, the same in copies of an update of that size, how
+far the time to bytes lies from the straight line a + b n that is fitted to all sizes of a method
+(least squares of relative errors), and the peak of memory of a first message in a process of its
+own, the update included, in updates (from 10^6 entries on; below, Python's own memory hides it).
+10^8 entries take 2 GB.
 """
 
 import argparse

@@ -4,8 +4,8 @@
 
 The digits, four clients, sbc(0.01) after every local iteration both ways, one worker, with a folder
 and a checkpoint per stretch, as ``fedsim run`` carries it out. Seconds are of the processor, the
-median of a stretch's rounds and their sum, which holds checkpoints and evaluations; memory is
-resident, at the end of a stretch.
+median of a stretch's rounds and their sum, which holds checkpoints and evaluations; memory is the
+process's own at the end of a stretch, without pages of libraries' files, which the kernel drops.
 """
 
 import argparse
@@ -37,7 +37,7 @@ class Watch(Callback):
         self.rows.append({
             "rounds": int(row["round"]), "round_ms": round(1e3 * median(self._seconds), 2),
             "stretch_seconds": round(sum(self._seconds), 1),
-            "resident_mb": round(memory() / 1e6, 1),
+            "own_mb": round(memory("RssAnon") / 1e6, 1),
         })  # fmt: skip
         print(*self.rows[-1].values(), sep="\t", flush=True)
         self._seconds.clear()
@@ -56,7 +56,7 @@ def main() -> None:
         checkpoint_every=asked.every,
     )  # fmt: skip
     watch = Watch(asked.every)
-    print("rounds", "round_ms", "stretch_seconds", "resident_mb", sep="\t")
+    print("rounds", "round_ms", "stretch_seconds", "own_mb", sep="\t")
     with tempfile.TemporaryDirectory() as folder:
         run(config, Path(folder) / "run", progress=False, callbacks=[watch])
     if asked.csv is not None:

@@ -45,9 +45,9 @@ class Model:
     channels: int = 1
 
 
-def dense(*widths: int) -> nn.Module:
-    """Linear layers from 784 inputs to 10 classes."""
-    sizes = (784, *widths, 10)
+def dense(*widths: int, inputs: int = 784) -> nn.Module:
+    """Linear layers to 10 classes."""
+    sizes = (inputs, *widths, 10)
     layers: list[nn.Module] = [nn.Flatten()]
     for i, (inputs, outputs) in enumerate(zip(sizes, sizes[1:], strict=False)):
         layers += [nn.ReLU()] * bool(i) + [nn.Linear(inputs, outputs)]

@@ -76,10 +76,11 @@ def load_optimizer_state(
     for group, fresh in zip(optimizer.param_groups, made, strict=True):
         for key in [key for key in group if key not in _SET and key not in fresh]:
             del group[key]
-        group.update(deepcopy(fresh))
+        group.update({k: x if type(x) in _NUMBERS else deepcopy(x) for k, x in fresh.items()})
     if not state:
         return
     optimizer.state.clear()
+    copies, copied = list[Tensor](), list[Tensor]()
     for key, value in state.items():
         first, name = key.split("/", 1)
         kind = first.removeprefix(_NUMBER)
@@ -92,10 +93,14 @@ def load_optimizer_state(
         else:
             p = parameters[name]  # a copy where it is, laid out so; counts are left in place
             if value.shape == p.shape:
-                copy = torch.empty_like(p, dtype=value.dtype, requires_grad=False).copy_(value)
+                copies.append(torch.empty_like(p, dtype=value.dtype, requires_grad=False))
+                copied.append(value)
+                optimizer.state[p][kind] = copies[-1]
             else:
-                copy = value.to(p.device, copy=True) if value.dim() else value.clone()
-            optimizer.state[p][kind] = copy
+                own = value.to(p.device, copy=True) if value.dim() else value.clone()
+                optimizer.state[p][kind] = own
+    if copies:
+        torch._foreach_copy_(copies, copied)
 
 
 def _tensor(value: Any, where: str) -> tuple[str, Tensor]:

@@ -96,8 +96,9 @@ class LocalGrid(Grid):
 
     A node answers one message after the other, as Flower's do. A worker takes one message, or
     ``at_once`` of a call in their order, which it gives to ``answer_several``: how many workers
-    there are does not decide who is with whom. With ``known`` a strategy need not ask which
-    client a node is: a million clients would be asked before the first round.
+    there are does not decide who is with whom. Without workers, whoever asks serves the nodes
+    itself, while it waits for replies: no timeout ends that. With ``known`` a strategy need not ask
+    which client a node is: a million clients would be asked before the first round.
     """
 
     def __init__(
@@ -120,13 +121,15 @@ class LocalGrid(Grid):
         self._late: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
         self._switch = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH_SECONDS)
+        if self._threads:
+            sys.setswitchinterval(_SWITCH_SECONDS)
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
         """Ends the workers; a worker that hangs does not keep the process alive."""
-        sys.setswitchinterval(self._switch)
+        if self._threads:
+            sys.setswitchinterval(self._switch)
         for _ in self._threads:
             self._tasks.put(None)
         until = time.monotonic() + _END_SECONDS
@@ -232,6 +235,9 @@ class LocalGrid(Grid):
         until = None if timeout is None else time.monotonic() + timeout
         try:
             for _ in range(waiting):
+                while not self._threads and call.replies.empty():
+                    if task := self._tasks.get():
+                        task()
                 left = None if until is None else max(0.0, until - time.monotonic())
                 yield call.replies.get(timeout=left)
         except queue.Empty:

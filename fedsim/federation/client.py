@@ -54,7 +54,7 @@ def serve(
     rule, count = plan.client, plan.algorithm.parts(plan.clients)
     uplink = orders.uplink_at(config, work.p) if work.ordered else plan.method.compressor
     before = orders.uplink_at(config, float(memory[FRACTION])) if FRACTION in memory else None
-    like = rule.shares({n: p.detach() for n, p in trainer.parameters.items()})
+    like = rule.shares(trainer.like)
     end = ClientEnd(uplink, plan.downlink, like, trainer.buffers.initial, config.seed, before)
     line: Line = PartsEnd(end, count) if count else end
     clock = time.perf_counter()
@@ -80,7 +80,8 @@ def serve(
         optimizer = mask_momentum(optimizer, packet.sent)
     seconds["train-seconds"] += trained.seconds
     seconds["encode-seconds"] = time.perf_counter() - clock
-    counts = [packet.sent[name].count for name in line.like]
+    counted = packet.counts
+    counts = [counted[name] for name in line.like]
     content = RecordDict()
     content[METRICS] = MetricRecord({
         SAMPLES: len(trainer.federation.shards[client]), "train-loss": trained.loss,

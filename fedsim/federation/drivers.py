@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
@@ -12,7 +13,8 @@ from fedsim.engines.local import AnswerSeveral
 from fedsim.federation.client import Serving, serve
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.stackable import fit_of
-from fedsim.federation.stacks import stack_of
+from fedsim.federation.stackedsteps import Asked
+from fedsim.federation.stacks import Result, Stack, stack_of
 from fedsim.federation.trainer import Trainer, trainer_of
 from fedsim.settings.config import RunConfig
 from strategies import Job, Trained
@@ -21,6 +23,8 @@ from strategies.channel.nodes import FORGET, PARTITION_ID, answer_partition
 from strategies.channel.payload import CLIENT, KEY, settings_in
 
 ConfigOf = Callable[[Context], RunConfig]
+Train = Callable[[Stack, Sequence[Asked]], list[Result]]
+
 
 def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
     """A ClientApp for every engine.
@@ -69,8 +73,8 @@ def alone(serving: Serving, trainer: Trainer) -> tuple[RecordDict, State]:
 
 def client_of(message: Message, context: Context) -> int:
     """The client that a message is for: its node's partition, else as the message says."""
-    number = message.content.config_records[KEY][CLIENT]  # for a node without a partition
-    return int(str(context.node_config.get(PARTITION_ID, number)))
+    number = context.node_config.get(PARTITION_ID)
+    return int(str(settings_in(message.content)[CLIENT] if number is None else number))
 
 
 def at_once(config: RunConfig) -> int:
@@ -80,13 +84,18 @@ def at_once(config: RunConfig) -> int:
         >>> at_once(RunConfig.of(stack="2")), at_once(RunConfig())
         (2, 1)
     """
-    return fit_of(config).width
+    return min(fit_of(config).width, config.plan.cohort)
 
 
-def make_answer_several(config: RunConfig, states: ClientStates) -> AnswerSeveral:
+def make_answer_several(
+    config: RunConfig, states: ClientStates, train: Train = Stack.train_all
+) -> AnswerSeveral:
     """Serves several messages at once; a client that fails, in whichever part, fails alone.
 
-    ``states``: where the clients' memory lives.
+    Args:
+        config: the run.
+        states: where the clients' memory lives.
+        train: how clients are trained by the worker's stack.
     """
 
     def answer_several(
@@ -124,14 +133,13 @@ def make_answer_several(config: RunConfig, states: ClientStates) -> AnswerSevera
             if (done := go_on(i)) is not None:
                 yield i, done
         while jobs:
-            asked, start = dict(jobs), time.perf_counter()
+            asked = dict(jobs)
             jobs.clear()
-            results = stack.train([*asked.values()])
-            each = (time.perf_counter() - start) / len(asked)
+            results = stack.train([*asked.values()], partial(train, stack))
             for i, trained in zip(asked, results, strict=True):
                 if isinstance(trained, Exception):
                     yield i, trained
-                elif (done := go_on(i, replace(trained, seconds=each))) is not None:
+                elif (done := go_on(i, trained)) is not None:
                     yield i, done
 
     return answer_several

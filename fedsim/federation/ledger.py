@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from compressors.bits import Span
 from fedsim.federation import digests
 from fedsim.federation.failures import reasons
@@ -246,19 +248,16 @@ def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
     up_columns = [c for c in rounds.columns if c.startswith("up_")]
     down_columns = [c for c in rounds.columns if c.startswith("down_") and c.endswith("_bits")]
     asked = receivers(rounds.fillna({"absent": 0, "late": 0}))
-    ups = {c: _whole(_of_each(rounds[c], rounds["clients"])) for c in up_columns}
-    downs = {c: _whole(_of_each(rounds[c], asked)) for c in down_columns}
-    return ups | downs | {c: _whole(rounds[c]) for c in ("total_bits",) if c in rounds}
+    sums = {c: _of_each(rounds[c], rounds["clients"]) for c in up_columns}
+    sums |= {c: _of_each(rounds[c], asked) for c in down_columns}
+    # NaN where a round lacks the number, as in a run that an older version began
+    return sums | {c: float(rounds[c].sum(skipna=False)) for c in ("total_bits",) if c in rounds}
 
 
-def _of_each(bits: pd.Series, clients: pd.Series) -> pd.Series:
-    """As ``of_each``, round by round."""
-    return (bits / clients).mask(clients == 0, 0.0)
-
-
-def _whole(column: pd.Series) -> float:
-    """The sum; NaN where a round lacks the number, as in a run that an older version began."""
-    return float(column.sum(skipna=False))
+def _of_each(bits: pd.Series, clients: pd.Series) -> float:
+    """The sum of ``of_each``, round by round."""
+    many, every = clients.to_numpy(float), bits.to_numpy(float)  # short runs would wait for pandas
+    return float(np.divide(every, many, out=np.zeros_like(every), where=many != 0).sum())
 
 
 def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:

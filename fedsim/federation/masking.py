@@ -1,5 +1,6 @@
 """Momentum factor masking: momentum is forgotten where entries were sent."""
 
+import torch
 from torch import Tensor
 
 from compressors import Sent, State
@@ -16,11 +17,10 @@ def mask_momentum(optimizer: State, sent: Sent) -> State:
     kernel masks all tensors.
     """
     wanted = {
-        f"{kind}/{name}": tensor.indices
-        for name, tensor in sent.items()
-        for kind in _MOMENTA
-        if f"{kind}/{name}" in optimizer and isinstance(tensor.indices, Tensor)
-    }
+        key: tensor.indices
+        for name, tensor in sent.items() if isinstance(tensor.indices, Tensor)
+        for kind in _MOMENTA if (key := f"{kind}/{name}") in optimizer
+    }  # fmt: skip
     moments = {key: optimizer[key] for key in wanted}
     if any(x.device.type in DEVICES for x in moments.values()):
         from compressors.device.masks import masked  # and triton, which takes its time to load
@@ -28,7 +28,6 @@ def mask_momentum(optimizer: State, sent: Sent) -> State:
         if (found := masked(moments, wanted)) is not None:
             return optimizer | found
     for key, moment in moments.items():
-        flat = moment.contiguous().reshape(-1).clone()
-        flat[wanted[key]] = 0.0
-        moments[key] = flat.view(moment.shape)
+        moments[key] = moment.clone(memory_format=torch.contiguous_format)
+        moments[key].view(-1).index_fill_(0, wanted[key], 0.0)
     return optimizer | moments

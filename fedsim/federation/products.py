@@ -6,6 +6,7 @@ train and as they were afterwards. CPUs have no TF32.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from threading import Condition
 from typing import Any
 
@@ -31,6 +32,9 @@ def products(tf32: bool) -> Iterator[None]:
         ...     torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
         ('high', True)
     """
+    if not tf32 and _whole():
+        yield
+        return
     with _TURN:
         _TURN.wait_for(lambda: tf32 in _UNDER_WAY or not _UNDER_WAY)
         if not _UNDER_WAY:
@@ -45,6 +49,19 @@ def products(tf32: bool) -> Iterator[None]:
             if not _UNDER_WAY:
                 _restore(*_BEFORE)
             _TURN.notify_all()
+
+
+def _whole() -> bool:
+    """Whether nothing is to be set: there is no GPU, and the CPU multiplies whole numbers."""
+    try:
+        return not _gpu() and torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # see ``_flags``
+        return False
+
+
+@lru_cache
+def _gpu() -> bool:
+    return torch.cuda.is_available()
 
 
 def _flags() -> tuple[tuple[str, bool] | None, list[str]]:

@@ -1,7 +1,7 @@
 """Whether clients of a run can be trained at once, and how many ``--stack auto`` takes."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -37,13 +37,19 @@ class _Cannot(Exception):
 
 @dataclass(frozen=True)
 class Fit:
-    """How many clients are trained at once (1: one after the other), and by which parameters.
+    """How many clients are trained at once, and by which parameters.
 
-    ``trained``: those that the loss reaches; an optimizer leaves the others as they are.
+    Attributes:
+        width: clients, of one run or of several; 1: one after the other.
+        trained: parameters that the loss reaches; an optimizer leaves the others as they are.
+        model: equal for runs whose clients can be trained at once: these differ in numbers that
+            each client has of its own (weights, samples, rate), and in messages. None where a
+            client's last bits would depend on who else is in the stack: no other run joins.
     """
 
     width: int
     trained: frozenset[str] = frozenset()
+    model: Hashable = None
 
 
 def check(config: RunConfig) -> None:
@@ -51,7 +57,7 @@ def check(config: RunConfig) -> None:
     fit_of(config)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def fit_of(config: RunConfig) -> Fit:
     """How the clients of a run are stacked.
 
@@ -63,14 +69,13 @@ def fit_of(config: RunConfig) -> Fit:
     trainer = Trainer(config, ClientData.of(config))
     auto, gaining = stack == "auto", AT_ONCE  # measured on a CPU, assumed on other devices
     if trainer.device.type == "cpu":
-        sizes = [*trainer.parameters.values()]
-        convolved = any(p.dim() > 2 for p in sizes)
-        gaining = 1 if convolved or sum(p.numel() for p in sizes) > AT_MOST else AT_ONCE
-    width = min(gaining if auto else int(stack), config.plan.cohort)
-    if width == 1:
+        small = sum(p.numel() for p in trainer.parameters.values()) <= AT_MOST
+        gaining = AT_ONCE if small and not convolved(trainer) else 1
+    width = gaining if auto else int(stack)
+    if min(width, config.plan.cohort) == 1:
         return Fit(1)
     try:
-        return Fit(width, _tried(trainer))
+        return Fit(width, *_tried(trainer))
     except _Cannot as error:
         why = f"--stack is {stack}: task {trainer.task.name} cannot be stacked: {error}"
         if not auto:
@@ -102,8 +107,11 @@ def gradients_of(trainer: Trainer, trained: frozenset[str]) -> Gradients:
     return gradients
 
 
-def _tried(trainer: Trainer) -> frozenset[str]:
-    """The parameters that the loss reaches, after two batches at once were as one by one."""
+def _tried(trainer: Trainer) -> tuple[frozenset[str], Hashable]:
+    """The parameters that the loss reaches, after two batches at once were as one by one.
+
+    And ``Fit.model``.
+    """
     if type(trainer.plan.client).force is not Client.force:
         raise _Cannot("--proximal, or the strategy, adds to each client's own gradients")
     if trainer.config.controller is not None:
@@ -118,7 +126,7 @@ def _tried(trainer: Trainer) -> frozenset[str]:
     with seeded(0, trainer.device), products(tf32=False):
         before = states(trainer.device)
         try:
-            trained = _compared(trainer)
+            trained, steady = _compared(trainer)
         except _Cannot:
             raise
         except Exception as error:
@@ -127,11 +135,27 @@ def _tried(trainer: Trainer) -> frozenset[str]:
         after = states(trainer.device)
         if not all(torch.equal(a, b) for a, b in zip(before, after, strict=True)):
             raise _Cannot("its steps draw from torch's global generator")
-    return trained
+    # Of convolutions and BatchNorm other stacks have other sums: this trial may not show them all.
+    if not steady or trainer.buffers.filled({}) or convolved(trainer):
+        return trained, None
+    config, own = trainer.config, trainer.config.machine
+    drawn = trainer.frozen or any(  # by the seed, and no client brings it along
+        isinstance(x, Tensor) for part in trainer.model.modules() for x in vars(part).values()
+    )
+    return trained, (
+        trainer.task, own.data, own.device, own.stack, config.training.precision, trainer.steps,
+        trained, tuple((name, *p.shape) for name, p in trainer.parameters.items()),
+        (config.seed, config.weights) if drawn else None,
+    )  # fmt: skip
 
 
-def _compared(trainer: Trainer) -> frozenset[str]:
-    """See ``_tried``; raises whatever torch raises."""
+def convolved(trainer: Trainer) -> bool:
+    """Whether there may be convolutions among what is trained."""
+    return any(p.dim() > 2 for p in trainer.parameters.values())
+
+
+def _compared(trainer: Trainer) -> tuple[frozenset[str], bool]:
+    """See ``_tried``, and whether five at once have the bits of two; raises whatever torch does."""
     batches, alone = [trainer.batch(0, i) for i in (0, 1)], []
     for x, y in batches:  # as the trainer steps
         trainer.buffers.load({})
@@ -143,17 +167,24 @@ def _compared(trainer: Trainer) -> frozenset[str]:
         found = {n: p.grad.clone() for n, p in trainer.parameters.items() if p.grad is not None}
         alone.append((found, loss.detach(), trainer.buffers.copy()))
     trained = frozenset(alone[0][0])
-    weights = {n: torch.stack([p.detach()] * 2) for n, p in trainer.parameters.items()}
-    buffers = {n: torch.stack([x] * 2) for n, x in trainer.buffers.filled({}).items()}
-    x, y = (torch.stack(part) for part in zip(*batches, strict=True))
-    together = gradients_of(trainer, trained)(weights, buffers, x, y)
+    step, initial = gradients_of(trainer, trained), trainer.buffers.filled({})
+
+    def at_once(places: list[int]) -> tuple[State, Tensor, State]:
+        k = len(places)
+        weights = {n: torch.stack([p.detach()] * k) for n, p in trainer.parameters.items()}
+        x, y = (torch.stack([batches[i][part] for i in places]) for part in (0, 1))
+        return step(weights, {n: torch.stack([x] * k) for n, x in initial.items()}, x, y)
+
+    together, more = at_once([0, 1]), at_once([0, 1, 1, 0, 1])
+    steady = all(torch.equal(more[0][n][j], together[0][n][i])
+                 for n in trained for i, j in ((0, 0), (0, 3), (1, 1), (1, 2), (1, 4)))  # fmt: skip
     for i, (gradients, loss, after) in enumerate(alone):
         pairs = [(gradients[n], together[0][n][i], n) for n in trained]
         pairs += [(after[n], together[2][n][i], n) for n in after]
         for one, other, name in [*pairs, (loss, together[1][i], "the loss")]:
             if not near(one, other, trainer.config.training.precision):
                 raise _Cannot(f"{name} differs where clients train at once")
-    return trained
+    return trained, steady
 
 
 def near(one: Tensor, other: Tensor, precision: str) -> bool:

@@ -6,14 +6,14 @@ Clients of whom that differs stand in spans of their own along the axis, with an
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, optim
 
 from compressors import State
 from fedsim.federation.trainer import Trainer, make_optimizer
-from strategies import steps
+from strategies import Job, steps
 from strategies.optimizers import load_optimizer_state, optimizer_state
 
 ENTRY_BY_ENTRY = (
@@ -26,18 +26,41 @@ _COUNTS = ("step", "mu_product")
 """What these keep once per parameter, also of one without dimensions."""
 
 
-def alike(state: State, parameters: Mapping[str, Tensor]) -> str:
-    """What is the same for clients whose optimizers can be one: keys, and numbers of no entry.
+class Asked(NamedTuple):
+    """A job and the trainer of its run, which knows the run's samples, rate and first memory."""
 
-    Example:
-        >>> w = {"w": torch.zeros(2)}
-        >>> alike({"step/w": torch.tensor(3.0), "exp_avg/w": torch.ones(2)}, w)
-        "[('exp_avg/w', ''), ('step/w', '3.0')]"
-    """
-    kept = [
-        (key, "" if _by_entry(key, x, parameters) else str(x.tolist())) for key, x in state.items()
-    ]
-    return str(sorted(kept))
+    trainer: Trainer
+    job: Job
+
+    @property
+    def memory(self) -> State:
+        """What the client's optimizer begins with."""
+        return self.job.optimizer or self.trainer.fresh
+
+    @property
+    def kind(self) -> tuple[int, int, int]:
+        """What is the same for jobs of one stack: iterations, the first one's number, samples."""
+        size = self.trainer.batches_of(self.job.client).size
+        return self.job.iterations, self.job.start, size
+
+    @property
+    def alike(self) -> str:
+        """What is the same for clients whose optimizers can be one.
+
+        These are its settings, the keys of its memory, and numbers of no entry (Adam's count).
+
+        Example:
+            >>> trainer = Trainer(config := RunConfig(task="digits"), ClientData.of(config))
+            >>> memory = {"step/2.bias": torch.tensor(3.0), "exp_avg/3.bias": torch.ones(64)}
+            >>> Asked(trainer, Job(0, {}, memory, 3, 1, {}, 3)).alike[:53]
+            "[('exp_avg/3.bias', ''), ('step/2.bias', '3.0')] [0.0"
+        """
+        own = self.trainer.parameters
+        kept = [
+            (key, "" if _by_entry(key, x, own) else str(x.tolist()))
+            for key, x in self.memory.items()
+        ]
+        return f"{sorted(kept)} {self.trainer.base_lr} {self.trainer.made}"
 
 
 def _by_entry(key: str, value: Tensor, parameters: Mapping[str, Tensor]) -> bool:
@@ -50,28 +73,27 @@ class StackedSteps:
     """Steps of stacked parameters, in place.
 
     Args:
-        trainer: whose task makes the optimizers.
         stacked: parameters by name (K, ...), which the steps change.
-        states: the optimizer's memory of each client, those that are ``alike`` side by side.
+        asked: whose they are, in their order: those that are ``alike`` side by side.
     """
 
-    def __init__(
-        self, trainer: Trainer, stacked: Mapping[str, Tensor], states: Sequence[State]
-    ) -> None:
-        self._trainer = trainer
-        self._spans = _spans([alike(state, trainer.parameters) for state in states])
+    def __init__(self, stacked: Mapping[str, Tensor], asked: Sequence[Asked]) -> None:
+        self._spans = _spans([one.alike for one in asked])
+        self._trainers = [asked[a].trainer for a, _ in self._spans]
         self._views = [{n: p[a:b] for n, p in stacked.items()} for a, b in self._spans]
-        self._optimizers, own = list[optim.Optimizer](), trainer.parameters
-        for views, (a, b) in zip(self._views, self._spans, strict=True):
+        self._optimizers = list[optim.Optimizer]()
+        every = zip(self._trainers, self._views, self._spans, strict=True)
+        for trainer, views, (a, b) in every:
             # The task's, of other parameters, with the clients' memory.
+            own, states = trainer.parameters, [one.memory for one in asked[a:b]]
             optimizer = make_optimizer(trainer.config, own.values())
             stands_for = {id(p): views[name] for name, p in own.items()}
             for group in optimizer.param_groups:
                 group["params"] = [stands_for[id(p)] for p in group["params"]]
             optimizer.state.clear()
             joint = {
-                key: torch.stack([s[key] for s in states[a:b]]) if _by_entry(key, x, own) else x
-                for key, x in states[a].items()
+                key: torch.stack([s[key] for s in states]) if _by_entry(key, x, own) else x
+                for key, x in states[0].items()
             }
             parameters: Any = views  # as good as parameters: leaves that are given their gradients
             load_optimizer_state(optimizer, parameters, joint, trainer.made)
@@ -84,9 +106,9 @@ class StackedSteps:
             gradients: by name (K, ...); a parameter that is not there is left as it is.
             factor: on the learning rate.
         """
-        every = zip(self._optimizers, self._views, self._spans, strict=True)
-        for optimizer, views, (a, b) in every:
-            for group, base in zip(optimizer.param_groups, self._trainer.base_lr, strict=True):
+        every = zip(self._optimizers, self._trainers, self._views, self._spans, strict=True)
+        for optimizer, trainer, views, (a, b) in every:
+            for group, base in zip(optimizer.param_groups, trainer.base_lr, strict=True):
                 group["lr"] = base * factor
             for name, gradient in gradients.items():
                 views[name].grad = gradient[a:b]
@@ -95,11 +117,10 @@ class StackedSteps:
     def states(self) -> list[State]:
         """Each client's memory, as ``Trainer.optimizer_state`` has it."""
         found = []
-        for optimizer, views, (a, b) in zip(
-            self._optimizers, self._views, self._spans, strict=True
-        ):
+        every = zip(self._optimizers, self._trainers, self._views, self._spans, strict=True)
+        for optimizer, trainer, views, (a, b) in every:
             parameters: Any = views
-            joint = optimizer_state(optimizer, parameters, self._trainer.made)
+            joint = optimizer_state(optimizer, parameters, trainer.made)
             found += [
                 {
                     key: (x[i] if _by_entry(key, x, views) else x).clone()

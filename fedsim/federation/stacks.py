@@ -9,7 +9,10 @@ bits differ.
 
 import logging
 import threading
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
@@ -19,7 +22,7 @@ from torch import Tensor
 from compressors import State, Tensors
 from fedsim.federation.room import enough
 from fedsim.federation.stackable import Fit, fit_of, gradients_of
-from fedsim.federation.stackedsteps import StackedSteps, alike
+from fedsim.federation.stackedsteps import Asked, StackedSteps
 from fedsim.federation.trainer import Trainer, lr_factor, trainer_of
 from fedsim.ground.errors import DeviceFull
 from fedsim.settings.config import RunConfig
@@ -28,6 +31,8 @@ from strategies.generators import drawing
 
 Result = Trained | Exception
 """What became of one client: its failure is not the others'."""
+
+AtOnce = Callable[[Sequence[Asked]], list[Result]]
 
 
 class _NoBatch(Exception):
@@ -39,10 +44,10 @@ class _NoBatch(Exception):
 
 
 class Stack:
-    """One worker's way to train several clients at once.
+    """One worker's way to train several clients at once, of one run or of several.
 
     Args:
-        trainer: the worker's.
+        trainer: the worker's, whose model computes.
         fit: how the run's clients are stacked.
 
     Example:
@@ -59,111 +64,132 @@ class Stack:
         self._width, self._auto = fit.width, trainer.config.machine.stack == "auto"
         self._gradients = gradients_of(trainer, fit.trained)
 
-    def train(self, jobs: Sequence[Job]) -> list[Result]:
-        """What each job gave, or why it failed, in the order of ``jobs``.
+    def train(self, jobs: Sequence[Job], at_once: AtOnce | None = None) -> list[Result]:
+        """What each job of the trainer's run gave, or why it failed, in the order of ``jobs``.
 
-        Clients with batches of another size, or another number of iterations, are stacked among
-        themselves. Under ``auto`` a stack that does not fit the device is halved, now and later.
+        A client that no other is like (``Asked.kind``) is trained as ever, whoever trains beside
+        the run. ``at_once`` trains all others; None: ``train_all``.
+        """
+        asked = [Asked(self.trainer, job) for job in jobs]
+        kinds = Counter(one.kind for one in asked)
+        several = [one for one in asked if kinds[one.kind] > 1]
+        found = iter((at_once or self.train_all)(several) if several else [])
+        return [next(found) if kinds[one.kind] > 1 else _alone(one) for one in asked]
+
+    def train_all(self, asked: Sequence[Asked]) -> list[Result]:
+        """The same, of jobs of runs whose ``Fit.model`` is one.
+
+        Clients of each kind are stacked among themselves. Under ``auto`` a stack that does not fit
+        the device is halved, now and later.
         """
         found: dict[int, Result] = {}
-        own = self.trainer
-        keys = [  # what must be the same for jobs of one stack, and what had better be
-            ((job.iterations, job.start, own.batches_of(job.client).size),
-             alike(job.optimizer or own.fresh, own.parameters))
-            for job in jobs
-        ]  # fmt: skip
-        places = sorted(range(len(jobs)), key=lambda i: keys[i])
+        keys = [(one.kind, one.alike) for one in asked]  # the second had better be the same
+        places = sorted(range(len(asked)), key=lambda i: keys[i])
         for _, group in groupby(places, key=lambda i: keys[i][0]):
-            part = list(group)
-            found |= zip(part, self._in_stacks([jobs[i] for i in part]), strict=True)
-        return [found[i] for i in range(len(jobs))]
+            part, start = list(group), time.perf_counter()
+            results = self._in_stacks([asked[i] for i in part])
+            each = (time.perf_counter() - start) / len(part)
+            for i, one in zip(part, results, strict=True):
+                found[i] = replace(one, seconds=each) if isinstance(one, Trained) else one
+        return [found[i] for i in range(len(asked))]
 
-    def _in_stacks(self, jobs: Sequence[Job]) -> list[Result]:
-        """As many at once as fit, which may become fewer meanwhile."""
+    def _in_stacks(self, asked: Sequence[Asked]) -> list[Result]:
+        """As many at once as fit, which may become fewer meanwhile, in stacks of one size."""
         found: list[Result] = []
-        while len(found) < len(jobs):
-            found += self._several(jobs[len(found) : len(found) + self._width])
+        while left := len(asked) - len(found):
+            many = -(-left // -(-left // self._width))
+            found += self._several(asked[len(found) : len(found) + many])
         return found
 
-    def _several(self, jobs: Sequence[Job]) -> list[Result]:
-        if len(jobs) == 1:
-            try:
-                return [self.trainer.train(*jobs[0])]
-            except Exception as error:
-                return [error]
+    def _several(self, asked: Sequence[Asked]) -> list[Result]:
+        if self._width == 1:
+            return [_alone(asked[0])]
         try:
             with enough(self.trainer.device), self.trainer.products():
-                trained = self.trainer.watch.call(partial(self._together, jobs))
+                # One that is left beside itself: a convolution has other sums in a stack of one.
+                pair = [*asked] * (2 if len(asked) == 1 else 1)
+                trained = self.trainer.watch.call(partial(self._together, pair))
             failed: Exception = RuntimeError("its steps draw from torch's global generator")
         except Exception as error:
             trained, failed = None, _without_frames(error)
         if trained is not None:
-            return list(trained)
+            return list(trained[: len(asked)])
         if isinstance(failed, _NoBatch):  # the others are trained without that client
-            at = failed.position
-            rest = self._several([*jobs[:at], *jobs[at + 1 :]])
+            at = failed.position % len(asked)
+            rest = self._several([*asked[:at], *asked[at + 1 :]]) if len(asked) > 1 else []
             return [*rest[:at], failed.cause, *rest[at:]]
         if not self._auto:
-            return [failed] * len(jobs)
+            return [failed] * len(asked)
         # From now on fewer clients where the device is full, one where a stack cannot be.
-        self._width = -(-len(jobs) // 2) if isinstance(failed, DeviceFull) else 1
+        self._width = -(-len(asked) // 2) if isinstance(failed, DeviceFull) else 1
         logging.getLogger("fedsim").warning(
             "--stack auto: %d clients at once failed (%s); %d at once from here on",
-            len(jobs), failed, self._width,
+            len(asked), failed, self._width,
         )  # fmt: skip
-        return self._in_stacks(jobs)
+        return self._in_stacks(asked)
 
-    def _together(self, jobs: Sequence[Job], alone: bool) -> list[Trained] | None:
+    def _together(self, asked: Sequence[Asked], alone: bool) -> list[Trained] | None:
         """All jobs at once; None where the steps must have the generators for themselves."""
         if alone:
             return None
         own = self.trainer
         own.model.train()
-        filled = [own.buffers.filled(job.buffers) for job in jobs]
-        before, buffers = self._stacked([job.weights for job in jobs]), self._stacked(filled)
+        filled = [mine.buffers.filled(job.buffers) for mine, job in asked]
+        before, buffers = self._stacked([job.weights for _, job in asked]), self._stacked(filled)
         now = {name: x.clone() for name, x in before.items()}
-        steps = StackedSteps(own, now, [job.optimizer or own.fresh for job in jobs])
-        total = torch.zeros(len(jobs), device=own.device)
+        steps = StackedSteps(now, asked)
+        total = torch.zeros(len(asked), device=own.device)
         gradients: State = {}
-        for i in range(jobs[0].iterations):
+        n, start = asked[0].job.iterations, asked[0].job.start
+        factors = [lr_factor(own.task, start + i) for i in range(n)]
+        for i, factor in enumerate(factors):
             with drawing():  # a step that draws is seen after the call
-                x, y = self._batch(jobs, i)
+                x, y = self._batch(asked, i)
                 gradients, losses, buffers = self._gradients(now, buffers, x, y)
                 if own.steps:
-                    steps.step(gradients, lr_factor(own.task, jobs[0].start + i))
+                    steps.step(gradients, factor)
             total += losses
         if own.steps:
             update = {name: now[name].sub_(x) for name, x in before.items()}
         else:  # a parameter that the loss does not reach has no gradient
             update = {name: gradients.get(name, torch.zeros_like(x)) for name, x in now.items()}
-        memories = steps.states() if own.steps else [{}] * len(jobs)
-        means = [loss / jobs[0].iterations for loss in total.tolist()]
-        n, start = jobs[0].iterations, jobs[0].start
-        rate = float(own.base_lr[0]) * sum(lr_factor(own.task, start + i) for i in range(n))
+        memories = steps.states() if own.steps else [{}] * len(asked)
+        means = [loss / n for loss in total.tolist()]
+        rates = [float(mine.base_lr[0]) * sum(factors) for mine, _ in asked]
         return [
-            Trained(_of(update, i), memories[i], means[i], _of(buffers, i), rate)
-            for i in range(len(jobs))
+            Trained(_of(update, i), memories[i], means[i], _of(buffers, i), rates[i])
+            for i in range(len(asked))
         ]
 
     def _stacked(self, values: Sequence[Tensors]) -> State:
         device = self.trainer.device
         return {name: torch.stack([one[name].to(device) for one in values]) for name in values[0]}
 
-    def _batch(self, jobs: Sequence[Job], i: int) -> tuple[Tensor, Tensor]:
+    def _batch(self, asked: Sequence[Asked], i: int) -> tuple[Tensor, Tensor]:
         """Inputs and targets (K, B, ...) of the jobs' i-th iteration: one gather where they lie."""
         data, device = self.trainer.data, self.trainer.device
-        if data.draw is None and isinstance(data.train_x, Tensor):
-            index = [self.trainer.batches_of(job.client).at(job.done + i) for job in jobs]
+        one = all(mine.data is data for mine, _ in asked)
+        if one and data.draw is None and isinstance(data.train_x, Tensor):
+            index = [mine.batches_of(job.client).at(job.done + i) for mine, job in asked]
             every = torch.stack(index)
             return data.train_x[every].to(device), data.train_y[every].to(device)
         parts = []
-        for position, job in enumerate(jobs):
+        for position, (mine, job) in enumerate(asked):
             try:
-                parts.append(self.trainer.batch(job.client, job.done + i))
+                parts.append(mine.batch(job.client, job.done + i))
             except Exception as error:
                 raise _NoBatch(position, error) from error
         x, y = zip(*parts, strict=True)
         return torch.stack(x), torch.stack(y)
+
+
+def _alone(asked: Asked) -> Result:
+    start = time.perf_counter()
+    try:
+        trained = asked.trainer.train(*asked.job)
+    except Exception as error:
+        return error
+    return replace(trained, seconds=time.perf_counter() - start)
 
 
 def _without_frames(error: Exception) -> Exception:

@@ -16,7 +16,7 @@ from fedsim.engines import compat
 from fedsim.federation.simulated import Simulation
 from fedsim.network.running import Work
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.payload import CLIENT, KEY
+from strategies.channel.payload import CLIENT, settings_in
 
 _GONE = {"before": "dropped out before training", "after": "dropped out after training"}
 _TRAIN = "train"
@@ -135,4 +135,4 @@ class TimedGrid(CohortGrid):
 
 def client_of(message: Message) -> int:
     """The number of the client that a message of the server goes to."""
-    return int(str(message.content.config_records[KEY][CLIENT]))
+    return int(str(settings_in(message.content)[CLIENT]))

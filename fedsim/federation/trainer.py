@@ -69,6 +69,7 @@ class Trainer:
     Attributes:
         parameters: those that are trained, and travel: they require a gradient when the task has
             built its model.
+        like: these, for names, shapes and devices; values are those of whoever trained last.
         frozen: the others. They follow from the task and the seed, and nobody is sent them.
         precision: inside, float32, or bfloat16 where autocast knows it to do; weights and updates
             stay float32.
@@ -92,8 +93,10 @@ class Trainer:
         with enough(self.device):
             model = self._built().to(self.device)
         self.model = model.to(memory_format=layout) if self.task.channels_last else model
+        self.model.train()
         named = dict(self.model.named_parameters())
         self.parameters = {name: p for name, p in named.items() if p.requires_grad}
+        self.like = {name: p.detach() for name, p in self.parameters.items()}
         self.frozen = {name: p.detach() for name, p in named.items() if not p.requires_grad}
         self.buffers = ModelBuffers(self.model, self.task.name)
         self.optimizer = make_optimizer(config, self.parameters.values())
@@ -135,17 +138,20 @@ class Trainer:
         first = done if start is None else start  # the run is ahead of a client that sat out
         factors = [lr_factor(self.task, first + i) for i in range(iterations)]
 
+        named: list[Tensor] = [*self.parameters.values()]
+        begun = [weights[name] for name in self.parameters]
+
         def local(alone: bool) -> Trained:
             with torch.no_grad():  # copied: steps work in place, states may not
-                for name, p in self.parameters.items():
-                    p.copy_(weights[name])
+                torch._foreach_copy_(named, begun)
             self.optimizer.state.clear()
             load_optimizer_state(
                 self.optimizer, self.parameters, optimizer or self.fresh, self.made
             )
             self.buffers.load(buffers or {})
             total = torch.zeros((), device=self.device)
-            self.model.train()
+            if not self.model.training:  # a walk through all of its modules
+                self.model.train()
             for iteration, factor in enumerate(factors, start=done):
                 for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
                     group["lr"] = base * factor
@@ -155,12 +161,12 @@ class Trainer:
             loss, state = float(total) / iterations, self.optimizer_state() if self.steps else {}
             rate = float(self.base_lr[0]) * sum(factors)
             with torch.no_grad():  # what the client sends: after minus before, or the gradient
-                named, device = self.parameters.items(), self.device
                 if self.steps:
-                    update = {n: (p - weights[n].to(device)).contiguous() for n, p in named}
+                    there = [x.to(self.device) for x in begun]
+                    found = [*torch._foreach_sub(named, there)]
                 else:  # a parameter that the loss does not reach has no gradient
-                    found = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in named}
-                    update = {n: x.contiguous() for n, x in found.items()}
+                    found = [torch.zeros_like(p) if p.grad is None else p.grad for p in named]
+            update = {n: x.contiguous() for n, x in zip(self.parameters, found, strict=True)}
             return Trained(update, state, loss, self.buffers.copy(), rate)
 
         with enough(self.device), self.products():

@@ -1,5 +1,6 @@
 """Says that kernels are being compiled: the first message of a method on a machine waits for it."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,14 +11,18 @@ TOLD = "compiling kernels, once per machine: 5 to 15 s"
 15 s for an ``ef(topk | cnat | golomb)``."""
 
 
+_LISTENING: list["_Once"] = []
+
+
 class _Once(Listener):
     """Calls ``say`` when numba begins to compile what is not in its cache, the first time."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self._say, self._said = say, False
+        self._say, self._said, self._pid = say, False, os.getpid()
 
-    def on_start(self, event: Event) -> None:
-        if not self._said:
+    def on_start(self, event: Event | None) -> None:
+        # A forked process has the other's listeners, and a terminal's lock that nobody may free.
+        if not self._said and os.getpid() == self._pid:
             self._said = True
             self._say(TOLD)
 
@@ -28,5 +33,16 @@ class _Once(Listener):
 @contextmanager
 def compiling_told(say: Callable[[str], None]) -> Iterator[None]:
     """Inside, ``say`` is told once, in a sentence, when a kernel is compiled in this process."""
-    with install_listener("numba:compile", _Once(say)):
-        yield
+    once = _Once(say)
+    with install_listener("numba:compile", once):
+        _LISTENING.append(once)
+        try:
+            yield
+        finally:
+            _LISTENING.remove(once)
+
+
+def compiling_elsewhere() -> None:
+    """Says here what a process has said that was forked from this one."""
+    for once in _LISTENING:
+        once.on_start(None)

@@ -11,22 +11,37 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from multiprocessing.connection import Connection, wait
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 import torch
 
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.files import own_ram, ram
+from fedsim.runs.compiling import compiling_elsewhere, compiling_told
 from fedsim.runs.errand import Pins
-from fedsim.runs.parallel import TRIES, Ended, Progress, Work, attempt, record, run_on_ray
+from fedsim.runs.parallel import (
+    TRIES,
+    Ended,
+    Grouping,
+    Progress,
+    Together,
+    Work,
+    alone,
+    attempt_together,
+    record,
+    run_on_ray,
+)
 from fedsim.runs.sentconfig import SentConfig
+
+_COMPILES = "compiles"
 
 
 def run_beside(
     work: Iterable[Work], jobs: int | None, address: str | None, progress: Progress | None,
-    ended: Ended = lambda name: None, *, on_gpu: bool = False,
+    ended: Ended = lambda name: None, *, on_gpu: bool = False, grouped: Grouping = alone,
 ) -> None:  # fmt: skip
     """Runs up to ``jobs`` at a time: in forked processes, or as Ray tasks.
 
@@ -38,15 +53,16 @@ def run_beside(
         progress: is called with rows (``Progress``).
         ended: is told of each run that has ended.
         on_gpu: whether a run trains on a GPU, which a forked process cannot use: Ray shares it out.
+        grouped: which runs a forked process carries out together; on Ray each is by itself.
     """
     if on_gpu or address is not None:
         run_on_ray(work, jobs or os.cpu_count() or 1, address, progress, ended)
     else:
-        _run_forked(work, jobs, progress, ended)
+        _run_forked(grouped(work), jobs, progress, ended)
 
 
 class _Worker:
-    """A process, and the run that it carries out; None: it waits."""
+    """A process, and the runs that it carries out; None: it waits."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("fork")
@@ -56,16 +72,15 @@ class _Worker:
         assert self.process.pid is not None
         self.pid = self.process.pid
         theirs.close()  # a worker that is gone then ends the line
-        self.item: Work | None = None
+        self.item: Together | None = None
         self.trained = False
 
-    def begin(self, item: Work) -> None:
-        name, config, folder = item
-        self.line.send((name, SentConfig(config), folder))
+    def begin(self, item: Together) -> None:
+        self.line.send([(name, SentConfig(config), folder) for name, config, folder in item])
         self.item = item
 
     def end(self) -> None:
-        """Ends the process, with its run if it has one."""
+        """Ends the process, with its runs if it has any."""
         if self.item is not None:
             self.process.kill()
         else:
@@ -74,14 +89,14 @@ class _Worker:
 
 
 def _run_forked(
-    work: Iterable[Work], jobs: int | None, progress: Progress | None, ended: Ended
+    work: Iterable[Together], jobs: int | None, progress: Progress | None, ended: Ended
 ) -> None:
     """As ``run_on_ray``, in processes of this machine's own.
 
-    A run whose process was killed goes on from its checkpoint in another, twice at most.
+    Runs whose process was killed go on from their checkpoints in another, twice at most.
     """
     tries: Counter[str] = Counter()
-    again: list[Work] = []
+    again: list[Together] = []
     waiting, workers = iter(work), list[_Worker]()
     most = jobs or len(os.sched_getaffinity(0))
     try:
@@ -105,29 +120,33 @@ def _run_forked(
                 if worker.line not in ready:
                     continue
                 assert worker.item
-                name, config, folder = worker.item
+                names = [name for name, *_ in worker.item]
                 try:
-                    row = worker.line.recv()
+                    told = worker.line.recv()
                 except (EOFError, OSError):
                     workers.remove(worker)
                     worker.process.join()
-                    tries[name] += 1
+                    tries[names[0]] += 1
                     why = f"its process ended with {worker.process.exitcode} (a signal, if below 0)"
-                    if tries[name] < TRIES:
+                    if tries[names[0]] < TRIES:
                         logging.getLogger("fedsim").warning(
                             "%s: %s; it goes on from its last checkpoint, if any: try %d of %d",
-                            name, why, tries[name] + 1, TRIES,
+                            ", ".join(names), why, tries[names[0]] + 1, TRIES,
                         )  # fmt: skip
                         again.append(worker.item)
                         continue
-                    record(config, folder, RunFailed(f"{why}, {TRIES} times"))
-                    row = None
-                if row is None:
+                    for _, config, folder in worker.item:
+                        record(config, folder, RunFailed(f"{why}, {TRIES} times"))
+                    told = None
+                if told is None:
                     worker.item = None
-                    ended(name)
+                    for name in names:
+                        ended(name)
+                elif told == _COMPILES:
+                    compiling_elsewhere()
                 else:
                     worker.trained = True
-                    worker.line.send(progress(name, row) if progress else None)
+                    worker.line.send(progress(*told) if progress else None)
     finally:
         for worker in workers:
             worker.end()
@@ -151,14 +170,22 @@ def _serve(line: Connection) -> None:
     for stream in (1, 2):  # the terminal shows what is told by the line
         os.dup2(nowhere, stream)
 
-    def ask(row: dict[str, Any], parcel: object) -> str | None:
-        line.send(row)
+    one_at_a_time = Lock()
+
+    def tell(what: tuple[str, dict[str, Any]] | str) -> None:
+        with one_at_a_time:
+            line.send(what)
+
+    def ask(name: str, row: dict[str, Any], parcel: object) -> str | None:
+        tell((name, row))
         return line.recv()
 
-    while (given := line.recv()) is not None:
-        _, sent, folder = given
-        attempt(sent.config, folder, Pins(ask))
-        line.send(None)
+    with compiling_told(lambda _: tell(_COMPILES)):
+        while (given := line.recv()) is not None:
+            attempt_together([
+                (sent.config, folder, Pins(partial(ask, name))) for name, sent, folder in given
+            ])  # fmt: skip
+            line.send(None)
 
 
 def _end_with_parent() -> None:

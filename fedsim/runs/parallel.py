@@ -7,24 +7,33 @@ import logging
 import re
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from fedsim.engines import cluster
+from fedsim.federation.lockstep import Lockstep
+from fedsim.federation.stackable import fit_of
 from fedsim.ground.errors import UsageError, without_home, writing
 from fedsim.ground.files import write_text
 from fedsim.results.schema import read_summary, write_run
-from fedsim.runs import checkpoint, devices, lock
+from fedsim.runs import devices, lock
 from fedsim.runs.board import Board, Pinned
 from fedsim.runs.callbacks import Callback, Several
 from fedsim.runs.errand import Errand, tell_strangers
 from fedsim.runs.parcel import Parcel, unmark
 from fedsim.runs.progress import Named
-from fedsim.runs.run import describe, run
+from fedsim.runs.run import carry_out, describe, engine_of
 from fedsim.settings.config import RunConfig
 
 Work = tuple[str, RunConfig, Path]
+Together = Sequence[Work]
+"""Runs that are carried out together, or one alone."""
+
+Grouping = Callable[[Iterable[Work]], Iterable[Together]]
+
 Progress = Callable[[str, dict[str, Any]], str | None]
 """Called with a run's name and the row of a round; returns why the run is to end there, or None.
 
@@ -39,28 +48,70 @@ _ORPHAN_SECONDS, _CANCEL_SECONDS = 30.0, 10.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
+def alone(work: Iterable[Work]) -> Iterator[Together]:
+    """Each run by itself; ``work`` is asked for it when it is needed."""
+    return ([item] for item in work)
+
+
+def together(work: Iterable[Work], jobs: int = 1) -> list[Together]:
+    """Together are runs whose clients can be trained as one stack.
+
+    These are runs of as many local iterations between messages, so many as ``--stack`` has room for
+    the clients of; of several jobs each gets its share.
+    """
+    groups: dict[Hashable, list[Work]] = {}
+    for item in work:
+        name, config, _ = item
+        model = fit_of(config).model
+        several = model is not None and config.machine.workers == 1
+        groups.setdefault((model, config.temporal) if several else name, []).append(item)
+    found: list[Together] = []
+    for group in groups.values():
+        first = group[0][1]
+        most = max(1, min(fit_of(first).width // first.plan.cohort, -(-len(group) // jobs)))
+        parts = -(-len(group) // most)
+        ends = [len(group) * i // parts for i in range(parts + 1)]
+        found += [group[a:b] for a, b in pairwise(ends)]
+    return found
+
+
 def run_here(
-    work: Iterable[Work], progress: Progress | None, ended: Ended = lambda name: None
-) -> None:
+    work: Iterable[Work], progress: Progress | None, ended: Ended = lambda name: None,
+    grouped: Grouping = alone,
+) -> None:  # fmt: skip
     """Runs each in this process; a run that fails leaves that in its folder.
 
-    ``work`` is asked for a run when the one before has ended.
+    ``work`` is asked for a run when the one before has ended, unless it is ``grouped`` otherwise.
     """
-    for name, config, folder in work:
-        attempt(config, folder, Several([] if progress is None else [Named(name, progress)]))
-        ended(name)
+    for item in grouped(work):
+        attempt_together([
+            (config, folder, Several([] if progress is None else [Named(name, progress)]))
+            for name, config, folder in item
+        ])  # fmt: skip
+        for name, *_ in item:
+            ended(name)
 
 
-def attempt(config: RunConfig, folder: Path, follower: Callback) -> None:
+def attempt_together(runs: Sequence[tuple[RunConfig, Path, Callback]]) -> None:
+    """As ``attempt``, each; the clients of several train together."""
+    if len(runs) == 1:
+        attempt(*runs[0])
+    else:
+        lockstep = Lockstep()
+        lockstep.carry_out([partial(attempt, *one, lockstep) for one in runs])
+
+
+def attempt(
+    config: RunConfig, folder: Path, follower: Callback, lockstep: Lockstep | None = None
+) -> None:
     """Runs ``config`` in ``folder``; a run that fails leaves that there."""
     try:
         with lock.locked(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
             file = folder / "summary.json"
             if file.exists() and read_summary(folder)["status"] != "done":
                 file.unlink()  # of a try that failed; a worker may have finished the run meanwhile
-        run(config, folder, progress=False, callbacks=[follower])
-        if not config.keep.checkpoint:  # a sweep's cells are many, and are not extended
-            checkpoint.forget_end(folder)
+        how = engine_of(config, lockstep=lockstep)
+        carry_out(config, folder, *how, follower, extendable=False)  # cells are many
     except Exception as error:
         record(config, folder, error)
 

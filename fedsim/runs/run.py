@@ -19,8 +19,10 @@ from fedsim.federation.client_memory import AtNode, InProcess, Memories
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
 from fedsim.federation.events import EventServer
+from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
+from fedsim.federation.stacks import Stack
 from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings as trained_settings
 from fedsim.federation.trainer import Trainer
@@ -90,18 +92,26 @@ def run(
         ('done', [1, 2, 3, 4])
     """
     expect(config, RunConfig, "run()")
-    logging.getLogger("flwr").setLevel(logging.ERROR)  # its strategies write two lines per round
     if callable(progress):
         raise UsageError(f"progress is {progress!r}: give a function as callbacks=[...]")
     plan, name = config.plan, Cell.of(config).name
     with shown(progress, {name: plan.rounds}, plan.task.metric_name) as tell:
         follower = Several([*callbacks, *([Named(name, tell)] if tell else [])])
         folder = None if out is None else Path(out)
-        return carry_out(config, folder, *_engine(config, ray_address), follower)
+        return carry_out(config, folder, *engine_of(config, ray_address), follower)
 
 
-def _engine(config: RunConfig, address: str | None = None) -> tuple[Memories, Engine]:
-    """The clients' memory, and the engine of ``config``."""
+def engine_of(
+    config: RunConfig, address: str | None = None, lockstep: Lockstep | None = None
+) -> tuple[Memories, Engine]:
+    """The clients' memory, and the engine of ``config``.
+
+    Args:
+        config: the run.
+        address: of a running Ray cluster, for the engine ``flower``.
+        lockstep: as ``grid_of`` takes it, for the engine ``local``.
+    """
+    logging.getLogger("flwr").setLevel(logging.ERROR)  # its strategies write two lines per round
     engine, workers = config.machine.engine, config.machine.workers
     if address is not None and (engine != "flower" or workers != 1):
         what = f"--engine is {engine!r}" if engine != "flower" else f"--workers is {workers}"
@@ -119,17 +129,26 @@ def _engine(config: RunConfig, address: str | None = None) -> tuple[Memories, En
     states = InProcess(storage.most_of(config))
 
     def here(main: Callable[[Grid], None]) -> None:
-        with closing(grid_of(config, states)) as grid:
+        with closing(grid_of(config, states, lockstep)) as grid:
             main(grid)
 
     return states, here
 
 
-def grid_of(config: RunConfig, states: InProcess) -> LocalGrid:
-    """The in-process grid of a run, whose clients' memory is ``states``."""
+def grid_of(
+    config: RunConfig, states: InProcess, lockstep: Lockstep | None = None
+) -> LocalGrid:
+    """The in-process grid of a run.
+
+    Args:
+        config: the run.
+        states: its clients' memory.
+        lockstep: the runs that this one trains with, from whose thread it serves its clients.
+    """
     app = make_client_app(lambda _: config, states)
-    answer_several = make_answer_several(config, states)
-    many = config.machine.workers
+    train = Stack.train_all if lockstep is None else lockstep.train
+    answer_several = make_answer_several(config, states, train)
+    many = 0 if lockstep else config.machine.workers
     return LocalGrid(
         app, config.plan.clients, many, answer_several, at_once(config), known=True
     )
@@ -146,11 +165,12 @@ def check(config: RunConfig) -> None:
 @one_thread()
 def carry_out(
     config: RunConfig, out: Path | None, states: Memories, engine: Engine,
-    follower: Callback,
+    follower: Callback, extendable: bool = True,
 ) -> RunResult:  # fmt: skip
     """The body of ``run`` over any engine: a function that takes the server and gives it a grid.
 
-    The server works on one torch thread, as every worker does.
+    The server works on one torch thread, as every worker does. ``extendable``: whether a small
+    memory is kept unasked, from which a longer run goes on.
     """
     check(config)
     if states is not None:
@@ -166,7 +186,7 @@ def carry_out(
         if finished is not None:
             return RunResult(config, finished, out)
         follower = Several([*chosen.trackers(config.keep.track, out), follower])
-        return _trained(config, Folder(out, config), states, engine, follower)
+        return _trained(config, Folder(out, config), states, engine, follower, extendable)
 
 
 def check_kept(config: RunConfig) -> None:
@@ -178,7 +198,7 @@ def check_kept(config: RunConfig) -> None:
 
 def _trained(
     config: RunConfig, folder: Folder | None, states: Memories, engine: Engine,
-    follower: Callback,
+    follower: Callback, extendable: bool = False,
 ) -> RunResult:  # fmt: skip
     server, records = server_of(config, states, follower, folder)
     known, path = describe(config, server.trainer), folder.path if folder else None
@@ -201,8 +221,9 @@ def _trained(
         with writing(path):
             write_bytes(path / "model.safetensors", save(weights))
             checkpoint.forget_end(path)  # an earlier attempt may have left one
-            if records.states is not None and states.here:  # from which a longer run would go on
-                end = records.memory(server)
+            wanted = config.keep.checkpoint or extendable
+            if wanted and records.states is not None and states.here:
+                end = records.memory(server)  # from which a longer run would go on
                 if config.keep.checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
                     checkpoint.save_end(path, end)
             _leave(path, records, summary)

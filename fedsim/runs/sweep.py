@@ -4,8 +4,10 @@ Finished cells are never run again; a cell that fails is recorded with its trace
 and does not stop the rest.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from fedsim.results.schema import (
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.folder import examine, prepare, same_settings
 from fedsim.runs.forked import run_beside
-from fedsim.runs.parallel import Progress, run_here
+from fedsim.runs.parallel import Progress, run_here, together
 from fedsim.runs.progress import Told, shown
 from fedsim.runs.run import describe
 from fedsim.runs.trackers import chosen
@@ -104,12 +106,15 @@ def _run_cells(
         rounds = {name: config.plan.rounds for name, config, _ in waiting}
         with shown(progress, rounds, cells[0].config.plan.task.metric_name) as bars:
             if jobs == 1 and ray_address is None:
-                run_here(waiting, _to_the_end(bars))
+                run_here(waiting, _to_the_end(bars), grouped=together)
             else:
                 # The longest first: at the end no core waits for one that has just begun.
                 waiting.sort(key=lambda work: -work[1].plan.rounds * work[1].plan.cohort)
                 on_gpu = any(config.machine.device != "cpu" for _, config, _ in waiting)
-                run_beside(waiting, jobs, ray_address, _to_the_end(bars), on_gpu=on_gpu)
+                grouped = partial(together, jobs=jobs or os.cpu_count() or 1)
+                run_beside(
+                    waiting, jobs, ray_address, _to_the_end(bars), on_gpu=on_gpu, grouped=grouped
+                )
     summaries = []
     for cell in cells:
         folder = folders[cell.name]

@@ -246,8 +246,8 @@ class Machine:
     )
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     stack: str | int = setting(
-        "1", "clients that a worker trains in one batch: a number, or auto (32 if that is "
-        "faster)", plain=_text,
+        "1", "clients that a worker trains in one batch, in a sweep also of several cells: a "
+        "number, or auto (32 if that is faster)", plain=_text,
         rule=Rule(lambda x: x == "auto" or x.isascii() and x.isdecimal() and int(x) > 0,
                   "a number above 0, or auto"),
     )  # fmt: skip

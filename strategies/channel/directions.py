@@ -10,6 +10,9 @@ Source: Fatkhullin et al. 2021 (EF21 with bells and whistles, https://arxiv.org/
 EF21-BC: g + C(mean - g).
 """
 
+import threading
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -61,11 +64,38 @@ def received(downlink: Compressor, payload: bytes, like: Tensors, version: int) 
         version: of the model; before the first round the direction is zero, and was not sent.
     """
     if not directs(downlink):
-        return decompress(Raw(), payload, like)
+        return _decoded(payload, like)
     if version == 0:
-        model = decompress(Raw(), payload, like)
+        model = _decoded(payload, like)
         return model | nest(DIRECTION, empty_like(model))
-    return decompress(Raw(), payload, dict(like) | nest(DIRECTION, dict(like)))
+    return _decoded(payload, dict(like) | nest(DIRECTION, dict(like)))
+
+
+class _Last(threading.local):
+    """What a thread has decoded last, and its tensors' names, shapes, devices and changes then."""
+
+    def __init__(self) -> None:
+        self.payload: bytes | None = None
+        self.model: State = {}
+        self.seen: list[Any] = []
+
+
+_LAST = _Last()
+
+
+def _decoded(payload: bytes, like: Tensors) -> State:
+    """A whole model, which a thread decodes once: a round's clients are sent the same bytes.
+
+    What a client has changed in place is decoded again for the next.
+    """
+    wanted = [(name, x.shape, x.device) for name, x in like.items()]
+    now = [wanted, [x._version for x in _LAST.model.values()]]
+    if payload is not _LAST.payload or now != _LAST.seen:
+        _LAST.payload, _LAST.model = None, {}  # room for the next
+        _LAST.model = decompress(Raw(), payload, like)
+        _LAST.seen = [wanted, [x._version for x in _LAST.model.values()]]
+        _LAST.payload = payload
+    return dict(_LAST.model)
 
 
 def moved(model: State, update: Tensors) -> State:

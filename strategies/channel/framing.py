@@ -152,9 +152,11 @@ def _value(value: object) -> int:
 
 def _number(value: int) -> int:
     """The bytes of a field that holds a whole number: tag, and 7 bits per byte of its zigzag."""
-    return 1 + max(1, ((2 * value if value >= 0 else -2 * value - 1).bit_length() + 6) // 7)
+    if -64 <= value < 64:
+        return 2
+    return 1 + ((2 * value if value >= 0 else -2 * value - 1).bit_length() + 6) // 7
 
 
 def _field(length: int) -> int:
     """The bytes of a field that holds so many: tag, length and they."""
-    return 1 + max(1, (length.bit_length() + 6) // 7) + length
+    return length + (2 if length < 128 else 1 + (length.bit_length() + 6) // 7)

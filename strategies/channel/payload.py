@@ -103,30 +103,41 @@ def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool
 
 def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
     """The payload and the settings beside it; ``ValueError`` where there is none."""
-    beside, chunked = record.config_records.get(KEY), record.array_records.get(CHUNKED)
+    beside = config_in(record)
     payload = beside.get("payload") if beside is not None else None
-    if payload is None and chunked is not None and "payload" in chunked:
-        payload = chunked["payload"].data
+    if payload is None:
+        chunked = record.get(CHUNKED)
+        if isinstance(chunked, ArrayRecord) and "payload" in chunked:
+            payload = chunked["payload"].data
     if beside is None or not isinstance(payload, bytes):
         raise ValueError(f"the message holds no payload under {KEY!r}")
     return payload, beside
 
 
+def config_in(record: RecordDict, key: str = KEY) -> ConfigRecord | None:
+    """The settings under ``key``, or None: without Flower's views, which copy all records."""
+    found = record.get(key)
+    return found if isinstance(found, ConfigRecord) else None
+
+
 def settings_in(record: RecordDict) -> ConfigRecord:
     """The settings of a message to a client; of a model in parts, those of the first part."""
-    first = f"{KEY}/0"
-    return record.config_records[first if first in record else KEY]
+    found = config_in(record, f"{KEY}/0") or config_in(record)
+    if found is None:
+        raise KeyError(KEY)
+    return found
 
 
 def payload_bits(message: Message) -> int:
     """The bits of a message's payload, and of what is charged beside it; 0 where there is none."""
     if not message.has_content():
         return 0
-    said = message.content.config_records.get(KEY) or ConfigRecord()
+    said = config_in(message.content) or ConfigRecord()
     names = ["payload", *(name for name, charge in CHARGES.items() if charge.wire)]
     parts = [part for name in names if isinstance(part := said.get(name), bytes)]
-    large = message.content.array_records.get(CHUNKED) or ArrayRecord()
-    return 8 * (sum(map(len, parts)) + sum(len(array.data) for array in large.values()))
+    large = message.content.get(CHUNKED)
+    arrays = large.values() if isinstance(large, ArrayRecord) else ()
+    return 8 * (sum(map(len, parts)) + sum(len(array.data) for array in arrays))
 
 
 def check_names(setting: str, names: Collection[str], record: ArrayRecord) -> None:

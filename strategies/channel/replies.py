@@ -13,7 +13,7 @@ from compressors.printing import printable
 from strategies.channel.acknowledge import read_fate
 from strategies.channel.beside import FATE
 from strategies.channel.given import cure
-from strategies.channel.payload import KEY, METRICS, ROUND, SAMPLES, WANTS, get
+from strategies.channel.payload import METRICS, ROUND, SAMPLES, WANTS, config_in, get
 from strategies.channel.traffic import Uplink
 
 _SECONDS = ("decode-seconds", "train-seconds", "encode-seconds")
@@ -25,13 +25,13 @@ def wants_model(reply: Message) -> bool:
     """Whether a client asks for the whole model: it was sent an update of one it does not hold."""
     if not reply.has_content():
         return False
-    beside = reply.content.config_records.get(KEY)
+    beside = config_in(reply.content)
     return beside is not None and beside.get(WANTS) == "model"
 
 
 def asked_in(reply: Message) -> int | None:
     """The round that asked for a reply; None where the reply does not say so."""
-    beside = reply.content.config_records.get(KEY) if reply.has_content() else None
+    beside = config_in(reply.content) if reply.has_content() else None
     asked = beside.get(ROUND) if beside is not None else None
     return asked if isinstance(asked, int) else None
 
@@ -48,7 +48,8 @@ def numbers_of(content: RecordDict) -> dict[str, float]:
         >>> numbers_of(RecordDict({METRICS: MetricRecord({SAMPLES: 359, "train-loss": 0.5})}))
         {'num-examples': 359.0, 'train-loss': 0.5}
     """
-    said = content.metric_records.get(METRICS) or MetricRecord()
+    found = content.get(METRICS)
+    said = found if isinstance(found, MetricRecord) else MetricRecord()
     known = {name: said[name] for name in (SAMPLES, "train-loss", *_SECONDS) if name in said}
     for name, value in known.items():
         number = value if isinstance(value, int | float) else math.nan
@@ -83,7 +84,7 @@ def uplink_of(
     if reply.has_error():
         why = reason(reply)
         raise ValueError(why + cure(reply.error, why))
-    beside = reply.content.config_records.get(KEY) or ConfigRecord()
+    beside = config_in(reply.content) or ConfigRecord()
     answers = beside.get(ROUND, round_number)
     if answers != round_number:
         raise ValueError(f"the reply is of round {repr(answers)} and came in round {round_number}")

@@ -144,10 +144,13 @@ class ServerEnd:
         ``out``: clients of the cohort that are sent nothing, with the reason.
         """
         start = time.perf_counter()
-        downs = {}
+        downs, known = {}, dict[tuple[int, bytes], tuple[Downlink, Downlink]]()
         for client in clients:
             news = write_applied(round_number, self.applied.get(client, 0))
-            downs[client] = self._model_or_update(client).with_beside(APPLIED, news)
+            down = self._model_or_update(client)
+            if (id(down), news) not in known:  # most clients are told the same
+                known[id(down), news] = down, down.with_beside(APPLIED, news)
+            downs[client] = known[id(down), news][1]
         for side in self.sides:
             downs = side.write(round_number, downs)
         names = dict.fromkeys([*USUAL, *(name for side in self.sides for name in side.names)])

@@ -35,6 +35,8 @@ class Downlink:
 
     def with_beside(self, name: str, payload: bytes, **settings: str | int | bool) -> "Downlink":
         """The same with a side payload, unless that is empty, and with more settings."""
+        if not (payload or settings):
+            return self
         beside = {**self.beside, name: payload} if payload else self.beside
         return replace(self, beside=beside, settings={**self.settings, **settings})
 

@@ -30,7 +30,7 @@ TOOLS = ("hypothesis", "pytest", "pytest-rerunfailures", "pytest-xdist")
 
 SAMPLE = (
     "tests/compressors/test_golden.py", "tests/compressors/test_doctest.py",
-    "tests/compressors/device", "tests/strategies/test_compressed.py",
+    "tests/compressors/device/test_device_messages.py", "tests/strategies/test_compressed.py",
     "tests/strategies/test_delayed.py", "tests/strategies/test_algorithms.py",
     "tests/fedsim/runs/test_run.py", "tests/fedsim/runs/test_resume.py",
     "tests/fedsim/runs/test_sweeps.py", "tests/fedsim/results", "tests/fedsim/search",

@@ -24,7 +24,8 @@ def flags() -> Any:
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(room, "_gpu", lambda: True)
     before = flags()
     yield
     assert flags() == before
@@ -81,6 +82,18 @@ def test_what_a_caller_has_set_stays(setting: str) -> None:
         with products(tf32):
             assert flags()[0] == (UPPER if tf32 else WHOLE)
         assert flags() == before
+    room._restore(*begun)
+
+
+@pytest.mark.parametrize("setting", ["medium", "highest"])
+def test_without_a_gpu_nothing_is_set_that_a_cpu_does_anyway(
+    setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = flags()
+    monkeypatch.setattr(room, "_gpu", lambda: False)
+    torch.set_float32_matmul_precision(setting)
+    with products(tf32=False):
+        assert flags()[0] == (begun[0] if setting == "highest" else WHOLE)
     room._restore(*begun)
 
 

@@ -89,7 +89,7 @@ def test_auto_says_so_once_and_trains_one_by_one(
 def test_auto_stacks_dense_layers_of_small_models(
     make_task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert fit_of(RunConfig.of(task=make_task().name, method="raw", stack="auto")).width == 3
+    assert fit_of(RunConfig.of(task=make_task().name, method="raw", stack="auto")).width == 32
     assert fit_of(RunConfig.of(task="digits", stack="auto")).width == 1  # convolutions lose
     monkeypatch.setattr(stackable, "AT_MOST", 40)
     assert fit_of(RunConfig.of(task=make_task().name, method="raw", stack="auto")).width == 1
@@ -141,7 +141,7 @@ def test_auto_shrinks_until_the_stack_fits(
     stack = stack_of(config)
     tried, jobs = full_above(2, stack, monkeypatch), jobs_of(stack)
     found = stack.train(jobs)
-    assert tried == [6, 3, 2, 2]  # twice 2 and 1, which is trained as ever
+    assert tried == [6, 3, 2, 2, 2, 2]  # of each 3, two and one beside itself
     alone = Trainer(config, ClientData.of(config))
     for job, one in zip(jobs, found, strict=True):
         assert isinstance(one, Trained)

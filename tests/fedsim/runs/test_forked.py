@@ -13,9 +13,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from numba.core.event import start_event
 
 from fedsim import Cell, RunConfig, SweepConfig, run_cells, sweep
-from fedsim.runs import forked
+from fedsim.runs import forked, parallel
+from fedsim.runs.compiling import TOLD, compiling_told
 from fedsim.runs.forked import run_beside
 from fedsim.runs.parallel import run_here
 from tests.support.commands import no_page
@@ -39,7 +41,7 @@ def test_cells_in_forked_processes_give_the_numbers_of_one_after_the_other(
     tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two workers do all cells, whatever the number of cells."""
-    attempt, pids = forked.attempt, tmp_path / "pids"
+    attempt, pids = parallel.attempt, tmp_path / "pids"
     pids.mkdir()
 
     def noted(*given: Any) -> None:
@@ -49,7 +51,7 @@ def test_cells_in_forked_processes_give_the_numbers_of_one_after_the_other(
     cells = SweepConfig(tiny, (2, 3, 4), (0.1,)).cells()
     seen: dict[str, list[dict[str, Any]]] = {}
     with monkeypatch.context() as patch:
-        patch.setattr(forked, "attempt", noted)
+        patch.setattr(parallel, "attempt", noted)
         two = run_cells(
             cells, tmp_path / "two", jobs=2,
             progress=lambda name, row: seen.setdefault(name, []).append(row),
@@ -68,14 +70,14 @@ def test_as_many_jobs_as_free_memory_has_room_for(
     free: int, wanted: int, tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By what a worker takes that has done a round: the second begins after that, or never."""
-    attempt, begun = forked.attempt, tmp_path / "begun"
+    attempt, begun = parallel.attempt, tmp_path / "begun"
     begun.mkdir()
 
     def noted(*given: Any) -> None:
         (begun / str(os.getpid())).touch()
         attempt(*given)
 
-    monkeypatch.setattr(forked, "attempt", noted)
+    monkeypatch.setattr(parallel, "attempt", noted)
     monkeypatch.setattr(forked, "ram", lambda: (free, free))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     cells = [Cell(f"{i}", tiny) for i in range(3)]
@@ -102,7 +104,7 @@ def test_lost_cells_do_not_stop_the_rest(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     """One cell loses its process every time, one once."""
-    attempt = forked.attempt
+    attempt = parallel.attempt
 
     def killed(config: RunConfig, folder: Path, follower: Any) -> None:
         if folder.name == "always":
@@ -111,7 +113,7 @@ def test_lost_cells_do_not_stop_the_rest(
             killed_once(tmp_path / "killed")
         attempt(config, folder, follower)
 
-    monkeypatch.setattr(forked, "attempt", killed)
+    monkeypatch.setattr(parallel, "attempt", killed)
     with caplog.at_level(logging.WARNING, "fedsim"):
         cells = [Cell(name, tiny) for name in ("always", "once", "never")]
         ended = run_cells(cells, tmp_path, jobs=2, described=False)
@@ -119,6 +121,26 @@ def test_lost_cells_do_not_stop_the_rest(
     assert "its process ended with -9 (a signal, if below 0), 3 times" in ended[0]["error"]
     told = [r.getMessage().partition(":")[0] for r in caplog.records if "try" in r.getMessage()]
     assert sorted(told) == ["always", "always", "once"]
+
+
+def test_it_is_told_once_that_the_workers_compile(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here, and in no worker, whose terminal is not there."""
+    attempt, here, said = parallel.attempt, os.getpid(), list[str]()
+
+    def compiled(*given: Any) -> None:
+        start_event("numba:compile")
+        attempt(*given)
+
+    def say(text: str) -> None:
+        assert os.getpid() == here
+        said.append(text)
+
+    monkeypatch.setattr(parallel, "attempt", compiled)
+    with compiling_told(say):
+        ended = run_cells([Cell("a", tiny), Cell("b", tiny)], tmp_path, jobs=2, progress=False)
+    assert said == [TOLD] and [cell["status"] for cell in ended] == ["done"] * 2
 
 
 def test_an_error_here_ends_the_workers(tiny: RunConfig, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from fedsim import Machine, RunConfig, UsageError
 from fedsim.engines import cluster
 from fedsim.runs import devices, parallel
 from fedsim.runs.errand import Errand
-from fedsim.runs.run import _engine
+from fedsim.runs.run import engine_of
 
 
 def test_one_gpu_is_shared_unless_told() -> None:
@@ -31,7 +31,7 @@ def test_flower_is_told_the_share_of_a_client(monkeypatch: pytest.MonkeyPatch) -
     )
     monkeypatch.setattr(cluster, "connect", lambda *_: None)
     config = RunConfig(machine=Machine(device="cuda", engine="flower", gpus_per_client=0.5))
-    _engine(config)[1](lambda grid: None)
+    engine_of(config)[1](lambda grid: None)
     assert [(one["num_cpus"], one["num_gpus"]) for one in asked] == [(1, 0.5)]
 
 

@@ -24,7 +24,7 @@ def test_an_error_and_its_page_do_not_name_the_home_folder(
         raise OSError(f"{home}/data/x is not there, nor {home}er/x")
 
     if within_a_sweep:
-        monkeypatch.setattr("fedsim.runs.parallel.run", broken)
+        monkeypatch.setattr("fedsim.runs.parallel.carry_out", broken)
         run_here([("one", config, out)], None)
         (out / "config.toml").write_text(config.to_toml())
     else:

@@ -46,10 +46,10 @@ def test_rows_come_back_and_make_the_table_of_dictionaries(count: int) -> None:
     wanted = made(count, seed=count)
     rows = Rows(wanted)
     assert repr([*rows]) == repr(wanted) and len(rows) == count
-    for place in (0, count // 2, count - 1, -1):
-        assert repr(rows[place]) == repr(wanted[place])
+    assert repr([rows[place] for place in range(-1, count)]) == repr([wanted[-1], *wanted])
     assert repr(rows[-5:]) == repr(wanted[-5:])
     pd.testing.assert_frame_equal(rows.frame(), pd.DataFrame(wanted), check_exact=True)
+    assert repr(rows.frame().to_dict("list")) == repr(pd.DataFrame(wanted).to_dict("list"))
     plain = [{n: x for n, x in row.items() if n != "large"} for row in wanted]
     frame = Rows(plain).frame()
     assert stored(frame) == stored(pd.DataFrame(plain))

@@ -30,18 +30,18 @@ Counting = Callable[[], list[str]]
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counting:
     """A function that names the cells that were run since it was last asked."""
-    real, seen = parallel.run, list[str]()
+    real, seen = parallel.carry_out, list[str]()
 
-    def run(config: RunConfig, folder: Path, **how: Any) -> Any:
+    def run(config: RunConfig, folder: Path, *how: Any, **more: Any) -> Any:
         seen.append(folder.name)
-        return real(config, folder, **how)
+        return real(config, folder, *how, **more)
 
     def take() -> list[str]:
         taken = list(seen)
         seen.clear()
         return taken
 
-    monkeypatch.setattr(parallel, "run", run)
+    monkeypatch.setattr(parallel, "carry_out", run)
     return take
 
 
@@ -168,14 +168,14 @@ def test_a_failed_cell_is_recorded_and_tried_again(
 def test_a_run_that_fails_before_it_begins_is_recorded_too(
     tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = parallel.run
+    real = parallel.carry_out
 
-    def run(config: RunConfig, folder: Path, **how: Any) -> Any:
+    def run(config: RunConfig, folder: Path, *how: Any, **more: Any) -> Any:
         if config.temporal == 2:
             raise MemoryError("no room\nat all")
-        return real(config, folder, **how)
+        return real(config, folder, *how, **more)
 
-    monkeypatch.setattr(parallel, "run", run)
+    monkeypatch.setattr(parallel, "carry_out", run)
     config = SweepConfig(tiny, (2, 4), (0.1,))
     assert [c["status"] for c in sweep(config, tmp_path)] == ["done", "failed", "done"]
     folder = tmp_path / "cells" / "n2-p0.1-s0"
@@ -218,7 +218,7 @@ def test_cells_of_any_name(tiny: RunConfig, tmp_path: Path) -> None:
 def test_what_came_home_is_summarized_whatever_did_not(
     tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def first_alone(work: Any, jobs: int, address: None, progress: Any, on_gpu: bool) -> None:
+    def first_alone(work: Any, jobs: int, address: None, progress: Any, **_: Any) -> None:
         parallel.run_here([next(iter(work))], progress)
 
     monkeypatch.setattr("fedsim.runs.sweep.run_beside", first_alone)
