@@ -283,7 +283,7 @@ def markdown(results: Sequence[dict[str, Any]]) -> str:
             lines.append(
                 f"| {row['name']} | {row['processes']} | {row['rounds_per_second']:.2f} | "
                 f"{row['slowest']:.2f} | {row['fastest']:.2f} | {row['processor_seconds']:.2f} | "
-                f"{times:.2f} | {row['start_seconds']:.1f} |"
+                f"{'' if times is None else f'{times:.2f}'} | {row['start_seconds']:.1f} |"
             )
     return "\n".join(lines)
 
