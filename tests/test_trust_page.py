@@ -25,3 +25,20 @@ def test_every_test_that_keeps_a_promise_is_there() -> None:
     for file, test in re.findall(r"`([\w/]*test_\w+\.py)::(\w+)`", TEXT):
         (path,) = (ROOT / "tests").rglob(file.rpartition("/")[2])
         assert f"def {test}(" in path.read_text(encoding="utf-8"), test
+
+
+def test_the_faults_are_those_that_tests_and_drivers_wrote_down() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_faults.py"))
+    for page, text in made["pages"]().items():
+        assert page.read_text(encoding="utf-8") == text, "run: python docs/make_faults.py"
+    kills, files = made["read"]("kills.csv"), made["read"]("crashes.csv")
+    assert f"| {len(kills)} | nothing |" in TEXT
+    assert len({tuple(row.values()) for row in kills}) == len(kills) > 8
+    assert all(int(row["tried"]) <= int(row["points"]) for row in files)
+
+
+def test_as_many_federations_are_drawn_as_the_page_says() -> None:
+    drawn = (ROOT / "tests/fedsim/runs/test_whole_federations.py").read_text(encoding="utf-8")
+    (few,) = re.findall(r"max_examples=(\d+)", drawn)
+    (many,) = re.findall(r'"FEDSIM_FEDERATIONS", "(\d+)"', drawn)
+    assert f"{few} drawn federations are, in the gate, and {many} in `make test-all`" in TEXT

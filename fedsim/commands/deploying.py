@@ -1,6 +1,7 @@
 """``fedsim deploy``: one run through a real SuperLink and SuperNodes on this machine."""
 
 import argparse
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -91,7 +92,7 @@ def deploy(
     Raises ``UsageError`` before a process is started: the folder is in use or holds something else,
     the port is taken. Raises ``RunFailed`` where a process ends at its start, or the run fails.
     """
-    from fedsim.engines.deploy import Deployment
+    from fedsim.engines.deploy import NODES, Deployment
     from fedsim.results.schema import read_finished
     from fedsim.runs import lock
     from fedsim.runs.folder import check_kind, examine
@@ -99,7 +100,8 @@ def deploy(
     check_kind(out)
     with lock.locked(out):  # and let go: the app's process is the writer
         before = examine(config, out)
-    if before.summary is not None:
+    if before.summary is not None:  # a kill may have come before the nodes were told to forget
+        shutil.rmtree(out / NODES, ignore_errors=True)
         return before.summary
 
     def say(line: str) -> None:
@@ -129,6 +131,7 @@ def deploy(
         summary = read_finished(out)
         if summary["status"] != "done":
             raise RunFailed(f"the run failed: {summary['error']} (logs: {out / 'logs'})")
+    shutil.rmtree(out / NODES, ignore_errors=True)
     say(f"{summary['seconds'] / summary['rounds']:.1f} s per round, {_FLOWERS}")
     return summary
 
@@ -136,11 +139,14 @@ def deploy(
 @contextmanager
 def going_on(out: Path) -> Iterator[None]:
     """Says of what ends a run where the same command goes on."""
+    from fedsim.results.schema import read_finished
     from fedsim.runs import checkpoint
 
     try:
         yield
     except RunFailed as error:
+        if (out / "summary.json").exists() and read_finished(out)["status"] == "done":
+            raise RunFailed(f"{error}\nthe run is done: the same command shows it") from error
         place = checkpoint.last(out)
         number = 1 if place is None else int(place.rpartition("-")[2]) + 1
         raise RunFailed(f"{error}\nthe same command goes on with round {number}") from error

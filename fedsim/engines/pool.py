@@ -88,7 +88,7 @@ class Pool(BasicActorPool):
             except (RayActorError, ObjectLostError):
                 work = self._work.pop(future)
                 self._lose(work.worker, work.life)
-                if losses > AGAIN:
+                if losses > AGAIN or not ray.is_initialized():  # to ask it would start another
                     raise
                 while not self._answers(worker := self._take()):
                     self._lose(worker, self._lives[worker])
@@ -141,7 +141,7 @@ class Pool(BasicActorPool):
         """Tells, once, that a worker is lost, and takes it back when it is there again."""
 
         def back() -> None:
-            while not self._answers(worker):
+            while not (ray.is_initialized() and self._answers(worker)):
                 if self._over.wait(_LOOK_SECONDS):
                     return
             with self._change:

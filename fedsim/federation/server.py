@@ -37,7 +37,7 @@ from strategies import (
 
 _MANY = 3
 """Workers from which on replies are decoded beside them. Who does that beside fewer threads takes
-the interpreter's lock from them (14 % of a round of digits, 2 % of LeNet5's); many would wait."""
+the interpreter's lock from them (7 % of a round of digits); many would wait for it."""
 
 
 class Recorder(Protocol):

@@ -50,7 +50,10 @@ class Asked(NamedTuple):
         These are its settings, the keys of its memory, and numbers of no entry (Adam's count).
 
         Example:
-            >>> trainer = Trainer(config := RunConfig(task="digits"), ClientData.of(config))
+            >>> from fedsim import RunConfig
+            >>> from fedsim.federation.clientdata import ClientData
+            >>> config = RunConfig(task="digits")
+            >>> trainer = Trainer(config, ClientData.of(config))
             >>> memory = {"step/2.bias": torch.tensor(3.0), "exp_avg/3.bias": torch.ones(64)}
             >>> Asked(trainer, Job(0, {}, memory, 3, 1, {}, 3)).alike[:53]
             "[('exp_avg/3.bias', ''), ('step/2.bias', '3.0')] [0.0"

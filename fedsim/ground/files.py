@@ -7,13 +7,17 @@ import hashlib
 import json
 import os
 import secrets
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # a client's machine need not have it
     import pandas as pd
+
+if sys.platform != "win32":  # where a file that somebody has open cannot be removed
+    import fcntl
 
 
 @contextmanager
@@ -39,15 +43,52 @@ def replacing(path: Path | str) -> Iterator[IO[bytes]]:
     # Not derived from the target's name, which may already be as long as the file system allows.
     part = path.parent / f".{secrets.token_hex(8)}.part"
     try:
-        with part.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        with ExitStack() as last:
+            with part.open("xb") as file:
+                last.enter_context(_held(file))
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def clear(folder: Path) -> None:
+    """Removes the temporary files of `replacing` that killed processes have left in `folder`.
+
+    A file that a process writes to at this moment stays: it holds a lock.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / ".a.part").touch()
+        >>> clear(folder)
+        >>> [*folder.iterdir()]
+        []
+    """
+    for part in folder.glob(".*.part"):
+        with suppress(OSError), part.open("rb") as file:  # a folder is a checkpoint's
+            if sys.platform != "win32":
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            part.unlink()
+
+
+@contextmanager
+def _held(file: IO[bytes]) -> Iterator[None]:
+    """The lock that ``clear`` looks for, where there are locks; it outlasts the file's closing."""
+    if sys.platform == "win32":
+        yield
+        return
+    handle = os.dup(file.fileno())
+    try:
+        with suppress(OSError):  # a file system without locks, where nothing is cleared either
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def write_bytes(path: Path | str, data: bytes) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from fedsim.ground.errors import UsageError, unwritten
+from fedsim.ground.files import clear
 
 if sys.platform != "win32":
     import fcntl
@@ -26,7 +27,7 @@ _LOCKS = Path("/proc/locks")
 
 @contextmanager
 def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Holds ``folder``, which is made if need be, while the block lasts.
+    """Holds ``folder``, which is made if need be, while the block lasts; clears it before.
 
     Args:
         folder: a results folder.
@@ -59,6 +60,7 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
         time.sleep(_POLL_SECONDS)
     with file:
         try:
+            clear(folder)
             yield
         finally:
             (folder / NAME).unlink(missing_ok=True)  # while it is held: see _taken

@@ -20,7 +20,7 @@ from fedsim.runs.app import config_of
 from strategies import DelayedDSGD, TooFewReplies, answer_partition
 from strategies.channel import nodes
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.nodes import Roster
+from strategies.channel.nodes import Roster, name_of
 from strategies.channel.owners import TABLE
 from strategies.channel.shortage import ABSENT
 from tests.support.linear import Pull, grid_of, modded_app, tensor
@@ -331,3 +331,11 @@ def test_a_table_that_cannot_be_read_is_named(
             table.write_text(text)
         with pytest.raises(ValueError, match=f"{TABLE} is .*clients.json: no table"):
             Roster(2, 5.0).gather(Answering({5: says(0), 9: says(1)}), 2)
+
+
+def test_a_client_is_called_by_what_says_most() -> None:
+    """Its own name, else its partition, else its node."""
+    said: dict[str, str | int] = {"client-id": "west", "partition-id": 3}
+    names = [name_of(Context(1, 7, config, RecordDict(), {}))  # type: ignore[arg-type]
+             for config in (said, {"partition-id": 3}, {})]  # fmt: skip
+    assert names == ["west", "3", "7"]

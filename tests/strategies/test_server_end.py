@@ -7,6 +7,7 @@ from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 from compressors import PayloadError, Raw, compress, decompress, gradient_dropping
 from fedsim.engines import compat
 from strategies import ServerEnd, TooFewReplies, Uplink, average
+from strategies.channel.acknowledge import Settled, fate_of
 from strategies.channel.payload import KEY, put
 from tests.support.linear import tensor, vector
 
@@ -189,3 +190,16 @@ def test_the_mean_is_summed_in_client_order() -> None:
     assert mean["w"][0] == expected[0]
     other = average(dict(enumerate([order[0], order[2], order[1], order[3]])), "uniform")
     assert other["w"][0] != expected[0]  # so the order can be seen at all
+
+
+def test_lost_updates_that_the_server_has_heard_of_are_not_counted_again() -> None:
+    """A client says 1, 1 and 3 in its replies; 2 after it has begun anew, without its memory."""
+    channel, found = ServerEnd(Raw(), Raw(), ZERO), []
+    for number, lost in enumerate((1, 1, 3, 2), start=1):
+        channel.begin(number, [0])
+        content = RecordDict()
+        put(content, compress(Raw(), ZERO)[0].payload, **fate_of(Settled({}, lost=lost)))
+        channel.take(0, Message(content, reply_to=asked()))
+        found += [up.lost for up in channel.finish(1).values()]
+        channel.advance(ZERO)
+    assert found == [1, 0, 2, 2]

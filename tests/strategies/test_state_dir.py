@@ -7,7 +7,7 @@ import pytest
 import torch
 from flwr.app import Context, RecordDict
 
-from compressors import compress, parse
+from compressors import Raw, compress, parse
 from strategies.channel.acknowledge import APPLIED, CHANNEL, LIVES, OutOfOrder, pending, settle
 from strategies.channel.memory import KEPT, commit, forget, load
 from strategies.channel.payload import ROUND
@@ -106,4 +106,12 @@ def test_a_memory_of_the_round_before_takes_nothing_back_twice() -> None:
     settled = settle(method, {"round": 3, APPLIED: b"\x01"}, kept, LIKE)
     assert settled.applied and torch.equal(settled.uplink["residual/w"], after["residual/w"])
     lost = settle(method, {"round": 3}, kept, LIKE)  # none was applied
-    assert lost.returned
+    assert lost.returned and lost.lost == 0
+
+
+def test_lost_updates_are_counted_over_rounds() -> None:
+    """``raw`` keeps no residual: what was not applied is lost, beside the two before it."""
+    payload = compress(Raw(), LIKE)[0].payload
+    kept = pending(Raw(), payload, {"round": 1}, LIKE, lost=2)
+    assert settle(Raw(), {"round": 3}, kept, LIKE).lost == 3
+    assert settle(Raw(), {"round": 2, APPLIED: b"\x01"}, kept, LIKE).lost == 2

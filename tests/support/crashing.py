@@ -2,45 +2,57 @@
 
     python -m tests.support.crashing
 
-tries every operation of every command in ``COMMANDS`` in every way, and prints a table.
+tries every operation of every command in ``COMMANDS`` in every way, prints a table, and writes it
+to ``docs/crashes.csv``. ``--minutes 20 run sweep`` ends after so long, wherever it is: points are
+in a drawn order. ``TMPDIR=/dev/shm`` spares the disk.
 
-A fault is in this process: operations of Python on files below a folder, safetensors' included;
-SQLite's are its own. After a kill nothing below the folder is changed any more, by no ``finally``
-either.
+Operations are Python's on files below a folder, safetensors' included, and SQLite's by statement. A
+kill leaves what is on disk before an operation, or when half of it is written: one undisturbed
+command gives the folder at each of its operations. Other faults each have a command of their own.
 """
 
+import argparse
 import builtins
 import contextlib
+import csv
 import errno
 import io
 import os
+import random
 import shutil
+import sqlite3
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import OperationalError
 
 from fedsim import report
 from fedsim.commands.cli import main
+from fedsim.ground.errors import RunFailed, UsageError
+from fedsim.ground.files import digest
 from fedsim.runs import checkpoint
+from tests.support.atnodes import at_nodes
+from tests.support.runs import small
 
+KILLS = ("killed", "cut")
 FAULTS = ("killed", "cut", "fails", "full", "read-only", "gone")
 """What an operation meets. ``killed``: the process ends before it; ``cut``: half-way through a
 write; ``fails``: this one alone, with an I/O error; ``full``: it and every write after it, with a
 full disk; ``read-only``: so does every change from it on; ``gone``: the folder is deleted."""
 
 _ERRORS = {"fails": errno.EIO, "full": errno.ENOSPC, "read-only": errno.EROFS}
-_GROWS = {"open", "write", "mkdir", "fsync"}
+_GROWS = {"open", "write", "mkdir", "fsync", "sql"}
 """What a full disk refuses."""
 
-
-class Killed(BaseException):
-    """The process would have ended here."""
+Half = Callable[[Any], Any]
+"""Does half of a write, into the file that it is given."""
 
 
 @dataclass
@@ -49,29 +61,27 @@ class Files:
 
     Attributes:
         folder: whose files are watched.
-        fault: of ``FAULTS``; None: they are only counted.
+        fault: of ``FAULTS``, but no kill; None: they are only counted.
         at: the number of the operation that meets it, from 1.
         done: what the operations so far were.
+        look: called before each operation with its number, its file, and what does half of it.
     """
 
     folder: Path
     fault: str | None = None
     at: int = 0
     done: list[str] = field(default_factory=list)
+    look: Callable[[int, Path, Half | None], None] | None = None
 
-    def meet(self, kind: str, path: Any, half: Callable[[], Any] | None = None) -> None:
-        """Counts an operation; raises where it is the one, or comes after a kill.
-
-        ``half``: what does half of a write.
-        """
-        self.done.append(f"{kind} {os.path.relpath(path, self.folder)}")
+    def meet(self, kind: str, path: Any, half: Half | None = None) -> None:
+        """Counts an operation; raises where it is the one. ``half``: does half of a write."""
+        inside = os.path.relpath(path, self.folder)
+        self.done.append(f"{kind} {inside}")
+        if self.look is not None:
+            self.look(len(self.done), Path(inside), half)
         over = len(self.done) - self.at
         if self.fault is None or over < 0:
             return
-        if self.fault in ("killed", "cut"):
-            if not over and half is not None and self.fault == "cut":
-                half()
-            raise Killed
         if self.fault == "gone":
             if not over:
                 shutil.rmtree(self.folder, ignore_errors=True)
@@ -91,13 +101,15 @@ class Files:
 class _Raw(io.FileIO):
     """A file whose writes are counted as they reach the system."""
 
-    def __init__(self, path: Any, mode: str, watched: Files) -> None:
-        super().__init__(path, mode)
+    def __init__(self, file: Any, mode: str, path: Any, watched: Files) -> None:
+        super().__init__(file, mode)
         self._path, self._watched = path, watched
 
     def write(self, data: Any) -> int:
-        def half() -> None:
-            super(_Raw, self).write(bytes(data)[: len(data) // 2])
+        def half(place: Any) -> None:
+            with open(place, "r+b") as file:
+                file.seek(self.tell())
+                file.write(bytes(data)[: len(data) // 2])
 
         self._watched.meet("write", self._path, half)
         return super().write(data) or 0
@@ -112,17 +124,23 @@ def watching(watched: Files) -> Iterator[Files]:
     handles: dict[int, Any] = {}
 
     def opening(file: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
-        if not watched.is_own(file) or not {*mode} & {*"wxa"}:
+        there = handles.get(file) if isinstance(file, int) else file
+        if not watched.is_own(there) or not {*mode} & {*"wxa"}:
             return open_(file, mode, *given, **named)
-        watched.meet("open", file)
+        if there is file:
+            watched.meet("open", file)
         if "+" in mode:  # the lock's, which nobody writes to
             return open_(file, mode, *given, **named)
-        raw = io.BufferedWriter(_Raw(file, mode.replace("b", "").replace("t", ""), watched))
-        handles[raw.fileno()] = file
+        raw = io.BufferedWriter(
+            _Raw(file, mode.replace("b", "").replace("t", ""), there, watched)
+        )
+        handles[raw.fileno()] = there
         names = {k: v for k, v in named.items() if k in ("encoding", "newline", "errors")}
         return raw if "b" in mode else io.TextIOWrapper(raw, **names)
 
     def opening_low(path: Any, flags: int, *given: Any, **named: Any) -> int:
+        if watched.is_own(path) and flags & os.O_CREAT:
+            watched.meet("open", path)
         handle = os_open(path, flags, *given, **named)
         handles.pop(handle, None)  # of a file that is closed
         if watched.is_own(path):
@@ -130,8 +148,10 @@ def watching(watched: Files) -> Iterator[Files]:
         return int(handle)
 
     def placing(handle: int, data: Any, offset: int) -> int:
-        def half() -> None:
-            pwrite(handle, data[: len(data) // 2], offset)
+        def half(place: Any) -> None:
+            with open(place, "r+b") as file:
+                file.seek(offset)
+                file.write(data[: len(data) // 2])
 
         if handle in handles:
             watched.meet("write", handles[handle], half)
@@ -155,14 +175,29 @@ def watching(watched: Files) -> Iterator[Files]:
         return change
 
     def saving(tensors: Any, path: Any, *given: Any) -> None:
-        def half() -> None:
-            save_file(tensors, path, *given)
-            os.truncate(path, os.path.getsize(path) // 2)
+        def half(place: Any) -> None:
+            save_file(tensors, place, *given)
+            os.truncate(place, os.path.getsize(place) // 2)
 
         watched.meet("write", path, half)
         save_file(tensors, path, *given)
 
+    def stating(_: Any, __: Any, statement: str, *___: Any) -> None:
+        if not statement.lstrip().upper().startswith(("SELECT", "PRAGMA")):
+            sql(statement)
+
+    def sql(statement: Any) -> None:
+        try:
+            watched.meet("sql", watched.folder / "study.db")
+        except OSError as error:  # as SQLite says it, and SQLAlchemy hands it on
+            told = sqlite3.OperationalError(error.strerror)
+            raise OperationalError(str(statement), {}, told) from told
+
     with contextlib.ExitStack() as stack:
+        for name, told in (("before_cursor_execute", stating), ("commit", sql)):
+            event.listen(Engine, name, told)
+            stack.callback(event.remove, Engine, name, told)
+
         def put(place: Any, name: str, value: Any) -> None:
             stack.callback(setattr, place, name, getattr(place, name))
             setattr(place, name, value)
@@ -178,8 +213,25 @@ def watching(watched: Files) -> Iterator[Files]:
         yield watched
 
 
-_SWEEP = ("--iterations", "10", "--evaluate-every", "2", "--temporal", "5", "--jobs", "1")
-COMMANDS: dict[str, list[tuple[str, ...]]] = {
+_SWEEP = (
+    "--iterations", "4", "--evaluate-every", "2", "--temporal", "2", "--jobs", "1",
+    "--clients", "2",
+)  # fmt: skip
+
+
+def deployed(out: Path) -> int:
+    """A run whose clients keep their memory in folders, as SuperNodes do: a command's exit code."""
+    config = small(keep_payloads=True, downlink="sbc(0.05)", cohort=2, clients=3, iterations=15)
+    try:
+        at_nodes(config, out)
+    except (UsageError, RunFailed, OSError):
+        return 1
+    shutil.rmtree(out / "nodes", ignore_errors=True)  # as ``fedsim deploy`` does
+    return 0
+
+
+Command = tuple[str, ...] | Callable[[Path], int]
+COMMANDS: dict[str, list[Command]] = {
     "run": [("run", "--iterations", "15", "--temporal", "5", "--checkpoint-every", "1",
              "--keep-payloads", "--clients", "2", "--gradient", "0.05")],
     "extension": [
@@ -187,9 +239,10 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
          "--clients", "2", "--gradient", "0.05", "--evaluate-every", "1") for n in (10, 15)
     ],
     "sweep": [("sweep", *_SWEEP, "--gradient", "0.1,0.05", "--checkpoint-every", "1")],
-    "search": [("search", "--task", "digits", "--clients", "2", "--iterations", "12", "--budget",
-                "20kbit", "--trials", "3", "--jobs", "1", "--seeds", "1", "--methods", "sbc")],
+    "search": [("search", "--task", "digits", "--clients", "2", "--iterations", "6", "--budget",
+                "20kbit", "--trials", "2", "--jobs", "1", "--seeds", "1", "--methods", "sbc")],
     "report": [("sweep", *_SWEEP, "--gradient", "0.1"), ("report",)],
+    "state-dir": [deployed],
 }  # fmt: skip
 """Commands of which the last meets the faults; those before it are what it finds."""
 
@@ -225,24 +278,77 @@ class Trial:
 
     def meets(self, fault: str, at: int) -> None:
         """The command meets a fault at an operation; the same command then ends as undisturbed."""
+        if fault in KILLS:
+            for _, _, out in self.stopped([(fault, at)]):
+                self.goes_on(out, fault, at)
+            return
         out = self.fresh("tried")
-        with watching(Files(out, fault, at)) as met, contextlib.suppress(Killed):
+        with watching(Files(out, fault, at)) as met:
             code = typed(self.command, out)
-            assert code in (0, 1, 2), code
-            assert code or fault not in ("full", "read-only"), f"{fault} at {met.done[at - 1]}"
+        assert code in (0, 1, 2), code
+        assert code or fault not in ("full", "read-only"), f"{fault} at {met.done[at - 1]}"
         if fault == "gone" and (self.base / "found").exists():
             out = self.fresh("tried")  # what was there before is gone with the folder
-        assert typed(self.command, out) == 0, f"{fault} at {met.done[at - 1]}"
+        self.goes_on(out, fault, at)
+
+    def stopped(self, points: Collection[tuple[str, int]]) -> list[tuple[str, int, Path]]:
+        """Of one undisturbed command: the folder as a kill at each of these points leaves it."""
+        found, wanted = [], {*points}
+
+        def look(at: int, inside: Path, half: Half | None) -> None:
+            for fault in KILLS:
+                if (fault, at) in wanted:
+                    place = self.base / f"{fault}-{at}"
+                    shutil.copytree(out, place) if out.exists() else place.mkdir()
+                    if fault == "cut" and half is not None:
+                        half(place / inside)
+                    found.append((fault, at, place))
+
+        out = self.fresh("tried")
+        with watching(Files(out, look=look)):
+            assert typed(self.command, out) == 0
+        return found
+
+    def goes_on(self, out: Path, fault: str, at: int) -> None:
+        """The same command, after a fault, ends as one that met none."""
+        where = f"{fault} at {self.operations[at - 1]} ({at})"
+        assert typed(self.command, out) == 0, where
         found = left(out)
         names = found.keys() | self.wanted.keys()
         differ = [name for name in names if found.get(name) != self.wanted.get(name)]
-        assert not differ, f"{fault} at {met.done[at - 1]}: {differ} differ"
+        assert not differ, f"{where}: {differ} differ"
         hidden = [path.name for path in out.rglob(".*") if path.name not in _OTHERWISE]
-        assert not hidden, f"{fault} at {met.done[at - 1]}: {hidden}"
+        assert not hidden, f"{where}: {hidden}"
+
+    def failure(self, go: Callable[..., None], *given: Any) -> str:
+        """What was wrong; empty: nothing."""
+        try:
+            go(*given)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    def all(self, points: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, str]]:
+        """Each point, and how the command then failed to go on; empty where it did go on."""
+        known = dict[str, str]()
+        for first in range(0, len(points), _AT_ONCE):
+            some = points[first : first + _AT_ONCE]
+            for fault, at, out in self.stopped(some):
+                inside = sorted(path.relative_to(out) for path in out.rglob("*"))
+                state = f"{digest(out)} {inside}"
+                if state not in known:  # an fsync changes nothing that a kill would leave
+                    known[state] = self.failure(self.goes_on, out, fault, at)
+                shutil.rmtree(out, ignore_errors=True)
+                yield fault, at, known[state]
+            for fault, at in some:
+                if fault not in KILLS:
+                    yield fault, at, self.failure(self.meets, fault, at)
 
 
-def typed(command: tuple[str, ...], out: Path) -> int:
+def typed(command: Command, out: Path) -> int:
     """A command's exit code; page and figures, which take seconds, are only written by a report."""
+    if callable(command):
+        return command(out)
     page = report.written
     if command[0] != "report":
         report.written = lambda _, folder, *more: Path(folder) / "report.html"
@@ -258,7 +364,7 @@ def typed(command: tuple[str, ...], out: Path) -> int:
 
 
 _OTHERWISE = (
-    ".lock", "environment.json", "summary.json", "values.json", "report.html", "search.db",
+    ".lock", "environment.json", "summary.json", "values.json", "report.html", "study.db",
 )  # fmt: skip
 """Files with times or with a channel's number, and a lock that locks nothing."""
 
@@ -301,13 +407,62 @@ def tries(operations: list[str]) -> Iterator[tuple[str, int]]:
                 yield fault, at
 
 
+_AT_ONCE = 25
+"""How many folders lie beside each other."""
+
+CSV = Path(__file__).parents[2] / "docs" / "crashes.csv"
+
+
+def count(name: str, until: float, seed: int) -> list[dict[str, Any]]:
+    """A row per fault: how many points the command has, how many were tried and what was lost.
+
+    Args:
+        name: of ``COMMANDS``.
+        until: when to end, by ``time.monotonic()``.
+        seed: of the order of the points.
+    """
+    with tempfile.TemporaryDirectory(prefix="crash-") as place:
+        trial = Trial(name, Path(place))
+        points = [*tries(trial.operations)]
+        random.Random(seed).shuffle(points)
+        tried, lost = list[str](), list[str]()
+        for fault, _, why in trial.all(points):
+            tried.append(fault)
+            if why:
+                lost.append(fault)
+                print(f"{name}: {why}", file=sys.stderr, flush=True)
+            if time.monotonic() > until:
+                break
+    faults = [fault for fault, _ in points]
+    return [
+        {"command": name, "operations": len(trial.operations), "fault": fault,
+         "points": faults.count(fault), "tried": tried.count(fault), "lost": lost.count(fault)}
+        for fault in FAULTS
+    ]  # fmt: skip
+
+
+def table(argv: list[str]) -> int:
+    """Tries, prints, and puts the rows of these commands into the file; 1: something was lost."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("commands", nargs="*", metavar="COMMAND", help=", ".join(COMMANDS))
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="for each command")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--csv", type=Path, default=CSV)
+    given, lost = parser.parse_args(argv), 0
+    for name in given.commands or COMMANDS:
+        rows = count(name, time.monotonic() + 60 * given.minutes, given.seed)
+        cells = [f"{row['fault']} {row['tried']} of {row['points']}" for row in rows]
+        print(f"{name}, {rows[0]['operations']} operations: {', '.join(cells)}", flush=True)
+        lost += sum(row["lost"] for row in rows)
+        if given.csv.exists():
+            with given.csv.open(newline="") as file:
+                rows = [row for row in csv.DictReader(file) if row["command"] != name] + rows
+        with given.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    return int(lost > 0)
+
+
 if __name__ == "__main__":
-    print("| command | operations | killed | cut | fails | full | read-only | gone |")
-    for wanted in sys.argv[1:] or COMMANDS:
-        with tempfile.TemporaryDirectory(prefix="crash-") as place:
-            trial, told = Trial(wanted, Path(place)), Counter[str]()
-            for fault, at in tries(trial.operations):
-                trial.meets(fault, at)
-                told[fault] += 1
-        cells = [wanted, len(trial.operations), *(told[fault] for fault in FAULTS)]
-        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+    sys.exit(table(sys.argv[1:]))

@@ -1,13 +1,14 @@
 """Deployments whose parts are killed at given instants, and the same command again.
 
-    python -m tests.support.deploykills --kills 30 --seed 1 --out FOLDER
+    python -m tests.support.deploykills --kills 15 --seed 3 --out FOLDER
 
 kills parts of a deployment at seeded instants until so many kills are done, compares what comes out
-with the run on the local engine, and prints a row for each kind of kill.
+with the run on the local engine, and writes a row for each kill into ``FOLDER/kills.csv``. A kill
+that came when the run was over is none. ``docs/kills.csv`` has the rows of every seed.
 """
 
 import argparse
-import json
+import csv
 import os
 import random
 import shutil
@@ -15,7 +16,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 """What is killed, at the same moment."""
 
 _PROGRAMS = {"app": "flwr-serverapp", "link": "flower-superlink", "nodes": "flower-supernode"}
-_WAIT_SECONDS = 400.0
+_WAIT_SECONDS = 900.0
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,27 @@ class Kill:
 
 
 def settings(rounds: int) -> list[str]:
-    """Of a run whose replies are waited for no longer than a minute."""
+    """Of a run whose replies are waited for no longer than three minutes, on a busy machine."""
     return [
         "--clients", "3", "--iterations", str(2 * rounds), "--temporal", "2", "--gradient", "0.05",
-        "--downlink", "sbc(0.5)", "--evaluate-every", "1", "--keep-payloads", "--timeout", "60",
+        "--downlink", "sbc(0.5)", "--evaluate-every", "1", "--keep-payloads", "--timeout", "180",
     ]  # fmt: skip
 
 
-def deploy(out: Path, rounds: int, kill: Kill | None = None) -> "subprocess.Popen[str]":
+@dataclass
+class Deployed:
+    """A command that has ended.
+
+    Attributes:
+        returncode: what it ended with.
+        struck: the processes that were killed; 0: the run was over before.
+    """
+
+    returncode: int
+    struck: int = 0
+
+
+def deploy(out: Path, rounds: int, kill: Kill | None = None) -> Deployed:
     """The command, which has ended; ``kill`` has come meanwhile, unless the run was over before."""
     private = out.parent / f"{out.name}-private"
     private.mkdir(parents=True, exist_ok=True)
@@ -67,35 +80,42 @@ def deploy(out: Path, rounds: int, kill: Kill | None = None) -> "subprocess.Pope
             command, env=os.environ | {"TMPDIR": str(private)}, text=True,
             stdout=subprocess.DEVNULL, stderr=said,
         )  # fmt: skip
-    until = time.monotonic() + _WAIT_SECONDS
+    until, struck = time.monotonic() + _WAIT_SECONDS, 0
     if kill is not None:
         while process.poll() is None and kill.line not in log.read_text():
             assert time.monotonic() < until, log.read_text()
             time.sleep(0.1)
         with suppress(subprocess.TimeoutExpired):
             process.wait(kill.seconds)
-        strike(process, private, KINDS[kill.what])
+        struck = strike(process, private, KINDS[kill.what])
     process.wait(_WAIT_SECONDS)
     while _running(private):  # the guard of a command that was killed is at work
         assert time.monotonic() < until + _WAIT_SECONDS
         time.sleep(0.1)
-    return process
+    return Deployed(process.returncode, struck)
 
 
-def strike(process: "subprocess.Popen[str]", private: Path, parts: Sequence[str]) -> None:
-    """Kills parts of the deployment of ``process``; a SuperNode with what it has started."""
+def strike(process: "subprocess.Popen[str]", private: Path, parts: Sequence[str]) -> int:
+    """Kills parts of the deployment of ``process``; a SuperNode with what it has started.
+
+    Returns: how many processes were there to be killed; 0: one of the parts was not.
+    """
     if "command" in parts:
+        alive = process.poll() is None
         process.kill()
-        return
+        return int(alive)
     found = _running(private)
     while not any(_PROGRAMS["app"] in line for line in found.values()) and process.poll() is None:
         time.sleep(0.1)
         found = _running(private)
+    struck = dict.fromkeys(parts, 0)
     for part in parts:
         pids = sorted(pid for pid, line in found.items() if _PROGRAMS[part] in line)
         for pid in pids[:2] if part == "nodes" else pids:
             with suppress(ProcessLookupError):
                 (os.killpg if part == "nodes" else os.kill)(pid, signal.SIGKILL)
+                struck[part] += 1
+    return sum(struck.values()) if all(struck.values()) else 0
 
 
 def _running(private: Path) -> dict[int, str]:
@@ -127,8 +147,21 @@ def assert_as_local(out: Path) -> None:
     assert not [path for path in (out / "nodes").rglob("*") if path.is_file()]
 
 
+def drawn(draw: random.Random, what: str, kept: int) -> Kill:
+    """A kill within a minute of the app's start, or within seconds of the end of a round to come.
+
+    Args:
+        draw: where instants come from.
+        what: of ``KINDS``.
+        kept: the last round that is done, or -1.
+    """
+    if draw.random() < 0.5:
+        return Kill(what, round(draw.uniform(0, 60), 1))
+    return Kill(what, round(draw.uniform(0, 5), 1), f"round {max(kept, 0) + draw.randint(1, 4)}/")
+
+
 def main() -> None:
-    """Kills, goes on, compares, prints."""
+    """Kills, goes on, compares, writes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
@@ -137,23 +170,41 @@ def main() -> None:
     given = parser.parse_args()
     draw, kinds = random.Random(given.seed), [*KINDS] * -(-given.kills // len(KINDS))
     draw.shuffle(kinds)
-    kinds, rows, number = kinds[: given.kills], Counter[str](), 0
+    kinds, rows, number = kinds[: given.kills], list[dict[str, str | int | float]](), 0
     while kinds:
         number += 1
-        out = given.out / f"run-{number}"
+        out, kills = given.out / f"run-{number}", list[dict[str, str | int | float]]()
         while kinds and rounds_kept(out) < given.rounds - 2 and not (out / "summary.json").exists():
-            kill = Kill(kinds.pop(), draw.uniform(0, 60))
-            before, code = rounds_kept(out), deploy(out, given.rounds, kill).returncode
+            before = rounds_kept(out)
+            kill = drawn(draw, kinds[-1], before)
+            ended = deploy(out, given.rounds, kill)
             said = (given.out / f"{out.name}.log").read_text().splitlines()[-2:]
-            print(f"{kill}: exit {code}, round {before} -> {rounds_kept(out)}; {said}", flush=True)
-            rows[kill.what] += 1
+            code, after = ended.returncode, rounds_kept(out)
+            print(f"{kill}: {ended}, round {before} -> {after}; {said}", flush=True)
             # Flower starts an app again that was killed before it had taken its run: exit 0.
-            assert code == 0 or rounds_kept(out) >= before
-        assert deploy(out, given.rounds).returncode == 0, out
-        assert_as_local(out)
-        print(f"{out.name}: {json.loads((out / 'summary.json').read_text())['status']}", flush=True)
-    for what, count in rows.items():
-        print(f"| {what} | {count} | nothing |")
+            assert code == 0 or after >= before or (out / "summary.json").exists()
+            if ended.struck:
+                kinds.pop()
+                kills.append({
+                    "seed": given.seed, "run": number, "killed": kill.what, "seconds": kill.seconds,
+                    "after": kill.line, "processes": ended.struck, "rounds_before": max(before, 0),
+                    "exit": code,
+                })  # fmt: skip
+        equal = "yes"
+        try:
+            assert deploy(out, given.rounds).returncode == 0, out
+            assert_as_local(out)
+        except AssertionError as error:
+            equal = "no"
+            print(error, flush=True)
+        print(f"{out.name}: equal to the local engine: {equal}", flush=True)
+        rows += [kill | {"equal": equal} for kill in kills]
+        if rows:
+            with (given.out / "kills.csv").open("w", newline="") as file:
+                writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+    sys.exit(any(row["equal"] == "no" for row in rows))
 
 
 if __name__ == "__main__":

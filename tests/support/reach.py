@@ -145,7 +145,7 @@ def use_lowest(folder: Path, interpreter: str, cache: Path) -> None:
         if not re.fullmatch(rf"{re.escape(bound)}(\.0)*", has)
     }  # fmt: skip
     assert not other, f"pyproject.toml allows other versions than what is installed: {other}"
-    tests = [place.python, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", *SAMPLE]
+    tests = [place.python, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *SAMPLE]
     print(place.call(tests, ROOT).splitlines()[-1])
     place.use()
 

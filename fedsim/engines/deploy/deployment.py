@@ -18,6 +18,9 @@ from fedsim.ground.errors import RunFailed
 from strategies.channel.owners import TABLE
 
 Tell = Callable[[str], None]
+NODES = "nodes"
+"""The folder of the clients' memories, in that of the deployment."""
+
 START_SECONDS = 180.0
 _GONE_SECONDS = 2.0
 _POLL_SECONDS = 0.1
@@ -214,7 +217,7 @@ class Deployment:
         self._keys |= {client: key.private for client, key in keys.items()}
 
     def _launch(self, client: int) -> None:
-        state = self.folder / "nodes" / str(client)
+        state = self.folder / NODES / str(client)
         state.mkdir(parents=True, exist_ok=True)
         settings: dict[str, str | int] = {
             "partition-id": client, "num-partitions": self.clients, "client-id": str(client),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.ground.errors import UsageError, unwritten, writing
-from fedsim.ground.files import write_text
+from fedsim.ground.files import clear, write_text
 from fedsim.network.quantities import quantity
 from fedsim.results.labels import FACTS
 from fedsim.results.load import Results, load
@@ -101,6 +101,7 @@ def written(
     except OSError as error:
         raise unwritten("--out", folder, error) from error
     with writing(folder):
+        clear(folder)  # of a report that was killed
         single = one_celled(results.runs)
         for name, value in _MATRICES.items():
             if single:

@@ -162,3 +162,8 @@ def test_the_strongest_of_each_tensor() -> None:
     update: dict[str, Tensor] = {"large": 1e6 * torch.ones(50), "small": 1e-6 * torch.ones(50)}
     packet, _ = compress(DGC(0.1, warmup=0), update)
     assert [one.count for one in packet.sent.values()] == [5, 5]
+
+
+def test_the_bound_is_that_of_the_entries_that_are_sent() -> None:
+    """k / d: 2 of 8; a fraction of 0.3 of 5 entries is 2 of 5."""
+    assert [parse(f"dgc({p})").bound_on(d).delta for p, d in ((0.25, 8), (0.3, 5))] == [0.25, 0.4]

@@ -5,7 +5,19 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from compressors import ByName, ErrorFeedback, Flat, PerTensor, Raw, TopK, compress, parse
+from compressors import (
+    ByName,
+    ErrorFeedback,
+    Flat,
+    Float32,
+    PerTensor,
+    Pipeline,
+    Raw,
+    TopK,
+    compress,
+    decompress,
+    parse,
+)
 from compressors.whole.memory import nest, unnest
 from tests.support.generators import runs, same_bits, updates, whole_numbers
 
@@ -121,6 +133,18 @@ def test_rules_keep_their_own_memory(many: list[dict[str, Tensor]]) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "method", ["by_name('a', rotate(minmax(2)), '*', randk(0.5) | minmax(2))",
+               "flat(randk(0.5) | minmax(2))"],
+)  # fmt: skip
+def test_what_is_random_is_read_as_it_was_written(method: str) -> None:
+    made = parse(method)
+    update = {name: torch.linspace(-1, 1, 32) for name in ("a", "b")}
+    packet = compress(made, update, seed=3)[0]
+    sent = {name: one.decoded for name, one in packet.sent.items()}
+    assert same_bits(decompress(made, packet.payload, update), sent)
+
+
 def test_memory_under_one_prefix() -> None:
     memory = {"w": torch.ones(1), "1/w": torch.zeros(1)}
     assert unnest("1", nest("1", memory)) == memory
@@ -151,3 +175,9 @@ def test_lifts_refuse_what_they_cannot_lift() -> None:
     for lift in (PerTensor, Flat):
         with pytest.raises(ValueError, match="takes a codec of one tensor"):
             lift(Raw())
+
+
+def test_a_pipeline_is_a_sparsifier_and_a_quantizer() -> None:
+    for parts in ((TopK(0.5), TopK(0.5)), (Float32(), Float32())):
+        with pytest.raises(ValueError, match="takes a sparsifier, then a quantizer, not"):
+            Pipeline(*parts)

@@ -10,7 +10,7 @@ from compressors import DGC, compress, decompress, parse
 from compressors.whole.growth import grows
 from compressors.whole.keepers import needs_server, parts_of
 from compressors.whole.memory import added, nest, recall, unnest
-from compressors.whole.returned import holds, take_back
+from compressors.whole.returned import holds, loses, take_back
 from tests.support.byhand import sends
 
 
@@ -178,6 +178,7 @@ def test_what_no_memory_takes_back_is_lost() -> None:
     assert after["0/residual/a"].tolist() == [4, 1]
     assert {name: x.tolist() for name, x in lost.items()} == {"b": [7.0]}
     assert holds(made, update) and not holds(made, {"b": update["b"]})
+    assert loses(made, update) == {"b"}
 
 
 def test_memories_by_name() -> None:

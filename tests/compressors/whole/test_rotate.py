@@ -137,3 +137,9 @@ def test_only_codecs_are_rotated() -> None:
 
 def test_a_bare_quantizer_is_a_dense_codec() -> None:
     assert parse("rotate(float32)") == PerTensor(Rotate(Pipeline(Identity(), Float32())))
+
+
+def test_a_tensor_without_entries_keeps_its_shape() -> None:
+    update = {"none": torch.zeros(0, 3)}
+    (one,) = compress(parse("rotate(minmax(2))"), update)[0].sent.values()
+    assert one.indices is ALL and one.decoded.shape == one.shape == (0, 3)

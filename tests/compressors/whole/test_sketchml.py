@@ -159,3 +159,7 @@ def test_settings_that_cannot_be(setting: str) -> None:
     text = f"sketchml({setting})" if setting[0] == "p" else f"sketchml(0.1, {setting})"
     with pytest.raises(ValueError, match=f"sketchml: {setting.split('=')[0]} is"):
         parse(text)
+
+
+def test_no_bound_holds_and_the_reason_is_told() -> None:
+    assert "collision" in parse("sketchml(0.1)").bound_on(100).note

@@ -136,3 +136,19 @@ def test_what_the_app_left_is_judged(
     monkeypatch.setattr("fedsim.engines.deploy.Deployment", Deployed(fails))
     said = typed(*flags, str(tmp_path / "fails"))
     assert said.code == 1 and "the run failed: " in said.err and "learning rate" in said.err
+
+
+def test_a_deployment_that_dies_when_its_run_is_done_says_so_and_forgets(
+    monkeypatch: pytest.MonkeyPatch, typed: Typed, tmp_path: Path
+) -> None:
+    def dies(settings: dict[str, Any], out: Path) -> None:
+        fedsim.run(small(clients=2), out)
+        (out / "nodes" / "0").mkdir(parents=True)
+        raise fedsim.RunFailed("the SuperLink was killed")
+
+    monkeypatch.setattr("fedsim.engines.deploy.Deployment", Deployed(dies))
+    flags = ("deploy", "--clients", "2", "--method", "sbc(0.05)", "--temporal", "5",
+             "--iterations", "20", "--out", str(tmp_path))  # fmt: skip
+    said = typed(*flags)
+    assert said.code == 1 and said.err.endswith("the run is done: the same command shows it\n")
+    assert typed(*flags).code == 0 and not (tmp_path / "nodes").exists()

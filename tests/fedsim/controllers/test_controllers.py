@@ -96,6 +96,8 @@ def test_texts_are_read_and_printed(name: str) -> None:
         ("warmup(3, first=2)", r"first is 2: it lies in \(0, 1\]"), ("adacomm", "every"),
         ("plateau(factor=1)", "factor is 1: give a number above 1"),
         ("link(1, least=0.5, most=0.1)", "least is 0.5, above most"),
+        ("warmup(3, first=True)", r"first is True: it lies in \(0, 1\]"),
+        ("link(1e999)", "seconds is inf: give a number above 0"),
         ("plateau(patience=1, patience=2)", "patience is given twice.*give a name and settings"),
     ],
 )  # fmt: skip
@@ -122,3 +124,17 @@ def test_values_of_a_controller_of_ones_own_come_back(monkeypatch: pytest.Monkey
     for wrong in ("dated(f(1))", "dated((x=1))", "dated(1 | 2)"):
         with pytest.raises(UsageError, match="--controller is .dated.*cannot read"):
             parse(wrong)
+
+
+class Bare:
+    """Neither a dataclass, nor with what the contract asks."""
+
+
+def test_what_a_class_of_ones_own_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONTROLLERS, "bare", Listed(Bare, "title", "source", "bare"))
+    for name, said in (("needs", "needs is None; give a tuple of some of"),
+                       ("moves", "moves is None; give a tuple of 'n' and 'p'"),
+                       ("choose", r"it has no choose\(told, memory\)")):  # fmt: skip
+        with pytest.raises(UsageError, match=f"controller bare: {said}"):
+            parse("bare")
+        monkeypatch.setattr(Bare, name, (), raising=False)

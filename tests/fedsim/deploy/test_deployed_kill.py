@@ -13,6 +13,7 @@ from fedsim.federation.clientdata import ClientData as Shards
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import from_toml
 from tests.support import books
+from tests.support.faults import told as tell
 from tests.support.runs import clients, rounds
 
 pytestmark = [pytest.mark.proof, pytest.mark.processes]
@@ -81,3 +82,4 @@ def test_what_was_trained_was_applied_or_is_held(run: Path) -> None:
         got = books.applied(run, client, config, trainer.parameters)
         kept = books.held(memory, max(books.names(run, client, "up")), config, trainer.parameters)
         books.assert_balanced(done, got, kept)
+    tell("SuperNode killed", "comes back", 1, "its round")

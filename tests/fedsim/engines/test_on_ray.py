@@ -26,6 +26,7 @@ from compressors import ALL, CATALOGUE, BitReader, BitWriter, Row, SentTensor
 from fedsim import RunConfig, RunFailed, UsageError, run
 from tests.fedsim.federation.test_optimizer_memory import Counting
 from tests.support.asyncruns import asynchronous
+from tests.support.faults import told
 from tests.support.interrupting import Stopped, recording, stop_after
 from tests.support.killing import killed_once
 from tests.support.markdown import ROOT, blocks
@@ -154,6 +155,7 @@ def test_a_killed_actor_is_replaced_and_nothing_differs(
     assert marker.exists() and "Ray lost a worker (1 so far) and replaces it" in caplog.text
     assert caplog.text.count("Ray lost a worker") == 1
     assert_same(tmp_path / "local", tmp_path / "flower")
+    told("Ray worker killed", "an actor", 1)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -176,6 +178,7 @@ def test_a_run_that_is_killed_goes_on(cluster: str, tmp_path: Path) -> None:
         assert seen == [3, 4]
         assert_same(tmp_path / "local", tmp_path / name)
         assert {k: done.summary[k] for k in HELD} == {k: whole[k] for k in HELD}
+    told("run on Ray stopped", "goes on there, and here", 2)
 
 
 def round_of(message: Message) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fedsim import run
+from tests.support.faults import told
 from tests.support.runs import assert_same, small
 
 pytestmark = [
@@ -48,3 +49,4 @@ def test_a_machine_is_lost_midway_and_nothing_differs(
         )  # fmt: skip
     assert caplog.text.count("Ray lost a worker (1 so far)") == 1
     assert_same(tmp_path / "local", tmp_path / "flower")
+    told("Ray machine killed", "no room elsewhere", 1)

@@ -232,3 +232,17 @@ def test_raw_costs_what_it_costs(tmp_path: Path) -> None:
     assert summary["down_wire_bits"] == 3 * (32 * 21_386 + 24)
     assert summary["ratio_content"] == 5.0
     assert summary["up_sent"] == 4 * 21_386
+
+
+def test_the_seconds_of_a_round_are_summed_over_clients() -> None:
+    """Clients say 3 + 4, 0.5 + 0.25 and 2 seconds, one says nothing; the server took 8 and 16."""
+    made = RoundTraffic(round=1, downlinks={}, uplinks={
+        client: Uplink(b"", spans(0, 0, 0, 0), {}, said) for client, said in enumerate((
+            {"train-seconds": 3.0, "encode-seconds": 0.5, "decode-seconds": 2.0},
+            {"train-seconds": 4.0, "encode-seconds": 0.25}, {},
+        ))
+    }, decode_seconds=8.0, downlink_seconds=16.0)  # fmt: skip
+    assert ledger.round_seconds(made) == {
+        "train_seconds": 7.0, "encode_seconds": 0.75, "decode_seconds": 8.0,
+        "downlink_seconds": 18.0, "receive_seconds": 2.0,
+    }  # fmt: skip

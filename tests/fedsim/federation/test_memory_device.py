@@ -46,7 +46,7 @@ def trainer_on_meta(*_: Any) -> Any:
     w = torch.zeros(3, device=META)
     trained = Trained({"w": torch.ones(3, device=META)}, {}, 0.5)
     return SimpleNamespace(
-        device=META, parameters={"w": w}, buffers=SimpleNamespace(initial={}),
+        device=META, parameters={"w": w}, like={"w": w}, buffers=SimpleNamespace(initial={}),
         federation=SimpleNamespace(shards=[range(2)]), train=lambda *_: trained,
         filled=lambda weights: weights, plan=small().plan,
     )  # fmt: skip

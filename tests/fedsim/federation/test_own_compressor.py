@@ -94,7 +94,7 @@ def test_errors_of_ray_are_told_by_their_cause(tmp_path: Path) -> None:
     class Wrapped(Exception):
         cause = ValueError("\x1b[36mkind 'x'\x1b[39m is unknown\nmore")
 
-    parallel._record(small(), tmp_path, Wrapped("\x1b[36mray::attempt()\x1b[39m\n"))
+    parallel.record(small(), tmp_path, Wrapped("\x1b[36mray::attempt()\x1b[39m\n"))
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["error"] == "ValueError: kind 'x' is unknown"
     assert "\x1b" not in (tmp_path / "error.txt").read_text()

@@ -115,6 +115,7 @@ REFUSED = {
     "4g, up": "--network: up has no value; write it as in up=5Mbit",
     "down=": "--network: down has no value",
     "4g, wifi": "--network: unknown setting 'wifi'",
+    "lat=0, 05": "did you mean 0.05, with a decimal point?",
     "up=5Mbit, latency=1s, up=1Mbit": "--network: up is given twice",
     "4g, server-up=1Gbit, server_up=2Gbit": "server_up is given twice",
     "up=lognormal(5Mbit, 50)": "sigma is '50'; it is that of the logarithm, from 0 to 5",

@@ -120,6 +120,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "status unknown": (cell(status="odd"), "status"),
     "status a number": (cell(status=5), "status"),
     "status null": (cell(status=None), "it lacks status"),
+    "metric null": (cell(metric_name=None), "it lacks metric_name"),
     "error a number": (failed() and cell(status="failed", error=5), "error"),
     "data source a number": (cell(data_source=3), "data_source"),
     "downlink a number": (cell(downlink=3), "downlink"),

@@ -6,7 +6,6 @@ before, and every message and model is that of a run that was never killed.
 
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,12 @@ from safetensors.torch import load_file
 
 from fedsim import RunConfig, run
 from fedsim.engines.local import LocalGrid
-from fedsim.federation.client_memory import AtNode
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.drivers import make_client_app
 from fedsim.federation.trainer import Trainer
 from fedsim.runs import checkpoint
-from fedsim.runs.callbacks import Callback
-from fedsim.runs.run import carry_out
 from tests.support import books
+from tests.support.atnodes import Nodes, at_nodes
+from tests.support.faults import told
 from tests.support.interrupting import Stopped
 from tests.support.runs import assert_same, small
 
@@ -37,19 +34,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fedadam": {"strategy": "fedadam", "downlink": "sbc(0.1)", "catch_up": True, "cohort": 2},
     "momentum": {"method": "dgc(0.05, stage=3)", "momentum": 0.0, "temporal": 1, "iterations": 4},
 }
-
-
-class Nodes(ClientApp):
-    """Clients that keep their memory in a folder each."""
-
-    def __init__(self, config: RunConfig, folder: Path) -> None:
-        super().__init__()
-        self.app, self.folder = make_client_app(lambda _: config, AtNode()), folder
-
-    def __call__(self, message: Message, context: Context) -> Message:
-        name = str(context.node_config["partition-id"])
-        context.node_config = {**context.node_config, "state-dir": str(self.folder / name)}
-        return self.app(message, context)
 
 
 class Raising(Nodes):
@@ -84,19 +68,20 @@ class Killed(LocalGrid):
             yield reply
 
 
-def go(config: RunConfig, out: Path, left: int = -1, nodes: Nodes | None = None) -> None:
-    """One attempt at the run; the clients' folders are in ``nodes``."""
-    app = nodes or Nodes(config, out / "nodes")
+def go(config: RunConfig, out: Path, left: int = -1, nodes: Nodes | None = None) -> bool:
+    """One attempt at the run: whether it was killed. The clients' folders are in ``nodes``."""
 
-    def engine(main: Any) -> None:
-        with closing(Killed(app, config.plan.clients)) as grid:
-            grid.left = left
-            main(grid)
+    def dying(app: ClientApp, clients: int) -> Killed:
+        grid = Killed(app, clients)
+        grid.left = left
+        return grid
 
     try:
-        carry_out(config, out, AtNode(), engine, Callback())
+        at_nodes(config, out, nodes, dying)
     except Stopped:
         assert left > 0
+        return True
+    return False
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -104,16 +89,16 @@ def test_killed_in_every_round_and_twice_in_one(name: str, tmp_path: Path) -> No
     config = small(keep_payloads=True, **SETTINGS[name])
     cohort, killed = config.plan.cohort, tmp_path / "killed"
     run(config, tmp_path / "whole")
-    go(config, killed, cohort)
+    kills = [go(config, killed, cohort)]
     for done in range(config.plan.rounds):  # clients of one round more have trained, or some
         assert checkpoint.last(killed) == f"checkpoint-{done:08d}"
-        go(config, killed, cohort)
-        go(config, killed, 1)
+        kills += [go(config, killed, cohort), go(config, killed, 1)]
         assert not (killed / "summary.json").exists()
-        go(config, killed, cohort + 1 if done < config.plan.rounds - 1 else -1)
+        kills.append(go(config, killed, cohort + 1 if done < config.plan.rounds - 1 else -1))
     assert_same(tmp_path / "whole", killed)
     assert [p for p in (killed / "nodes").rglob("*") if p.is_file()] == []  # the run is done
     assert not (killed / ".gone-on").exists() and not [*killed.glob("checkpoint-*")]
+    told("server killed", name, sum(kills))
 
 
 def test_what_was_sent_to_a_server_that_was_killed_is_given_back(tmp_path: Path) -> None:
@@ -136,6 +121,7 @@ def test_what_was_sent_to_a_server_that_was_killed_is_given_back(tmp_path: Path)
         done = books.trained(tmp_path, client, config, trainer, [1, 2, 3])
         got = books.applied(tmp_path, client, config, trainer.parameters)
         books.assert_balanced(done, got, books.held(memory, 3, config, trainer.parameters))
+    told("client fails", "asked again", 1)
 
 
 def rounds_of(out: Path, way: str) -> list[int]:
@@ -152,6 +138,7 @@ def test_a_damaged_checkpoint_is_two_rounds_behind_its_clients(tmp_path: Path) -
     (last / "memory.safetensors").write_bytes(b"")
     go(config, killed)
     assert_same(tmp_path / "whole", killed)
+    told("checkpoint damaged", "server killed", 1)
 
 
 def test_nobody_goes_on_from_a_checkpoint_that_lacks_the_clients(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import files
+from tests.support.faults import told
 from tests.support.killing import Sweep
 from tests.support.runs import parts
 
@@ -38,6 +39,7 @@ def test_killed_at_five_instants(undisturbed: Path, tmp_path: Path) -> None:
     out = tmp_path / "killed"
     SWEEP.run_killed(out, SWEEP.instants(20))
     SWEEP.assert_equal(undisturbed, out)
+    told("kill -9", "sweep", len(SWEEP.instants(20)))
 
 
 def test_the_same_command_after_the_end_runs_nothing(undisturbed: Path) -> None:
@@ -56,3 +58,4 @@ def test_killed_inside_the_very_first_checkpoint(undisturbed: Path, tmp_path: Pa
     assert SWEEP.run(tmp_path).returncode == 0
     assert not parts(tmp_path)
     SWEEP.assert_equal(undisturbed, tmp_path)
+    told("kill -9", "sweep, first checkpoint", 1)

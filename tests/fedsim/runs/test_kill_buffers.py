@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.support.faults import told
 from tests.support.killing import Sweep
 
 pytestmark = [pytest.mark.proof, pytest.mark.processes]
@@ -36,3 +37,4 @@ def test_killed_with_buffers(buffers: str, tmp_path: Path) -> None:
     asked = {"mean": [24, 12, 6], "local": [6, 3, 2]}[buffers]  # rounds: all, or those evaluated
     assert runs.sort_values("temporal")["up_buffer_bits"].tolist() == [BITS * n for n in asked]
     assert (runs["down_buffer_bits"] > 0).all() == (buffers == "mean")
+    told("kill -9", f"sweep with buffers, {buffers}", len(sweep.instants(1)))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import SweepConfig, UsageError, run, sweep
+from fedsim.ground.files import replacing
 from fedsim.runs import lock
 from fedsim.runs.parallel import run_here
 from tests.support.markdown import ROOT
@@ -85,3 +86,13 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"--out is .*/file/out: cannot be written"):
         run(small(), tmp_path / "file" / "out")
+
+
+def test_what_a_killed_writer_left_goes_and_what_is_being_written_stays(tmp_path: Path) -> None:
+    (tmp_path / ".0011.part").write_bytes(b"half")
+    (tmp_path / ".0022.part").mkdir()  # a checkpoint, which a run looks at itself
+    with replacing(tmp_path / "a") as file:
+        with lock.locked(tmp_path):
+            assert len([*tmp_path.glob(".*.part")]) == 2 and not (tmp_path / ".0011.part").exists()
+        file.write(b"whole")
+    assert (tmp_path / "a").read_bytes() == b"whole" and (tmp_path / ".0022.part").is_dir()

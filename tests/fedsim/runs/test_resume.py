@@ -11,6 +11,7 @@ import torch
 
 from fedsim import RunConfig, run
 from fedsim.runs.checkpoint import Checkpoint, load, remove, save
+from tests.support.faults import told
 from tests.support.interrupting import SETTINGS, Stopped, recording, stop_after
 from tests.support.runs import assert_same, parts, payloads, small
 
@@ -199,3 +200,4 @@ def test_kill_9(where: str, number: int, goes_on: list[int], tmp_path: Path) -> 
     assert not parts(out) and not list(out.glob("checkpoint-*"))
     run(config, tmp_path / "whole")
     assert_same(tmp_path / "whole", out)
+    told("kill -9", f"run, {where} {number}", 1)

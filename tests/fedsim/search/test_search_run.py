@@ -146,7 +146,7 @@ def test_runs_of_the_folder_are_trials(tmp_path: Path) -> None:
 @pytest.mark.proof
 @pytest.mark.processes
 def test_trials_side_by_side_are_counted_and_go_on(tmp_path: Path) -> None:
-    """Two Ray tasks; the same command with more trials goes on from those that there are."""
+    """Two at a time; the same command with more trials goes on from those that there are."""
     said: list[str] = []
     assert len(searched(tmp_path, trials=5, seeds=1, jobs=2, say=said.append).trials) == 5
     assert sum(line.startswith("trial ") for line in said) == 5
@@ -208,6 +208,7 @@ def test_without_a_goal_the_front_is_found(tmp_path: Path) -> None:
         (["--trials", "0"], "--trials is 0: give a number above 0"),
         (["--methods", "sbcc"], "unknown method 'sbcc'"),
         (["--time", "soon"], "--time is 'soon'"),
+        (["--time", "1.5"], "it needs a unit: s, min or h, such as 1.5min"),
         (["--validation", "1.5"], "--validation is 1.5: give a number between 0 and 1"),
     ],
 )

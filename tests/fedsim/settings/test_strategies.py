@@ -9,7 +9,15 @@ import pytest
 
 from fedsim import UsageError
 from fedsim.federation.aggregation import make_strategy
-from fedsim.settings.strategies import STRATEGIES, adds_codes, of_reference, takes, value_of
+from fedsim.settings.strategies import (
+    STRATEGIES,
+    adds_codes,
+    of_reference,
+    takes,
+    value_of,
+    with_settings,
+    written,
+)
 from strategies import ChannelStrategy
 from strategies.algorithms import AVERAGES, CODED, OWN_DOWNLINK
 from tests.support.markdown import ROOT
@@ -61,6 +69,28 @@ def test_what_is_known_without_torch_is_what_the_classes_say() -> None:
     assert [name for name, rule in values.items() if rule.averages] == [*AVERAGES]
     own = [name for name, rule in values.items() if "downlink" in vars(type(rule))]
     assert own == [*OWN_DOWNLINK]
+
+
+OWN = """
+from dataclasses import dataclass
+from strategies import Nesterov
+
+@dataclass(frozen=True)
+class Own(Nesterov):
+    pass
+"""
+
+
+def test_settings_of_an_own_strategy_stand_where_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    place = f"{tmp_path / 'own.py'}:Own"
+    changed = with_settings(place, {"server_lr": 0.5})
+    assert written(changed) == f"{place}(server_lr=0.5)"
+    both = with_settings(changed, {"weighting": "samples"})
+    assert written(both) == f"{place}(server_lr=0.5, weighting=samples)"
+    assert value_of(written(both)).server_lr == 0.5  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match=r"'.*own.py:Own\(nope=1\)': unknown setting"):
+        value_of(f"{place}(nope=1)")
 
 
 def compared(path: Path) -> Iterator[str]:

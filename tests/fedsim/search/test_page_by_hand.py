@@ -1,0 +1,64 @@
+"""A search's page and picture of made-up trials: what stands there of each, and in which look."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from fedsim.search import tables
+from fedsim.search.goal import Goal
+from fedsim.search.page import page
+from fedsim.search.picture import chart
+from fedsim.search.search import rerun
+from tests.support.madesearch import POINT, finalist
+
+GOAL = Goal(True, "accuracy", budget=1000.0)
+ROWS = pd.DataFrame([
+    {"trial": 0, "state": "complete", "why": "", **POINT, "bits": 20.0, "metric": 0.5},
+    {"trial": 1, "state": "pruned", "why": "behind", **POINT, "bits": 10.0, "metric": 0.4},
+    {"trial": 2, "state": "complete", "why": "", **POINT, "method": "stc", "bits": 30.0,
+     "metric": 0.7},
+]).assign(loss=lambda rows: -rows["metric"])  # fmt: skip
+RANKED = [finalist(2, [-0.7]), finalist(0, [-0.5])]
+
+
+def test_the_winner_lies_on_top_in_black() -> None:
+    made = chart(ROWS, RANKED, RANKED[0], GOAL, "digits")
+    stars = [marks for marks in made.marks if marks.group == "finalists, held-out samples"]
+    assert [marks.look.colour for marks in stars] == ["#999999", "#000000"]
+    assert [marks.name for marks in stars] == ["", "winner, held-out samples"]
+    assert not any(marks.apart for marks in stars)
+    assert made.title.splitlines()[1] == "found: sbc, n = 4, p = 0.1, lr = 0.02"
+    assert [marks.name for marks in made.marks[:2]] == ["sbc", "stc"]  # the winner's method first
+    assert made.x.title == "bits that a client has sent (wire)" and made.x.scale == "bits"
+    assert (made.at_x, made.at_y) == (1000.0, None)
+
+
+def test_the_front_is_that_of_the_goal() -> None:
+    (front,) = [m for m in chart(ROWS, [], None, GOAL, "t").marks if "front" in m.name]
+    assert list(front.x) == [10, 20, 30]
+    (front,) = [m for m in chart(ROWS, [], None, Goal(False, "loss"), "t").marks
+                if "front" in m.name]  # fmt: skip
+    assert list(front.x) == [10]
+
+
+def test_trials_that_were_ended_early_are_hollow() -> None:
+    marks = {m.name: m for m in chart(ROWS, [], None, GOAL, "t").marks}
+    assert marks["sbc"].hollow == [False, True] and marks["stc"].hollow == [False]
+
+
+def test_the_page_says_what_was_found_and_what_was_left_out() -> None:
+    facts = {"task": "digits", "again": rerun(Path("out"))}
+    shares = {"accuracy": {"lr": 0.75, "n": 0.25}}
+    text = page(ROWS, RANKED, RANKED[0], GOAL, shares, facts, {"raw": "one message is <dear>"})
+    assert "sbc, n = 4, p = 0.1, lr = 0.02</strong>: accuracy 0.5000 on held-out" in text
+    assert "<pre>fedsim run --config out/best.toml --out out/best</pre>" in text
+    assert 'id="importance"' in text and "What mattered" in text
+    assert "<li><code>raw</code>: one message is &lt;dear&gt;</li>" in text
+    assert "winner, held-out samples" in text
+    assert "No trial has" in page(ROWS[:0], [], None, GOAL, {}, facts, {})
+
+
+def test_a_tie_is_told_beside_the_rank() -> None:
+    tied = replace(RANKED[1], tie=True)
+    assert [row[0] for row in tables.ranked([RANKED[0], tied], GOAL)[1]] == ["1", "2 tie"]
