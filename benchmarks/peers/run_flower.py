@@ -73,7 +73,7 @@ def simulate() -> None:
     global turns
     turns = Turns()
     resources = {"num_cpus": 1, "num_gpus": 0.0}
-    started = {"num_cpus": turns.processes, "include_dashboard": False}
+    started = {"address": "local", "num_cpus": turns.processes, "include_dashboard": False}
     config = {"client_resources": resources, "init_args": started}
     run_simulation(server, client, turns.work.clients, backend_config=config)
 
