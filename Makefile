@@ -12,7 +12,7 @@ define environment
 endef
 SHARING := --dist loadfile --no-loadscope-reorder  # tests/conftest.py: what files share
 
-.PHONY: demo install-node test test-slow test-all fuzz mutants lint docs install install-dev bench gpu clean
+.PHONY: demo install-node test test-slow test-all fuzz mutants lint docs install install-dev bench peers gpu clean
 
 demo: install            ## train, count bits, report: the sparsity plane's first cell
 	$(BIN)/fedsim sweep --temporal 10 --gradient 0.01
@@ -43,10 +43,11 @@ docs: install-dev        ## the site, into site/
 	$(BIN)/python -m mkdocs build --strict
 	@echo "site/index.html; with search: $(BIN)/python -m http.server --directory site"
 
-bench: install-dev       ## a round against a bare loop, the lossy parts, the coders
-	$(BIN)/python benchmarks/round.py
-	$(BIN)/python benchmarks/lossy.py
-	$(BIN)/python benchmarks/coders.py
+bench: install-dev       ## speed and memory beside their targets and the peers: eleven minutes
+	$(BIN)/python benchmarks/bench.py
+
+peers: install-dev       ## installs pfl and BlazeFL, which make bench then times: minutes, 6 GB
+	$(BIN)/python benchmarks/peers/environments.py
 
 gpu: install-dev         ## on a GPU: doctor, its tests, its tables, training; else says that there is none
 	@$(BIN)/python benchmarks/gpu.py --all --out gpu.md
@@ -71,4 +72,4 @@ install-dev: .venv/installed-dev
 	touch $@
 
 clean:                   ## remove the environment and caches, keep results
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .peers .pytest_cache .mypy_cache .ruff_cache

@@ -9,15 +9,20 @@ after every tenth round (--every). The run lies in a folder of its own, which is
 
 import argparse
 import csv
-import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from loops import register
+from measuring import memory
+
 from fedsim import RunConfig, run
 from fedsim.runs import checkpoint
+from fedsim.runs.stepping import Federation
 
 
 class Timed:
@@ -35,10 +40,34 @@ class Timed:
         self.size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
 
 
+def alone(clients: int, limit: str) -> tuple[int, int]:
+    """How many clients have trained in a few rounds, and the peak of bytes; in a new process.
+
+    LeNet5 with Adam on random images, cohorts of 20, clients keep ``limit`` in RAM.
+    """
+    child = [sys.executable, __file__, "--alone", str(clients), "--memory", limit]
+    told = subprocess.run(child, capture_output=True, text=True, check=True).stdout
+    seen, peak = map(int, told.split())
+    return seen, peak
+
+
+def peak_after(clients: int, limit: str) -> tuple[int, int]:
+    """See ``alone``, in this process."""
+    config = RunConfig.of(
+        task=register("adam", None, 2000), method="sbc(0.01)", temporal=1, iterations=9,
+        clients=clients, cohort=20, partition="drawn(40)", memory=limit, evaluate_every=9,
+    )  # fmt: skip
+    with Federation(config) as federation:
+        for _ in range(8):
+            federation.round()
+        return federation.clients["client"].nunique(), memory("VmHWM")
+
+
 def main() -> None:
     """Runs once and prints a row; ``--csv`` adds it to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", required=True)
+    parser.add_argument("--data")
+    parser.add_argument("--alone", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--memory", default=None)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--every", type=int, default=10, help="rounds between checkpoints")
@@ -46,6 +75,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--csv", type=Path, default=None)
     asked = parser.parse_args()
+    if asked.alone:
+        print(*peak_after(asked.alone, asked.memory))
+        return
+    if not asked.data:
+        parser.error("--data names the folder of MNIST")
     own = {} if asked.memory is None else {"memory": asked.memory}
     config = RunConfig.of(
         task="mnist_lenet5", method="sbc(0.01)", temporal=1, iterations=asked.rounds,
@@ -59,7 +93,7 @@ def main() -> None:
         seconds = result.rounds["seconds"]
     finally:
         shutil.rmtree(folder)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = memory("VmHWM")
     row = {
         "clients": asked.clients, "rounds": asked.rounds, "memory": asked.memory or "",
         "seen": seen, "peak_gb": round(peak / 1e9, 2),

@@ -23,9 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from coder_works import check, skewed_symbols, works
-from turns import in_turns
-
-from fedsim.runs import environment
+from measuring import in_turns, machine, said
 
 _FIRST = """
 import json, time
@@ -73,11 +71,10 @@ def measure(entries: int, repeats: int) -> dict[str, Any]:
         }
         for work in works(entries)
     ]  # fmt: skip
-    machine = environment.describe() | {"load_before": load, "load_after": os.getloadavg()[0]}
     counts = np.bincount(skewed_symbols(max(1, entries // 10)))
     shares = counts[counts > 0] / counts.sum()
     return {
-        "entries": entries, "repeats": repeats, "rows": rows, "machine": machine,
+        "entries": entries, "repeats": repeats, "rows": rows, "machine": machine(load),
         "symbol_entropy": float(-(shares * np.log2(shares)).sum()),
         "first_encodes": first_encodes(),
     }  # fmt: skip
@@ -85,12 +82,10 @@ def measure(entries: int, repeats: int) -> dict[str, Any]:
 
 def markdown(result: dict[str, Any]) -> str:
     """The result as a table."""
-    machine = result["machine"]
     lines = [
-        f"{machine['processor']}, {machine['cores']} cores, one thread; {result['entries']} "
-        f"entries, medians of {result['repeats']}, interleaved; load average "
-        f"{machine['load_before']:.1f} before, {machine['load_after']:.1f} after. Symbols are "
-        f"geometric, below 15, of {result['symbol_entropy']:.3f} bits entropy.",
+        said(result["machine"], f"one thread; {result['entries']} entries, medians of "
+             f"{result['repeats']}, interleaved"),
+        f"Symbols are geometric, below 15, of {result['symbol_entropy']:.3f} bits entropy.",
         "", "| work | elements | bits each | ns each | min | max | target | public code's way "
         "| ns each | times faster |",
         "| --- | ---: | ---: | ---: | ---: | ---: | --- | --- | ---: | ---: |",

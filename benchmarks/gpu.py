@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import Pair
 from targets import Target, resnet50, targets
 from torch import Tensor
-from turns import Pair
 
 from compressors import compress, decompress, parse
 from compressors.devicecheck import absent, by_loops

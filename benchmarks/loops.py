@@ -4,6 +4,7 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,18 +12,18 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.optim import SGD, Adam, Optimizer
+from torch.optim import Optimizer
 
 from fedsim import TASKS, Data, RunConfig, run
 from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import build_model
 from fedsim.tasks.lenet import MNIST_LENET5, LeNet5, load_mnist
+from strategies.steps import SGD, Adam
 
 OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
-    "sgd": lambda parameters: SGD(parameters, lr=0.01),
-    "adam": lambda parameters: Adam(parameters, lr=0.001),
-}
+    "sgd": partial(SGD, lr=0.01), "adam": partial(Adam, lr=0.001),
+}  # fmt: skip
 """``sgd`` has no memory and is what simulators are compared with; ``adam`` is Table III's."""
 
 
@@ -46,14 +47,15 @@ def register(optimizer: str, data: Path | None, samples: int) -> str:
         MNIST_LENET5,
         name=name,
         build=LeNet5,
-        load=load_mnist if data else lambda folder, download: _random(samples),
+        load=load_mnist if data else partial(random_images, samples),
         optimizer=OPTIMIZERS[optimizer],
         batch_size=32,
     )
     return name
 
 
-def _random(samples: int) -> Data:
+def random_images(samples: int, folder: Path | None = None, download: bool = False) -> Data:
+    """Of MNIST's shape, always the same."""
     generator = torch.Generator().manual_seed(0)
     held_out = max(1, samples // 60)
     images = torch.randn(samples + held_out, 1, 28, 28, generator=generator)
@@ -67,8 +69,8 @@ class HandWritten:
 
     Args:
         config: the run of fedsim whose training this repeats.
-        peers: contiguous tensors and ReLU before pooling, as public simulators write it;
-            otherwise channels-last and ReLU after pooling, as fedsim trains.
+        peers: LeNet5 with contiguous tensors and ReLU before pooling, as public simulators write
+            it; otherwise channels-last and ReLU after pooling, as fedsim trains.
     """
 
     def __init__(self, config: RunConfig, peers: bool = False) -> None:
@@ -78,10 +80,7 @@ class HandWritten:
         last = plan.task.channels_last and not peers
         self.layout = torch.channels_last if last else torch.contiguous_format
         model = build_model(plan.task, config.seed)
-        if peers:
-            assert isinstance(model, LeNet5)
-            model = as_peers_write(model)
-        self.model = model.to(memory_format=self.layout)
+        self.model = as_peers_write(model) if peers else model.to(memory_format=self.layout)
         self.parameters = list(self.model.parameters())
         self.weights = [p.detach().clone() for p in self.parameters]
         self.optimizers = [plan.task.optimizer(self.parameters) for _ in federation.shards]

@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import Pair, in_turns, machine, said
 from torch import Tensor
-from turns import Pair, in_turns
 
 from compressors import BitWriter, parse
 from compressors.kernels import natural, noise, select
 from compressors.parts import Place
 from compressors.sparsify.largest import largest
 from compressors.whole.pipeline import Pipeline
-from fedsim.runs import environment
 
 
 @dataclass(frozen=True)
@@ -131,18 +130,14 @@ def measure(entries: int, repeats: int) -> dict[str, Any]:
             "target_ns": work.nanoseconds, "target_times": work.times,
             **in_turns(work.ours, work.peer, repeats, entries, entries),
         })  # fmt: skip
-    machine = environment.describe() | {"load_before": load, "load_after": os.getloadavg()[0]}
-    return {"entries": entries, "repeats": repeats, "rows": rows, "machine": machine}
+    return {"entries": entries, "repeats": repeats, "rows": rows, "machine": machine(load)}
 
 
 def markdown(result: dict[str, Any]) -> str:
     """The result as a table."""
-    machine = result["machine"]
     lines = [
-        f"{machine['processor']}, {machine['cores']} cores, torch {machine['packages']['torch']}, "
-        f"one thread; {result['entries']} standard normal entries, medians of "
-        f"{result['repeats']}, interleaved; load average {machine['load_before']:.1f} before, "
-        f"{machine['load_after']:.1f} after.",
+        said(result["machine"], f"one thread; {result['entries']} standard normal entries, medians "
+             f"of {result['repeats']}, interleaved"),
         "", "| work | ns per entry | min | max | target | public code's way | ns per entry | times "
         "faster |", "| --- | ---: | ---: | ---: | --- | --- | ---: | ---: |",
     ]  # fmt: skip

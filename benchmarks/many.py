@@ -1,6 +1,6 @@
 """What a round costs, and what memory, as the federation grows and the cohort does not.
 
-    python benchmarks/many.py [--rounds 12] [--csv FILE] [--sizes 100,1000,...] [--cohort 100]
+    python benchmarks/many.py [--rounds 12] [--cohort 100] [--csv FILE] [--sizes 100,1000,...]
 
 The digits, 10^2 to 10^6 clients with 20 drawn samples each, cohorts of 100, sbc(0.01) every two
 iterations, one worker, 16 MiB of RAM for what clients keep. All federations are stepped in turns in
@@ -11,14 +11,14 @@ what the peak is above that of a run of a hundred clients and one round before i
 """
 
 import argparse
-import csv
 import json
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median
+
+from measuring import memory, write_csv
 
 from fedsim import RunConfig
 from fedsim.runs.stepping import Federation
@@ -39,23 +39,17 @@ def alone(clients: int, rounds: int, cohort: int) -> dict[str, float]:
     """The first round and the peak of memory, in this process."""
     with Federation(config(100, 1, cohort)) as warm:  # imports, kernels and data are nobody's
         warm.round()
-    before, start = peak_bytes(), time.process_time()
+    before, start = memory("VmHWM"), time.process_time()
     with Federation(config(clients, rounds, cohort)) as federation:
         federation.round()
         first = time.process_time() - start
         while not federation.done:
             federation.round()
-    peak = peak_bytes()
+    peak = memory("VmHWM")
     return {
         "first_round_seconds": round(first, 2), "peak_mb": round(peak / 1e6, 1),
         "of_the_run_mb": round((peak - before) / 1e6, 1),
     }  # fmt: skip
-
-
-def peak_bytes() -> int:
-    """The largest resident memory of this process; ``getrusage`` would know its parent's, too."""
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def in_turns(sizes: list[int], rounds: int, cohort: int) -> dict[int, float]:
@@ -72,6 +66,22 @@ def in_turns(sizes: list[int], rounds: int, cohort: int) -> dict[int, float]:
     return {clients: median(times[_WARM:]) for clients, times in seconds.items()}
 
 
+def table(sizes: list[int], rounds: int, cohort: int) -> list[dict[str, float]]:
+    """A row per number of clients; ratios are to the first."""
+    times, rows = in_turns(sizes, rounds, cohort), list[dict[str, float]]()
+    for clients in sizes:
+        given = ["--alone", str(clients), "--rounds", str(rounds), "--cohort", str(cohort)]
+        done = subprocess.run(
+            [sys.executable, __file__, *given], capture_output=True, text=True, check=True
+        )
+        own = {"clients": clients, "cohort": cohort, "round_seconds": round(times[clients], 3)}
+        rows.append({**own, **json.loads(done.stdout)})
+    for row in rows:
+        for name in ("round_seconds", "peak_mb"):
+            row[f"{name}_ratio"] = round(row[name] / rows[0][name], 3)
+    return rows
+
+
 def main() -> None:
     """Prints the table; ``--csv`` writes it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -84,27 +94,12 @@ def main() -> None:
     if asked.alone is not None:
         print(json.dumps(alone(asked.alone, asked.rounds, asked.cohort)))
         return
-    sizes = [int(size) for size in asked.sizes.split(",")]
-    times, rows = in_turns(sizes, asked.rounds, asked.cohort), []
-    same = ["--rounds", str(asked.rounds), "--cohort", str(asked.cohort)]
-    for clients in sizes:
-        given = [sys.executable, __file__, "--alone", str(clients), *same]
-        done = subprocess.run(given, capture_output=True, text=True, check=True, env={**os.environ})
-        own: dict[str, float] = {"clients": clients, "cohort": asked.cohort}
-        own["round_seconds"] = round(times[clients], 3)
-        rows.append({**own, **json.loads(done.stdout)})
-    first = rows[0]
-    for row in rows:
-        for name in ("round_seconds", "peak_mb"):
-            row[f"{name}_ratio"] = round(float(row[name]) / float(first[name]), 3)
-    print(*first, sep="\t")
+    rows = table([int(size) for size in asked.sizes.split(",")], asked.rounds, asked.cohort)
+    print(*rows[0], sep="\t")
     for row in rows:
         print(*row.values(), sep="\t")
     if asked.csv is not None:
-        with asked.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, first)
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(asked.csv, rows)
 
 
 if __name__ == "__main__":

@@ -16,18 +16,17 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
+from measuring import forget_peak, machine, memory, said, timed
 from targets import resnet50
 from torch import Tensor
 
 from compressors import compress, decompress, parse
-from fedsim.runs import environment
 
 METHODS = (
     "raw", "sbc(0.01)", "topk(0.01) | cnat", "cnat", "qsgd(127)", "stc(0.01)",
@@ -59,9 +58,9 @@ def measured(method: str, update: dict[str, Tensor], repeats: int) -> dict[str, 
     payload, encode, decode, copies = packet.payload, [], [], []
     del packet
     for _ in range(repeats + 1):  # the first compiles
-        copies.append(_timed(lambda: into.copy_(whole)))
-        encode.append(_timed(lambda: compress(compressor, update, memory, 2)) / copies[-1])
-        decode.append(_timed(lambda: decompress(compressor, payload, update)) / copies[-1])
+        copies.append(timed(lambda: into.copy_(whole)))
+        encode.append(timed(lambda: compress(compressor, update, memory, 2)) / copies[-1])
+        decode.append(timed(lambda: decompress(compressor, payload, update)) / copies[-1])
     small = update_of(SMALL)
     packet, memory = compress(compressor, small, None, 1)
     per_tensor = 1e-3 / (_TIMES * len(small))
@@ -76,32 +75,26 @@ def measured(method: str, update: dict[str, Tensor], repeats: int) -> dict[str, 
 
     return {
         "method": method, "encode": median(encode[1:]), "decode": median(decode[1:]),
-        "encode_us": median(_timed(there) for _ in range(repeats)) * per_tensor,
-        "decode_us": median(_timed(back) for _ in range(repeats)) * per_tensor,
+        "encode_us": median(timed(there) for _ in range(repeats)) * per_tensor,
+        "decode_us": median(timed(back) for _ in range(repeats)) * per_tensor,
         "copy_ns": median(copies) / whole.numel(), "bits": 8 * len(payload),
     }  # fmt: skip
 
 
-def _timed(work: Callable[[], Any]) -> float:
-    start = time.perf_counter_ns()
-    work()
-    return float(time.perf_counter_ns() - start)
-
-
-def memory_of(method: str) -> float:
+def memory_of(method: str, shapes: dict[str, tuple[int, ...]]) -> float:
     """The most memory that a first message has taken, the update included, in updates."""
-    update, compressor = update_of(resnet50()), parse(method)
+    update, compressor = update_of(shapes), parse(method)
     compress(compressor, {"w": torch.randn(20_000)})  # what is compiled and imported is not counted
     size = 4 * sum(x.numel() for x in update.values())
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
-    before = _status("VmRSS")
+    forget_peak()
+    before = memory()
     compress(compressor, update)
-    return 1 + (_status("VmHWM") - before) / size
+    return 1 + (memory("VmHWM") - before) / size
 
 
-def _status(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * int(next(line.split()[1] for line in lines if line.startswith(f"{name}:")))
+def memory_alone(method: str) -> float:
+    """``memory_of`` of ResNet-50's update in a process of its own."""
+    return _child([__file__, "--memory", method], {})
 
 
 _FIRST = """
@@ -137,11 +130,10 @@ def measure(methods: Sequence[str], repeats: int) -> dict[str, Any]:
     load, update, rows = os.getloadavg()[0], update_of(resnet50()), []
     for method in methods:
         row = measured(method, update, repeats)
-        row["memory"] = _child([__file__, "--memory", method], {})
+        row["memory"] = memory_alone(method)
         rows.append(row | {"compile": compiling(method)})
-    machine = environment.describe() | {"load_before": load, "load_after": os.getloadavg()[0]}
     fresh = into_new_memory(update, repeats)
-    return {"repeats": repeats, "rows": rows, "fresh": fresh, "machine": machine}
+    return {"repeats": repeats, "rows": rows, "fresh": fresh, "machine": machine(load)}
 
 
 def into_new_memory(update: dict[str, Tensor], repeats: int) -> dict[str, float]:
@@ -151,21 +143,20 @@ def into_new_memory(update: dict[str, Tensor], repeats: int) -> dict[str, float]
     ways = {"array": values.copy, "bytes": values.tobytes}
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
-        copy = _timed(lambda: into.copy_(whole))
+        copy = timed(lambda: into.copy_(whole))
         for name, way in ways.items():
-            found[name].append(_timed(way) / copy)
+            found[name].append(timed(way) / copy)
     return {name: median(many) for name, many in found.items()}
 
 
 def markdown(result: dict[str, Any]) -> str:
     """The result as a table; targets stand in parentheses."""
-    machine, rows = result["machine"], result["rows"]
+    rows = result["rows"]
     copy = median(row["copy_ns"] for row in rows)
     lines = [
-        f"{machine['processor']}, {machine['cores']} cores, torch {machine['packages']['torch']}, "
-        f"one thread; medians of {result['repeats']}, beside a copy ({copy:.2f} ns per entry); "
-        f"load average {machine['load_before']:.1f} before, {machine['load_after']:.1f} after. A "
-        f"copy into new memory: {result['fresh']['array']:.2f} copies as an array, "
+        said(result["machine"], f"one thread; medians of {result['repeats']}, beside a copy "
+             f"({copy:.2f} ns per entry)"),
+        f"A copy into new memory: {result['fresh']['array']:.2f} copies as an array, "
         f"{result['fresh']['bytes']:.2f} as bytes.",
         "", "| method | to bytes, copies | back, copies | to bytes, us per tensor | back, us per "
         "tensor | memory, updates | compiling, s |",
@@ -190,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--memory", help=argparse.SUPPRESS)  # of one method, in this process
     given = parser.parse_args(arguments)
     if given.memory:
-        print(memory_of(given.memory))
+        print(memory_of(given.memory, resnet50()))
         return
     if given.repeats < 1:
         parser.error("--repeats is at least 1")

@@ -12,12 +12,13 @@ rounds. Digests of every message and model are compared before anything is print
 """
 
 import argparse
-import csv
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from measuring import write_csv
 
 from fedsim import RunConfig, run
 
@@ -120,10 +121,7 @@ def main() -> None:
     for row in rows:
         print(*row.values(), sep="\t")
     if asked.csv is not None:
-        with asked.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(asked.csv, rows)
 
 
 if __name__ == "__main__":

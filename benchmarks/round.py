@@ -17,15 +17,15 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from loops import OPTIMIZERS, Fedsim, HandWritten, Loop, register
+from measuring import machine, said
 
-from fedsim import Evaluation, Keep, Machine, RunConfig
-from fedsim.runs import environment
+from fedsim import Evaluation, Keep, Machine, RunConfig, run
 
 FEDSIM_1, FEDSIM_2 = "fedsim local, 1 worker", "fedsim local, 2 workers"
 BARE, PEERS = "bare loop, channels-last", "plain loop as peers write it"
@@ -94,11 +94,8 @@ def measure(settings: Settings) -> dict[str, Any]:
             "local_iterations": settings.iterations,
             "data": _data(settings),
         },
-        "machine": {
-            **environment.describe(), "torch_threads_a_worker": 1,
-            "load_before": load, "load_after": os.getloadavg()[0],
-        },
-    }  # fmt: skip
+        "machine": machine(load) | {"torch_threads_a_worker": 1},
+    }
 
 
 def disagreement(settings: Settings, folder: Path) -> float:
@@ -145,6 +142,16 @@ def _time(settings: Settings, folder: Path) -> tuple[Times, dict[str, float]]:
     return times, parts | {"all but training": 1e3 * float(apart)}
 
 
+def per_message(engine: str, rounds: int = 8) -> float:
+    """Milliseconds of a round besides its training, per client; one worker."""
+    config = Settings().config(rounds)
+    config = replace(config, machine=replace(config.machine, engine=engine))
+    with tempfile.TemporaryDirectory() as folder:
+        frame = run(config, Path(folder) / "run", progress=False).rounds.iloc[1:-1]
+    apart = (frame["seconds"] - frame["train_seconds"]).median()
+    return 1e3 * float(apart) / config.plan.clients
+
+
 def take_turns(loops: Mapping[str, Loop], rounds: int, repeats: int) -> Times:
     """Times every loop, one round each in turn, and whoever was second goes first next."""
     times: Times = {name: [] for name in loops}
@@ -188,11 +195,9 @@ def _ratio(times: Times, above: str, below: str, bound: str, target: float) -> d
 
 def markdown(result: Mapping[str, Any]) -> str:
     """The result as tables."""
-    settings, machine = result["settings"], result["machine"]
+    settings = result["settings"]
     lines = [
-        f"{machine['processor']}, {machine['cores']} cores, torch {machine['packages']['torch']}, "
-        f"one torch thread a worker; load average {machine['load_before']:.1f} before, "
-        f"{machine['load_after']:.1f} after.",
+        said(result["machine"], "one torch thread a worker"),
         f"{settings['task']}, {settings['method']}, {settings['local_iterations']} local "
         f"iterations, {settings['optimizer']}, {settings['data']}; {settings['repeats']} repeats "
         f"of {settings['rounds']} rounds, interleaved; losses with method raw differ by at most "

@@ -9,13 +9,14 @@ process's own at the end of a stretch, without pages of libraries' files, which 
 """
 
 import argparse
-import csv
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from measuring import memory, write_csv
 
 from fedsim import Callback, RunConfig, run
 
@@ -33,12 +34,10 @@ class Watch(Callback):
         self._at = now
         if len(self._seconds) < self.every:
             return
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        own = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
         self.rows.append({
             "rounds": int(row["round"]), "round_ms": round(1e3 * median(self._seconds), 2),
             "stretch_seconds": round(sum(self._seconds), 1),
-            "own_mb": round(1024 * own / 1e6, 1),
+            "own_mb": round(memory("RssAnon") / 1e6, 1),
         })  # fmt: skip
         print(*self.rows[-1].values(), sep="\t", flush=True)
         self._seconds.clear()
@@ -61,10 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run(config, Path(folder) / "run", progress=False, callbacks=[watch])
     if asked.csv is not None:
-        with asked.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, watch.rows[0])
-            writer.writeheader()
-            writer.writerows(watch.rows)
+        write_csv(asked.csv, watch.rows)
 
 
 if __name__ == "__main__":

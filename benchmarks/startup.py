@@ -32,16 +32,22 @@ COMMANDS = (
 )  # fmt: skip
 
 
-def once(command: str) -> tuple[float, float, float]:
-    """Seconds, seconds of processor time, and MB of one new process."""
+def once(command: str, must: bool = False) -> tuple[float, float, float]:
+    """Seconds, seconds of processor time, and MB of the largest process.
+
+    ``must``: raises ``RuntimeError`` with what it said where it fails.
+    """
     with tempfile.TemporaryFile() as text:
         start = time.perf_counter()
         child = subprocess.Popen(
             [sys.executable, "-m", "fedsim", *command.split()], stdout=text, stderr=text
         )
-        _, _, used = os.wait4(child.pid, 0)
+        _, status, used = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - start
         child.returncode = 0  # it has been waited for
+        if must and status:
+            text.seek(0)
+            raise RuntimeError(f"fedsim {command}: {text.read().decode()[-1000:]}")
     kilobytes = used.ru_maxrss if sys.platform != "darwin" else used.ru_maxrss / 1024
     return seconds, used.ru_utime + used.ru_stime, kilobytes / 1000
 

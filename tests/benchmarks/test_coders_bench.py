@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-OWN = ("coders", "coder_works", "coder_peers", "turns")
+OWN = ("coders", "coder_works", "coder_peers", "measuring")
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,8 @@ def test_a_step_that_fails_is_told_and_the_rest_goes_on(
     monkeypatch.setattr(bench, "absent", lambda device: "")
     monkeypatch.setattr(bench.torch, "device", lambda name: DEVICE)
     monkeypatch.setattr(bench.subprocess, "run", program)
-    for name, made in (("agree", None), ("works", works), ("messages", [])):
+    fakes = {"agree": None, "works": works, "messages": [], "resnet50": {"w": (3,)}}
+    for name, made in fakes.items():
         monkeypatch.setattr(bench, name, lambda *_, made=made: made)
     monkeypatch.setattr(bench, "training", broken)
     out = tmp_path / "gpu.md"

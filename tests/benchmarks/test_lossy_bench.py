@@ -19,7 +19,7 @@ def bench() -> Iterator[Any]:
     """The script as a module, with its neighbour."""
     with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
         yield importlib.import_module("lossy")
-    for name in ("lossy", "turns"):
+    for name in ("lossy", "measuring"):
         sys.modules.pop(name)
 
 
