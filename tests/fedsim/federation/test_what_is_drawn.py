@@ -10,7 +10,7 @@ import pytest
 
 from compressors import derive
 from fedsim import RunConfig, run
-from fedsim.federation import drivers
+from fedsim.federation import stacks
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import spread
 from fedsim.federation.trainer import Trainer
@@ -23,7 +23,7 @@ def test_clients_that_train_at_once_share_the_seconds(
     """A clock that goes on by a second with each look: two stacks of two clients, a second each."""
     clock = count()
     made = SimpleNamespace(perf_counter=lambda: float(next(clock)))
-    monkeypatch.setattr(drivers, "time", made)
+    monkeypatch.setattr(stacks, "time", made)
     run(small(stack="2"), tmp_path)
     assert pd.read_parquet(tmp_path / "rounds.parquet")["train_seconds"].tolist() == [2.0] * 4
 
