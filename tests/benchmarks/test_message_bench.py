@@ -45,9 +45,8 @@ _MEMORY = """
 import sys
 sys.path.append(sys.argv[1])
 import message
-message.resnet50 = lambda: {"w": (5_000_000,)}
 try:
-    print(message.memory_of("raw"))
+    print(message.memory_of("raw", {"w": (5_000_000,)}))
 except OSError:
     print("unknown")
 """
