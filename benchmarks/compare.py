@@ -20,6 +20,7 @@ import sys
 import tarfile
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -102,11 +103,13 @@ def make_work(folder: Path, clients: int, size: int, rounds: int, samples: int =
     shards = ClientData.of(config).shards
     cohorts = [cohort(clients, size, config.seed, number) for number in range(1, rounds + 1)]
     batches = np.empty((rounds, size, ITERATIONS, BATCH), np.int64)
+    trained: Counter[int] = Counter()  # a client goes through its own samples, whenever it is drawn
     for number, asked in enumerate(cohorts):
         for slot, client in enumerate(asked):
             own = Batches(shards[client], BATCH, config.seed, client)
             for i in range(ITERATIONS):
-                batches[number, slot, i] = own.at(number * ITERATIONS + i).numpy()
+                batches[number, slot, i] = own.at(trained[client] + i).numpy()
+            trained[client] += ITERATIONS
     data, model = random_images(samples), build_model(config.plan.task, config.seed)
     arrays = {"x": data.train_x.numpy(), "y": data.train_y.numpy(), "batches": batches,
               "cohorts": np.array(cohorts)}  # fmt: skip
