@@ -79,7 +79,7 @@ def packed_cnat(x: Tensor) -> Callable[[], Tensor]:
     entries = Entries(x, starts, None, none, table, none, (n,))
     kind, zero = Kind(NATURAL, torch.int16, True, (1, 254, 8)), x.new_zeros(1)
     numbers = Numbers(zero, zero, none, 0, None, zero)
-    keys = torch.tensor([[3], [5]], device=x.device)
+    keys = torch.tensor([[3, 5]], device=x.device)
 
     def work() -> Tensor:
         symbols, _ = quantize(entries, kind, numbers, keys, keep=False)

@@ -124,20 +124,19 @@ def compress(
         if plan is not None:
             from compressors.device.write import write
 
-            there = write(plan, dict(update), before, seed)
-            sent, after, spans = there.sent, there.state, there.spans
-            payload = out.to_bytes() + there.stream  # both of whole bytes
-        else:
-            with out.span("values"):  # what a method does not book itself belongs to values
-                sent, after = compressor.write(update, before, out, seed)
-            if is_foreign(compressor):
-                check_update(compressor, sent, update)
-            for name, tensor in sent.items():
-                looked_at = tensor.values.data_ptr() == update[name].data_ptr()
-                if not looked_at and not finite(tensor.values):
-                    raise NotFinite(f"tensor {name!r}: what arrives by {short_text(compressor)} "
-                                    "overflows float32")  # fmt: skip
-            payload, spans = out.to_bytes(), out.spans()
+            there = write(compressor, dict(update), before, seed, out.to_bytes())
+            there.spans["header"] += 8 * len(there.payload) - sum(there.spans.values())
+            return _OnePass(there), there.state
+        with out.span("values"):  # what a method does not book itself belongs to values
+            sent, after = compressor.write(update, before, out, seed)
+        if is_foreign(compressor):
+            check_update(compressor, sent, update)
+        for name, tensor in sent.items():
+            looked_at = tensor.values.data_ptr() == update[name].data_ptr()
+            if not looked_at and not finite(tensor.values):
+                raise NotFinite(f"tensor {name!r}: what arrives by {short_text(compressor)} "
+                                "overflows float32")  # fmt: skip
+        payload, spans = out.to_bytes(), out.spans()
     spans["header"] += 8 * len(payload) - sum(spans.values())
     return Packet(payload, sent, spans), after
 
