@@ -126,9 +126,7 @@ class Laid(NamedTuple):
     more: list[np.ndarray]
 
 
-def lay(
-    plan: Plan, choice: Choice, seed: int, more: tuple[Tensor, ...]
-) -> Waiting[Laid]:
+def lay(plan: Plan, choice: Choice, seed: int, more: tuple[Tensor, ...]) -> Waiting[Laid]:
     """The finished stream and its account; the vector becomes the residual where one is kept.
 
     Args:
@@ -146,21 +144,23 @@ def lay(
     if way.kind.random:
         told["keys"] = np.array([noise.key(one) for one in seeds], np.int64)
     if choice.positions is not None:
-        told |= {"starts": choice.origins, "sent": choice.found, "outs": choice.outs, "low": low}
+        told |= {"origins": choice.origins, "found": choice.found, "outs": choice.outs, "low": low}
     there = uploaded(device, told)
-    tables = (there[name] for name in ("starts", "sent", "outs") if name in there)
-    where = tuple(tables) or (layout.tables[3], layout.tables[2], layout.tables[3])
-    entries = Entries(choice.flat, layout.tables[3], choice.positions, *where, choice.most)
+    segments, starts = layout.tables[2:]
+    origins, outs = there.get("origins", starts), there.get("outs", starts)
+    found = there.get("found", segments)
+    entries = Entries(choice.flat, starts, choice.positions, origins, found, outs, choice.most)
     numbers = numbers_on(plan, there)
     symbols, values = codes.quantize(entries, way.kind, numbers, there.get("keys"), plan.keeps)
 
     fields, planes = there["at"], [there[name] for name in ("plane", "second") if name in there]
     known = sum(books.values())
     longest = known + int((choice.found * (1 + low) + (choice.sizes >> low)).sum())
+    lengths: tuple[Tensor, ...] = ()
     if choice.positions is None:
-        words, lengths = stream(known, device), ()
+        words = stream(known, device)
     else:
-        code = Rice(choice.positions, *where[:2], there["low"], choice.most)
+        code = Rice(choice.positions, origins, found, there["low"], choice.most)
         words, lengths = stream(longest, device), (code.bits,)
         ends = code.bits.cumsum(0)
         begins = ends - code.bits
@@ -172,12 +172,11 @@ def lay(
     widths = [(way.width - 8, 8), (8, 0)] if len(planes) == 2 else [(way.width, 0)]
     for plane, (width, lowest) in zip(planes, widths, strict=True):
         if width:
-            given = (symbols, entries.outs, entries.found, words, plane, choice.most)
-            put_plane(*given, width, lowest)
-    finished, *found = yield (words, *lengths, *more)
+            put_plane(symbols, outs, found, words, plane, choice.most, width, lowest)
+    finished, *brought = yield (words, *lengths, *more)
     if lengths:
-        books["positions"] = int(found.pop(0).sum())
-    return Laid(finished, known + books["positions"], books, values, found)
+        books["positions"] = int(brought.pop(0).sum())
+    return Laid(finished, known + books["positions"], books, values, brought)
 
 
 def _framed(

@@ -135,8 +135,8 @@ def write(
         if isinstance(plan, Plan):
             kept = _recalled(update, state) if plan.keeps else None
             done = together([_written(Part(plan, update, kept, seed))])
-            laid = done[0].laid
-            payload, after = to_bytes(laid.words, laid.bits, header), nest("residual", done[0].residual)
+            laid, after = done[0].laid, nest("residual", done[0].residual)
+            payload = to_bytes(laid.words, laid.bits, header)
             return Written(compressor, payload, laid.spans, after, update, done)
         assert plan is not None, "a method without kernels"
         done, after = _by_rules(plan, update, state, seed)

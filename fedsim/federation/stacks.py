@@ -22,7 +22,7 @@ from torch import Tensor
 from compressors import State, Tensors
 from fedsim.federation.room import enough
 from fedsim.federation.stackable import Fit, fit_of, gradients_of
-from fedsim.federation.stackedsteps import Asked, StackedSteps
+from fedsim.federation.stackedsteps import Asked, StackedSteps, apart
 from fedsim.federation.trainer import Trainer, lr_factor, trainer_of
 from fedsim.ground.errors import DeviceFull
 from fedsim.settings.config import RunConfig
@@ -156,10 +156,11 @@ class Stack:
         memories = steps.states() if own.steps else [{}] * len(asked)
         means = [loss / n for loss in total.tolist()]
         rates = [float(mine.base_lr[0]) * sum(factors) for mine, _ in asked]
-        return [
-            Trained(_of(update, i), memories[i], means[i], _of(buffers, i), rates[i])
-            for i in range(len(asked))
-        ]
+        each = zip(
+            apart(update, len(asked)), memories, means, apart(buffers, len(asked)), rates,
+            strict=True,
+        )  # fmt: skip
+        return [Trained(*one) for one in each]
 
     def _stacked(self, values: Sequence[Tensors]) -> State:
         device = self.trainer.device
@@ -202,12 +203,6 @@ def _without_frames(error: Exception) -> Exception:
         one.__traceback__ = None
         chain += [x for x in (one.__cause__, one.__context__) if x and x not in chain]
     return error
-
-
-def _of(stacked: State, i: int) -> State:
-    """One client's tensors, which keep no other's alive."""
-    plain = torch.contiguous_format
-    return {name: x[i].clone(memory_format=plain) for name, x in stacked.items()}
 
 
 _local = threading.local()

@@ -170,6 +170,7 @@ def quantize(
            numbers.told, numbers.bases, numbers.factors_given,
            entries.found if keys is None else keys, numbers.table, codes,
            entries.flat if values is None else values, KIND=kind.number,
-           CHOSEN=entries.chosen is not None, KEEP=keep, RANDOM=kind.random, BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None,
-           A=a, B=b, C=c, LANES=layout.block)  # fmt: skip
+           CHOSEN=entries.chosen is not None, KEEP=keep, RANDOM=kind.random,
+           BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None, A=a, B=b, C=c,
+           LANES=layout.block)  # fmt: skip
     return codes, values

@@ -227,14 +227,13 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
 
 
 @lru_cache(maxsize=64)
-def _wanted(
-    k: tuple[int, ...], sides: int, device: torch.device
-) -> tuple[Tensor, Tensor, int]:
+def _wanted(k: tuple[int, ...], sides: int, device: torch.device) -> tuple[Tensor, Tensor, int]:
     """How many entries are wanted of each segment and side, where they go, and all ``k``."""
     many, room = np.array(k, np.int64), sum(k)
     base = np.cumsum(many) - many
     rows = np.stack([base + side * room for side in range(sides)], 1)
-    return *upload(device, np.stack([many] * sides, 1), rows), room
+    wanted, origin = upload(device, np.stack([many] * sides, 1), rows)
+    return wanted, origin, room
 
 
 def _keep(bits: Tensor, layout: Layout, wanted: Tensor, sides: int) -> _Kept:
