@@ -291,9 +291,9 @@ def in_stacks(model: str, clients: int, bound: str, iterations: int = 10) -> lis
 
 
 def timed(shapes: Shapes, repeats: int = 20) -> str:
-    """Milliseconds of the processor for a message's host part: tensors on the CPU, no kernels."""
+    """Milliseconds of the processor for a message's host part: small tensors, without kernels."""
     method, counts, found = parse("sbc(0.01)"), Counts(), []
-    update = {name: torch.zeros(shape) for name, shape in shapes.items()}
+    update = {name: torch.zeros([2] * len(shape)) for name, shape in shapes.items()}
     by_loops, by_kernels = (patch.object(room, "DEVICES", {*taken})
                             for room, taken in ((layout, ()), (message, ("cpu",))))  # fmt: skip
     with absent(counts), by_loops, by_kernels, patch.object(plan, "DEVICES", {"cpu"}):

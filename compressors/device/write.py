@@ -19,7 +19,7 @@ from compressors.device.chosen import Choice, T, Waiting, choose
 from compressors.device.laid import Laid, lay
 from compressors.device.read import decode
 from compressors.errors import NotFinite
-from compressors.kernels.gpu.layout import cut, fetch, on, upload
+from compressors.kernels.gpu.layout import cut, fetch, on, send, upload
 from compressors.kernels.gpu.stream import to_bytes
 from compressors.printing import short_text
 from compressors.segments.plan import Plan, Rules, plan_of
@@ -178,7 +178,7 @@ def _by_rules(
 def _recalled(update: dict[str, Tensor], state: State) -> dict[str, Tensor]:
     """The residual of these tensors, where they lie."""
     kept = recall("residual", state, {name: x.shape for name, x in update.items()})
-    return {name: kept[name].to(x.device, non_blocking=True) for name, x in update.items()}
+    return {name: send(kept[name], x.device) for name, x in update.items()}
 
 
 def _written(part: Part) -> Waiting[Done]:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from compressors import State, Tensors
+from compressors.kernels.gpu.layout import send
 from fedsim.federation.room import enough
 from fedsim.federation.stackable import Fit, fit_of, gradients_of
 from fedsim.federation.stackedsteps import Asked, StackedSteps, apart
@@ -173,7 +174,7 @@ class Stack:
         if one and data.draw is None and isinstance(data.train_x, Tensor):
             index = [mine.batches_of(job.client).at(job.done + i) for mine, job in asked]
             every = torch.stack(index)
-            return data.train_x[every].to(device), data.train_y[every].to(device)
+            return send(data.train_x[every], device), send(data.train_y[every], device)
         parts = []
         for position, (mine, job) in enumerate(asked):
             try:

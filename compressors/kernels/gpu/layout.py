@@ -119,8 +119,10 @@ def on(device: torch.device) -> Iterator[None]:
 
 
 def send(x: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the host on ``device``; the host does not wait for the copy."""
-    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x
+    """A tensor on ``device``; the host does not wait for a copy from its own memory."""
+    if device.type == "cuda" and x.device.type == "cpu":
+        return x.pin_memory().to(device, non_blocking=True)
+    return x.to(device)
 
 
 def fetch(*tensors: Tensor) -> list[np.ndarray]:
