@@ -294,9 +294,11 @@ def timed(shapes: Shapes, repeats: int = 20) -> str:
     """Milliseconds of the processor for a message's host part: small tensors, without kernels."""
     method, counts, found = parse("sbc(0.01)"), Counts(), []
     update = {name: torch.zeros([2] * len(shape)) for name, shape in shapes.items()}
-    by_loops, by_kernels = (patch.object(room, "DEVICES", {*taken})
-                            for room, taken in ((layout, ()), (message, ("cpu",))))  # fmt: skip
-    with absent(counts), by_loops, by_kernels, patch.object(plan, "DEVICES", {"cpu"}):
+    with ExitStack() as stack:
+        stack.enter_context(absent(counts))
+        for room, taken in ((layout, set()), (message, {"cpu"}), (plan, {"cpu"})):
+            stack.enter_context(patch.object(room, "DEVICES", taken))
+        stack.enter_context(patch.object(torch, "zeros", torch.empty))  # a GPU fills its memory
         _, state = compress(method, update)
         for _ in range(repeats):
             start = time.thread_time()
