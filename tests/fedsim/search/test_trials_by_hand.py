@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from optuna.trial import TrialState
 
+from fedsim import Evaluation, RunConfig
 from fedsim.ground.errors import RESUMES, RunFailed
 from fedsim.search import exploring, finals, search
 from fedsim.search.curves import curve_of
@@ -26,6 +27,7 @@ from tests.support.madesearch import (
     study_of,
     trial,
 )
+from tests.support.searching import TINY
 
 BUDGET = Goal(True, "accuracy", budget=1000.0)
 TARGET = Goal(True, "accuracy", target=0.9)
@@ -354,6 +356,38 @@ def test_a_cell_that_has_ended_is_not_run_again_but_for_one_that_failed(
             made = Made(patched, out, BUDGET, lambda name, why=why: ended(why, (9, 0.5)), 2)
         assert len(made.ran) == runs and [t.state.name for t in made.study.trials] == states
         assert {t.user_attrs[WHY] for t in made.study.trials} == {why}
+
+
+def test_runs_that_the_folder_holds_are_trials_where_they_are_done_and_have_a_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of four the first alone: the second failed, the third has no summary, the fourth no place."""
+    folders = [tmp_path / "cells" / name for name in "abcd"]
+    for k, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text(RunConfig(temporal=4 if k < 3 else 5).to_toml())
+    done = {"status": "done", "error": None, "seconds": 9.0}
+    ends = [done, ended("NaN")[0], None, done]
+    runs = {f.name: (own, curve((500, 0.8))) for f, own in zip(folders, ends, strict=True) if own}
+    monkeypatch.setattr(exploring, "run_folders", lambda out: folders)
+    monkeypatch.setattr(exploring, "check_tasks", lambda out, configs: None)
+    monkeypatch.setattr(exploring, "_place", lambda c, s: POINT if c.temporal == 4 else None)
+    before = cast(Made, SimpleNamespace(done=runs))
+    made = Made(monkeypatch, tmp_path, BUDGET, lambda name: ended(""), trials=1, before=before)
+    assert [(t.user_attrs[CELL], t.values) for t in made.study.trials] == [("a", [-0.8])]
+    assert made.said == [f"1 of 4 runs in {tmp_path / 'cells'} are trials of this search"]
+
+
+def test_what_a_search_leaves_names_what_was_left_out(tmp_path: Path) -> None:
+    base = RunConfig(task=TINY, evaluation=Evaluation(validation=0.2))
+    study: Any = study_of(BUDGET, [trial(0, -0.5)])
+    study.seconds, study.space = 1.0, SimpleNamespace(
+        goal=BUDGET, base=base, dense=64, methods=("sbc",), used=dict
+    )  # fmt: skip
+    study.trials[0].user_attrs[WHY] = ""
+    search._written(study, [], "none", {"dgc": "it needs no momentum"}, tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<code>dgc</code>: it needs no momentum" in page
 
 
 def named() -> Any:
