@@ -40,7 +40,7 @@ def test_app_and_superlink_are_killed_and_the_same_command_goes_on(tmp_path: Pat
 @pytest.mark.proof
 def test_everything_is_killed_once(tmp_path: Path) -> None:
     """Each within a second of a round's end: a quick machine is not done with the run by then."""
-    draw, out, rounds = random.Random(4), tmp_path / "out", 15
+    draw, out, rounds = random.Random(4), tmp_path / "out", 10
     for what in KINDS:
         kill = Kill(what, draw.uniform(0, 0.8), f"round {max(0, rounds_kept(out)) + 1}/")
         ended = deploy(out, rounds, kill)
