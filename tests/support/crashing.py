@@ -240,7 +240,8 @@ COMMANDS: dict[str, list[Command]] = {
     ],
     "sweep": [("sweep", *_SWEEP, "--gradient", "0.1,0.05", "--checkpoint-every", "1")],
     "search": [("search", "--task", "digits", "--clients", "2", "--iterations", "6", "--budget",
-                "20kbit", "--trials", "2", "--jobs", "1", "--seeds", "1", "--methods", "sbc")],
+                "20kbit", "--trials", "2", "--jobs", "1", "--seeds", "1", "--methods", "sbc",
+                "--checkpoint-every", "100")],  # else a slow machine has some
     "report": [("sweep", *_SWEEP, "--gradient", "0.1"), ("report",)],
     "state-dir": [deployed],
 }  # fmt: skip
