@@ -12,6 +12,41 @@ _T = {1: math.nan, 2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
 """Student's 97.5 % quantiles for so many seeds."""
 
 
+COLLAPSED = 10.0
+"""Points below the median of a method's seeds at a place, from which on a run has collapsed."""
+
+
+def wrong(metric: pd.Series, scored: pd.Series, classes: pd.Series) -> pd.Series:
+    """The share of wrong answers of every run, a half added to right and wrong ones.
+
+    A run without an evaluation in its budget, or whose weights stopped to be finite, counts as one
+    that guesses.
+
+    Args:
+        metric: the share of right answers; NaN: there is none.
+        scored: how many answers.
+        classes: a model that knows nothing is right in one of so many.
+
+    Example:
+        >>> runs = pd.DataFrame({"metric": [0.9, math.nan], "scored": 99, "classes": 2})
+        >>> wrong(runs["metric"], runs["scored"], runs["classes"]).tolist()
+        [0.104, 0.5]
+    """
+    return ((1 - metric.fillna(1 / classes)) * scored + 0.5) / (scored + 1)
+
+
+def collapsed(runs: pd.DataFrame, place: list[str]) -> pd.Series:
+    """Which runs collapsed: their metric is far below their place's median, or not finite.
+
+    Args:
+        runs: a line each.
+        place: the columns that say which runs differ by their seed alone.
+    """
+    metric = 100 * runs["metric"]
+    median = metric.groupby([runs[name] for name in place], dropna=False).transform("median")
+    return ~(metric >= median - COLLAPSED)
+
+
 def half_width(values: pd.Series) -> float:
     """Half the 95 % interval of a mean over seeds.
 

@@ -50,11 +50,17 @@ class Runs:
         assert summary is not None
         return summary
 
-    def curve(self, cell: Cell, part: str) -> Curve:
-        """The evaluations of a run; none where its weights stopped to be finite."""
+    def curve(self, cell: Cell, part: str, budget_of: str = "up") -> Curve:
+        """The evaluations of a run; none where its weights stopped to be finite.
+
+        Args:
+            cell: the run.
+            part: where it is.
+            budget_of: the bits along it: ``up``, or ``total``, those of both ways.
+        """
         if self.summary(cell, part)["status"] == "failed":
             return Curve((), ())
-        return read_curve(self.out / part / "cells" / cell.name)
+        return read_curve(self.out / part / "cells" / cell.name, budget_of)
 
 
 def within(curve: Curve, bits: float) -> tuple[float, float] | None:

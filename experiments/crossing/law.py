@@ -9,28 +9,22 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest, chi2
 
+from experiments.common.scores import collapsed, wrong
+
 from .rows import MASK, ROWS, SETTINGS, TOPK
 
 PLACE = ["setting", "iterations", "budget"]
 """Where masks and top-k meet: a task with its clients' shares, a length, a budget."""
-
-COLLAPSED = 10.0
-"""Points below the median of a method's seeds at a place, from which on a run has collapsed."""
 
 DRAWS = 2000
 """Of the bootstrap."""
 
 
 def errors(finals: pd.DataFrame) -> pd.Series:
-    """The share of wrong answers of every run, a half added to right and wrong ones.
-
-    A run without an evaluation in its budget, or whose weights stopped to be finite, counts as one
-    that guesses.
-    """
-    scored = finals["setting"].map({name: setting.scored for name, setting in SETTINGS.items()})
-    guess = finals["setting"].map({name: 1 / setting.classes for name, setting in SETTINGS.items()})
-    wrong = (1 - finals["metric"].fillna(guess)) * scored
-    return (wrong + 0.5) / (scored + 1)
+    """The share of wrong answers of every run."""
+    settings = finals["setting"].map(SETTINGS)
+    scored, classes = (settings.map(lambda s, f=f: getattr(s, f)) for f in ("scored", "classes"))
+    return wrong(finals["metric"], scored, classes)
 
 
 def chosen(trials: pd.DataFrame) -> pd.DataFrame:
@@ -147,13 +141,10 @@ def collapses(finals: pd.DataFrame) -> pd.DataFrame:
     A run has collapsed that ends more than ten points below the median of its method's seeds at
     that place, or whose weights stopped to be finite.
     """
-    place = [*PLACE, "method"]
-    metric = finals.assign(metric=100 * finals["metric"])
-    least = metric.groupby(place, dropna=False)["metric"].transform("median") - COLLAPSED
-    metric["fell"] = ~(metric["metric"] >= least)
+    finals = finals.assign(fell=collapsed(finals, [*PLACE, "method"]))
     lines: list[dict[str, Any]] = []
     for method in (name for name in ROWS if name in set(finals["method"])):
-        fell = metric.loc[metric["method"] == method, "fell"]
+        fell = finals.loc[finals["method"] == method, "fell"]
         share = binomtest(int(fell.sum()), len(fell)).proportion_ci(method="exact")
         lines.append({
             "method": method, "runs": len(fell), "collapsed": int(fell.sum()),
