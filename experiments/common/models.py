@@ -40,6 +40,25 @@ class CharLSTM256(nn.Module):
         return self.out(self.lstm(self.embed(x))[0])
 
 
+class WordLSTM1500(nn.Module):
+    """Words (B, T) -> logits (B, T, 10000); 66,034,000 parameters, uniform in +-0.04.
+
+    Zaremba et al. 2014, "large", as PyTorch has an LSTM: two biases per gate. Without dropout.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(10_000, 1500)
+        self.lstm = nn.LSTM(1500, 1500, num_layers=2, batch_first=True)
+        self.out = nn.Linear(1500, 10_000)
+        for weight in self.parameters():
+            nn.init.uniform_(weight, -0.04, 0.04)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits of the next word at every place."""
+        return self.out(self.lstm(self.embed(x))[0])
+
+
 def load_text(folder: Path | None = None, download: bool = False) -> Data:
     """Windows of 50 of Tiny Shakespeare's 65 characters, targets one character later."""
     base = folder or Path(os.environ["FEDSIM_DATA"])
