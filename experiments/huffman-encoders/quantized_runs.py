@@ -8,6 +8,7 @@ of a run the symbols of client 0's message are kept.
 import math
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from compressors import State, compress, derive, parse
-from experiments.common.models import CHAR_LSTM256, WordLSTM1500
+from experiments.common.models import CHAR_LSTM256, WordLSTM
 from fedsim.federation import Batches, build_model
 from fedsim.tasks import Data, Task, dropouts, get_task, reseed
 
@@ -74,7 +75,9 @@ BENCHMARKS = {
 GRADIENTS = {
     "resnet20": get_task("cifar_resnet20"),
     "vgg16": get_task("cifar_vgg16"),
-    "lstm1500": replace(get_task("word_lstm"), name="lstm1500", build=WordLSTM1500),
+    "lstm1500": replace(
+        get_task("word_lstm"), name="lstm1500", build=partial(WordLSTM, units=1500, scale=0.04)
+    ),
 }
 """Models of Table 1 at their full size."""
 
