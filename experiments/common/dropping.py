@@ -11,7 +11,8 @@ from functools import partial
 
 from torch.optim import SGD
 
-from fedsim.tasks import Task
+from experiments.common.models import WordLSTM
+from fedsim.tasks import Task, get_task
 
 GAIN = 1e7
 
@@ -29,3 +30,14 @@ def drop(p: float, scope: str = "model") -> str:
 def quantized(value: str, bits: int) -> str:
     """The method that keeps 1 % of the model's entries, in ``bits`` bits of magnitude."""
     return f"ef(flat(topk(0.01) | magnitude({value}, {bits}) | golomb))"
+
+
+WORDS, WORDS_NORM = (
+    sends_gradients(replace(
+        get_task("word_lstm"), name=f"word_lstm128{'_ln' * norm}",
+        title=f"WikiText-2, LSTM 2 x 128, 10,000 words{', layer normalization' * norm}",
+        build=partial(WordLSTM, 128, 0.1, norm),
+    ))
+    for norm in (False, True)
+)  # fmt: skip
+"""Words of WikiText-2 by two layers of 128 units, without layer normalization and with it."""

@@ -1,15 +1,13 @@
 """The runs: a language model, as the paper's translation system has its three figures."""
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
-from experiments.common.dropping import drop, quantized, sends_gradients
+from experiments.common.dropping import drop, quantized
 from experiments.common.frame import device
-from experiments.common.models import WordLSTM
 from fedsim import Cell, Evaluation, Machine, RunConfig, Training
-from fedsim.tasks import Task, get_task
 
-UNITS, SCALE = 128, 0.1
+TASK = {True: "experiments.common.dropping:WORDS_NORM", False: "experiments.common.dropping:WORDS"}
+"""With layer normalization and without."""
 CLIENTS, EVALUATIONS = 4, 8
 
 
@@ -71,17 +69,9 @@ class Scale:
     rounds: int
     seeds: int
     scored: int
-    units: int = UNITS
 
 
-SCALES = {"smoke": Scale(2, 1, 2, 4), "short": Scale(400, 3, 100), "paper": Scale(40_000, 3, 700)}
-
-
-def task(norm: bool, units: int) -> Task:
-    """Words of WikiText-2, by a model with layer normalization or without, as gradients."""
-    name = f"word_lstm{units}{'_ln' if norm else ''}"
-    build = partial(WordLSTM, units, SCALE, norm)
-    return sends_gradients(replace(get_task("word_lstm"), name=name, build=build))
+SCALES = {"smoke": Scale(2, 1, 2), "short": Scale(400, 3, 100), "paper": Scale(40_000, 3, 700)}
 
 
 def rows_of(only: list[str]) -> list[str]:
@@ -99,7 +89,7 @@ def cells(names: list[str], scale: str, data: str | None) -> list[Cell]:
         Cell(
             f"{name}-seed{seed}",
             RunConfig(
-                task=task(row.norm, chosen.units), method=row.up, downlink=row.down, temporal=1,
+                task=TASK[row.norm], method=row.up, downlink=row.down, temporal=1,
                 seed=seed, strategy=f"fedadagrad(server_lr={row.rate or RATE[row.norm]})",
                 iterations=chosen.rounds, clients=CLIENTS,
                 training=Training(momentum_masking="off"),
