@@ -72,7 +72,8 @@ def test_the_gain_by_hand() -> None:
     assert told["gain"].tolist() == pytest.approx([odds[1] - odds[0], odds[2] - odds[0]])
     assert told["x"].tolist() == pytest.approx([np.log10(2)] * 2)
     assert told["points"].tolist() == pytest.approx([10, 80])  # a guess is right in 1 of 10
-    assert law.means(made)["mean"].tolist() == pytest.approx([90, 45])
+    every = made.assign(n=5, p=0.1, factor=1.0, bits=1.0)
+    assert law.means(every)["mean"].tolist() == pytest.approx([90, 45])
 
 
 def test_a_mask_that_diverged_does_not_count_in_how_often_it_sends() -> None:
