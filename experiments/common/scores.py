@@ -16,23 +16,18 @@ COLLAPSED = 10.0
 """Points below the median of a method's seeds at a place, from which on a run has collapsed."""
 
 
-def wrong(metric: pd.Series, scored: pd.Series, classes: pd.Series) -> pd.Series:
+def wrong(right: pd.Series, scored: pd.Series) -> pd.Series:
     """The share of wrong answers of every run, a half added to right and wrong ones.
 
-    A run without an evaluation in its budget, or whose weights stopped to be finite, counts as one
-    that guesses.
-
     Args:
-        metric: the share of right answers; NaN: there is none.
+        right: the share of right answers.
         scored: how many answers.
-        classes: a model that knows nothing is right in one of so many.
 
     Example:
-        >>> runs = pd.DataFrame({"metric": [0.9, math.nan], "scored": 99, "classes": 2})
-        >>> wrong(runs["metric"], runs["scored"], runs["classes"]).tolist()
-        [0.104, 0.5]
+        >>> wrong(pd.Series([0.9, 1.0]), pd.Series([99, 49])).round(3).tolist()
+        [0.104, 0.01]
     """
-    return ((1 - metric.fillna(1 / classes)) * scored + 0.5) / (scored + 1)
+    return ((1 - right) * scored + 0.5) / (scored + 1)
 
 
 def collapsed(runs: pd.DataFrame, place: list[str]) -> pd.Series:

@@ -20,11 +20,20 @@ DRAWS = 2000
 """Of the bootstrap."""
 
 
+def shares(finals: pd.DataFrame) -> pd.Series:
+    """The share of right answers of every run.
+
+    A run without an evaluation in its budget, or whose weights or loss stopped to be finite, counts
+    as one that guesses.
+    """
+    classes = finals["setting"].map({name: setting.classes for name, setting in SETTINGS.items()})
+    return finals["metric"].fillna(1 / classes)
+
+
 def errors(finals: pd.DataFrame) -> pd.Series:
-    """The share of wrong answers of every run."""
-    settings = finals["setting"].map(SETTINGS)
-    scored, classes = (settings.map(lambda s, f=f: getattr(s, f)) for f in ("scored", "classes"))
-    return wrong(finals["metric"], scored, classes)
+    """The share of wrong answers of every run, a half added to right and wrong ones."""
+    scored = finals["setting"].map({name: setting.scored for name, setting in SETTINGS.items()})
+    return wrong(shares(finals), scored)
 
 
 def chosen(trials: pd.DataFrame) -> pd.DataFrame:
@@ -43,11 +52,12 @@ def differences(trials: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
     """A line per place and seed: by how much the log-odds of an error are lower with the mask.
 
     ``x`` is the decimal logarithm of rounds times the fraction, which is how often an entry of the
-    model is sent in a run of the mask: the seeds' mean.
+    model is sent in a run of the mask: the mean of the seeds that did not diverge.
     """
-    told = finals.assign(
-        logit=np.log(errors(finals) / (1 - errors(finals))),
-        often=finals["entries"] / finals["parameters"],
+    limited = finals[finals["budget"].notna()]
+    told = limited.assign(
+        logit=np.log(errors(limited) / (1 - errors(limited))),
+        often=limited["entries"] / limited["parameters"], metric=shares(limited),
     ).set_index([*PLACE, "method", "seed"]).sort_index()
     lines = []
     for place in chosen(trials).itertuples(index=False):
@@ -139,7 +149,7 @@ def collapses(finals: pd.DataFrame) -> pd.DataFrame:
     """How many runs of a method collapsed, with the exact interval of the share (Clopper-Pearson).
 
     A run has collapsed that ends more than ten points below the median of its method's seeds at
-    that place, or whose weights stopped to be finite.
+    that place, or whose weights or loss stopped to be finite.
     """
     finals = finals.assign(fell=collapsed(finals, [*PLACE, "method"]))
     lines: list[dict[str, Any]] = []
@@ -155,7 +165,7 @@ def collapses(finals: pd.DataFrame) -> pd.DataFrame:
 
 def means(finals: pd.DataFrame) -> pd.DataFrame:
     """A line per place and method: mean, median and deviation in per cent, bits, n, p."""
-    told = finals.assign(metric=100 * finals["metric"])
+    told = finals.assign(metric=100 * shares(finals))
     grouped = told.groupby([*PLACE, "method"], sort=False, dropna=False)
     return grouped.agg(
         n=("n", "first"), p=("p", "first"), factor=("factor", "first"), mean=("metric", "mean"),

@@ -18,17 +18,19 @@ EQUAL = 1.0
 LEVEL = 0.05
 
 
-def scored(finals: pd.DataFrame) -> pd.DataFrame:
-    """The runs within a budget, with the log-odds of an error and the metric that counts.
+def shares(finals: pd.DataFrame) -> pd.Series:
+    """The share of right answers of every run; one without a metric counts as one that guesses."""
+    classes = finals["task"].map({name: task.classes for name, task in TASKS.items()})
+    return finals["metric"].fillna(1 / classes)
 
-    A run without a metric counts as one that guesses.
-    """
+
+def scored(finals: pd.DataFrame) -> pd.DataFrame:
+    """The runs within a budget, with the log-odds of an error and the metric in points."""
     told = finals[finals["budget"] < 1].reset_index(drop=True)
-    tasks = told["task"].map(TASKS)
-    samples, classes = (tasks.map(lambda s, f=f: getattr(s, f)) for f in ("scored", "classes"))
-    error = wrong(told["metric"], samples, classes)
+    samples = told["task"].map({name: task.scored for name, task in TASKS.items()})
+    error = wrong(shares(told), samples)
     return told.assign(
-        logit=np.log(error / (1 - error)), points=100 * told["metric"].fillna(1 / classes),
+        logit=np.log(error / (1 - error)), points=100 * shares(told),
         place=told["task"] + " " + told["budget"].astype(str),
     )  # fmt: skip
 
@@ -124,7 +126,7 @@ def verdict(finals: pd.DataFrame) -> pd.DataFrame:
 def means(finals: pd.DataFrame) -> pd.DataFrame:
     """A line per method and budget: metric in per cent, collapses, bits and seconds: means."""
     place = ["method", "budget"]
-    told = finals.assign(metric=100 * finals["metric"], fell=collapsed(finals, place))
+    told = finals.assign(metric=100 * shares(finals), fell=collapsed(finals, place))
     grouped = told.groupby(place, sort=False)
     first = grouped[["tuned_at", "rounds", "n", "factor", "strength"]].first()
     metric = grouped["metric"].agg(["mean", "median", "std", "size"])
