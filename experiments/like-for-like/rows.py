@@ -149,7 +149,7 @@ TASKS = {
     "digits_iid": Task("digits", "iid", 10, 360, 500, 10),
     "mnist": Task("mnist_lenet5", "dirichlet(0.5)", 10, 2000, 1000, 5, 20, 5, 16),
     "chars": Task("experiments.common.models:CHAR_TRANSFORMER_NEW", "natural", 97, 400, 1000),
-    "cifar": Task("cifar_resnet8", "dirichlet(0.3)", 10, 2000, 1000, batch_size=32),
+    "cifar": Task("cifar_resnet8", "dirichlet(0.3)", 10, 2000, 500, batch_size=16),
 }
 """By the names of ``--only``. Characters are shared out by the role that speaks."""
 
