@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from compressors.base import Compressor, Sent, State, Tensors, empty_like
@@ -120,8 +121,10 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
             part = sent[name]
             if isinstance(part.indices, Tensor):
                 x.view(-1).index_add_(0, part.indices, part.values, alpha=-1)
+            elif part.values.data_ptr() == x.data_ptr():  # sent as it is
+                wanted[name] = torch.zeros_like(x)
             else:
-                wanted[name] = x - part.values
+                x.sub_(part.values)
         return wanted
 
 

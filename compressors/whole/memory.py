@@ -17,7 +17,7 @@ def nest(prefix: str, state: State) -> State:
 def unnest(prefix: str, state: State) -> State:
     """The part of the memory that ``nest`` put under ``prefix``."""
     start = f"{prefix}/"
-    return {key.removeprefix(start): x for key, x in state.items() if key.startswith(start)}
+    return {key[len(start) :]: x for key, x in state.items() if key.startswith(start)}
 
 
 def recall(
