@@ -71,7 +71,15 @@ def test_the_gain_by_hand() -> None:
     odds = [np.log(wrong / (361 - wrong)) for wrong in (36.5, 72.5, 324.5)]
     assert told["gain"].tolist() == pytest.approx([odds[1] - odds[0], odds[2] - odds[0]])
     assert told["x"].tolist() == pytest.approx([np.log10(2)] * 2)
-    assert told["points"].iloc[0] == pytest.approx(10)
+    assert told["points"].tolist() == pytest.approx([10, 80])  # a guess is right in 1 of 10
+    every = made.assign(n=5, p=0.1, factor=1.0, bits=1.0)
+    assert law.means(every)["mean"].tolist() == pytest.approx([90, 45])
+
+
+def test_a_mask_that_diverged_does_not_count_in_how_often_it_sends() -> None:
+    made = finals({("mask2", 0.01): [0.9, np.nan], ("sbc", 0.01): [0.8, 0.8]})
+    made.loc[made["metric"].isna(), "entries"] = np.nan
+    assert law.differences(TRIALS, made)["x"].tolist() == pytest.approx([np.log10(2)] * 2)
 
 
 def drawn(slope: float, seed: int = 0) -> pd.DataFrame:
