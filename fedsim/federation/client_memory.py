@@ -89,7 +89,8 @@ class InProcess:
     def __init__(self, most: float = math.inf) -> None:
         self.most = most
         self._here: dict[int, State] = {}  # in RAM, that which was used least recently first
-        self._bytes = 0  # of these
+        self._sizes: dict[int, int] = {}  # bytes of each
+        self._bytes = 0  # of all
         self._slots: dict[int, Slot] = {}  # in the file; what is in RAM, too, is the same
         self.file = SlotFile(None)
         self._lock = threading.Lock()
@@ -97,7 +98,7 @@ class InProcess:
     def begin(
         self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
     ) -> None:
-        self._here, self._bytes, self._slots = {}, 0, {}
+        self._here, self._sizes, self._bytes, self._slots = {}, {}, 0, {}
         self.file = SlotFile(folder / NAME if folder and named else None, folder)
         if isinstance(before, Kept) and before.file.path == self.file.path:
             self._slots = {c: x for c, x in before.places.items() if isinstance(x, Slot)}
@@ -125,13 +126,14 @@ class InProcess:
     def put(self, client: int, state: State) -> None:
         """Replaces a client's memory; where the disk is full, ``OSError``, and it stays."""
         with self._lock:
-            own = size(self._here.get(client, {}))
-            room, slot = self.most - size(state), None
+            own, new = self._sizes.get(client, 0), size(state)
+            room, slot = self.most - new, None
             for other in [*self._here] if self._bytes - own > room else ():
                 if other != client:
                     if other not in self._slots:
                         self._slots[other] = self.file.write(self._here[other])
-                    self._bytes -= size(self._here.pop(other))
+                    del self._here[other]
+                    self._bytes -= self._sizes.pop(other)
                 if self._bytes - own <= room:
                     break
             if room < 0:
@@ -139,10 +141,10 @@ class InProcess:
             if client in self._slots:
                 self.file.release(self._slots.pop(client))
             self._here.pop(client, None)
-            self._bytes -= own
+            self._bytes -= self._sizes.pop(client, 0)
             if slot is None:
-                self._here[client] = state
-                self._bytes += size(state)
+                self._here[client], self._sizes[client] = state, new
+                self._bytes += new
             else:
                 self._slots[client] = slot
 
