@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
+from fedsim.commands.cli import parser
 from tests.support.commands import Typed
 from tests.support.markdown import PAGES, ROOT, Block, blocks, links
 from tests.support.realdata import folder_with
@@ -117,6 +118,16 @@ def test_there_are_commands_to_be_run() -> None:
     assert len(COMMANDS) >= 10
     known = {c[0] for _, _, c in COMMANDS}
     assert known >= {"search", "sweep", "run", "report", "list", "compress"}
+
+
+DEEPER = sorted([*ROOT.glob("experiments/*/README.md"), ROOT / "benchmarks" / "README.md"])
+"""Pages whose commands take hours: that the program takes them is what is checked."""
+
+
+@pytest.mark.parametrize("page", DEEPER, ids=lambda p: p.parent.name)
+def test_commands_of_experiments_are_taken(page: Path) -> None:
+    for given in commands(page):
+        parser().parse_args(given)
 
 
 def is_long(arguments: list[str]) -> bool:

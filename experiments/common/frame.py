@@ -98,6 +98,8 @@ class Experiment:
         what: what the names are, as errors say it.
         folder: the folder of results below the one of ``--out``.
         adds: whether it runs a method of the user's own (``--add``).
+        plan: what ``show`` will run of a folder, in words, for ``--dry-run``; None where ``cells``
+            lists the runs, or nothing does.
 
     Example:
         EXPERIMENT = Experiment(show, cells, tasks=lambda scale: ("digits",))
@@ -111,6 +113,7 @@ class Experiment:
     what: str = "tasks"
     folder: Callable[[Asked], str] = lambda asked: asked.task
     adds: bool = False
+    plan: Callable[[Asked], str] | None = None
 
     @classmethod
     def of_tasks(
@@ -150,6 +153,9 @@ class Experiment:
             asked = Asked(scale, task, rows, out, jobs, data, added)
             asked = replace(asked, out=out / self.folder(asked))
             results = None
+            if self.plan is not None and not jobs:
+                print(self.plan(asked))
+                continue
             if self.cells is not None and (cells := self.cells(asked)):
                 results = run_shown(cells, asked.out, asked.jobs)
                 if results is None:

@@ -40,6 +40,36 @@ class CharLSTM256(nn.Module):
         return self.out(self.lstm(self.embed(x))[0])
 
 
+class WordLSTM(nn.Module):
+    """Words (B, T) -> logits (B, T, 10000) by two LSTM layers, without dropout.
+
+    Weights are uniform in +-``scale``, as Zaremba et al. 2014 begin with them; an LSTM of PyTorch
+    has two biases per gate. 66,034,000 parameters of 1,500 units (their "large").
+
+    Args:
+        units: of the embedding and of a layer.
+        scale: of the first weights.
+        norm: whether the embedding and both layers' outputs are layer-normalized.
+    """
+
+    def __init__(self, units: int, scale: float, norm: bool = False) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(10_000, units)
+        self.layers = nn.ModuleList(nn.LSTM(units, units, batch_first=True) for _ in range(2))
+        self.out = nn.Linear(units, 10_000)
+        for weight in self.parameters():
+            nn.init.uniform_(weight, -scale, scale)
+        self.norms = nn.ModuleList(nn.LayerNorm(units) if norm else nn.Identity() for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits of the next word at every place."""
+        first, *norms = self.norms
+        x = first(self.embed(x))
+        for layer, norm in zip(self.layers, norms, strict=True):
+            x = norm(layer(x)[0])
+        return self.out(x)
+
+
 def load_text(folder: Path | None = None, download: bool = False) -> Data:
     """Windows of 50 of Tiny Shakespeare's 65 characters, targets one character later."""
     base = folder or Path(os.environ["FEDSIM_DATA"])

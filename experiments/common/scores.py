@@ -12,6 +12,36 @@ _T = {1: math.nan, 2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
 """Student's 97.5 % quantiles for so many seeds."""
 
 
+COLLAPSED = 10.0
+"""Points below the median of a method's seeds at a place, from which on a run has collapsed."""
+
+
+def wrong(right: pd.Series, scored: pd.Series) -> pd.Series:
+    """The share of wrong answers of every run, a half added to right and wrong ones.
+
+    Args:
+        right: the share of right answers.
+        scored: how many answers.
+
+    Example:
+        >>> wrong(pd.Series([0.9, 1.0]), pd.Series([99, 49])).round(3).tolist()
+        [0.104, 0.01]
+    """
+    return ((1 - right) * scored + 0.5) / (scored + 1)
+
+
+def collapsed(runs: pd.DataFrame, place: list[str]) -> pd.Series:
+    """Which runs collapsed: their metric is far below their place's median, or not finite.
+
+    Args:
+        runs: a line each.
+        place: the columns that say which runs differ by their seed alone.
+    """
+    metric = 100 * runs["metric"]
+    median = metric.groupby([runs[name] for name in place], dropna=False).transform("median")
+    return ~(metric >= median - COLLAPSED)
+
+
 def half_width(values: pd.Series) -> float:
     """Half the 95 % interval of a mean over seeds.
 

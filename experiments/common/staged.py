@@ -8,8 +8,8 @@ from experiments.common.budgets import KEPT
 from fedsim import Cell, RunFailed, run_cells
 from fedsim.search import Curve, ended, read_curve
 
-_DIVERGED = ("not finite", "NaN or infinity")
-"""In the error of a run whose weights, or an update, stopped to be finite."""
+_DIVERGED = ("not finite", "NaN or infinity", "a finite number")
+"""In the error of a run whose weights, an update or a loss stopped to be finite."""
 
 
 class Runs:
@@ -26,7 +26,8 @@ class Runs:
     def run(self, cells: Iterable[Cell], part: str, described: bool = False) -> None:
         """Runs what the folder does not hold.
 
-        A run whose weights stopped to be finite has ended, too; any other failure is raised.
+        A run whose weights stopped to be finite has ended, too; any other failure is raised, and
+        its run is tried again by the next call.
 
         Args:
             cells: those that are wanted; some may be the same.
@@ -35,13 +36,11 @@ class Runs:
         """
         folder = self.out / part
         once = {cell.name: cell for cell in cells}.values()
-        waiting = [cell for cell in once if ended(folder / "cells" / cell.name) is None]
+        waiting = [cell for cell in once if _broken(folder / "cells" / cell.name) is not None]
         if waiting:
             run_cells(waiting, folder, jobs=self.jobs, described=described)
         for cell in waiting:
-            summary = self.summary(cell, part)
-            error = str(summary["error"] or "")
-            if summary["status"] == "failed" and not any(text in error for text in _DIVERGED):
+            if error := _broken(folder / "cells" / cell.name):
                 raise RunFailed(f"{cell.name}: {error}")
 
     def summary(self, cell: Cell, part: str) -> dict[str, Any]:
@@ -50,11 +49,27 @@ class Runs:
         assert summary is not None
         return summary
 
-    def curve(self, cell: Cell, part: str) -> Curve:
-        """The evaluations of a run; none where its weights stopped to be finite."""
+    def curve(self, cell: Cell, part: str, budget_of: str = "up") -> Curve:
+        """The evaluations of a run; none where its weights stopped to be finite.
+
+        Args:
+            cell: the run.
+            part: where it is.
+            budget_of: the bits along it: ``up``, or ``total``, those of both ways.
+        """
         if self.summary(cell, part)["status"] == "failed":
             return Curve((), ())
-        return read_curve(self.out / part / "cells" / cell.name)
+        return read_curve(self.out / part / "cells" / cell.name, budget_of)
+
+
+def _broken(folder: Path) -> str | None:
+    """Why a run does not count: empty before it ends, None where it ended, also by diverging."""
+    summary = ended(folder)
+    if summary is None:
+        return ""
+    error = str(summary["error"] or "")
+    failed = summary["status"] == "failed" and not any(text in error for text in _DIVERGED)
+    return error if failed else None
 
 
 def within(curve: Curve, bits: float) -> tuple[float, float] | None:

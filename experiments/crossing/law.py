@@ -9,28 +9,31 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest, chi2
 
+from experiments.common.scores import collapsed, wrong
+
 from .rows import MASK, ROWS, SETTINGS, TOPK
 
 PLACE = ["setting", "iterations", "budget"]
 """Where masks and top-k meet: a task with its clients' shares, a length, a budget."""
 
-COLLAPSED = 10.0
-"""Points below the median of a method's seeds at a place, from which on a run has collapsed."""
-
 DRAWS = 2000
 """Of the bootstrap."""
 
 
-def errors(finals: pd.DataFrame) -> pd.Series:
-    """The share of wrong answers of every run, a half added to right and wrong ones.
+def shares(finals: pd.DataFrame) -> pd.Series:
+    """The share of right answers of every run.
 
-    A run without an evaluation in its budget, or whose weights stopped to be finite, counts as one
-    that guesses.
+    A run without an evaluation in its budget, or whose weights or loss stopped to be finite, counts
+    as one that guesses.
     """
+    classes = finals["setting"].map({name: setting.classes for name, setting in SETTINGS.items()})
+    return finals["metric"].fillna(1 / classes)
+
+
+def errors(finals: pd.DataFrame) -> pd.Series:
+    """The share of wrong answers of every run, a half added to right and wrong ones."""
     scored = finals["setting"].map({name: setting.scored for name, setting in SETTINGS.items()})
-    guess = finals["setting"].map({name: 1 / setting.classes for name, setting in SETTINGS.items()})
-    wrong = (1 - finals["metric"].fillna(guess)) * scored
-    return (wrong + 0.5) / (scored + 1)
+    return wrong(shares(finals), scored)
 
 
 def chosen(trials: pd.DataFrame) -> pd.DataFrame:
@@ -48,12 +51,13 @@ def chosen(trials: pd.DataFrame) -> pd.DataFrame:
 def differences(trials: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
     """A line per place and seed: by how much the log-odds of an error are lower with the mask.
 
-    ``x`` is the decimal logarithm of rounds times the fraction, which is how often an entry of the
-    model is sent in a run of the mask: the seeds' mean.
+    ``x`` is the decimal logarithm of rounds times the fraction, which is how often an entry of what
+    the mask draws from (the rotated update) is sent in a run.
     """
-    told = finals.assign(
-        logit=np.log(errors(finals) / (1 - errors(finals))),
-        often=finals["entries"] / finals["parameters"],
+    limited = finals[finals["budget"].notna()]
+    told = limited.assign(
+        logit=np.log(errors(limited) / (1 - errors(limited))),
+        often=limited["rounds"] * limited["p"], metric=shares(limited),
     ).set_index([*PLACE, "method", "seed"]).sort_index()
     lines = []
     for place in chosen(trials).itertuples(index=False):
@@ -62,7 +66,7 @@ def differences(trials: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
         for seed in mask.index:
             lines.append({
                 **dict(zip(PLACE, at, strict=True)), "seed": seed, "mask": place.mask,
-                "topk": place.topk, "x": float(np.log10(mask["often"].mean())),
+                "topk": place.topk, "x": float(np.log10(mask["often"].iloc[0])),
                 "gain": topk.loc[seed, "logit"] - mask.loc[seed, "logit"],
                 "points": 100 * (mask.loc[seed, "metric"] - topk.loc[seed, "metric"]),
             })  # fmt: skip
@@ -145,15 +149,12 @@ def collapses(finals: pd.DataFrame) -> pd.DataFrame:
     """How many runs of a method collapsed, with the exact interval of the share (Clopper-Pearson).
 
     A run has collapsed that ends more than ten points below the median of its method's seeds at
-    that place, or whose weights stopped to be finite.
+    that place, or whose weights or loss stopped to be finite.
     """
-    place = [*PLACE, "method"]
-    metric = finals.assign(metric=100 * finals["metric"])
-    least = metric.groupby(place, dropna=False)["metric"].transform("median") - COLLAPSED
-    metric["fell"] = ~(metric["metric"] >= least)
+    finals = finals.assign(fell=collapsed(finals, [*PLACE, "method"]))
     lines: list[dict[str, Any]] = []
     for method in (name for name in ROWS if name in set(finals["method"])):
-        fell = metric.loc[metric["method"] == method, "fell"]
+        fell = finals.loc[finals["method"] == method, "fell"]
         share = binomtest(int(fell.sum()), len(fell)).proportion_ci(method="exact")
         lines.append({
             "method": method, "runs": len(fell), "collapsed": int(fell.sum()),
@@ -164,7 +165,7 @@ def collapses(finals: pd.DataFrame) -> pd.DataFrame:
 
 def means(finals: pd.DataFrame) -> pd.DataFrame:
     """A line per place and method: mean, median and deviation in per cent, bits, n, p."""
-    told = finals.assign(metric=100 * finals["metric"])
+    told = finals.assign(metric=100 * shares(finals))
     grouped = told.groupby([*PLACE, "method"], sort=False, dropna=False)
     return grouped.agg(
         n=("n", "first"), p=("p", "first"), factor=("factor", "first"), mean=("metric", "mean"),

@@ -1,6 +1,6 @@
 """At equal upstream bits: random masks beside the largest entries, over budgets and lengths.
 
-    fedsim experiment crossing --only digits_iid digits_skewed 125 500 --jobs 2
+    fedsim experiment crossing --only digits_iid,digits_skewed,125,500 --jobs 2
     fedsim experiment crossing --data DIR --jobs 2          # all of it; goes on where it stopped
 """
 

@@ -138,10 +138,9 @@ class Stages(Runs):
             finals.append(
                 self._line(case, *best(tried[case])) | {
                     "seed": seed, "rounds": rounds, "p": cell.config.gradient,
-                    "entries": summary["up_sent"], "parameters": summary["parameters"],
                     "bits": None if point is None else point[0],
                     "metric": None if point is None else point[1],
-                    "status": summary["status"], "seconds": summary["seconds"],
+                    "status": summary["status"], "seconds": summary.get("seconds"),
                 }
             )  # fmt: skip
         return pd.DataFrame(trials), pd.DataFrame(finals)

@@ -1,21 +1,12 @@
-"""The runs, which figure shows which, and the settings that make them the paper's.
+"""The runs, which figure shows which, and the settings that make them the paper's."""
 
-The paper drops entries of gradients, and the server's AdaGrad takes what is left. So clients here
-take one step of plain SGD of rate ``GAIN``, and their update is ``-GAIN`` times the gradient; the
-server is Flower's FedAdagrad. That adds 0.001 to the root of the sum of squares where torch's
-AdaGrad adds 1e-10: ``GAIN`` makes it the same in units of the gradient.
-"""
+from dataclasses import dataclass
 
-from dataclasses import dataclass, replace
-from functools import partial
-
-from torch.optim import SGD
-
+from experiments.common.dropping import drop, quantized, sends_gradients
 from experiments.common.frame import device
 from fedsim import Cell, Evaluation, Machine, RunConfig, Training
 from fedsim.tasks import Task, get_task
 
-GAIN = 1e7
 SERVER_LR = 0.005
 EVALUATIONS = 10
 
@@ -46,14 +37,6 @@ class Row:
     paper: Printed = Printed()
 
 
-def _drop(p: float, scope: str = "model") -> str:
-    return f"gradient_dropping({p:g}, {scope})"
-
-
-def _quantized(value: str, bits: int) -> str:
-    return f"ef(flat(topk(0.01) | magnitude({value}, {bits}) | golomb))"
-
-
 def _both(name: str, title: str, method: str, *figures: str, paper: Printed = Printed()) -> Row:
     """A network with layer normalization; the same method both ways, as the paper has it."""
     return Row(name, title, True, method, method, figures, paper)
@@ -65,20 +48,20 @@ ROWS = {
     for row in (
         _both("dense", "no dropping", "raw", "fig2", "fig4", "fig6", "table1",
               paper=Printed(2489, 13100, 99.28, 1)),
-        _both("drop-90", "drop 90 %", _drop(0.1), "fig2", "table1", paper=Printed(3174, 14443)),
-        _both("drop-99", "drop 99 %", _drop(0.01), "fig2", "fig4", "fig6", "fig8", "table1",
+        _both("drop-90", "drop 90 %", drop(0.1), "fig2", "table1", paper=Printed(3174, 14443)),
+        _both("drop-99", "drop 99 %", drop(0.01), "fig2", "fig4", "fig6", "fig8", "table1",
               paper=Printed(3726, 14740, 99.42, 50)),
-        _both("drop-99.9", "drop 99.9 %", _drop(0.001), "fig2", "table1",
+        _both("drop-99.9", "drop 99.9 %", drop(0.001), "fig2", "table1",
               paper=Printed(3921, 14786)),
-        Row("local-99", "drop 99 %, local", True, _drop(0.01, "tensor"), _drop(0.01), ("fig4",)),
+        Row("local-99", "drop 99 %, local", True, drop(0.01, "tensor"), drop(0.01), ("fig4",)),
         Row("plain-dense", "no dropping", False, "raw", "raw", ("fig4",)),
-        Row("plain-global-99", "drop 99 %", False, _drop(0.01), _drop(0.01), ("fig4",)),
-        Row("plain-local-99", "drop 99 %, local", False, _drop(0.01, "tensor"), _drop(0.01),
+        Row("plain-global-99", "drop 99 %", False, drop(0.01), drop(0.01), ("fig4",)),
+        Row("plain-local-99", "drop 99 %, local", False, drop(0.01, "tensor"), drop(0.01),
             ("fig4",)),
-        _both("min-1", "1 bit, min", _quantized("min", 1), "fig8"),
-        _both("avg-1", "1 bit, avg", _quantized("avg", 1), "fig8"),
-        _both("min-2", "2 bits, min", _quantized("min", 2), "fig8"),
-        _both("avg-2", "2 bits, avg", _quantized("avg", 2), "fig8"),
+        _both("min-1", "1 bit, min", quantized("min", 1), "fig8"),
+        _both("avg-1", "1 bit, avg", quantized("avg", 1), "fig8"),
+        _both("min-2", "2 bits, min", quantized("min", 2), "fig8"),
+        _both("avg-2", "2 bits, avg", quantized("avg", 2), "fig8"),
         _both("column-1", "1 bit, avg of columns", COLUMN, "fig8"),
     )
 }  # fmt: skip
@@ -113,11 +96,7 @@ SCALES = {
 def tasks(scale: Scale) -> dict[bool, Task]:
     """The tasks with (True) and without layer normalization, whose clients send gradients."""
     names = {True: scale.layer, False: scale.plain}
-    plain = partial(SGD, lr=GAIN)
-    learnt = {
-        name: replace(get_task(name), name=f"{name}_gradients", optimizer=plain)
-        for name in set(names.values())
-    }
+    learnt = {name: sends_gradients(get_task(name)) for name in set(names.values())}
     return {layer: learnt[name] for layer, name in names.items()}
 
 

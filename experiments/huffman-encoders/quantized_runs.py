@@ -7,7 +7,8 @@ of a run the symbols of client 0's message are kept.
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from compressors import State, compress, derive, parse
-from experiments.common.models import CHAR_LSTM256
+from experiments.common.models import CHAR_LSTM256, WordLSTM
 from fedsim.federation import Batches, build_model
 from fedsim.tasks import Data, Task, dropouts, get_task, reseed
 
@@ -71,6 +72,14 @@ BENCHMARKS = {
     ),
 }
 """A row per model; another task is one more row. A sample of ``char_lstm`` has 35 symbols."""
+GRADIENTS = {
+    "resnet20": get_task("cifar_resnet20"),
+    "vgg16": get_task("cifar_vgg16"),
+    "lstm1500": replace(
+        get_task("word_lstm"), name="lstm1500", build=partial(WordLSTM, units=1500, scale=0.04)
+    ),
+}
+"""Models of Table 1 at their full size."""
 
 
 class Run:
@@ -139,6 +148,14 @@ class Run:
 def load(name: str, data: Path | None) -> Data:
     """The samples of the benchmark ``name``; raises ``DataError`` where they are not there."""
     return BENCHMARKS[name].task.load(data, False)
+
+
+def first_gradient(name: str, data: Path | None) -> Recording:
+    """RD's symbols for a gradient at the first weights of a model of Table 1: one batch of 32."""
+    torch.set_num_threads(1)
+    task = GRADIENTS[name]
+    run = Run(Benchmark(task, 0.0, 0.0), "RD", "short", task.load(data, False))
+    return tapped("RD", "flat", 0.0, run.gradient(0, 0), None, derive(0, "uplink", 0, 0))
 
 
 def trivial(task: Task, data: Data) -> float:

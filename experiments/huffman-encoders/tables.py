@@ -22,6 +22,8 @@ BARS = {
     "Golomb": GREYS[0], "auto": COLOURS[2],
 }  # fmt: skip
 """The encoders that are drawn; those that the paper's figures have not are hatched."""
+FULL = {"resnet20": "ResNet20", "vgg16": "VGG16", "lstm1500": "LSTM"}
+"""The models of full size, and their names in the paper's tables."""
 ABREAST = 3  # panels of the figure
 
 
@@ -121,6 +123,21 @@ def _times(frame: pd.DataFrame) -> str:
         lines += _time_lines(str(task), entries, [taken[n] for n in (*gajjala.COLUMNS, *OTHERS)])
     for model, seconds in gajjala.SECONDS.items():
         lines += _time_lines(f"{model}, paper", gajjala.PARAMETERS[model], seconds)
+    return table(("model", "unit", *gajjala.COLUMNS, *OTHERS), lines)
+
+
+def gradient_table(frame: pd.DataFrame) -> str:
+    """Table 1 at full size, ours above theirs: ratios, and nanoseconds per entry to encode."""
+    lines, blank = [], ["–"] * len(OTHERS)
+    for task, group in frame.groupby("task", sort=False):
+        by, model = group.set_index("encoder"), FULL[str(task)]
+        ratios = next(r.ratios for r in gajjala.RATIOS if (r.model, r.quantizer) == (model, "RD"))
+        paper = [1e9 * seconds / gajjala.PARAMETERS[model] for seconds in gajjala.SECONDS[model]]
+        for unit, column, theirs in (("x", "ratio", ratios), ("ns", "encode_ns", paper)):
+            mine = by[column][[*gajjala.COLUMNS, *OTHERS]]
+            shown = (f"{value:.3g}" if value < 999.5 else f"{value:.0f}" for value in mine)
+            lines.append([str(task), unit, *shown])
+            lines.append([f"{model}, paper", unit, *(f"{value:.0f}" for value in theirs), *blank])
     return table(("model", "unit", *gajjala.COLUMNS, *OTHERS), lines)
 
 

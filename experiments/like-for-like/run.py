@@ -1,148 +1,193 @@
-"""Every published method at equal bits, its delay and its rate tuned by the same number of trials.
+"""Every method at equal bits up and down, tuned by the same number of runs.
 
-    fedsim experiment like-for-like --only digits --jobs 2
-    fedsim experiment like-for-like --only digits --add 'ef(topk({p}) | cnat | golomb)'
+    fedsim experiment like-for-like --only digits_skewed
+    fedsim experiment like-for-like --only digits_skewed --add 'ef(topk({p}) | cnat | golomb)'
 
 The second trains one method more and puts its rows beside the others', which are not run again.
 """
 
-import re
-from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
 
+from experiments.common.figures import canvas
 from experiments.common.frame import Asked, Experiment, Shown
-from experiments.common.tables import table
+from experiments.common.tables import table, write_csv
 from fedsim import Results, UsageError
-from fedsim.search import chosen
+from fedsim.ground.units import duration, round_bits
 from fedsim.show.plot import save
 
-from . import tables
-from .figures import beaten, figure, ranks
-from .points import Points
-from .rows import DENSE, ROWS, Row, spelled
+from . import analysis
+from .rows import ROWS, SCALES, TASKS, Row, added
 from .stages import Stages
-from .tasks import TASKS
 
 RESULTS = Path(__file__).parent / "results"
-SMOKE = (DENSE, "sbc", "drive")
-FRAMES = ("trials", "finals", "curves")
+FRAMES = ("trials", "finals")
 
 
-@dataclass(frozen=True)
-class Frames:
-    """What the runs of a task came to.
-
-    Attributes:
-        trials: a line per trial, scored on the validation part.
-        finals: a line per method, budget and seed, scored on held-out samples.
-        curves: the evaluations of ``finals``.
-    """
-
-    trials: pd.DataFrame
-    finals: pd.DataFrame
-    curves: pd.DataFrame
-
-    @classmethod
-    def read(cls, folder: Path) -> "Frames":
-        """From the CSV files in a folder."""
-        return cls(*(pd.read_csv(folder / f"{name}.csv") for name in FRAMES))
-
-    def beside(self, others: "Frames") -> "Frames":
-        """These and those of the other methods, which stay where they were."""
-        made = []
-        for name in FRAMES:
-            mine, theirs = getattr(self, name), getattr(others, name)
-            kept = theirs[~theirs["method"].isin(mine["method"].unique())]
-            made.append(pd.concat([kept, mine], ignore_index=True))
-        return Frames(*made)
-
-
-def play(asked: Asked, rows: dict[str, Row]) -> Frames:
-    """Tunes the methods and runs what was chosen."""
-    stages = Stages(Points(asked, rows), asked.out, asked.jobs)
-    tried = stages.tune(rows)
-    trials = {
-        (pair, number): stages.points.run(*pair, trial)
-        for pair, trials_of in tried.items() for number, trial in enumerate(trials_of)
-    }  # fmt: skip
-    finals = stages.finals(tried)
-    return Frames(
-        stages.frame(trials, "trials").rename(columns={"seed": "trial"}),
-        stages.frame(finals, "finals"),
-        stages.curves(finals),
+def stages(asked: Asked) -> Stages:
+    """The runs that are asked for."""
+    scale = SCALES[asked.scale]
+    rows: dict[str, Row] = {name: ROWS[name] for name in asked.rows}
+    if asked.added:
+        rows |= added(asked.added)
+    rows = rows or {name: ROWS[name] for name in scale.rows}
+    return Stages(
+        asked.task, TASKS[asked.task], rows, scale, asked.out, asked.jobs, asked.data
     )
 
 
 def show(asked: Asked, results: Results | None) -> Shown:
     """Runs what is asked for and shows it beside what was run before."""
-    rows = {name: ROWS[name] for name in asked.rows} if asked.rows else dict(ROWS)
-    if asked.added:
-        rows = {name: ROWS[name] for name in asked.rows} | added(asked.added)
-    frames = play(asked, rows)
-    for folder in (asked.out, RESULTS / asked.task if asked.scale == "short" else asked.out):
-        if all((folder / f"{name}.csv").exists() for name in FRAMES):
-            frames = frames.beside(Frames.read(folder))
-            break
-    beside = {name: asked.out.parent / name / "finals.csv" for name in TASKS if name != asked.task}
-    finals = {name: pd.read_csv(path) for name, path in beside.items() if path.exists()}
-    across({**finals, asked.task: frames.finals}, asked.out.parent)
-    return shown(asked.task, frames)
+    if find_spec("statsmodels") is None:
+        raise UsageError("experiment like-for-like needs statsmodels: pip install statsmodels")
+    before = kept(asked.out.parent, asked.scale == "short")
+    for name, mine in zip(FRAMES, stages(asked).frames(), strict=True):
+        frames = before.setdefault(asked.task, {})
+        frames[name] = beside(mine, frames.get(name))
+        write_csv(asked.out / f"{name}.csv", frames[name])
+    finals = pd.concat([frames["finals"] for frames in before.values()], ignore_index=True)
+    if finals.loc[finals["budget"] < 1, ["task", "budget"]].drop_duplicates().shape[0] > 1:
+        told = analysis.verdict(finals)
+        write_csv(asked.out.parent / "verdict.csv", told)
+        save(figure(finals), asked.out.parent / "ranks.png")
+    mine = analysis.means(before[asked.task]["finals"])
+    return Shown({"means": mine}, {"means": scores(mine)})
 
 
-def across(finals: dict[str, pd.DataFrame], folder: Path) -> None:
-    """Draws ranks and duels over all tasks that have run, above their folders."""
-    save(ranks(finals), folder / "ranks.png")
-    save(beaten(finals), folder / "duels.png")
+def kept(folder: Path, committed: bool) -> dict[str, dict[str, pd.DataFrame]]:
+    """Trials and finals by task: of a folder, else those that are committed, where they count."""
+    places = [folder, RESULTS] if committed else [folder]
+    found: dict[str, dict[str, pd.DataFrame]] = {}
+    for task in TASKS:
+        have = (p / task for p in places if all((p / task / f"{n}.csv").exists() for n in FRAMES))
+        if (place := next(have, None)) is not None:
+            found[task] = {name: pd.read_csv(place / f"{name}.csv") for name in FRAMES}
+    return found
 
 
-def shown(task: str, frames: Frames) -> Shown:
-    """Tables, texts and the figure of a task."""
-    texts = tables.texts(frames.finals, frames.curves)
-    return Shown(
-        {name: getattr(frames, name) for name in FRAMES},
-        {name: f"{task}\n\n{text}" for name, text in texts.items()},
-        {"budgets": figure(task, frames.finals)},
-    )
+def beside(mine: pd.DataFrame, others: pd.DataFrame | None) -> pd.DataFrame:
+    """The lines of these methods and of the others, which stay where they were."""
+    if others is None:
+        return mine
+    rest = others[~others["method"].isin(mine["method"].unique())]
+    return pd.concat([rest, mine], ignore_index=True)
 
 
-def added(text: str) -> dict[str, Row]:
-    """A method of a user's own by what tables and folders call it.
+def scores(means: pd.DataFrame) -> str:
+    """A row per method, a column per budget: mean ± deviation (median), and how many collapsed.
 
-    Raises:
-        UsageError: a text that cannot be read, or a name that is compared already.
+    Bold: within a point of the highest mean at that budget.
     """
-    name = re.sub(r"[^A-Za-z0-9]+", "-", text.replace("{p}", "p")).strip("-")
-    if name in ROWS:
-        raise UsageError(f"--add is {text!r}: {name} is compared already; --only {name} runs it")
-    try:
-        chosen([text])
-    except UsageError as error:
-        raise UsageError(str(error).replace("--methods", "--add", 1)) from error
-    return {name: Row(text, "added", "added")}
+    budgets = sorted(means["budget"].unique(), reverse=True)
+    at = means.set_index(["method", "budget"])
+    lines = []
+    for method in means["method"].unique():
+        cells = []
+        for budget in budgets:
+            if (method, budget) not in at.index:
+                cells.append("—")
+                continue
+            row = at.loc[(method, budget)]
+            text = f"{row['mean']:.1f} ± {row['std']:.1f} ({row['median']:.1f})"
+            top = means.loc[means["budget"] == budget, "mean"].max() - analysis.EQUAL
+            text = f"**{text}**" if row["mean"] >= top else text
+            cells.append(text + (f", {row['fell']:.0f} fell" if row["fell"] else ""))
+        lines.append([method, *cells])
+    return table(["method", *(share(budget) for budget in budgets)], lines)
+
+
+def costs(means: pd.DataFrame, budget: float) -> str:
+    """A row per method at a budget: what was chosen, bits, and seconds."""
+    lines = [
+        [row["method"], f"{row['rounds']}", f"{row['n']}", str(row["strength"]),
+         f"{row['factor']:g}", share(row["tuned_at"]), round_bits(row["bits_up"]),
+         round_bits(row["bits_down"]), f"{row['encode_ms']:.1f}",
+         duration(row["4g_seconds"]), duration(row["wifi_seconds"])]
+        for row in means[means["budget"] == budget].to_dict("records")
+    ]  # fmt: skip
+    head = ("method", "rounds", "n", "strength", "rate", "tuned at", "bits up", "bits down",
+            "encoding (ms)", "on 4g", "on wifi")  # fmt: skip
+    return table(head, lines)
+
+
+def share(budget: float) -> str:
+    """A budget in words.
+
+    Example:
+        >>> share(1.0), share(0.00333)
+        ('1 of dense', '1/300 of dense')
+    """
+    return "1 of dense" if budget == 1 else f"1/{round(1 / budget)} of dense"
+
+
+def verdict(told: pd.DataFrame) -> str:
+    """A row per method, the best of the model first."""
+    lines = [
+        [row["method"], f"{row['effect']:.2f} ± {row['error']:.2f}",
+         *("" if pd.isna(row[p]) else f"{row[p]:.2g}" for p in ("chance", "elsewhere")),
+         f"{row['behind']:.1f} ({row['low']:.1f} to {row['high']:.1f})",
+         "yes" if row["equal"] else "no", f"{row['rank']:.1f}"]
+        for row in told.to_dict("records")
+    ]  # fmt: skip
+    head = ("method", "log-odds of an error, less the best's", "p (Holm)", "p, other places",
+            "points behind (90 % interval)", "practically equal", "mean rank")  # fmt: skip
+    return table(head, lines)
+
+
+def figure(finals: pd.DataFrame) -> Figure:
+    """Mean ranks on a line; a bar joins methods whose ranks the places do not tell apart."""
+    ranked = analysis.ranks(analysis.scored(finals))
+    width, chance = analysis.difference(ranked)
+    mean = ranked.mean().sort_values()
+    drawn = canvas(7, 0.22 * len(mean) + 1)
+    axes = drawn.subplots()
+    axes.scatter(mean, range(len(mean)), color="black", zorder=2)
+    for place, (name, rank) in enumerate(mean.items()):
+        reach = mean[mean <= rank + width].iloc[-1]
+        axes.plot([rank, reach], [place, place], color="0.7", linewidth=3, zorder=1)
+        axes.annotate(f"{name}  ", (rank, place), ha="right", va="center", fontsize="small")
+    axes.set(
+        xlim=(min(0, mean.iloc[0] - 0.2 * len(mean)), len(mean)), yticks=[], ylim=(len(mean), -1),
+        xlabel=f"mean rank over {len(ranked)} places; a bar reaches to the last method that is not "
+        f"told apart\n(critical difference {width:.1f}; Friedman's p {chance:.2g})",
+    )
+    return drawn
 
 
 EXPERIMENT = Experiment(
     show,
-    tasks=lambda scale: [name for name, sizes in TASKS.items() if scale in sizes],
+    tasks=lambda scale: SCALES[scale].tasks,
     rows=lambda scale: ROWS,
-    default=lambda scale: ["digits", *SMOKE] if scale == "smoke" else None,
-    what="tasks and rows",
+    what="tasks and methods",
     adds=True,
+    plan=lambda asked: stages(asked).plan(),
 )
 
 
 def readme_tables(results: Path) -> dict[str, str]:
-    """The README's tables: the methods, and what the CSV files say."""
-    lines = [[name, spelled(row), row.source] for name, row in ROWS.items()]
-    made = {"methods": table(["method", "as it is run", "source"], lines)}
-    frames = {
-        name: Frames.read(results / name) for name in TASKS if (results / name).is_dir()
-    }
-    for task, own in frames.items():
-        texts = tables.texts(own.finals, own.curves)
-        made |= {f"{task}/{name}": text for name, text in texts.items()}
-    if frames:
-        made["ranks"] = tables.ranks({task: own.finals for task, own in frames.items()})
+    """The README's tables: the methods, the tasks, and what the CSV files say."""
+    lines = [
+        [name, f"`{row.spelled}`".replace("|", "\\|"), ", ".join(map(str, row.strengths))
+         if row.strengths[0] is not None else "", row.kind, row.source]
+        for name, row in ROWS.items()
+    ]  # fmt: skip
+    tasks = [
+        [name, task.task.rpartition(":")[2].lower(), task.partition,
+         f"{task.clients}" + (f", {task.cohort} per round" if task.cohort else ""),
+         f"{task.batch_size or 'own'}", f"{task.iterations}", f"{task.seeds}"]
+        for name, task in TASKS.items()
+    ]  # fmt: skip
+    head = ("name", "task", "samples by", "clients", "batch", "iterations", "seeds")
+    made = {"methods": table(("name", "method", "knob", "kind", "source"), lines),
+            "tasks": table(head, tasks)}  # fmt: skip
+    for name in TASKS:
+        if (results / name / "means.csv").exists():
+            means = pd.read_csv(results / name / "means.csv")
+            made[f"{name}/scores"] = scores(means)
+            made[f"{name}/costs"] = costs(means, 0.00333)
+    if (results / "verdict.csv").exists():
+        made["verdict"] = verdict(pd.read_csv(results / "verdict.csv"))
     return made

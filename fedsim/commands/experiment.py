@@ -42,21 +42,22 @@ def add(commands: Any) -> None:
     parser.add_argument("name", metavar="NAME", help="an experiment's name")
     parser.add_argument(
         "--scale", choices=SCALES, default="short",
-        help="smoke: seconds; short: what two cores finish in half an hour (like-for-like: two "
-        "hours per task); paper: the published length (default: short)",
+        help="smoke: seconds; short: what two cores finish in half an hour (like-for-like and "
+        "crossing: hours, see their pages); paper: the published length (default: short)",
     )  # fmt: skip
     parser.add_argument("--only", metavar="ROW,...", help="only these rows")
     parser.add_argument(
         "--add", metavar="METHOD", default="",
-        help="a method's text beside the rows, with {p} for its fraction; the rows are not run "
-        "again (like-for-like)",
+        help="a method's text beside the rows, with {p} for its fraction, and settings behind it "
+        "('... --strategy nesterov'); the rows are not run again (like-for-like)",
     )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1, help="cells at the same time (default: 1)")
     parser.add_argument("--data", metavar="DIR", help="folder with data sets")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME-SCALE)")
     parser.add_argument(
         "--dry-run", action="store_true",
-        help="train nothing: list the runs and write runs.toml, which `fedsim sweep --config` runs",
+        help="train nothing: list the runs and write runs.toml, which `fedsim sweep --config` "
+        "runs; where runs are chosen by others, say how many there will be",
     )  # fmt: skip
     parser.set_defaults(command=command)
 
@@ -88,7 +89,7 @@ def command(flags: argparse.Namespace) -> int:
     experiment = load(folder, flags.name).EXPERIMENT
     out = Path(flags.out or Path("fedsim-results") / f"{flags.name}-{flags.scale}")
     only = flags.only.split(",") if flags.only else None
-    if flags.dry_run and experiment.cells is None:  # such an experiment would train
+    if flags.dry_run and experiment.cells is None is experiment.plan:  # it would train
         raise UsageError(
             f"--dry-run: {flags.name} has no list of runs before they are carried out; see its "
             "README"

@@ -93,7 +93,8 @@ class InProcess:
         self._there: dict[int, State] = {}  # on a GPU, that which was used least recently first
         self._taken = 0  # bytes of the GPU by these
         self._here: dict[int, State] = {}  # in RAM, that which was used least recently first
-        self._bytes = 0  # of these
+        self._sizes: dict[int, int] = {}  # bytes of each
+        self._bytes = 0  # of all
         self._slots: dict[int, Slot] = {}  # in the file; what is in RAM, too, is the same
         self.file = SlotFile(None)
         self._lock = threading.Lock()
@@ -101,7 +102,8 @@ class InProcess:
     def begin(
         self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
     ) -> None:
-        self._there, self._taken, self._here, self._bytes, self._slots = {}, 0, {}, 0, {}
+        self._there, self._taken, self._slots = {}, 0, {}
+        self._here, self._sizes, self._bytes = {}, {}, 0
         self.file = SlotFile(folder / NAME if folder and named else None, folder)
         if isinstance(before, Kept) and before.file.path == self.file.path:
             self._slots = {c: x for c, x in before.places.items() if isinstance(x, Slot)}
@@ -130,6 +132,9 @@ class InProcess:
     def put(self, client: int, state: State) -> None:
         """Replaces a client's memory; where the disk is full, ``OSError``, and it stays."""
         with self._lock:
+            if self.card == math.inf:
+                self._put(client, state)
+                return
             own, before = on_card(state), on_card(self._there.get(client, {}))
             if not 0 < own <= self.card:
                 self._put(client, in_ram(state))
@@ -147,21 +152,22 @@ class InProcess:
 
     def _put(self, client: int, state: State) -> None:
         """The same, in RAM or the file."""
-        own = size(self._here.get(client, {}))
-        room, slot = self.most - size(state), None
+        own, new = self._sizes.get(client, 0), size(state)
+        room, slot = self.most - new, None
         for other in [*self._here] if self._bytes - own > room else ():
             if other != client:
                 if other not in self._slots:
                     self._slots[other] = self.file.write(self._here[other])
-                self._bytes -= size(self._here.pop(other))
+                del self._here[other]
+                self._bytes -= self._sizes.pop(other)
             if self._bytes - own <= room:
                 break
         if room < 0:
             slot = self.file.write(state)
         self._forget(client)
         if slot is None:
-            self._here[client] = state
-            self._bytes += size(state)
+            self._here[client], self._sizes[client] = state, new
+            self._bytes += new
         else:
             self._slots[client] = slot
 
@@ -169,7 +175,8 @@ class InProcess:
         """What RAM and the file hold of a client is not its memory any more."""
         if client in self._slots:
             self.file.release(self._slots.pop(client))
-        self._bytes -= size(self._here.pop(client, {}))
+        self._here.pop(client, None)
+        self._bytes -= self._sizes.pop(client, 0)
 
     def copy(self) -> "Kept":
         """Every client's memory now, which clients that are late may replace meanwhile."""

@@ -27,7 +27,15 @@ from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings as trained_settings
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.unapplied import unapplied
-from fedsim.ground.errors import RunFailed, StoppedEarly, UsageError, expect, without_home, writing
+from fedsim.ground.errors import (
+    RunFailed,
+    StoppedEarly,
+    UsageError,
+    expect,
+    resumed,
+    without_home,
+    writing,
+)
 from fedsim.ground.files import write_bytes, write_text
 from fedsim.ground.threads import one_thread
 from fedsim.results.schema import COLUMNS, TOLD, TRAINED, read_summary, write_run
@@ -48,6 +56,11 @@ from fedsim.settings.methods import recorded
 from strategies.channel.nodes import forget
 
 Engine = Callable[[Callable[[Grid], None]], None]
+
+_MANY = 3
+"""Workers from which on replies are decoded beside them. Who does that beside fewer threads takes
+the interpreter's lock from them, and who wakes for each reply, too (7 % of a round of digits each);
+many would wait for it."""
 
 SERVERS: dict[str, type[Server]] = {"rounds": Server, "server": EventServer, "shards": ShardServer}
 """The server's loop, by what drives the strategy (``fedsim.settings.strategies``)."""
@@ -150,8 +163,9 @@ def grid_of(
     answer_several = make_answer_several(config, states, train)
     many = 0 if lockstep else config.machine.workers
     return LocalGrid(
-        app, config.plan.clients, many, answer_several, at_once(config), known=True
-    )
+        app, config.plan.clients, many, answer_several, at_once(config), known=True,
+        together=config.machine.workers < _MANY,
+    )  # fmt: skip
 
 
 def check(config: RunConfig) -> None:
@@ -301,7 +315,7 @@ def broken_off(
         summary = summed(known, records, server) if scored else summary
         return summary | {"status": "stopped", "error": str(error)}
     why = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
-    return summary | {"status": "failed", "error": without_home(why)}
+    return summary | {"status": "failed", "error": without_home(resumed(why, error))}
 
 
 def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str, Any]:

@@ -205,3 +205,13 @@ def test_figure_4_of_gradient_dropping() -> None:
     assert f"no dropping ends at {end['dense'].mean():.2f} %" in text
     seed0 = f"no dropping ends at {end['dense', 0]:.2f}, 99 % at {end['drop-99', 0]:.2f}"
     assert f"{seed0}, 99 % local at {end['local-99', 0]:.2f}" in text
+
+
+def test_the_encoders_at_full_size() -> None:
+    ratio = csv("huffman-encoders/gradients.csv").set_index(["task", "encoder"])["ratio"]
+    two = {e: [f"{ratio[t, e]:.0f}" for t in ("vgg16", "lstm1500")]
+           for e in ("RLH", "SHS", "Elias, gaps")}  # fmt: skip
+    text = readme("huffman-encoders")
+    assert "RLH's x{} and x{} beside".format(*two["RLH"]) in text
+    assert "SHS's x{} and x{} beside".format(*two["SHS"]) in text
+    assert "*Elias, gaps* reach x{} and x{} where".format(*two["Elias, gaps"]) in text

@@ -168,6 +168,24 @@ def test_the_language_task_s_gradients_are_clipped(run: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_models_of_full_size_have_the_paper_s_numbers_of_parameters(run: Any) -> None:
+    module, paper = (experiment("huffman-encoders", n) for n in ("quantized_runs", "gajjala"))
+    names = experiment("huffman-encoders", "tables").FULL
+    for name, task in module.GRADIENTS.items():
+        with torch.device("meta"):
+            sizes = [weight.numel() for weight in task.build().parameters()]
+        assert sum(sizes) == paper.PARAMETERS[names[name]]
+
+
+@pytest.mark.slow
+def test_a_gradient_at_first_weights(run: Any, tmp_path: Path) -> None:
+    rows = pd.DataFrame(run.gradients(["resnet20"], made_up(tmp_path / "data"), 1))
+    assert set(rows["entries"]) == {269722} and (rows["ratio"] > 1).all()
+    page = experiment("huffman-encoders", "tables").gradient_table(rows)
+    assert "| ResNet20, paper | x | 21 | 17 | 2 | 21 | 19 | 21 |" in page
+
+
+@pytest.mark.slow
 def test_smoke(typed: Typed, encoders: Any) -> None:
     said = typed("experiment", "huffman-encoders", "--scale", "smoke", "--out", "out")
     assert said.code == 0, said.err

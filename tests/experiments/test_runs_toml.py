@@ -222,7 +222,13 @@ def test_a_dry_run_takes_no_runs_over(typed: Typed) -> None:
     assert [f.name for f in out.rglob("*") if f.is_file()] == [FILE]
 
 
-@pytest.mark.parametrize("name", sorted(ALL - {*LISTED}))
+def test_a_dry_run_of_what_is_chosen_on_the_way_says_how_much_there_is(typed: Typed) -> None:
+    said = typed("experiment", "like-for-like", "--dry-run", "--scale", "smoke")
+    assert said.code == 0 and "6 methods at budgets, 48 trials" in said.out
+    assert "12 final runs" in said.out and not [*Path.cwd().iterdir()]
+
+
+@pytest.mark.parametrize("name", sorted(ALL - {*LISTED, "like-for-like"}))
 def test_a_dry_run_of_what_has_no_cells_is_refused(name: str, typed: Typed) -> None:
     said = typed("experiment", name, "--dry-run", "--scale", "smoke")
     assert said.code == 2 and f"--dry-run: {name} has no list of runs" in said.err

@@ -10,7 +10,9 @@ from tests.support.markdown import ROOT
 from tests.support.realdata import folder_with
 
 __all__ = ["typed"]  # the fixture
-NEEDS = {"ncf-movielens": "ml-latest-small", "lora": "shakespeare"}
+NEEDS = {
+    "dropping-words": "wikitext-2", "lora": "shakespeare", "ncf-movielens": "ml-latest-small",
+}  # fmt: skip
 """Smoke runs that need a data set; all others run on what is always there."""
 FOLDER = ROOT / "experiments"
 

@@ -1,0 +1,135 @@
+"""What the final runs say of the methods, by the plan that the README has."""
+
+import warnings
+from math import inf, sqrt
+
+import numpy as np
+import pandas as pd
+from scipy.stats import friedmanchisquare, norm, studentized_range, t
+
+from experiments.common.scores import collapsed, wrong
+
+from .rows import TASKS
+
+PLACE = ["task", "budget"]
+EQUAL = 1.0
+"""Points: two methods are practically equal whose difference is shown to be smaller."""
+
+LEVEL = 0.05
+
+
+def shares(finals: pd.DataFrame) -> pd.Series:
+    """The share of right answers of every run; one without a metric counts as one that guesses."""
+    classes = finals["task"].map({name: task.classes for name, task in TASKS.items()})
+    return finals["metric"].fillna(1 / classes)
+
+
+def scored(finals: pd.DataFrame) -> pd.DataFrame:
+    """The runs within a budget, with the log-odds of an error and the metric in points."""
+    told = finals[finals["budget"] < 1].reset_index(drop=True)
+    samples = told["task"].map({name: task.scored for name, task in TASKS.items()})
+    error = wrong(shares(told), samples)
+    return told.assign(
+        logit=np.log(error / (1 - error)), points=100 * shares(told),
+        place=told["task"] + " " + told["budget"].astype(str),
+    )  # fmt: skip
+
+
+def effects(told: pd.DataFrame, other_places: bool = False) -> pd.DataFrame:
+    """The mixed model: a method's log-odds of an error less those of the best.
+
+    Methods are fixed; places (a task and a budget) and the seeds at a place are random.
+
+    Args:
+        told: from ``scored``.
+        other_places: whether what a method has at a place for itself is random too: then the test
+            speaks of places that were not run.
+
+    Returns:
+        A line per method, the best first: ``effect``, ``error`` (the standard error) and
+        ``chance``, the two-sided p-value against the best by Holm's correction.
+    """
+    import statsmodels.formula.api as smf  # a second, which the runs do not need
+    from statsmodels.stats.multitest import multipletests
+
+    parts = {"seed": "0 + C(seed)"} | ({"own": "0 + C(method)"} if other_places else {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # places that do not differ: a variance of zero is found
+        model = smf.mixedlm(
+            "logit ~ 0 + C(method)", told, groups="place", re_formula="1", vc_formula=parts
+        ).fit(reml=True, method=["lbfgs", "powell"])
+    names = [name.removeprefix("C(method)[").removesuffix("]") for name in model.fe_params.index]
+    means = pd.Series(model.fe_params.to_numpy(), names)
+    spread = pd.DataFrame(model.cov_params().iloc[: len(names), : len(names)].to_numpy(),
+                          names, names)  # fmt: skip
+    top = means.idxmin()
+    lines = []
+    for name in means.sort_values().index:
+        error = sqrt(max(0.0, spread.loc[name, name] + spread.loc[top, top]
+                         - 2 * spread.loc[name, top]))  # fmt: skip
+        lines.append({"method": name, "effect": means[name] - means[top], "error": error})
+    frame = pd.DataFrame(lines)
+    rest = frame.iloc[1:]
+    chances = 2 * norm.sf((rest["effect"] / rest["error"]).to_numpy())
+    frame["chance"] = np.nan
+    frame.loc[1:, "chance"] = multipletests(chances, method="holm")[1]
+    return frame
+
+
+def apart(told: pd.DataFrame, top: str) -> pd.DataFrame:
+    """By how many points a method is behind the best, over the places and seeds that both have.
+
+    ``low`` and ``high`` are the 90 % interval (two tests of 5 % each); ``equal``: it lies within
+    ``EQUAL`` to either side.
+    """
+    paired = told.pivot_table("points", [*PLACE, "seed"], "method")
+    lines = []
+    for name in paired:
+        less = (paired[top] - paired[name]).dropna()
+        half = t.ppf(1 - LEVEL, len(less) - 1) * less.std() / sqrt(len(less)) if name != top else 0
+        low, high = less.mean() - half, less.mean() + half
+        lines.append({"method": name, "behind": less.mean(), "low": low, "high": high,
+                      "equal": low > -EQUAL and high < EQUAL, "runs": len(less)})  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def ranks(told: pd.DataFrame) -> pd.DataFrame:
+    """The rank of every method at every place by its mean metric: 1 is the best.
+
+    Equal means share the mean of their ranks; methods without a run at a place share the last ones.
+    """
+    means = told.pivot_table("points", PLACE, "method").fillna(-inf)
+    return means.rank(axis=1, ascending=False)
+
+
+def difference(ranked: pd.DataFrame) -> tuple[float, float]:
+    """The critical difference of two mean ranks (Nemenyi), and Friedman's p-value."""
+    places, methods = ranked.shape
+    width = studentized_range.ppf(1 - LEVEL, methods, inf) / sqrt(2)
+    several = places > 1 and methods > 2
+    chance = friedmanchisquare(*ranked.to_numpy().T).pvalue if several else 1.0
+    return float(width * sqrt(methods * (methods + 1) / (6 * places))), float(chance)
+
+
+def verdict(finals: pd.DataFrame) -> pd.DataFrame:
+    """A line per method: the model's effect, points behind the best, the mean rank.
+
+    ``elsewhere``: as ``chance``, of places that were not run, against their best.
+    """
+    told = scored(finals)
+    model, wide = effects(told), effects(told, other_places=True)
+    model = model.merge(wide[["method", "chance"]].rename(columns={"chance": "elsewhere"}))
+    mean = ranks(told).mean().rename("rank").rename_axis("method").reset_index()
+    return model.merge(apart(told, model["method"].iloc[0])).merge(mean)
+
+
+def means(finals: pd.DataFrame) -> pd.DataFrame:
+    """A line per method and budget: metric in per cent, collapses, bits and seconds: means."""
+    place = ["method", "budget"]
+    told = finals.assign(metric=100 * shares(finals), fell=collapsed(finals, place))
+    grouped = told.groupby(place, sort=False)
+    first = grouped[["tuned_at", "rounds", "n", "factor", "strength"]].first()
+    metric = grouped["metric"].agg(["mean", "median", "std", "size"])
+    columns = ["bits_up", "bits_down", "encode_ms", "4g_seconds", "wifi_seconds"]
+    spent, fell = grouped[columns].mean(), grouped["fell"].sum()
+    return pd.concat([first, metric, fell, spent], axis=1).reset_index()

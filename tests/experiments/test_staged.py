@@ -1,0 +1,44 @@
+"""Runs in stages: what counts as ended, and what the same call tries again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.common import staged
+from fedsim import Cell, RunConfig, RunFailed
+
+CELL = Cell("one", RunConfig.of(method="raw", task="digits", temporal=1, iterations=1))
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        ("round 3: the weights are not finite", 1),
+        ("round 13: client 2: train-loss is inf: it is a finite number", 1),
+        ("no space left on device", 2),
+    ],
+)
+def test_a_diverged_run_has_ended_and_another_failure_is_tried_again(
+    error: str, tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summaries: dict[Path, dict[str, Any]] = {}
+    asked: list[str] = []
+
+    def run(cells: list[Cell], folder: Path, **more: Any) -> None:
+        asked.extend(cell.name for cell in cells)
+        for cell in cells:
+            summaries[folder / "cells" / cell.name] = {"status": "failed", "error": error}
+
+    monkeypatch.setattr(staged, "run_cells", run)
+    monkeypatch.setattr(staged, "ended", summaries.get)
+    runs = staged.Runs(tmp_path, 1)
+    for _ in range(2):
+        if tries == 1:
+            runs.run([CELL, CELL], "trials")
+        else:
+            with pytest.raises(RunFailed, match=f"one: {error}"):
+                runs.run([CELL], "trials")
+    assert asked == ["one"] * tries
+    if tries == 1:
+        assert runs.curve(CELL, "trials").losses == ()
