@@ -199,8 +199,8 @@ def sbc_to_bytes(n: int, p: float) -> dict[str, float]:
             "rice": 2 * 8 * k + bits / 4}  # fmt: skip
 
 
-def steps(model: str, clients: int, iterations: int) -> tuple[int, int]:
-    """Torch's operations of clients that train one after the other, and of the same at once.
+def steps(clients: int, iterations: int) -> tuple[int, int]:
+    """Torch's operations of LeNet5's clients that train one after the other, and of the same at once.
 
     They grow by as many with each client and each iteration: few of both are counted.
     """
@@ -209,7 +209,7 @@ def steps(model: str, clients: int, iterations: int) -> tuple[int, int]:
 
     found = {}
     for k, many in ((2, 1), (2, 2), (3, 1), (3, 2)):
-        trainer, whole, jobs = stack.made(getattr(gpu_training, model), k, "cpu")
+        trainer, whole, jobs = stack.made(gpu_training.LENET5, k, "cpu")
         jobs = [job._replace(iterations=many) for job in jobs]
         for job in jobs:  # whose first step is watched
             trainer.train(*job)
@@ -262,29 +262,26 @@ def estimated(shapes: Shapes, n: int = 100_000_000) -> list[str]:
          f"host {sbc.host:.2f} ms ({sbc.calls} calls); GPU {whole - sbc.host:.2f} ms "
          f"({sum(moved.values()) / 1e6:.0f} MB, {kernels} kernels)", f"{whole:.1f} ms"),
     ]  # fmt: skip
-    for model, clients, bound in (("LENET5", 64, "a fifth"), ("RESNET20", 32, "a tenth")):
-        rows += in_stacks(model, clients, bound)
+    rows += in_stacks(64)
     return ["| target | asked | arithmetic | estimate |", "| --- | --- | --- | --- |",
             *(f"| {' | '.join(row)} |" for row in rows)]  # fmt: skip
 
 
-def in_stacks(model: str, clients: int, bound: str, iterations: int = 10) -> list[tuple[str, ...]]:
-    """Rows of a stack's gain and of what messages take of its round: the host's time alone."""
+def in_stacks(clients: int, iterations: int = 10) -> list[tuple[str, ...]]:
+    """Rows of LeNet5's gain in stacks and of what messages take of a round: the host's time."""
     import gpu_training
     import stack
 
-    name = getattr(gpu_training, model).name
-    trainer, *_ = stack.made(getattr(gpu_training, model), 2, "cpu")
+    trainer, *_ = stack.made(gpu_training.LENET5, 2, "cpu")
     shapes = {n: tuple(p.shape) for n, p in trainer.parameters.items()}
-    alone, at_once = steps(model, clients, iterations)
+    alone, at_once = steps(clients, iterations)
     each = to_bytes("sbc(0.01)", shapes).host + from_bytes("raw", shapes).host / clients
     training, coding = 1e3 * CALL * at_once, clients * each
     share = coding / (training + coding)
-    asked = "10 times one by one" if model == "LENET5" else "one by one"
     return [
-        (f"{name}, {clients} clients stacked, {iterations} iterations", asked,
+        (f"LeNet5, {clients} clients stacked, {iterations} iterations", "10 times one by one",
          f"{alone:,} operations one by one, {at_once:,} stacked", f"{alone / at_once:.1f} times"),
-        (f"{name}, {clients} clients: messages' part of such a round", bound,
+        (f"LeNet5, {clients} clients: messages' part of such a round", "a fifth",
          f"host: {clients} x {each:.2f} ms of messages, {training:.0f} ms of training",
          f"{share:.0%}"),
     ]  # fmt: skip
