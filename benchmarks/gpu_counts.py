@@ -200,7 +200,7 @@ def sbc_to_bytes(n: int, p: float) -> dict[str, float]:
 
 
 def steps(clients: int, iterations: int) -> tuple[int, int]:
-    """Torch's operations of LeNet5's clients that train one after the other, and of the same at once.
+    """Torch's operations of clients of LeNet5, trained one after the other, and at once.
 
     They grow by as many with each client and each iteration: few of both are counted.
     """
