@@ -139,7 +139,7 @@ def engine_of(
         return memories, lambda main: flower.simulate(
             main, app, clients, workers, memories, address, gpus
         )
-    states = InProcess(storage.most_of(config))
+    states = storage.states_of(config)
 
     def here(main: Callable[[Grid], None]) -> None:
         with closing(grid_of(config, states, lockstep)) as grid:
