@@ -22,6 +22,9 @@ TOLD = [
      " next update", "the same", "the same"),
     ("SuperNode killed", "a SuperNode dies and comes back", "deployment",
      "`tests/fedsim/deploy/test_deployed_kill.py`"),
+    ("all killed", "one run, in which the server's app, the SuperLink, two of three SuperNodes, two"
+     " of these at once, and all are killed, one after the other", "deployment",
+     "`tests/fedsim/deploy/test_deployed_server_kill.py`"),
     ("run on Ray stopped", "a run is stopped without a word, and goes on, on Ray and on the local"
      " engine", "Ray", "`tests/fedsim/engines/test_on_ray.py`"),
     ("Ray worker killed", "a Ray worker dies", "Ray", "the same"),
@@ -29,6 +32,9 @@ TOLD = [
      "Ray", "`tests/fedsim/engines/test_ray_two_nodes.py`"),
     ("kill -9", "`kill -9` of a run and of sweeps", "local",
      "`tests/fedsim/runs/test_resume.py`, `test_kill.py`, `test_kill_buffers.py`"),
+    ("reply changed", "any record of a reply is replaced, doubled, reordered, cut or missing: the"
+     " round ends, the client is named or its payload is used, the next round has all",
+     "local, five strategies", "`pytest -m proof tests/strategies/test_hostile_replies.py`"),
 ]  # fmt: skip
 """What tests told: the fault in ``faults.csv``, its words, the engine, and where it is tried."""
 FAULTS = ("killed", "cut", "fails", "full", "read-only", "gone")
@@ -53,7 +59,7 @@ def faults() -> str:
         own = [row for row in told if row["fault"] == fault]
         (gone,) = {row["lost"] for row in own}
         tried = sum(int(row["tried"]) for row in own)
-        lines.append(f"| {words} | {engine} | {tried} | {gone} | {test} |")
+        lines.append(f"| {words} | {engine} | {tried:,} | {gone} | {test} |")
     other = sum(row["equal"] != "yes" for row in kills)
     parts = ", ".join(dict.fromkeys(row["killed"] for row in kills))
     lines.append(

@@ -51,13 +51,13 @@ def chosen(trials: pd.DataFrame) -> pd.DataFrame:
 def differences(trials: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
     """A line per place and seed: by how much the log-odds of an error are lower with the mask.
 
-    ``x`` is the decimal logarithm of rounds times the fraction, which is how often an entry of the
-    model is sent in a run of the mask: the mean of the seeds that did not diverge.
+    ``x`` is the decimal logarithm of rounds times the fraction, which is how often an entry of what
+    the mask draws from (the rotated update) is sent in a run.
     """
     limited = finals[finals["budget"].notna()]
     told = limited.assign(
         logit=np.log(errors(limited) / (1 - errors(limited))),
-        often=limited["entries"] / limited["parameters"], metric=shares(limited),
+        often=limited["rounds"] * limited["p"], metric=shares(limited),
     ).set_index([*PLACE, "method", "seed"]).sort_index()
     lines = []
     for place in chosen(trials).itertuples(index=False):
@@ -66,7 +66,7 @@ def differences(trials: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
         for seed in mask.index:
             lines.append({
                 **dict(zip(PLACE, at, strict=True)), "seed": seed, "mask": place.mask,
-                "topk": place.topk, "x": float(np.log10(mask["often"].mean())),
+                "topk": place.topk, "x": float(np.log10(mask["often"].iloc[0])),
                 "gain": topk.loc[seed, "logit"] - mask.loc[seed, "logit"],
                 "points": 100 * (mask.loc[seed, "metric"] - topk.loc[seed, "metric"]),
             })  # fmt: skip

@@ -138,7 +138,6 @@ class Stages(Runs):
             finals.append(
                 self._line(case, *best(tried[case])) | {
                     "seed": seed, "rounds": rounds, "p": cell.config.gradient,
-                    "entries": summary.get("up_sent"), "parameters": summary["parameters"],
                     "bits": None if point is None else point[0],
                     "metric": None if point is None else point[1],
                     "status": summary["status"], "seconds": summary.get("seconds"),

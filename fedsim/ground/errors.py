@@ -125,10 +125,27 @@ can be, the same command resumes
     try:
         yield
     except OSError as error:
-        raise RunFailed(
-            f"{folder} cannot be written ({reason(error)}); once it can be, the same command "
-            "resumes"
-        ) from error
+        why = f"{folder} cannot be written ({reason(error)}); once it can be, {RESUMES}"
+        raise RunFailed(why) from error
+
+
+RESUMES = "the same command resumes"
+"""The end of why a run failed by its files: with its settings it may well succeed."""
+
+
+def resumed(why: str, error: BaseException) -> str:
+    """``why`` a run failed with this error; it ends with ``RESUMES`` where that was by its files.
+
+    Example:
+        >>> resumed("Input/output error", OSError(5, "Input/output error"))
+        'Input/output error; the same command resumes'
+        >>> resumed("weight is NaN", RunFailed("weight is NaN"))
+        'weight is NaN'
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__
+    return why if cause is None or why.endswith(RESUMES) else f"{why}; {RESUMES}"
 
 
 def without_home(text: str) -> str:

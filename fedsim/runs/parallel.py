@@ -16,7 +16,7 @@ from typing import Any
 from fedsim.engines import cluster
 from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.stackable import fit_of
-from fedsim.ground.errors import UsageError, without_home, writing
+from fedsim.ground.errors import UsageError, resumed, without_home, writing
 from fedsim.ground.files import write_text
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import devices, lock
@@ -125,9 +125,8 @@ def record(config: RunConfig, folder: Path, error: Exception) -> None:
         return
     cause = getattr(error, "cause", None) or error
     reason = (_COLOURS.sub("", str(cause)).splitlines() or [""])[0]
-    failed = {
-        "status": "failed", "error": without_home(f"{type(cause).__name__}: {reason}")
-    }  # fmt: skip
+    why = resumed(f"{type(cause).__name__}: {reason}", cause)
+    failed = {"status": "failed", "error": without_home(why)}
     trace = "".join(traceback.format_exception(error))
     with writing(folder):
         write_text(folder / "error.txt", without_home(_COLOURS.sub("", trace)))

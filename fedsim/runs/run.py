@@ -27,7 +27,15 @@ from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings as trained_settings
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.unapplied import unapplied
-from fedsim.ground.errors import RunFailed, StoppedEarly, UsageError, expect, without_home, writing
+from fedsim.ground.errors import (
+    RunFailed,
+    StoppedEarly,
+    UsageError,
+    expect,
+    resumed,
+    without_home,
+    writing,
+)
 from fedsim.ground.files import write_bytes, write_text
 from fedsim.ground.threads import one_thread
 from fedsim.results.schema import COLUMNS, TOLD, TRAINED, read_summary, write_run
@@ -307,7 +315,7 @@ def broken_off(
         summary = summed(known, records, server) if scored else summary
         return summary | {"status": "stopped", "error": str(error)}
     why = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
-    return summary | {"status": "failed", "error": without_home(why)}
+    return summary | {"status": "failed", "error": without_home(resumed(why, error))}
 
 
 def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str, Any]:

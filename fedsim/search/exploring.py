@@ -9,6 +9,7 @@ from typing import Any
 
 from compressors import parse, text
 from fedsim.ground import units
+from fedsim.ground.errors import RESUMES, RunFailed
 from fedsim.results.folders import run_folders
 from fedsim.runs import checkpoint
 from fedsim.runs.forked import run_beside
@@ -31,7 +32,7 @@ _TOO_LONG = 1.5  # times the budget: a message is only about as long as the one 
 _SEARCHED = {"method", "gradient", "temporal", "lr", "strategy", "evaluate_every", "label",
              "stop_at_bits", "momentum_masking"}  # fmt: skip
 TOO_LONG, REPEATED, OVER = "one message exceeds the budget", "runs already", "the time is over"
-NO_SUMMARY = "its folder has no summary.json"
+NO_SUMMARY = f"its folder has no summary.json; {RESUMES}"
 
 
 clock = time.monotonic
@@ -94,11 +95,17 @@ class Exploration:
         self.cells, self.limits, self.say = out / "cells", limits, say
         self.stopper = stopping.Stopper(self.goal)
         self._running: dict[str, tuple[int, Params, float]] = {}
+        self._again: list[tuple[int, Params]] = []
+        self._failed: set[int] = set()
         self._iteration: dict[str, int] = {}
         self._best, self._saturated = inf, False
 
     def run(self, jobs: int, ray_address: str | None) -> None:
-        """Runs trials until a limit is reached."""
+        """Runs trials until a limit is reached.
+
+        Raises ``RunFailed`` where the files of a trial fail twice: what the sampler proposes
+        depends on every trial, so none is left out. The study has it as one that was interrupted.
+        """
         if self.study.new:  # runs that the folder holds already become trials
             taken, folders = 0, run_folders(self.cells.parent) if self.cells.is_dir() else []
             check_tasks(self.cells.parent, [self.space.base])
@@ -123,13 +130,16 @@ class Exploration:
                 self._learn(curve)
                 point = at(self.space.used(trial.params))
                 self.standings.end(trial.user_attrs["cell"], point, curve)
-        if jobs == 1 and ray_address is None:
-            run_here(self._work(), self._progress, self._ended)
-        else:
-            on_gpu = self.space.base.machine.device != "cpu"
-            run_beside(
-                self._work(), jobs, ray_address, self._progress, self._ended, on_gpu=on_gpu
-            )
+        while True:
+            if jobs == 1 and ray_address is None:
+                run_here(self._work(), self._progress, self._ended)
+            else:
+                on_gpu = self.space.base.machine.device != "cpu"
+                run_beside(
+                    self._work(), jobs, ray_address, self._progress, self._ended, on_gpu=on_gpu
+                )
+            if not self._again:  # one may fail when no further trial is asked for
+                return
 
     def _curve(self, folder: Path) -> Curve:
         return curves.read_curve(folder, self.goal.budget_of)
@@ -164,7 +174,10 @@ class Exploration:
         """The trials that a kill interrupted, then new ones while the limits allow."""
         yield from list(self.study.left_running())
         self.limits.reserved = self.limits.reserve()
-        while not self.limits.trials_over():
+        while self._again or not self.limits.trials_over():
+            if self._again:
+                yield self._again.pop()
+                continue
             asked = len(self.study.trials) + len(self._running)
             if self.limits.trials is not None and asked >= self.limits.trials:
                 return
@@ -180,10 +193,16 @@ class Exploration:
     def _ended(self, name: str) -> None:
         (number, params, began), folder = self._running.pop(name), self.cells / name
         summary, took = curves.ended(folder), clock() - began
-        if summary is None:  # its folder is gone, or was never written
-            self._tell(number, params, name, Curve((), ()), NO_SUMMARY, took)
+        why = NO_SUMMARY  # its folder is gone, or was never written
+        if summary is not None:
+            why = "" if summary["status"] == "done" else str(summary["error"])
+        if why.endswith(RESUMES):  # it failed by its files, and not by its point
+            if number in self._failed:
+                raise RunFailed(f"trial {number}: {why}")
+            self._failed.add(number)
+            self._again.append((number, params))
+            self.say(f"trial {number}: {why}; it is tried once more")
             return
-        why = "" if summary["status"] == "done" else str(summary["error"])
         if why not in ("", stopping.REACHED):  # a finalist runs to its end, or to the target
             took *= self.space.base.plan.iterations / self._iteration.get(name, inf)
         self._tell(number, params, name, self._curve(folder), why, took)

@@ -238,6 +238,8 @@ def _run(
     if left and limits.left() <= 0:
         say(f"finals: the time is over, {left} of {len(waiting)} runs are not done; the same "
             "command with more --time does them")  # fmt: skip
+    elif left:
+        say(f"finals: {left} of {len(waiting)} runs failed; the same command runs them again")
 
 
 def _runs(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path) -> Iterator[Work]:

@@ -20,9 +20,11 @@ from torch import Tensor
 from compressors import Compressor, Raw, decompress, parse
 from strategies import DSGD, Asynchronous, ChannelStrategy, Compressed, DelayedDSGD, FedBuff, Uplink
 from strategies.channel.payload import CHUNKED, KEY, METRICS, ROUND, SAMPLES, SENT, WANTS
+from tests.support.faults import told
 from tests.support.linear import Pull, grid_of, modded_app, record, tensor
 
-MANY = int(os.environ.get("FEDSIM_HOSTILE", "20000"))
+LONG = 20_000
+MANY = int(os.environ.get("FEDSIM_HOSTILE", LONG))
 """Replies to each strategy in the long test."""
 
 ROUNDS = 8
@@ -274,10 +276,15 @@ def test_many_hostile_replies(name: str) -> None:
     """Flower's mean takes what most replies have for what all should have: there one lies alone."""
     liars = (LIAR,) if name == "Flower's mean" else LIARS
     lies = st.tuples(st.fixed_dictionaries(dict.fromkeys(liars, SOME)), ORDERS, st.booleans())
+    changed = 0
 
     @settings(max_examples=-(-MANY // (ROUNDS * len(liars))), deadline=None, database=None)
     @given(st.tuples(*[lies] * ROUNDS))
     def holds(rounds: tuple[Lies, ...]) -> None:
+        nonlocal changed
         check(name, rounds)
+        changed += sum(len(changes_of) for changes_of, *_ in rounds)
 
     holds()
+    if MANY == LONG:
+        told("reply changed", name, changed)

@@ -4,7 +4,7 @@
 
 tries every operation of every command in ``COMMANDS`` in every way, prints a table, and writes it
 to ``docs/crashes.csv``. ``--minutes 20 run sweep`` ends after so long, wherever it is: points are
-in a drawn order. ``TMPDIR=/dev/shm`` spares the disk.
+in a drawn order, and ``--on`` begins where the last call ended. ``TMPDIR=/dev/shm`` spares disks.
 
 Operations are Python's on files below a folder, safetensors' included, and SQLite's by statement. A
 kill leaves what is on disk before an operation, or when half of it is written: one undisturbed
@@ -240,7 +240,8 @@ COMMANDS: dict[str, list[Command]] = {
     ],
     "sweep": [("sweep", *_SWEEP, "--gradient", "0.1,0.05", "--checkpoint-every", "1")],
     "search": [("search", "--task", "digits", "--clients", "2", "--iterations", "6", "--budget",
-                "20kbit", "--trials", "2", "--jobs", "1", "--seeds", "1", "--methods", "sbc")],
+                "20kbit", "--trials", "2", "--jobs", "1", "--seeds", "1", "--methods", "sbc",
+                "--checkpoint-every", "100")],  # else a slow machine has some
     "report": [("sweep", *_SWEEP, "--gradient", "0.1"), ("report",)],
     "state-dir": [deployed],
 }  # fmt: skip
@@ -413,20 +414,27 @@ _AT_ONCE = 25
 CSV = Path(__file__).parents[2] / "docs" / "crashes.csv"
 
 
-def count(name: str, until: float, seed: int) -> list[dict[str, Any]]:
+def count(
+    name: str, until: float, seed: int, before: Sequence[dict[str, str]] = ()
+) -> list[dict[str, Any]]:
     """A row per fault: how many points the command has, how many were tried and what was lost.
 
     Args:
         name: of ``COMMANDS``.
         until: when to end, by ``time.monotonic()``.
         seed: of the order of the points.
+        before: rows of the points that were tried before, with the same seed; these are added.
     """
     with tempfile.TemporaryDirectory(prefix="crash-") as place:
         trial = Trial(name, Path(place))
         points = [*tries(trial.operations)]
         random.Random(seed).shuffle(points)
-        tried, lost = list[str](), list[str]()
-        for fault, _, why in trial.all(points):
+        assert all(int(row["operations"]) == len(trial.operations) for row in before)
+        tried, lost = (
+            [row["fault"] for row in before for _ in range(int(row[what]))]
+            for what in ("tried", "lost")
+        )
+        for fault, _, why in trial.all(points[len(tried) :]):
             tried.append(fault)
             if why:
                 lost.append(fault)
@@ -448,9 +456,14 @@ def table(argv: list[str]) -> int:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="for each command")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--csv", type=Path, default=CSV)
+    parser.add_argument("--on", action="store_true", help="from where the file's rows of it end")
     given, lost = parser.parse_args(argv), 0
     for name in given.commands or COMMANDS:
-        rows = count(name, time.monotonic() + 60 * given.minutes, given.seed)
+        before = []
+        if given.on:
+            with given.csv.open(newline="") as file:
+                before = [row for row in csv.DictReader(file) if row["command"] == name]
+        rows = count(name, time.monotonic() + 60 * given.minutes, given.seed, before)
         cells = [f"{row['fault']} {row['tried']} of {row['points']}" for row in rows]
         print(f"{name}, {rows[0]['operations']} operations: {', '.join(cells)}", flush=True)
         lost += sum(row["lost"] for row in rows)

@@ -1,7 +1,9 @@
 """A SuperNode that is killed in round 3 and comes back: nothing that was trained is lost."""
 
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ pytestmark = [pytest.mark.proof, pytest.mark.processes]
 VICTIM, ROUNDS = 1, 9
 SETTINGS = {
     "iterations": 2 * ROUNDS, "temporal": 2, "gradient": 0.05, "momentum": 0.0,
-    "evaluate-every": 1, "min-replies": 2, "timeout": 90, "keep-payloads": True,
+    "evaluate-every": 1, "min-replies": 2, "timeout": 180, "keep-payloads": True,
 }  # fmt: skip
 
 
@@ -34,8 +36,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         def told(line: str) -> None:
             if line.startswith("round 2/"):
                 federation.kill(VICTIM)
-            if line.startswith("round 4/"):
+            if line.startswith("round 4/"):  # until it is back no client begins with its work
+                work = federation.link[-1].process.pid
+                os.kill(work, signal.SIGSTOP)
                 federation.start(VICTIM)
+                os.kill(work, signal.SIGCONT)
             if line.startswith(f"round {ROUNDS - 1}/"):  # when the run is done it is forgotten
                 shutil.copytree(out / "nodes", out / "kept")
 

@@ -1,16 +1,22 @@
 """A client that is late, on the local engine and on Ray: the same rounds, and nothing is lost."""
 
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flwr.app import Message
+from flwr.serverapp import Grid
 from torch import Generator, Tensor, nn
 from torch.optim import SGD
 
 from fedsim import Data, RunConfig, Task, run
+from fedsim.engines.carried import CarryingGrid
+from fedsim.engines.local import LocalGrid
 from fedsim.tasks.base import correct, cross_entropy
+from tests.support.hanging import LONG, asks
 from tests.support.owntasks import X, Y
 from tests.support.runs import assert_same, rounds
 
@@ -18,26 +24,51 @@ pytestmark = [pytest.mark.proof, pytest.mark.processes]
 CLIENT = range(16, 32)  # the samples of client 1 of three, in one stretch each
 
 
-def drawn(folder: Path, seconds: float, index: Tensor, generator: Generator) -> Any:
-    """A batch; client 1 sleeps in its second round, and client 0 in its third, until it woke."""
+def drawn(folder: Path, index: Tensor, generator: Generator) -> Any:
+    """A batch; client 1 waits in its second round until client 0 is in its third, which waits too.
+
+    Some seconds are for the late answer's way to the server.
+    """
     first = int(index[0])
     with open(folder / f"calls-{first // 16}", "a") as file:
         file.write(".")
         calls = file.tell()
     if first in CLIENT and calls == 3:
-        time.sleep(seconds)
-        (folder / "woke").touch()
+        until(folder / "third round")
+        (folder / "late").touch()
     if first < 16 and calls == 6:  # one call more: a batch is tried before the run
-        while not (folder / "woke").exists():
-            time.sleep(0.1)
-        time.sleep(2)
+        (folder / "third round").touch()
+        until(folder / "late")
+        time.sleep(5)
     return X[index], Y[index]
 
 
-def sleepy(folder: Path, seconds: float) -> Task:
+def until(file: Path) -> None:
+    """Waits for it."""
+    while not file.exists():
+        time.sleep(0.1)
+
+
+def given_up(monkeypatch: pytest.MonkeyPatch, grid: type[Grid]) -> None:
+    """The time of round 2 is over when all have answered but client 1, however long that takes."""
+    real = grid.send_and_receive
+
+    def send(self: Grid, messages: Any, *, timeout: float | None = None) -> Iterator[Message]:
+        asked = list(messages)
+        left = sum(not asks(message, 1, 2) for message in asked)
+        for reply in real(self, asked, timeout=LONG):
+            yield reply
+            left -= 1
+            if not left:
+                return
+
+    monkeypatch.setattr(grid, "send_and_receive", send)
+
+
+def sleepy(folder: Path) -> Task:
     """A task whose second client is late once."""
     folder.mkdir()
-    data = Data(X[:48], Y[:48], X[48:], Y[48:], "made up", draw=partial(drawn, folder, seconds))
+    data = Data(X[:48], Y[:48], X[48:], Y[48:], "made up", draw=partial(drawn, folder))
     return Task(
         name="sleepy", build=lambda: nn.Linear(6, 3), load=lambda folder, download: data,
         optimizer=lambda parameters: SGD(parameters, lr=0.1, momentum=0.9), loss=cross_entropy,
@@ -45,14 +76,17 @@ def sleepy(folder: Path, seconds: float) -> Task:
     )  # fmt: skip
 
 
-def test_a_late_client_on_both_engines(tmp_path: Path) -> None:
-    config = RunConfig.of(task=sleepy(tmp_path / "a", 12.0), method="sbc", gradient=0.2, temporal=2,
-                       iterations=10, min_replies=2, timeout=10.0, workers=3, keep_payloads=True)
+def test_a_late_client_on_both_engines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up(monkeypatch, LocalGrid)
+    given_up(monkeypatch, CarryingGrid)
+    config = RunConfig.of(task=sleepy(tmp_path / "a"), method="sbc", gradient=0.2, temporal=2,
+                          iterations=10, min_replies=2, workers=3, keep_payloads=True)
     run(config, tmp_path / "local")
     frame = rounds(tmp_path / "local")
     assert frame["failures"].tolist() == [0, 1, 1, 0, 0]
     assert frame["returned"].tolist() == [0, 0, 0, 1, 0]
     assert (frame["failed_up_bits"] > 0).tolist() == [False, False, True, False, False]
-    late = config.but(task=sleepy(tmp_path / "b", 75.0), engine="flower", timeout=60.0)
-    run(late, tmp_path / "flower")
+    run(config.but(task=sleepy(tmp_path / "b"), engine="flower"), tmp_path / "flower")
     assert_same(tmp_path / "local", tmp_path / "flower")

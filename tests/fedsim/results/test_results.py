@@ -12,6 +12,7 @@ from fedsim.ground.files import replacing, write_bytes, write_json, write_parque
 from fedsim.results.labels import FACTS
 from fedsim.results.load import load
 from fedsim.results.schema import COLUMNS, KEYS, frame, write_summary
+from fedsim.results.values import REACHED
 from tests.support.sweepmaker import CLIENTS, ITERATIONS, PARAMETERS, make_run, make_sweep
 
 
@@ -48,6 +49,17 @@ def test_a_json_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         write_bytes(tmp_path / "folder", b"x")
     assert [item.name for item in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_run_that_a_search_stopped_at_its_target_is_done(tmp_path: Path) -> None:
+    """But for one without a metric, and one that was stopped for another reason."""
+    ends = {"there": REACHED, "none": REACHED, "behind": "behind other runs at equal bits"}
+    for seed, (name, why) in enumerate(ends.items()):
+        no = {"metric": None} if name == "none" else {}
+        make_run(tmp_path / "cells" / name, seed=seed, status="stopped", error=why, **no)
+    assert load(tmp_path).runs["status"].to_dict() == {
+        "there": "done", "none": "stopped", "behind": "stopped"
+    }  # fmt: skip
 
 
 def test_a_sweep_is_loaded(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests.support.crashing import COMMANDS, Trial, tries
 
 pytestmark = pytest.mark.slow
 
-SAMPLE = {"run": 10, "extension": 3, "sweep": 3}
+SAMPLE = {"run": 10, "extension": 3, "sweep": 3, "search": 3}
 """How many operations of a command the gate tries, drawn with a seed."""
 
 

@@ -12,7 +12,8 @@ import pytest
 from fedsim import run
 from fedsim.commands.cli import SOME_FAILED
 from fedsim.ground import files
-from fedsim.ground.errors import RunFailed
+from fedsim.ground.errors import RESUMES, RunFailed
+from fedsim.results.schema import read_summary
 from tests.support.commands import Typed, no_page, typed
 from tests.support.interrupting import stop_after
 from tests.support.runs import assert_same, parts, small
@@ -88,3 +89,4 @@ def test_a_sweep_on_a_full_disk_names_its_cell(
 def test_another_error_of_a_run_is_told_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         run(small(), tmp_path, callbacks=[stop_after(2, FileNotFoundError)])
+    assert read_summary(tmp_path)["error"].endswith(RESUMES)

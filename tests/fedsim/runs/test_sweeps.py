@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fedsim import RunConfig, SweepConfig, UsageError, sweep
+from fedsim.ground.errors import RESUMES
 from fedsim.runs import parallel
 from fedsim.runs.sweep import run_cells
 from fedsim.settings.grids import Cell, from_toml
@@ -165,21 +166,26 @@ def test_a_failed_cell_is_recorded_and_tried_again(
     assert not (blocked.parent / "error.txt").exists()
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(MemoryError("no room\nat all"), "MemoryError: no room"),
+     (OSError("no disk\nat all"), f"OSError: no disk; {RESUMES}")],
+)  # fmt: skip
 def test_a_run_that_fails_before_it_begins_is_recorded_too(
-    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
     real = parallel.carry_out
 
     def run(config: RunConfig, folder: Path, *how: Any, **more: Any) -> Any:
         if config.temporal == 2:
-            raise MemoryError("no room\nat all")
+            raise error
         return real(config, folder, *how, **more)
 
     monkeypatch.setattr(parallel, "carry_out", run)
     config = SweepConfig(tiny, (2, 4), (0.1,))
     assert [c["status"] for c in sweep(config, tmp_path)] == ["done", "failed", "done"]
     folder = tmp_path / "cells" / "n2-p0.1-s0"
-    assert json.loads((folder / "summary.json").read_text())["error"] == "MemoryError: no room"
+    assert json.loads((folder / "summary.json").read_text())["error"] == said
     assert "Traceback" in (folder / "error.txt").read_text()
 
 

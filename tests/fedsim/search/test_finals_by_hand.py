@@ -413,3 +413,32 @@ def test_a_final_that_ended_at_the_target_is_done(monkeypatch: pytest.MonkeyPatc
         summary = {"status": "stopped", "error": error}
         monkeypatch.setattr(finals.curves, "ended", lambda folder, own=summary: own)
         assert finals._done(Path("a")) is done
+
+
+@pytest.mark.parametrize(("left", "why"), [(0.5, None), (0.0, exploring.OVER)])
+def test_a_final_goes_on_until_no_time_is_left(
+    monkeypatch: pytest.MonkeyPatch, left: float, why: str | None
+) -> None:
+    study, asked, row = study_of(BUDGET, []), list[Any](), {"metric": 0.5, "last": False}
+    study.space = Cells(BUDGET)
+    monkeypatch.setattr(
+        finals, "run_here", lambda work, progress, told: asked.append(progress("a", row))
+    )
+    limits = Limits(seconds=10.0)
+    monkeypatch.setattr(exploring, "clock", lambda: limits.started + 10.0 - left)
+    finals._run(study, [("a", None, Path("a"))], 1, None, limits, [].append, [].append)
+    assert asked == [why]
+
+
+@pytest.mark.parametrize(("failed", "said"), [(0, 1), (1, 2)])
+def test_finals_that_failed_are_told(
+    monkeypatch: pytest.MonkeyPatch, failed: int, said: int
+) -> None:
+    study, lines, done = study_of(BUDGET, []), list[str](), {"status": "done"}
+    study.space = Cells(BUDGET)
+    monkeypatch.setattr(finals, "run_here", lambda work, progress, told: told("a"))
+    summary = done if not failed else {"status": "failed", "error": "NaN"}
+    monkeypatch.setattr(finals.curves, "ended", lambda folder: summary)
+    finals._run(study, [("a", None, Path("a"))], 1, None, Limits(), lines.append, [].append)
+    assert len(lines) == said
+    assert not failed or lines[1] == "finals: 1 of 1 runs failed; the same command runs them again"

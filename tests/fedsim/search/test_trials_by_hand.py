@@ -4,11 +4,13 @@ from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from optuna.trial import TrialState
 
+from fedsim import Evaluation, RunConfig
+from fedsim.ground.errors import RESUMES, RunFailed
 from fedsim.search import exploring, finals, search
 from fedsim.search.curves import curve_of
 from fedsim.search.exploring import OVER, REPEATED, TOO_LONG, Exploration, Limits
@@ -25,6 +27,7 @@ from tests.support.madesearch import (
     study_of,
     trial,
 )
+from tests.support.searching import TINY
 
 BUDGET = Goal(True, "accuracy", budget=1000.0)
 TARGET = Goal(True, "accuracy", target=0.9)
@@ -280,13 +283,64 @@ def test_a_message_of_more_than_one_and_a_half_budgets_is_not_tried(
     assert made.study.trials[0].user_attrs[WHY] == ("" if ran else TOO_LONG)
 
 
-def test_a_trial_whose_folder_lacks_its_summary_has_failed(
+def fails(times: int, why: str = f"OSError: disk; {RESUMES}") -> Any:
+    """Runs of which that of stc fails so many times, and then is done."""
+    left = [ended("NaN", (9, 0.5))[0] | {"error": why}] * times
+
+    def of(name: str) -> tuple[dict[str, Any], Curve]:
+        failed = left.pop() if left and name.startswith("stc") else None
+        return (failed, curve()) if failed else ended("", (9, 0.5))
+
+    return of
+
+
+def told(made: Made) -> list[Any]:
+    """The trials of a study."""
+    return [(t.number, t.state, t.params, t.values) for t in made.study.trials]
+
+
+def test_a_trial_whose_files_fail_is_tried_once_more_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before any other is asked for, which the sampler proposes by all that have ended."""
+    whole = Made(monkeypatch, tmp_path / "whole", BUDGET, fails(0), trials=4)
+    made = Made(monkeypatch, tmp_path / "failed", BUDGET, fails(1), trials=4)
+    assert made.ran == [*whole.ran[:2], *whole.ran[1:]]
+    assert told(made) == told(whole)
+    assert made.said[1] == f"trial 1: OSError: disk; {RESUMES}; it is tried once more"
+
+
+def test_a_trial_whose_files_fail_twice_ends_the_search_and_the_same_command_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    whole = Made(monkeypatch, tmp_path / "whole", BUDGET, fails(0), trials=4)
+    out, left = tmp_path / "failed", cast(Made, SimpleNamespace(done={}))
+    with pytest.raises(RunFailed, match=f"trial 1: OSError: disk; {RESUMES}"):
+        Made(monkeypatch, out, BUDGET, fails(2), 4, before=left)
+    assert told(Made(monkeypatch, out, BUDGET, fails(0), 4, before=left)) == told(whole)
+
+
+def test_a_trial_whose_folder_lacks_its_summary_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(Made, "_ended", lambda self, folder: None)
-    made = Made(monkeypatch, tmp_path, BUDGET, lambda name: ended("", (9, 0.5)), trials=2)
-    assert [t.state.name for t in made.study.trials] == ["PRUNED"] * 2
-    assert all("no evaluation (its folder has no summary.json)" in line for line in made.said)
+    with pytest.raises(RunFailed, match="trial 0: its folder has no summary.json"):
+        Made(monkeypatch, tmp_path, BUDGET, fails(0), trials=2)
+
+
+def test_a_trial_that_fails_when_no_other_is_to_come_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Side by side the work may be at its end before the last run fails."""
+    def beside(self: Made, work: Any, progress: Any, ended: Any) -> None:
+        names = [name for name, *_ in work]
+        for name in names:
+            self.done[name] = self.of(name)
+            ended(name)
+
+    monkeypatch.setattr(Made, "_run", beside)
+    made = Made(monkeypatch, tmp_path, BUDGET, fails(1), trials=2)
+    assert [t.state.name for t in made.study.trials] == ["COMPLETE"] * 2
 
 
 def test_a_cell_that_has_ended_is_not_run_again_but_for_one_that_failed(
@@ -302,6 +356,38 @@ def test_a_cell_that_has_ended_is_not_run_again_but_for_one_that_failed(
             made = Made(patched, out, BUDGET, lambda name, why=why: ended(why, (9, 0.5)), 2)
         assert len(made.ran) == runs and [t.state.name for t in made.study.trials] == states
         assert {t.user_attrs[WHY] for t in made.study.trials} == {why}
+
+
+def test_runs_that_the_folder_holds_are_trials_where_they_are_done_and_have_a_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of four the first alone: the second failed, the third has no summary, the fourth no place."""
+    folders = [tmp_path / "cells" / name for name in "abcd"]
+    for k, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text(RunConfig(temporal=4 if k < 3 else 5).to_toml())
+    done = {"status": "done", "error": None, "seconds": 9.0}
+    ends = [done, ended("NaN")[0], None, done]
+    runs = {f.name: (own, curve((500, 0.8))) for f, own in zip(folders, ends, strict=True) if own}
+    monkeypatch.setattr(exploring, "run_folders", lambda out: folders)
+    monkeypatch.setattr(exploring, "check_tasks", lambda out, configs: None)
+    monkeypatch.setattr(exploring, "_place", lambda c, s: POINT if c.temporal == 4 else None)
+    before = cast(Made, SimpleNamespace(done=runs))
+    made = Made(monkeypatch, tmp_path, BUDGET, lambda name: ended(""), trials=1, before=before)
+    assert [(t.user_attrs[CELL], t.values) for t in made.study.trials] == [("a", [-0.8])]
+    assert made.said == [f"1 of 4 runs in {tmp_path / 'cells'} are trials of this search"]
+
+
+def test_what_a_search_leaves_names_what_was_left_out(tmp_path: Path) -> None:
+    base = RunConfig(task=TINY, evaluation=Evaluation(validation=0.2))
+    study: Any = study_of(BUDGET, [trial(0, -0.5)])
+    study.seconds, study.space = 1.0, SimpleNamespace(
+        goal=BUDGET, base=base, dense=64, methods=("sbc",), used=dict
+    )  # fmt: skip
+    study.trials[0].user_attrs[WHY] = ""
+    search._written(study, [], "none", {"dgc": "it needs no momentum"}, tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<code>dgc</code>: it needs no momentum" in page
 
 
 def named() -> Any:
