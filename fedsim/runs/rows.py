@@ -115,7 +115,7 @@ def _column(values: list[Any]) -> Column:
     if kind is None or (kind is np.bytes_ and any(x.endswith("\0") for x in values)):
         return values
     try:
-        array = np.array(values, kind)
+        array: np.ndarray = np.array(values, kind)
     except (OverflowError, UnicodeEncodeError):
         return values
     bits = array.view(np.int64) if kind is np.float64 else array  # zeros have signs
