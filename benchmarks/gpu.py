@@ -5,6 +5,7 @@ asked for, beside what was found.
 
     python benchmarks/gpu.py [--entries 25600000 100000000] [--repeats 20] [--out FILE]
     python benchmarks/gpu.py --all      # the doctor and tests on the GPU before: make gpu
+    python benchmarks/gpu.py --held 0.01    # one run on 1 % of its memory
 
 A step, or a line of a table, that fails says so, and the rest goes on; training needs Flower. Ours
 and torch's way take turns in one process; what is printed are medians, with the share of the copy's
@@ -14,6 +15,7 @@ so in one line, with what to do.
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
 import time
@@ -38,6 +40,7 @@ from compressors.kernels.gpu.select import largest
 from compressors.kernels.gpu.stream import put_plane, stream
 from compressors.kernels.kinds import NATURAL, Kind
 
+Shapes = dict[str, tuple[int, ...]]
 ROOT = Path(__file__).parents[1]
 TESTS = ("tests/compressors/device", "tests/compressors/kernels", "tests/compressors/sparsify",
          "tests/compressors/quantize", "tests/compressors/whole",
@@ -79,7 +82,7 @@ def packed_cnat(x: Tensor) -> Callable[[], Tensor]:
     entries = Entries(x, starts, None, none, table, none, (n,))
     kind, zero = Kind(NATURAL, torch.int16, True, (1, 254, 8)), x.new_zeros(1)
     numbers = Numbers(zero, zero, none, 0, None, zero)
-    keys = torch.tensor([[3], [5]], device=x.device)
+    keys = torch.tensor([[3, 5]], device=x.device)
 
     def work() -> Tensor:
         symbols, _ = quantize(entries, kind, numbers, keys, keep=False)
@@ -91,7 +94,7 @@ def packed_cnat(x: Tensor) -> Callable[[], Tensor]:
     return work
 
 
-def messages(shapes: dict[str, tuple[int, ...]], place: torch.device) -> list[Work]:
+def messages(shapes: Shapes, place: torch.device) -> list[Work]:
     """A whole update by SBC, to bytes and back; torch's operations and the host are the peer."""
     update = {name: torch.randn(shape, device=place) for name, shape in shapes.items()}
     sbc = parse("sbc(0.01)")
@@ -153,10 +156,11 @@ class Steps:
             print(f"FAILED  {name}: {type(error).__name__}: {error}", flush=True)
             return None
 
-    def program(self, name: str, *words: str) -> None:
-        """Another Python, which cannot break this one's GPU."""
+    def program(self, name: str, *words: str, under: Sequence[str] = ()) -> None:
+        """Another Python, which cannot break this one's GPU, ``under`` another program."""
         print(f"{name} ...", flush=True)
-        self.do(name, lambda: subprocess.run([sys.executable, *words], cwd=ROOT, check=True))
+        whole = [*under, sys.executable, *words]
+        self.do(name, lambda: subprocess.run(whole, cwd=ROOT, check=True))
 
 
 @dataclass(frozen=True)
@@ -217,7 +221,7 @@ def asked(n: int, times: Timed) -> list[Target]:
         ("cnat", "copy", "cnat to packed 9 bits against a copy"),
     ):
         if {key, beside} <= ours.keys():
-            found.append(Target(what + told, ours[key] / ours[beside], 2.0))
+            found.append(Target(what + told, ours[key] / ours[beside], 2.5))
     return found
 
 
@@ -240,6 +244,7 @@ def report(
         del x, made
     made = steps.do("messages as the host's", lambda: messages(shapes, place)) or []
     rows, times = table(made, place, repeats, steps)
+    rows += [steps.do("a profile of ten messages", lambda: profiled(shapes, place)) or ""]
     what = f"an update of {len(shapes)} tensors by sbc(0.01) to bytes"
     if "message" in times.ours:
         goals.append(Target(what, times.ours["message"], 2.0, "ms"))
@@ -251,6 +256,13 @@ def before(steps: Steps) -> None:
     steps.program("doctor", "-m", "compressors.devicecheck", "--device", "cuda")
     every = ["-m", "slow or not slow", "-n", "0", "-q"]
     steps.program("the kernels' tests", "-m", "pytest", *every, *TESTS)
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        print("compute-sanitizer is not installed: memory and races are not looked at", flush=True)
+        return
+    for tool in ("memcheck", "racecheck"):
+        under = (sanitizer, "--tool", tool, "--error-exitcode", "1")
+        steps.program(tool, "-m", "compressors.devicecheck", "--methods", "2", under=under)
 
 
 def runs(steps: Steps) -> None:
@@ -260,6 +272,28 @@ def runs(steps: Steps) -> None:
     for many in ("1", "auto"):
         more = ["--stack", many, "--out", f"fedsim-results/gpu-stack-{many}"]
         steps.program(f"a run with --stack {many}", *run, *more)
+    steps.program("a run on 1 % of the GPU", "benchmarks/gpu.py", "--held", "0.01")
+
+
+def held(share: float) -> int:
+    """A run with ``--stack auto`` on a ``share`` of the GPU's memory, where fewer may fit."""
+    from fedsim.commands.cli import main as fedsim
+
+    torch.cuda.set_per_process_memory_fraction(share)
+    return fedsim(["run", "--task", "digits", "--clients", "64", "--device", "cuda", "--stack",
+                   "auto", "--iterations", "20", "--batch-size", "256"])  # fmt: skip
+
+
+def profiled(shapes: Shapes, place: torch.device) -> str:
+    """What ten messages of an update by SBC spend their time on: gaps on the GPU are the host."""
+    update = {name: torch.randn(shape, device=place) for name, shape in shapes.items()}
+    sbc = parse("sbc(0.01)")
+    _, state = compress(sbc, update)
+    with torch.profiler.profile() as seen:
+        for seed in range(10):
+            compress(sbc, update, state, seed)
+    table = seen.key_averages().table(row_limit=15, max_name_column_width=40)
+    return f"\nTen messages:\n\n```text\n{table}\n```\n"
 
 
 def training(repeats: int) -> tuple[list[str], list[Target]]:
@@ -280,12 +314,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--all", action="store_true", help="doctor, tests and training runs as well"
     )
+    parser.add_argument("--held", type=float, help="one run on this share of the GPU's memory")
     given = parser.parse_args(arguments)
     if min(*given.entries, given.repeats) < 1:
         parser.error("--entries and --repeats are at least 1")
     if why := absent(torch.device("cuda")):
         print(f"There is no GPU here: {why}. Nothing was run.")
         return 1
+    if given.held is not None:
+        return held(given.held)
     steps = Steps()
     if given.all:
         before(steps)

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
@@ -66,6 +67,18 @@ run(RunConfig.of(method=sys.argv[1], iterations=1, temporal=1), progress=False, 
 """
 
 
+def first_round(method: str, more: Mapping[str, str]) -> list[float]:
+    """Processor seconds of a new process to the end of a first round, and its MB then.
+
+    ``more``: what its environment has beside ours. Resident memory, and what is its own of it.
+    """
+    child = subprocess.run(
+        [sys.executable, "-c", _FIRST, method], check=True, text=True, stdout=subprocess.PIPE,
+        env={**os.environ, **more},
+    )  # fmt: skip
+    return [float(number) for number in child.stdout.split()]
+
+
 def first(repeats: int) -> None:
     """Prints what a first round takes, by method and cache."""
     print("| method | compiled before | processor seconds | resident, MB | own, MB |")
@@ -75,11 +88,7 @@ def first(repeats: int) -> None:
         for _ in range(repeats):
             with tempfile.TemporaryDirectory() as cache:
                 for rows in found.values():
-                    child = subprocess.run(
-                        [sys.executable, "-c", _FIRST, method], check=True, text=True,
-                        stdout=subprocess.PIPE, env=os.environ | {"NUMBA_CACHE_DIR": cache},
-                    )  # fmt: skip
-                    rows.append([float(number) for number in child.stdout.split()])
+                    rows.append(first_round(method, {"NUMBA_CACHE_DIR": cache}))
         for compiled, rows in found.items():
             numbers = [median(column) for column in zip(*rows, strict=True)]
             print(f"| `{method}` | {compiled} | {numbers[0]:.1f} | {numbers[1]:.0f} | "

@@ -63,6 +63,10 @@ class SentTensor:
         """How many entries travelled."""
         return self.values.numel()
 
+    def overflows(self, x: Tensor) -> bool:
+        """Whether what arrives of ``x``, which is finite, holds NaN or infinity."""
+        return self.values.data_ptr() != x.data_ptr() and not finite(self.values)
+
     @cached_property
     def decoded(self) -> Tensor:
         """The tensor that the receiver will have."""
@@ -145,8 +149,7 @@ def nominal_count(p: float, n: int) -> int:
 def scatter(values: Tensor, indices: Tensor, shape: torch.Size) -> Tensor:
     """A float32 tensor that holds ``values`` (k,) at flat ``indices`` (k,) and zeros elsewhere."""
     flat = torch.zeros(shape.numel(), dtype=torch.float32, device=values.device)
-    flat[indices] = values
-    return flat.view(shape)
+    return flat.index_copy_(0, indices, values).view(shape)
 
 
 def read_each(

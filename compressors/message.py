@@ -9,7 +9,7 @@ is refused by the fingerprint, up to one chance in 65,536.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
@@ -34,6 +34,9 @@ from compressors.segments.plan import plan_of
 from compressors.segments.read import decode
 from compressors.segments.write import Written, encode
 from compressors.whole.whose import check_whose
+
+if TYPE_CHECKING:
+    from compressors.device.write import Written as OnDevice
 
 _NUMPY: Any = {"divide": "warn", "over": "warn", "invalid": "warn", "under": "ignore"}
 """numpy's own defaults: a caller's ``np.seterr`` decides nothing in a message."""
@@ -62,9 +65,9 @@ class Packet:
 class _OnePass(Packet):
     """A message of one pass: what the receiver will see is made when it is asked for."""
 
-    written: Written
+    written: "Written | OnDevice"
 
-    def __init__(self, written: Written) -> None:
+    def __init__(self, written: "Written | OnDevice") -> None:
         vars(self).update(payload=written.payload, spans=written.spans, written=written)
 
     @cached_property
@@ -124,20 +127,18 @@ def compress(
         if plan is not None:
             from compressors.device.write import write
 
-            there = write(plan, dict(update), before, seed)
-            sent, after, spans = there.sent, there.state, there.spans
-            payload = out.to_bytes() + there.stream  # both of whole bytes
-        else:
-            with out.span("values"):  # what a method does not book itself belongs to values
-                sent, after = compressor.write(update, before, out, seed)
-            if is_foreign(compressor):
-                check_update(compressor, sent, update)
-            for name, tensor in sent.items():
-                looked_at = tensor.values.data_ptr() == update[name].data_ptr()
-                if not looked_at and not finite(tensor.values):
-                    raise NotFinite(f"tensor {name!r}: what arrives by {short_text(compressor)} "
-                                    "overflows float32")  # fmt: skip
-            payload, spans = out.to_bytes(), out.spans()
+            there = write(compressor, dict(update), before, seed, out.to_bytes())
+            there.spans["header"] += 8 * len(there.payload) - sum(there.spans.values())
+            return _OnePass(there), there.state
+        with out.span("values"):  # what a method does not book itself belongs to values
+            sent, after = compressor.write(update, before, out, seed)
+        if is_foreign(compressor):
+            check_update(compressor, sent, update)
+        for name, tensor in sent.items():
+            if tensor.overflows(update[name]):
+                raise NotFinite(f"tensor {name!r}: what arrives by {short_text(compressor)} "
+                                "overflows float32")  # fmt: skip
+        payload, spans = out.to_bytes(), out.spans()
     spans["header"] += 8 * len(payload) - sum(spans.values())
     return Packet(payload, sent, spans), after
 

@@ -34,8 +34,10 @@ class Choice:
     """The segments of a message (its tensors, or the whole of them) and what each sends.
 
     Args:
-        entries: the entries that are sent.
-        sizes: entries per segment: int64 (segments,).
+        flat: the vector, float32.
+        layout: its segments.
+        positions: those that are sent, within the segments, int64; None where all are.
+        most: upper bounds of ``found``, from which the programs follow.
         nominal: how many each segment is to send: int64 (segments,).
         found: how many it sends.
         outs: where its symbols and values start: int64 (segments,).
@@ -44,14 +46,21 @@ class Choice:
         buckets: of what the segments send at most, where buckets have numbers.
     """
 
-    entries: Entries
-    sizes: np.ndarray
+    flat: Tensor
+    layout: Layout
+    positions: Tensor | None
+    most: tuple[int, ...]
     nominal: np.ndarray
     found: np.ndarray
     outs: np.ndarray
     origins: np.ndarray
     numbers: np.ndarray | None
     buckets: Buckets | None
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Entries per segment: int64 (segments,)."""
+        return np.asarray(self.layout.sizes, np.int64)
 
 
 def choose(
@@ -62,8 +71,8 @@ def choose(
     It waits twice: the second time for nothing but the values of numbers in doubt. Raises
     ``NotFinite`` where a tensor, or its sum, holds NaN or infinity.
     """
-    flat_of = [x.detach().reshape(-1).contiguous() for x in given.values()]
-    kept_of = None if kept is None else [x.detach().reshape(-1).contiguous() for x in kept.values()]
+    flat_of = [*map(Tensor.contiguous, given.values())]  # of most tensors these are themselves
+    kept_of = None if kept is None else [*map(Tensor.contiguous, kept.values())]
     sizes, device = tuple(x.numel() for x in flat_of), flat_of[0].device
     flat, bad = join(flat_of, kept_of, layout_of(sizes, device))
     layout = layout_of((sum(sizes),), device) if plan.joined else layout_of(sizes, device)
@@ -85,7 +94,7 @@ class _Choosing:
         flat, layout, way, sizes = self.flat, self.layout, self.plan.way, self.sizes
         starts, found = layout.tables[3], layout.tables[2]
         entries = Entries(flat, starts, None, starts, found, starts, layout.sizes)
-        begins = layout.starts[:-1]
+        begins, most = layout.starts[:-1], layout.sizes
         buckets = _buckets(way, entries)
         wrong, *measured = yield (self.bad, *_measured(way, entries, buckets))
         self.check(wrong)
@@ -96,7 +105,7 @@ class _Choosing:
             values = yield from self.settled(values, certain | (counts == 0), buckets, None)
         else:
             yield ()
-        return Choice(entries, sizes, sizes, sizes, begins, begins, values, buckets)
+        return Choice(flat, layout, None, most, sizes, sizes, begins, begins, values, buckets)
 
     def some(self) -> Waiting[Choice]:
         """The largest entries of each segment, or those of its stronger side."""
@@ -105,13 +114,14 @@ class _Choosing:
         nominal = np.array([count(n) if n else 0 for n in layout.sizes], np.int64)
         selected = largest(flat, layout, nominal, plan.sides)
         base, most = np.cumsum(nominal) - nominal, tuple(nominal.tolist())
-        (origins,) = upload(flat.device, base)
-        found = selected.found[:, 0].contiguous()  # kernels take tables without strides
-        where = (selected.positions, origins, found, origins)
-        entries = Entries(flat, layout.tables[3], *where, most)
-        buckets = _buckets(way, entries)
+        buckets: Buckets | None = None
         measured: tuple[Tensor, ...] = ()
         if way.number is not None and way.number.norm != "mean":  # else its sums are at hand
+            (origins,) = upload(flat.device, base)
+            found = selected.found[:, 0].contiguous()  # kernels take tables without strides
+            where = (selected.positions, origins, found, origins)
+            entries = Entries(flat, layout.tables[3], *where, most)
+            buckets = _buckets(way, entries)
             measured = _measured(way, entries, buckets)
         told = (selected.found, selected.sums, selected.edges)
         wrong, counts, sums, edges, *more = yield (self.bad, *told, *measured)
@@ -124,9 +134,8 @@ class _Choosing:
             values = yield from self.magnitudes(counts[:, 0], ours, buckets, selected, base)
         sent = counts[np.arange(len(most)), side]
         starts = base + side * selected.room
-        there, many, outs = upload(flat.device, starts, sent, base)
-        entries = Entries(flat, layout.tables[3], selected.positions, there, many, outs, most)
-        return Choice(entries, self.sizes, nominal, sent, base, starts, values, buckets)
+        chosen = selected.positions
+        return Choice(flat, layout, chosen, most, nominal, sent, base, starts, values, buckets)
 
     def magnitudes(
         self, found: np.ndarray, measured: list[np.ndarray], buckets: Buckets | None,

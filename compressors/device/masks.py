@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from compressors.device.plan import takes
-from compressors.device.write import on
 from compressors.kernels.gpu.clear import cleared
+from compressors.kernels.gpu.layout import on
 
 
 def masked(tensors: Mapping[str, Tensor], chosen: Mapping[str, Tensor]) -> dict[str, Tensor] | None:

@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.device.laid import numbers_on
-from compressors.device.write import on
+from compressors.device.laid import numbers_of, numbers_on, uploaded
 from compressors.kernels.gpu.entries import Entries
-from compressors.kernels.gpu.layout import fetch, layout_of, send, upload
+from compressors.kernels.gpu.layout import cut, fetch, layout_of, on, send
 from compressors.kernels.gpu.unpack import Packed, unpack, words_of
 from compressors.kernels.segments.choose import SIZE
 from compressors.segments import layout, read
@@ -53,8 +52,7 @@ def decode(compressor: Any, payload: bytes, like: dict[str, Tensor]) -> Read | N
             return None
     update: dict[str, Tensor] = {}
     for part, flat in zip(laid.parts, flats, strict=True):
-        for x, (name, shape, *_) in zip(flat.split(part.sizes.tolist()), part.cuts, strict=True):
-            update[name] = x.view(shape)
+        update |= zip(part.names, cut(flat, [shape for _, shape, *_ in part.cuts]), strict=True)
     return read.told(laid, payload, books, update, walked)
 
 
@@ -64,12 +62,14 @@ def _put(part: Part, one: Walked, flat: Tensor, words: Tensor) -> tuple[Tensor, 
     where = np.zeros(0, np.int64) if one.positions is None else one.positions
     where = where[: int(one.found.sum())] if plan.sides else where
     origins = np.cumsum(one.found) - one.found
-    found, begins, starts, chosen = upload(device, one.found, one.begins, origins, where)
     most = tuple(one.found.tolist())
-    segments = layout_of(tuple(part.table[SIZE].tolist()), device).tables[3]
-    entries = Entries(
-        flat, segments, chosen if plan.sides else None, starts, found, starts, most
-    )
     told = one.numbers[: int((-(-one.found // way.bucket)).sum())] if way.bucket else one.numbers
-    numbers = numbers_on(plan, told[:0], told, one.found, most, device)
-    return unpack(entries, Packed(way.kind, way.width, way.alphabet, words, begins, numbers))
+    there = uploaded(device, numbers_of(plan, told, told, one.found, most) | {
+        "found": one.found, "begins": one.begins, "starts": origins, "chosen": where,
+    })  # fmt: skip
+    segments = layout_of(tuple(part.table[SIZE].tolist()), device).tables[3]
+    chosen, starts = there["chosen"] if plan.sides else None, there["starts"]
+    entries = Entries(flat, segments, chosen, starts, there["found"], starts, most)
+    numbers = numbers_on(plan, there)
+    packed = Packed(way.kind, way.width, way.alphabet, words, there["begins"], numbers)
+    return unpack(entries, packed)

@@ -5,9 +5,9 @@ third time where a sum is in doubt (``compressors.device.numbers``). The number 
 part, nor does that of the rules of ``by_name``, which wait together.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,26 +16,26 @@ from torch import Tensor
 from compressors.base import ALL, Sent, SentTensor, State, tensor_seed
 from compressors.bits import SPANS, BitWriter, Span
 from compressors.device.chosen import Choice, T, Waiting, choose
-from compressors.device.laid import Laid, lay, quantized
-from compressors.kernels.gpu.layout import fetch, upload
+from compressors.device.laid import Laid, lay
+from compressors.device.read import decode
+from compressors.errors import NotFinite
+from compressors.kernels.gpu.layout import cut, fetch, on, send, upload
 from compressors.kernels.gpu.stream import to_bytes
-from compressors.segments.plan import Plan, Rules
+from compressors.printing import short_text
+from compressors.segments.plan import Plan, Rules, plan_of
 from compressors.whole.memory import nest, recall, unnest
 
 
-@dataclass(frozen=True)
-class Written:
-    """The bits of a message after its header, padded to a whole byte, and what goes with them."""
-
-    stream: bytes
-    spans: dict[Span, int]
-    sent: Sent
-    state: State
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
-    """The tensors that one plan is for, their residual, and the seed of their noise."""
+    """The tensors that one plan is for.
+
+    Args:
+        plan: their method.
+        update: the tensors.
+        kept: their residual, or None.
+        seed: of their noise.
+    """
 
     plan: Plan
     update: dict[str, Tensor]
@@ -43,23 +43,119 @@ class Part:
     seed: int
 
 
-def write(plan: Plan | Rules, update: dict[str, Tensor], state: State, seed: int) -> Written:
-    """What ``Compressor.write`` does for ``update``, whose tensors lie on one device.
+@dataclass(frozen=True, eq=False)
+class Done:
+    """One plan's bits, and what goes with them.
+
+    Args:
+        part: whose.
+        choice: what it sends.
+        laid: the bits.
+        residual: of the tensors; of none: empty.
+    """
+
+    part: Part
+    choice: Choice
+    laid: Laid
+    residual: dict[str, Tensor]
+
+    def counts(self) -> dict[str, int]:
+        """How many entries of each tensor travel."""
+        many = self.choice.found
+        if self.part.plan.joined:
+            sizes = [x.numel() for x in self.part.update.values()]
+            many = np.diff(self.laid.more[0], prepend=0) if self.laid.more else np.array(sizes)
+        return dict(zip(self.part.update, many.tolist(), strict=True))
+
+    def sent(self) -> Sent:
+        """What the receiver will see of tensors of which not every entry travels."""
+        choice, values, positions = self.choice, self.laid.values, self.choice.positions
+        if positions is None or values is None:
+            return {}
+        update, counts = self.part.update, self.counts()
+        outs, origins = choice.outs.tolist(), choice.origins.tolist()
+        if self.part.plan.joined:
+            begins = np.cumsum([0, *(x.numel() for x in update.values())])[:-1].tolist()
+            ends = np.cumsum([*counts.values()]).tolist()
+            outs = [end - count for end, count in zip(ends, counts.values(), strict=True)]
+            origins = [origins[0] + out for out in outs]
+        sent: Sent = {}
+        for j, (name, x) in enumerate(update.items()):
+            if not (x.numel() or self.part.plan.joined):
+                sent[name] = SentTensor(torch.zeros_like(x), ALL, x.shape)
+                continue
+            where = positions.narrow(0, origins[j], counts[name])
+            if self.part.plan.joined:
+                where = where - begins[j]
+            sent[name] = SentTensor(values.narrow(0, outs[j], counts[name]), where, x.shape)
+        return sent
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """A message: its bytes, their account, and the memory from now on.
+
+    What the receiver will see is made when it is asked for.
+    """
+
+    compressor: Any
+    payload: bytes
+    spans: dict[Span, int]
+    state: State
+    update: dict[str, Tensor]
+    done: list[Done]
+
+    def counts(self) -> dict[str, int]:
+        """How many entries of each tensor travel."""
+        many = {name: count for one in self.done for name, count in one.counts().items()}
+        return {name: many[name] for name in self.update}
+
+    def sent(self) -> Sent:
+        """What the receiver will see of each tensor."""
+        sent = {name: said for one in self.done for name, said in one.sent().items()}
+        if len(sent) < len(self.update):
+            came = decode(self.compressor, self.payload, self.update)
+            if came is None:
+                raise NotFinite(f"what arrives by {short_text(self.compressor)} overflows float32")
+            dense = came[0]
+            sent = {n: SentTensor(x, ALL, x.shape) for n, x in dense.items()} | sent
+        return {name: sent[name] for name in self.update}
+
+
+def write(
+    compressor: Any, update: dict[str, Tensor], state: State, seed: int, header: bytes
+) -> Written:
+    """The message that carries ``update``, whose tensors lie on one device, after its ``header``.
 
     Raises ``UpdateError`` where a tensor, or its sum with the memory, holds NaN or infinity, and
     where the memory belongs to another model.
     """
+    plan = plan_of(compressor)
     with on(next(iter(update.values())).device):
         if isinstance(plan, Plan):
             kept = _recalled(update, state) if plan.keeps else None
-            laid, sent, rest = together([_written(Part(plan, update, kept, seed))])[0]
-            stream = to_bytes(laid.words, laid.bits)
-            return Written(stream, laid.spans, sent, nest("residual", rest))
-        return _by_rules(plan, update, state, seed)
+            done = together([_written(Part(plan, update, kept, seed))])
+            laid, after = done[0].laid, nest("residual", done[0].residual)
+            payload = to_bytes(laid.words, laid.bits, header)
+            return Written(compressor, payload, laid.spans, after, update, done)
+        assert plan is not None, "a method without kernels"
+        done, after = _by_rules(plan, update, state, seed)
+    out, spans = BitWriter(), dict.fromkeys(SPANS, 0)
+    out.uints(np.frombuffer(header, np.uint8), 8)
+    for laid in (one.laid for one in done):
+        whole_words, left_bits = divmod(laid.bits, 32)
+        words = laid.words.view(">u4").astype(np.uint32)
+        out.uints(words[:whole_words], 32)
+        if left_bits:
+            out.uint(int(words[whole_words]) >> (32 - left_bits), left_bits)
+        spans = {name: spans[name] + laid.spans[name] for name in SPANS}
+    return Written(compressor, out.to_bytes(), spans, after, update, done)
 
 
-def _by_rules(rules: Rules, update: dict[str, Tensor], state: State, seed: int) -> Written:
-    """Each rule's tensors by its own plan, one rule's bits after the other's."""
+def _by_rules(
+    rules: Rules, update: dict[str, Tensor], state: State, seed: int
+) -> tuple[list[Done], State]:
+    """Each rule's tensors by its own plan, and the memory."""
     whole = _recalled(update, state) if rules.keeps else None
     parts: dict[int, Part] = {}
     for i, (_, some) in enumerate(rules.names.parts(update)):
@@ -69,61 +165,36 @@ def _by_rules(rules: Rules, update: dict[str, Tensor], state: State, seed: int) 
             kept = {name: own[name] for name in some}
         if some:
             parts[i] = Part(plan, some, kept, tensor_seed(seed, i))
-    out, spans = BitWriter(), dict.fromkeys(SPANS, 0)
-    sent: Sent = {}
-    rest: dict[str, Tensor] = {}
-    after: State = {}
-    for i, (laid, said, left) in zip(
-        parts, together([_written(part) for part in parts.values()]), strict=True
-    ):
-        whole_words, left_bits = divmod(laid.bits, 32)
-        words = laid.words.view(np.uint32)
-        out.uints(words[:whole_words], 32)
-        if left_bits:
-            out.uint(int(words[whole_words]) >> (32 - left_bits), left_bits)
-        spans = {name: spans[name] + laid.spans[name] for name in SPANS}
-        sent |= said
-        rest |= left
-        after |= nest(f"{i}", nest("residual", left))
+    done = together([_written(part) for part in parts.values()])
     if rules.keeps:
-        after = nest("residual", {name: rest[name] for name in update})
-    return Written(out.to_bytes(), spans, {name: sent[name] for name in update}, after)
+        rest = {name: x for one in done for name, x in one.residual.items()}
+        return done, nest("residual", {name: rest[name] for name in update})
+    after: State = {}
+    for i, one in zip(parts, done, strict=True):
+        after |= nest(f"{i}", nest("residual", one.residual))
+    return done, after
 
 
 def _recalled(update: dict[str, Tensor], state: State) -> dict[str, Tensor]:
     """The residual of these tensors, where they lie."""
     kept = recall("residual", state, {name: x.shape for name, x in update.items()})
-    return {name: kept[name].to(x.device) for name, x in update.items()}
+    return {name: send(kept[name], x.device) for name, x in update.items()}
 
 
-def _written(part: Part) -> Waiting[tuple[Laid, Sent, dict[str, Tensor]]]:
-    """One plan's bits, what the receiver will see of them, and the residual (of none: empty)."""
+def _written(part: Part) -> Waiting[Done]:
+    """One plan's bits, and the residual."""
     plan, update = part.plan, part.update
     choice, flat = yield from choose(plan, update, part.kept)
-    symbols, values, shared = quantized(plan, choice, part.seed)
     ends: tuple[Tensor, ...] = ()
-    where = None  # of a joined vector: the places of what is sent, each in its own tensor
-    if plan.joined and choice.entries.chosen is not None:
-        places = choice.entries.chosen.narrow(0, int(choice.origins[0]), int(choice.found[0]))
-        sizes = np.array([x.numel() for x in update.values()], np.int64)
-        (stops,) = upload(places.device, np.cumsum(sizes))
-        begins = torch.cat([torch.zeros_like(stops[:1]), stops[:-1]])
-        where = places - begins[torch.bucketize(places, stops, right=True)]
-        ends = (torch.searchsorted(places, stops),)  # how many entries lie before each tensor's end
-    laid = yield from lay(plan, choice, symbols, shared, ends)
-    if where is None:
-        sent = _sent(update, choice, values)
-    else:
-        sent, start = {}, 0
-        for (name, x), stop in zip(update.items(), laid.more[0].tolist(), strict=True):
-            sent[name] = SentTensor(values[start:stop], where[start:stop], x.shape)
-            start = stop
+    if plan.joined and choice.positions is not None:  # how many lie before each tensor's end
+        places = choice.positions.narrow(0, int(choice.origins[0]), int(choice.found[0]))
+        (stops,) = upload(flat.device, np.cumsum([x.numel() for x in update.values()]))
+        ends = (torch.searchsorted(places, stops),)
+    laid = yield from lay(plan, choice, part.seed, ends)
     rest: dict[str, Tensor] = {}
     if plan.keeps:
-        parts = flat.split([x.numel() for x in update.values()])
-        named = zip(update.items(), parts, strict=True)
-        rest = {name: one.view(x.shape) for (name, x), one in named}
-    return laid, sent, rest
+        rest = dict(zip(update, cut(flat, [x.shape for x in update.values()]), strict=True))
+    return Done(part, choice, laid, rest)
 
 
 def together(steps: Sequence[Waiting[T]]) -> list[T]:
@@ -139,31 +210,3 @@ def together(steps: Sequence[Waiting[T]]) -> list[T]:
             except StopIteration as done:
                 found[i] = done.value
     return [found[i] for i in range(len(steps))]
-
-
-@contextmanager
-def on(device: torch.device) -> Iterator[None]:
-    """Kernels start on torch's current device: this one is, inside."""
-    if device.type != "cuda":
-        yield
-        return
-    with torch.cuda.device(device):
-        yield
-
-
-def _sent(update: Mapping[str, Tensor], choice: Choice, values: Tensor) -> Sent:
-    """What the receiver will see, as views of what the kernels wrote."""
-    positions = choice.entries.chosen
-    if positions is None:
-        parts = values.split([x.numel() for x in update.values()])
-        named = zip(update.items(), parts, strict=True)
-        return {name: SentTensor(part.view(x.shape), ALL, x.shape) for (name, x), part in named}
-    sent: Sent = {}
-    rows = zip(choice.found.tolist(), choice.origins.tolist(), choice.outs.tolist(), strict=True)
-    for (name, x), (found, origin, out) in zip(update.items(), rows, strict=True):
-        if x.numel() == 0:
-            sent[name] = SentTensor(torch.zeros_like(x), ALL, x.shape)
-            continue
-        where = positions.narrow(0, origin, found)
-        sent[name] = SentTensor(values.narrow(0, out, found), where, x.shape)
-    return sent

@@ -50,3 +50,10 @@ def nearest(x, edges, levels, codes):
         both += size * levels[level]
         square += levels[level] * levels[level]
     return own, both, square
+
+
+@njit(cache=True, nogil=True)
+def looked_up(codes, table, values):
+    """Fills ``values`` with what stands at each of the codes (uint8) in ``table`` (256,)."""
+    for i in range(codes.size):
+        values[i] = table[codes[i]]

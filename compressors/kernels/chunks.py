@@ -1,7 +1,8 @@
 """The largest magnitudes of every chunk of a vector, exactly: numba, ties to the lowest index."""
 
-import numpy as np
 from numba import njit
+
+from compressors.kernels.select import MAGNITUDE, largest_in, room_for, scratch
 
 
 @njit(cache=True, nogil=True)
@@ -14,19 +15,10 @@ def largest(x, size, counts, indices):
         counts: int64 (chunks,), how many to take of each; zeros of ``x`` are never taken.
         indices: int64, room for all of them.
     """
-    bits = x.view(np.int32)
-    keys = np.empty(size, np.int64)
-    total = 0
+    room, total = scratch(room_for(counts.max() if counts.size else 0, size)), 0
     for chunk in range(counts.size):
         start = chunk * size
-        length = min(size, x.size - start)
-        for i in range(length):  # magnitudes order as their bits do; the index makes keys differ
-            magnitude = np.int64(bits[start + i] & np.int32(0x7FFFFFFF))
-            keys[i] = (magnitude << np.int64(32)) | np.int64(length - 1 - i)
-        part = keys[:length].copy()
-        least = np.partition(part, length - counts[chunk])[length - counts[chunk]]
-        for i in range(length):
-            if keys[i] >= least and keys[i] >> np.int64(32):
-                indices[total] = start + i
-                total += 1
+        for place in largest_in(room, x[start : start + size], counts[chunk], MAGNITUDE):
+            indices[total] = start + place
+            total += 1
     return total

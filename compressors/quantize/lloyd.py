@@ -101,11 +101,11 @@ class Lloyd:
             return nothing(codes, torch.float32)
         above = np.array(LEVELS[self.bits])
         levels = np.concatenate((-above[::-1], above))
-        flat, start = codes.cpu().numpy(), 0
+        flat, start, table = codes.cpu().numpy(), 0, np.zeros(256, np.float32)
         values = np.empty(flat.size, np.float32)
         for size, scale in zip(block_sizes(flat.size), scales, strict=True):
-            table = np.clip(levels * np.float64(scale), -_LARGEST, _LARGEST).astype(np.float32)
-            values[start : start + size] = table[flat[start : start + size]]
+            table[: levels.size] = np.clip(levels * np.float64(scale), -_LARGEST, _LARGEST)
+            kernel.looked_up(flat[start : start + size], table, values[start : start + size])
             start += size
         return torch.from_numpy(values).to(codes.device)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from compressors.base import Compressor, Sent, State, Tensors, empty_like
@@ -26,6 +27,7 @@ class _Remembering:
 
     held: ClassVar[str]
     inner: Compressor
+    decay: float = 1.0  # what is added of the memory
 
     @property
     def needs_seed(self) -> bool:
@@ -41,7 +43,7 @@ class _Remembering:
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``; ``NotFinite`` where update and memory overflow."""
         memory = recall(self.held, state, {name: x.shape for name, x in update.items()})
-        wanted = added(update, self.weighted(memory))
+        wanted = added(update, memory, self.decay)
         sent, inner = self.inner.write(wanted, unnest("inner", state), out, seed)
         after = self.after(memory, wanted, sent)
         check_sums(after)
@@ -50,10 +52,6 @@ class _Remembering:
     def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
         """What was sent, memory and all."""
         return self.inner.read(bits, like, seed)
-
-    def weighted(self, memory: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """What is added to an update."""
-        return memory
 
     def after(
         self, memory: Mapping[str, Tensor], wanted: dict[str, Tensor], sent: Sent
@@ -115,10 +113,6 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
         check_bounded(self, like)
         return super().init(like)
 
-    def weighted(self, memory: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The residual, less what has faded of it."""
-        return memory if self.decay == 1 else {n: x * self.decay for n, x in memory.items()}
-
     def after(
         self, memory: Mapping[str, Tensor], wanted: dict[str, Tensor], sent: Sent
     ) -> dict[str, Tensor]:
@@ -126,9 +120,11 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
         for name, x in wanted.items():
             part = sent[name]
             if isinstance(part.indices, Tensor):
-                x.view(-1)[part.indices] -= part.values
+                x.view(-1).index_add_(0, part.indices, part.values, alpha=-1)
+            elif part.values.data_ptr() == x.data_ptr():  # sent as it is
+                wanted[name] = torch.zeros_like(x)
             else:
-                wanted[name] = x - part.values
+                x.sub_(part.values)
         return wanted
 
 

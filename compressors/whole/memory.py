@@ -17,7 +17,7 @@ def nest(prefix: str, state: State) -> State:
 def unnest(prefix: str, state: State) -> State:
     """The part of the memory that ``nest`` put under ``prefix``."""
     start = f"{prefix}/"
-    return {key.removeprefix(start): x for key, x in state.items() if key.startswith(start)}
+    return {key[len(start) :]: x for key, x in state.items() if key.startswith(start)}
 
 
 def recall(
@@ -52,12 +52,15 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(some[:5] + ["..."] * (len(some) > 5)) or "no tensor"
 
 
-def added(update: Tensors, kept: Tensors) -> dict[str, Tensor]:
-    """Update and memory, tensor by tensor: new tensors, contiguous and finite.
+def added(update: Tensors, kept: Tensors, decay: float = 1) -> dict[str, Tensor]:
+    """Update and ``decay`` times memory, tensor by tensor: new tensors, contiguous and finite.
 
     Raises ``NotFinite`` as ``check_sums``.
     """
-    sums = {name: (x.detach() + kept[name]).contiguous() for name, x in update.items()}
+    if decay == 1:
+        sums = {name: (x.detach() + kept[name]).contiguous() for name, x in update.items()}
+    else:
+        sums = {n: (kept[n] * decay).add_(x.detach()).contiguous() for n, x in update.items()}
     check_sums(sums)
     return sums
 

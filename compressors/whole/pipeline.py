@@ -191,7 +191,7 @@ class Pipeline:
                 written = chosen
             chosen = torch.from_numpy(rebuilt).to(flat.device)
         indices = _entries(chosen, unit, n)
-        values = flat[indices if written is None else written]
+        values = flat.index_select(0, indices if written is None else written)
         if self._weigh is not None:
             values = self._weigh(values, scale)
         elif scale != 1:

@@ -1,12 +1,13 @@
 """A random rotation before another codec, undone by the receiver."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, SentTensor, VectorCodec, tensor_seed
+from compressors.base import ALL, SentTensor, VectorCodec, finite, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, contraction
 from compressors.kernels.hadamard import rotate
@@ -16,6 +17,39 @@ from compressors.settings import check_codec
 from compressors.sparsify.identity import Identity
 
 _SIGNS, _INNER = 1, 2  # purposes of a tensor's seed
+
+
+class _Turned(SentTensor):
+    """What the receiver will see of a rotated tensor, turned back when it is asked for.
+
+    Args:
+        sent: of the rotated one.
+        seed: of its signs.
+        shape: the tensor's.
+    """
+
+    sent: SentTensor
+    seed: int
+
+    def __init__(self, sent: SentTensor, seed: int, shape: torch.Size) -> None:
+        vars(self).update(sent=sent, seed=seed, indices=ALL, shape=shape)
+
+    @cached_property
+    def values(self) -> Tensor:
+        """See ``SentTensor``."""
+        return rotate(self.sent.decoded, self.seed, back=True).view(self.shape)
+
+    @property
+    def count(self) -> int:
+        """See ``SentTensor``."""
+        return self.shape.numel()
+
+    def overflows(self, x: Tensor) -> bool:
+        """See ``SentTensor``: a rotation of what is finite is finite."""
+        return not finite(self.sent.values)
+
+    def __reduce__(self) -> Any:
+        return SentTensor, (self.values, ALL, self.shape)
 
 
 @dataclass(frozen=True)
@@ -52,8 +86,7 @@ class Rotate:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         rotated = rotate(x.detach().reshape(-1), tensor_seed(seed, _SIGNS))
         sent = write_tensor(self.codec, rotated, out, tensor_seed(seed, _INNER))
-        decoded = rotate(sent.decoded, tensor_seed(seed, _SIGNS), back=True)
-        return SentTensor(decoded.view(x.shape), ALL, x.shape)
+        return _Turned(sent, tensor_seed(seed, _SIGNS), x.shape)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
         if like.numel() == 0:

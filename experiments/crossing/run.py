@@ -121,11 +121,13 @@ def collapsed(frame: pd.DataFrame) -> str:
 def verdict(frame: pd.DataFrame) -> str:
     """The test in a table of one row."""
     row = frame.iloc[0]
-    ends = [f"{10 ** row[end]:.2g}" for end in ("low", "high")]
+    ends = " to ".join(f"{10 ** row[end]:.2g}" for end in ("low", "high"))
+    found = "none: any is in it" if ends == "0 to inf" else ends
     return table(
         ("places", "runs", "slope", "likelihood ratio's p", "crossing at R p", "95 % interval"),
         [[f"{row['places']:.0f}", f"{row['runs']:.0f}", f"{row['slope']:.3f} ± {row['error']:.3f}",
-          f"{row['chance']:.2g}", f"{10 ** row['crossing']:.2g}", " to ".join(ends)]],
+          f"{row['chance']:.2f}" if row["chance"] > 0.01 else f"{row['chance']:.1g}",
+          f"{10 ** row['crossing']:.2g}", found]],
     )  # fmt: skip
 
 

@@ -40,12 +40,22 @@ _END_SECONDS = 0.5
 
 
 class Call:
-    """One ``send_and_receive``: where its replies go, until it is closed."""
+    """One ``send_and_receive``: where its replies go, until it is closed.
 
-    def __init__(self) -> None:
+    Args:
+        waiting: how many replies there are to be.
+    """
+
+    def __init__(self, waiting: int) -> None:
         self.lock = threading.Lock()
-        self.closed = False
+        self.closed, self.waiting, self.whole = False, waiting, threading.Event()
         self.replies: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def put(self, reply: Message) -> None:
+        """Takes a reply, with the lock held."""
+        self.replies.put(reply)
+        if self.replies.qsize() == self.waiting:
+            self.whole.set()
 
     def close(self) -> list[Message]:
         """Takes no more replies; returns those that came in at the last moment."""
@@ -98,7 +108,8 @@ class LocalGrid(Grid):
     ``at_once`` of a call in their order, which it gives to ``answer_several``: how many workers
     there are does not decide who is with whom. Without workers, whoever asks serves the nodes
     itself, while it waits for replies: no timeout ends that. With ``known`` a strategy need not ask
-    which client a node is: a million clients would be asked before the first round.
+    which client a node is: a million clients would be asked before the first round. ``together``:
+    nobody is woken for a reply before all are there, or the time is over.
     """
 
     def __init__(
@@ -109,8 +120,10 @@ class LocalGrid(Grid):
         answer_several: AnswerSeveral | None = None,
         at_once: int = 1,
         known: bool = False,
+        together: bool = False,
     ) -> None:
         compat.identify(_RUN)
+        self._together = together
         self._app, self._answer_several, self._at_once = client_app, answer_several, at_once
         self._count = itertools.count(1)
         self._nodes = NodeQueue()
@@ -135,6 +148,11 @@ class LocalGrid(Grid):
         until = time.monotonic() + _END_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
+
+    def _do_one(self) -> None:
+        """Serves whatever is next, in the thread of who waits for it."""
+        if task := self._tasks.get():
+            task()
 
     def _work(self) -> None:
         torch.set_num_threads(1)
@@ -211,18 +229,17 @@ class LocalGrid(Grid):
             self._contexts[node] = context
         waiting = self._nodes.release(node)
         with call.lock:
-            (self._late if call.closed else call.replies).put(reply)
+            (self._late if call.closed else call).put(reply)
         return waiting
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """Replies as they come; ``pull_messages`` has those later than ``timeout`` seconds."""
-        call, waiting = Call(), 0
-        group: list[Message] = []
+        """Replies as they come, or together; ``pull_messages`` has those later than ``timeout``."""
+        messages = [*messages]
+        call, group = Call(len(messages)), list[Message]()
         for message in messages:
             compat.name(message, f"message-{next(self._count)}")
-            waiting += 1
             if message.metadata.message_type != MessageType.TRAIN:
                 self._tasks.put(partial(self._serve, [message], call))
                 continue
@@ -234,10 +251,13 @@ class LocalGrid(Grid):
             self._tasks.put(partial(self._serve, group, call))
         until = None if timeout is None else time.monotonic() + timeout
         try:
-            for _ in range(waiting):
+            if self._together and messages:
+                while not (self._threads or call.whole.is_set()):
+                    self._do_one()
+                call.whole.wait(timeout)
+            for _ in messages:
                 while not self._threads and call.replies.empty():
-                    if task := self._tasks.get():
-                        task()
+                    self._do_one()
                 left = None if until is None else max(0.0, until - time.monotonic())
                 yield call.replies.get(timeout=left)
         except queue.Empty:

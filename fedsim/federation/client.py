@@ -18,6 +18,7 @@ from fedsim.federation.kept_as import kept, restored
 from fedsim.federation.masking import mask_momentum
 from fedsim.federation.memories import suspect
 from fedsim.federation.orders import FRACTION
+from fedsim.federation.room import enough
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import training
 from fedsim.settings.config import RunConfig
@@ -58,7 +59,8 @@ def serve(
     end = ClientEnd(uplink, plan.downlink, like, trainer.buffers.initial, config.seed, before)
     line: Line = PartsEnd(end, count) if count else end
     clock = time.perf_counter()
-    came = line.decode(message.content, memory or None)
+    with enough(trainer.device):
+        came = line.decode(message.content, memory or None)
     seconds = {"decode-seconds": time.perf_counter() - clock, "train-seconds": 0.0}
     done = int(memory.get("iterations", 0))
     force = rule.force(came, own)
@@ -73,7 +75,7 @@ def serve(
     clock = time.perf_counter()
     if change.memory is not None:
         came = replace(came, settled=replace(came.settled, uplink=change.memory))
-    with training(came.round, trained.loss, partial(suspect, uplink)):
+    with training(came.round, trained.loss, partial(suspect, uplink)), enough(trainer.device):
         packet, after = line.encode(client, change.update, came)
     optimizer = trained.optimizer
     if plan.masks:

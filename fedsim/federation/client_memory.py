@@ -76,20 +76,25 @@ class ClientStates(Protocol):
 class InProcess:
     """Memory in this process: for the local engine, which can checkpoint it.
 
-    Memories are in RAM up to ``most`` bytes, without copies; beyond that those that were used least
-    recently go to a file of slots, from where their clients load them again. Where a memory lies
-    changes no bit of it.
+    Memories stay where they were made, without copies: on a GPU up to ``card`` bytes, in RAM up to
+    ``most``. Beyond that those that were used least recently go from the GPU to RAM, and from RAM
+    to a file of slots, from where their clients load them again. Where a memory lies changes no
+    bit of it.
 
     Args:
         most: bytes of RAM.
+        card: bytes of a GPU.
     """
 
     here = True
 
-    def __init__(self, most: float = math.inf) -> None:
-        self.most = most
+    def __init__(self, most: float = math.inf, card: float = math.inf) -> None:
+        self.most, self.card = most, card
+        self._there: dict[int, State] = {}  # on a GPU, that which was used least recently first
+        self._taken = 0  # bytes of the GPU by these
         self._here: dict[int, State] = {}  # in RAM, that which was used least recently first
-        self._bytes = 0  # of these
+        self._sizes: dict[int, int] = {}  # bytes of each
+        self._bytes = 0  # of all
         self._slots: dict[int, Slot] = {}  # in the file; what is in RAM, too, is the same
         self.file = SlotFile(None)
         self._lock = threading.Lock()
@@ -97,7 +102,8 @@ class InProcess:
     def begin(
         self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
     ) -> None:
-        self._here, self._bytes, self._slots = {}, 0, {}
+        self._there, self._taken, self._slots = {}, 0, {}
+        self._here, self._sizes, self._bytes = {}, {}, 0
         self.file = SlotFile(folder / NAME if folder and named else None, folder)
         if isinstance(before, Kept) and before.file.path == self.file.path:
             self._slots = {c: x for c, x in before.places.items() if isinstance(x, Slot)}
@@ -110,9 +116,10 @@ class InProcess:
     def load(self, context: Context, settings: Mapping[str, Any]) -> State:
         client = _client_of(context)
         with self._lock:
-            if client in self._here:
-                self._here[client] = self._here.pop(client)
-                return self._here[client]
+            for home in (self._there, self._here):
+                if client in home:
+                    home[client] = home.pop(client)
+                    return home[client]
             slot = self._slots.get(client)
         return {} if slot is None else self.file.read(slot)  # which the client alone replaces
 
@@ -125,31 +132,56 @@ class InProcess:
     def put(self, client: int, state: State) -> None:
         """Replaces a client's memory; where the disk is full, ``OSError``, and it stays."""
         with self._lock:
-            own = size(self._here.get(client, {}))
-            room, slot = self.most - size(state), None
-            for other in [*self._here] if self._bytes - own > room else ():
-                if other != client:
-                    if other not in self._slots:
-                        self._slots[other] = self.file.write(self._here[other])
-                    self._bytes -= size(self._here.pop(other))
-                if self._bytes - own <= room:
+            if self.card == math.inf:
+                self._put(client, state)
+                return
+            own, before = on_card(state), on_card(self._there.get(client, {}))
+            if not 0 < own <= self.card:
+                self._put(client, in_ram(state))
+                self._taken -= on_card(self._there.pop(client, {}))
+                return
+            for other in [c for c in self._there if c != client]:
+                if self._taken - before + own <= self.card:
                     break
-            if room < 0:
-                slot = self.file.write(state)
-            if client in self._slots:
-                self.file.release(self._slots.pop(client))
-            self._here.pop(client, None)
-            self._bytes -= own
-            if slot is None:
-                self._here[client] = state
-                self._bytes += size(state)
-            else:
-                self._slots[client] = slot
+                self._put(other, in_ram(self._there[other]))
+                self._taken -= on_card(self._there.pop(other))
+            self._forget(client)
+            self._there.pop(client, None)
+            self._there[client] = state
+            self._taken += own - before
+
+    def _put(self, client: int, state: State) -> None:
+        """The same, in RAM or the file."""
+        own, new = self._sizes.get(client, 0), size(state)
+        room, slot = self.most - new, None
+        for other in [*self._here] if self._bytes - own > room else ():
+            if other != client:
+                if other not in self._slots:
+                    self._slots[other] = self.file.write(self._here[other])
+                del self._here[other]
+                self._bytes -= self._sizes.pop(other)
+            if self._bytes - own <= room:
+                break
+        if room < 0:
+            slot = self.file.write(state)
+        self._forget(client)
+        if slot is None:
+            self._here[client], self._sizes[client] = state, new
+            self._bytes += new
+        else:
+            self._slots[client] = slot
+
+    def _forget(self, client: int) -> None:
+        """What RAM and the file hold of a client is not its memory any more."""
+        if client in self._slots:
+            self.file.release(self._slots.pop(client))
+        self._here.pop(client, None)
+        self._bytes -= self._sizes.pop(client, 0)
 
     def copy(self) -> "Kept":
         """Every client's memory now, which clients that are late may replace meanwhile."""
         with self._lock:
-            places: dict[int, State | Slot] = {**self._here, **self._slots}
+            places: dict[int, State | Slot] = {**self._there, **self._here, **self._slots}
             by_client = {client: places[client] for client in sorted(places)}
             return Kept(by_client, self.file, self.file.mark(), self)
 
@@ -160,7 +192,7 @@ class InProcess:
                 if isinstance(place, Slot):
                     continue
                 kept.places[client] = slot = self.file.write(place, kept.mark - 1)
-                if self._here.get(client) is place:
+                if any(place is home.get(client) for home in (self._here, self._there)):
                     self._slots[client] = slot
                 else:  # the client has replaced it meanwhile: the checkpoint alone names the slot
                     self.file.release(slot)
@@ -209,6 +241,25 @@ class Kept(Mapping[int, State]):
         slots = ((c, place) for c, place in self.places.items() if isinstance(place, Slot))
         rows = [(client, *slot[:3]) for client, slot in slots]
         return torch.tensor(rows, dtype=torch.int64).reshape(-1, 4)
+
+
+def on_card(state: State) -> int:
+    """Bytes of a memory that lie on a GPU.
+
+    Example:
+        >>> on_card({"w": torch.ones(2)})
+        0
+    """
+    return size({name: x for name, x in state.items() if x.device.type != "cpu"})
+
+
+def in_ram(state: State) -> State:
+    """A memory whose tensors are on the host.
+
+    Torch rounds pinned memory up to powers of two, and ``--memory`` would count half of it: this is
+    ordinary memory.
+    """
+    return {name: x.cpu() for name, x in state.items()} if on_card(state) else state
 
 
 def kept_in(file: Path, table: Tensor) -> Kept:

@@ -70,7 +70,7 @@ def _score(trainer: Trainer, x: Samples, y: Tensor, chosen: Tensor) -> Score:
         chosen = send(chosen, x.device)
     sums, loss = dict[str, Any](), 0.0
     for index in chosen.split(task.evaluation_batch):
-        inputs, targets = x[index].to(device), y[index].to(device)
+        inputs, targets = send(x[index], device), send(y[index], device)
         if inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=trainer.layout)
         outputs = trainer.model(inputs)

@@ -35,10 +35,6 @@ from strategies import (
     TooFewReplies,
 )
 
-_MANY = 3
-"""Workers from which on replies are decoded beside them. Who does that beside fewer threads takes
-the interpreter's lock from them (7 % of a round of digits); many would wait for it."""
-
 
 class Recorder(Protocol):
     """Where a round goes when it is done.
@@ -79,7 +75,6 @@ class Server:
 
     Attributes:
         initial: what all know before the first round.
-        beside: whether replies are decoded while other clients train.
 
     Raises ``RunFailed`` from ``main`` where too few clients reply, a switch's sum overflows or a
     weight is not finite.
@@ -95,7 +90,6 @@ class Server:
         self.strategy = make_strategy(config, buffers)
         self.strategy.ordering = self.work.ordering
         self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
-        self.beside = config.machine.engine != "local" or config.machine.workers >= _MANY
         self._timed: TimedGrid | None = None
         self._far = ""  # who sent an update in the round before that is far from the others'
 
@@ -141,7 +135,7 @@ class Server:
             messages = strategy.ask(number, settings, self.grid)
             timeout = self.config.machine.timeout
             replies = self.grid.send_and_receive(messages, timeout=timeout)
-            strategy.advance(replies if self.beside else list(replies))
+            strategy.advance(replies)
             if channel.version == before and channel.traffic.uplinks:
                 raise RunFailed(f"round {number}: the strategy made no model of the replies")
             self.simulation.add_coding_time()

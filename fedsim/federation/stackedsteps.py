@@ -124,14 +124,26 @@ class StackedSteps:
         for optimizer, trainer, views, (a, b) in every:
             parameters: Any = views
             joint = optimizer_state(optimizer, parameters, trainer.made)
+            own = apart({k: x for k, x in joint.items() if _by_entry(k, x, views)}, b - a)
             found += [
-                {
-                    key: (x[i] if _by_entry(key, x, views) else x).clone()
-                    for key, x in joint.items()
-                }
-                for i in range(b - a)
+                {key: one[key] if key in one else x.clone() for key, x in joint.items()}
+                for one in own
             ]
         return found
+
+
+def apart(stacked: State, count: int) -> list[State]:
+    """The tensors (``count``, ...) of each client, which keep no other's alive.
+
+    Example:
+        >>> apart({"w": torch.eye(2)}, 2)
+        [{'w': tensor([1., 0.])}, {'w': tensor([0., 1.])}]
+    """
+    plain, parts = torch.contiguous_format, {name: x.unbind() for name, x in stacked.items()}
+    return [
+        {name: each[i].clone(memory_format=plain) for name, each in parts.items()}
+        for i in range(count)
+    ]
 
 
 def _spans(keys: Sequence[str]) -> list[tuple[int, int]]:

@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from compressors import State, Tensors
+from compressors.kernels.gpu.layout import send
 from fedsim.federation.room import enough
 from fedsim.federation.stackable import Fit, fit_of, gradients_of
-from fedsim.federation.stackedsteps import Asked, StackedSteps
+from fedsim.federation.stackedsteps import Asked, StackedSteps, apart
 from fedsim.federation.trainer import Trainer, lr_factor, trainer_of
 from fedsim.ground.errors import DeviceFull
 from fedsim.settings.config import RunConfig
@@ -156,10 +157,11 @@ class Stack:
         memories = steps.states() if own.steps else [{}] * len(asked)
         means = [loss / n for loss in total.tolist()]
         rates = [float(mine.base_lr[0]) * sum(factors) for mine, _ in asked]
-        return [
-            Trained(_of(update, i), memories[i], means[i], _of(buffers, i), rates[i])
-            for i in range(len(asked))
-        ]
+        each = zip(
+            apart(update, len(asked)), memories, means, apart(buffers, len(asked)), rates,
+            strict=True,
+        )  # fmt: skip
+        return [Trained(*one) for one in each]
 
     def _stacked(self, values: Sequence[Tensors]) -> State:
         device = self.trainer.device
@@ -172,7 +174,7 @@ class Stack:
         if one and data.draw is None and isinstance(data.train_x, Tensor):
             index = [mine.batches_of(job.client).at(job.done + i) for mine, job in asked]
             every = torch.stack(index)
-            return data.train_x[every].to(device), data.train_y[every].to(device)
+            return send(data.train_x[every], device), send(data.train_y[every], device)
         parts = []
         for position, (mine, job) in enumerate(asked):
             try:
@@ -202,12 +204,6 @@ def _without_frames(error: Exception) -> Exception:
         one.__traceback__ = None
         chain += [x for x in (one.__cause__, one.__context__) if x and x not in chain]
     return error
-
-
-def _of(stacked: State, i: int) -> State:
-    """One client's tensors, which keep no other's alive."""
-    plain = torch.contiguous_format
-    return {name: x[i].clone(memory_format=plain) for name, x in stacked.items()}
 
 
 _local = threading.local()

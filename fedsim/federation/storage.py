@@ -1,6 +1,7 @@
 """What clients will keep between rounds, said before a run; refused where it does not fit."""
 
 import logging
+import math
 import shutil
 import tempfile
 from pathlib import Path
@@ -10,7 +11,9 @@ import torch
 from compressors import Raw, State
 from compressors.whole.memory import nest
 from fedsim.federation import kept_as
+from fedsim.federation.client_memory import InProcess
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.room import free
 from fedsim.federation.slots import NAME, size
 from fedsim.federation.trainer import build_model, make_optimizer
 from fedsim.ground.errors import UsageError
@@ -28,6 +31,17 @@ def most_of(config: RunConfig) -> float:
     """Bytes of RAM for clients' memories: as ``--memory`` says, else half of what is free."""
     given = config.machine.memory
     return ram()[1] / 2 if given is None else float(given)
+
+
+def card_of(config: RunConfig) -> float:
+    """Bytes of a GPU for clients' memories: a quarter of what is free there; on a CPU no bound."""
+    device = torch.device(config.machine.device)
+    return free(device) / 4 if device.type == "cuda" else math.inf
+
+
+def states_of(config: RunConfig) -> InProcess:
+    """Where a run in this process keeps its clients' memories."""
+    return InProcess(most_of(config), card_of(config))
 
 
 def clients_seen(clients: int, cohort: int, rounds: int) -> float:

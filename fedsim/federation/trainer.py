@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from compressors import State, Tensors, derive
+from compressors.kernels.gpu.layout import send
 from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Watch
@@ -194,7 +195,7 @@ class Trainer:
         reseed(self.dropouts, seed)
         index = self.batches_of(client).at(iteration)
         x, y = self.data.batch(index, self._noise.manual_seed(seed))
-        x, y = x.to(self.device), y.to(self.device)
+        x, y = send(x, self.device), send(y, self.device)
         return x.contiguous(memory_format=self.layout) if x.dim() == 4 else x, y
 
     def _step(self, x: Tensor, y: Tensor, forces: tuple[Force, ...]) -> Tensor:

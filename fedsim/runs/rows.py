@@ -106,15 +106,20 @@ def _packed(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Column]]:
 
 
 def _column(values: list[Any]) -> Column:
-    """Values as an array that gives them back as they are; a list where there is none."""
+    """Values as an array that gives them back as they are; a list where there is none.
+
+    An array of the same value many times holds it once.
+    """
     kinds = {*map(type, values)}
     kind = _KINDS.get(kinds.pop()) if len(kinds) == 1 else None
     if kind is None or (kind is np.bytes_ and any(x.endswith("\0") for x in values)):
         return values
     try:
-        return np.array(values, kind)
+        array: np.ndarray = np.array(values, kind)
     except (OverflowError, UnicodeEncodeError):
         return values
+    bits = array.view(np.int64) if kind is np.float64 else array  # zeros have signs
+    return np.broadcast_to(array[:1].copy(), array.shape) if (bits == bits[0]).all() else array
 
 
 def _values(column: Column) -> list[Any]:

@@ -57,6 +57,11 @@ from strategies.channel.nodes import forget
 
 Engine = Callable[[Callable[[Grid], None]], None]
 
+_MANY = 3
+"""Workers from which on replies are decoded beside them. Who does that beside fewer threads takes
+the interpreter's lock from them, and who wakes for each reply, too (7 % of a round of digits each);
+many would wait for it."""
+
 SERVERS: dict[str, type[Server]] = {"rounds": Server, "server": EventServer, "shards": ShardServer}
 """The server's loop, by what drives the strategy (``fedsim.settings.strategies``)."""
 
@@ -134,7 +139,7 @@ def engine_of(
         return memories, lambda main: flower.simulate(
             main, app, clients, workers, memories, address, gpus
         )
-    states = InProcess(storage.most_of(config))
+    states = storage.states_of(config)
 
     def here(main: Callable[[Grid], None]) -> None:
         with closing(grid_of(config, states, lockstep)) as grid:
@@ -158,8 +163,9 @@ def grid_of(
     answer_several = make_answer_several(config, states, train)
     many = 0 if lockstep else config.machine.workers
     return LocalGrid(
-        app, config.plan.clients, many, answer_several, at_once(config), known=True
-    )
+        app, config.plan.clients, many, answer_several, at_once(config), known=True,
+        together=config.machine.workers < _MANY,
+    )  # fmt: skip
 
 
 def check(config: RunConfig) -> None:

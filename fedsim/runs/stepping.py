@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from fedsim.federation import storage
-from fedsim.federation.client_memory import InProcess
 from fedsim.ground.errors import UsageError, expect
 from fedsim.ground.threads import one_thread
 from fedsim.runs.callbacks import Callback, Row, Several
@@ -87,7 +86,7 @@ class Federation:
                 changed = "; ".join(f"{n} {a!r} there, {b!r} here" for n, (a, b) in differ.items())
                 raise UsageError(f"state is of a run of other settings ({changed})")
         self.config, self._follower = config, Several(callbacks)
-        states = InProcess(storage.most_of(config))
+        states = storage.states_of(config)
         with one_thread():
             check(config)
             storage.check(config, None)

@@ -215,3 +215,26 @@ def test_the_encoders_at_full_size() -> None:
     assert "RLH's x{} and x{} beside".format(*two["RLH"]) in text
     assert "SHS's x{} and x{} beside".format(*two["SHS"]) in text
     assert "*Elias, gaps* reach x{} and x{} where".format(*two["Elias, gaps"]) in text
+
+
+def test_where_masks_and_top_k_cross_so_far() -> None:
+    law, text = csv("crossing/law.csv").iloc[0], readme("crossing")
+    assert law["slope"] > 0 and f"(p = {law['chance']:.2f})" in text
+    assert f"{law['places']:.0f} of the plan's 57 places" in text
+    gains = csv("crossing/differences.csv").groupby(["setting", "iterations", "budget"])["gain"]
+    iid, skewed = (gains.mean()[f"digits_{shares}"] for shares in ("iid", "skewed"))
+    assert f"better at all six, by {range_of(iid, 1)} in" in text and (iid > 0).all()
+    assert (skewed < 0).sum() == 5 and "worse at five of six" in text
+
+
+def test_collapses_where_masks_and_top_k_meet() -> None:
+    frames = [
+        csv(f"crossing/digits_{shares}/finals-{n}.csv")
+        for shares in ("iid", "skewed") for n in (125, 500)
+    ]  # fmt: skip
+    law = experiment("crossing", "law")
+    iid, iid_long, short, long = (law.collapses(frame)["collapsed"].sum() for frame in frames)
+    every = iid + iid_long + short + long
+    assert every == csv("crossing/collapses.csv")["collapsed"].sum()
+    said_ = f"{short + long} of {every} collapses are there, {short} of them at 125"
+    assert said_ in readme("crossing")

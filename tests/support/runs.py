@@ -80,7 +80,7 @@ class Memories:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.states = InProcess()
         self.rounds: list[dict[int, State]] = []
-        monkeypatch.setattr(run_module, "InProcess", lambda *_: self.states)
+        monkeypatch.setattr(run_module.storage, "states_of", lambda _: self.states)
 
     def __call__(self, row: dict[str, Any]) -> None:
         """To be given as ``progress``."""

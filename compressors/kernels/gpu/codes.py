@@ -16,9 +16,9 @@ from compressors.kernels.kinds import Kind
 
 
 @jit
-def _draw(keys, segments, s, i):
-    x = i.to(tl.uint32) * tl.load(keys + s).to(tl.uint32)
-    x = x + tl.load(keys + segments + s).to(tl.uint32)
+def _draw(keys, s, i):
+    x = i.to(tl.uint32) * tl.load(keys + 2 * s).to(tl.uint32)
+    x = x + tl.load(keys + 2 * s + 1).to(tl.uint32)
     x = (x ^ (x >> 16)) * 0x7FEB352D
     x = (x ^ (x >> 15)) * 0x846CA68B
     return x ^ (x >> 16)
@@ -79,7 +79,7 @@ def number_of(numbers, bases, s, i, inside, BUCKET: constexpr):
 
 @jit
 def _quantize(segment, first, found, origins, starts, outs, chosen, flat, numbers, told, bases,
-              factors, keys, many, table, codes, values, KIND: constexpr, CHOSEN: constexpr,
+              factors, keys, table, codes, values, KIND: constexpr, CHOSEN: constexpr,
               KEEP: constexpr, RANDOM: constexpr, BUCKET: constexpr, SHRUNK: constexpr,
               A: constexpr, B: constexpr, C: constexpr, LANES: constexpr):  # fmt: skip
     s, i, inside = lanes(segment, first, found, LANES)
@@ -89,7 +89,7 @@ def _quantize(segment, first, found, origins, starts, outs, chosen, flat, number
     number = number_of(numbers, bases, s, i, inside, BUCKET)
     word = i.to(tl.uint32)
     if RANDOM:
-        word = _draw(keys, tl.load(many), s, i)
+        word = _draw(keys, s, i)
     if KIND == 0:
         value = x
         code = x.to(tl.int32, bitcast=True)
@@ -111,7 +111,8 @@ def _quantize(segment, first, found, origins, starts, outs, chosen, flat, number
     out = tl.load(outs + s) + i
     if KIND != 1:
         tl.store(codes + out, code.to(codes.dtype.element_ty), mask=inside)
-    tl.store(values + out, value, mask=inside)
+    if CHOSEN:
+        tl.store(values + out, value, mask=inside)
     if KEEP:
         tl.store(entry, x - value, mask=inside)
 
@@ -143,26 +144,33 @@ class Numbers:
 
 
 def quantize(
-    entries: Entries, kind: Kind, numbers: Numbers, keys: Tensor, keep: bool
-) -> tuple[Tensor, Tensor]:
+    entries: Entries, kind: Kind, numbers: Numbers, keys: Tensor | None, keep: bool
+) -> tuple[Tensor, Tensor | None]:
     """Symbols (k,) and the float32 values (k,) that they mean, for the sum k of ``most``.
+
+    Where every entry is sent the values are None: they are as many as the vector's entries, and
+    whoever asks for them reads the message.
 
     Args:
         entries: what is sent.
         kind: what its symbols are.
         numbers: what they are multiples of.
-        keys: multiplier and offset of each segment's noise: int64 (2, segments).
+        keys: multiplier and offset of each segment's noise: int64 (segments, 2); None for a
+            method that draws none.
         keep: whether the vector becomes the residual: what is sent is taken from it.
     """
     device, layout = entries.flat.device, entries.layout()
     codes = torch.empty(layout.total, dtype=kind.dtype, device=device)
-    values = torch.empty(layout.total, dtype=torch.float32, device=device)
-    many = torch.full((1,), len(entries.most), dtype=torch.int64, device=device)
+    values = None
+    if entries.chosen is not None:
+        values = torch.empty(layout.total, dtype=torch.float32, device=device)
     a, b, c = kind.settings
     launch(_quantize, layout.blocks, *layout.tables[:2], entries.found, entries.origins,
            entries.starts, entries.outs, entries.positions, entries.flat, numbers.exact,
-           numbers.told, numbers.bases, numbers.factors_given, keys, many, numbers.table, codes,
-           values, KIND=kind.number, CHOSEN=entries.chosen is not None, KEEP=keep,
-           RANDOM=kind.random, BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None,
-           A=a, B=b, C=c, LANES=layout.block)  # fmt: skip
+           numbers.told, numbers.bases, numbers.factors_given,
+           entries.found if keys is None else keys, numbers.table, codes,
+           entries.flat if values is None else values, KIND=kind.number,
+           CHOSEN=entries.chosen is not None, KEEP=keep, RANDOM=kind.random,
+           BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None, A=a, B=b, C=c,
+           LANES=layout.block)  # fmt: skip
     return codes, values

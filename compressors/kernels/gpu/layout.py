@@ -4,9 +4,11 @@ A segment is a tensor of an update, or what was chosen of it. A block is up to `
 one segment and the work of one program, so that a kernel handles all segments in one launch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 import torch
@@ -65,43 +67,62 @@ def _running(numbers: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(numbers)]).astype(np.int64)
 
 
-def before(counts: Tensor, layout: Layout) -> Tensor:
-    """What the blocks (blocks, ...) before each block of its segment count together."""
-    sums = torch.cumsum(counts, 0) - counts
-    firsts = layout.first_block[layout.tables[0]]
-    return sums - sums[firsts]
-
-
-def per_segment(counts: Tensor, layout: Layout) -> Tensor:
-    """What the blocks (blocks, ...) of each segment count together: (segments, ...)."""
-    sums = torch.cat([torch.zeros_like(counts[:1]), torch.cumsum(counts, 0)])
-    return sums[layout.first_block[1:]] - sums[layout.first_block[:-1]]
-
-
 def upload(device: torch.device, *arrays: np.ndarray) -> list[Tensor]:
-    """Int64 arrays on ``device``, in one copy that the host does not wait for.
+    """Arrays on ``device``, in one copy that the host does not wait for.
 
-    Each starts at a multiple of 16 bytes: Triton compiles a kernel again for any other address.
-    """
-    flat = padded([a.astype(np.int64) for a in arrays])
-    parts = send(torch.from_numpy(np.concatenate(flat)), device).split([a.size for a in flat])
-    return [part[: a.size].view(a.shape) for part, a in zip(parts, arrays, strict=True)]
-
-
-def padded(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Each array flat, with zeros up to a multiple of 16 bytes.
+    Float32 arrays become vectors with up to three zeros behind them, others are int64 and of the
+    shape that they have. Each starts at a multiple of 16 bytes: Triton compiles a kernel again for
+    any other address.
 
     Example:
-        >>> [a.tolist() for a in padded([np.arange(3), np.zeros(1, np.float32)])]
-        [[0, 1, 2, 0], [0.0, 0.0, 0.0, 0.0]]
+        >>> upload(torch.device("cpu"), np.arange(3), np.ones(1, np.float32))
+        [tensor([0, 1, 2]), tensor([1., 0., 0., 0.])]
     """
-    flat = [a.reshape(-1) for a in arrays]
-    return [np.pad(a, (0, -a.size % (16 // a.itemsize))) for a in flat]
+    plain = [a if a.dtype == np.float32 else a.astype(np.int64) for a in arrays]
+    flat = [np.pad(a.reshape(-1), (0, -a.size % (16 // a.itemsize))) for a in plain]
+    whole = torch.from_numpy(np.concatenate([a.view(np.int64) for a in flat]))
+    cuts = [size for a in plain for size in _sizes(a)]  # of each array, and of the zeros behind it
+    parts = send(whole, device).split(cuts)[::2]
+    return [
+        part.view(torch.float32) if a.dtype == np.float32
+        else part if a.ndim == 1 else part.view(a.shape)
+        for part, a in zip(parts, plain, strict=True)
+    ]  # fmt: skip
+
+
+def _sizes(array: np.ndarray) -> tuple[int, int]:
+    if array.dtype == np.float32:
+        return -(-array.size // 4) * 2, 0
+    return array.size, array.size % 2
+
+
+def cut(flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+    """The tensors of these shapes that stand in a vector, one after the other, as views of it.
+
+    Example:
+        >>> cut(torch.arange(5), [(2,), (1, 3)])
+        [tensor([0, 1]), tensor([[2, 3, 4]])]
+    """
+    parts = flat.split([prod(shape) for shape in shapes])
+    both = zip(parts, shapes, strict=True)
+    return [part if len(shape) == 1 else part.view(shape) for part, shape in both]
+
+
+@contextmanager
+def on(device: torch.device) -> Iterator[None]:
+    """Kernels start on torch's current device: this one is, inside."""
+    if device.type != "cuda":
+        yield
+        return
+    with torch.cuda.device(device):
+        yield
 
 
 def send(x: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the host on ``device``; the host does not wait for the copy."""
-    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x
+    """A tensor on ``device``; the host does not wait for a copy from its own memory."""
+    if device.type == "cuda" and x.device.type == "cpu":
+        return x.pin_memory().to(device, non_blocking=True)
+    return x.to(device)
 
 
 def fetch(*tensors: Tensor) -> list[np.ndarray]:

@@ -8,16 +8,18 @@ of 10 bits each look at those few alone. Ties go to the lowest index, and zeros 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import BLOCK, Layout, before, per_segment, upload
+from compressors.kernels.gpu.layout import BLOCK, Layout, upload
 
 _LEADING, _REST = 2048, 1024
 _CHUNK = 512  # candidates of a block that are looked at together
+_BLOCKS = 1024  # blocks whose counts are added up together
 
 
 @jit
@@ -108,6 +110,29 @@ def _tally(segment, first, starts, bits, slots, many, prefix, above, ties, SIDES
 
 
 @jit
+def _share(first_block, wanted, origin, above, ties, taken, place, found, SIDES: constexpr,
+           LANES: constexpr):  # fmt: skip
+    p = tl.program_id(0).to(tl.int64)
+    s = p // SIDES
+    end = tl.load(first_block + s + 1)
+    left = tl.load(wanted + p).to(tl.int64)
+    start = tl.load(origin + p)
+    out = start
+    for block in range(tl.load(first_block + s), end, LANES):
+        b = block + tl.arange(0, LANES)
+        at = b * SIDES + p % SIDES
+        same = tl.load(ties + at, mask=b < end, other=0).to(tl.int64)
+        over = tl.load(above + at, mask=b < end, other=0).to(tl.int64)
+        mine = tl.minimum(tl.maximum(left - (tl.cumsum(same, 0) - same), 0), same)
+        here = over + mine
+        tl.store(taken + at, mine, mask=b < end)
+        tl.store(place + at, out + tl.cumsum(here, 0) - here, mask=b < end)
+        left -= tl.sum(same, 0)
+        out += tl.sum(here, 0)
+    tl.store(found + p, out - start)
+
+
+@jit
 def _compact(segment, first, starts, bits, slots, many, prefix, taken, place, chosen, sums,
              edges, SIDES: constexpr, CHUNK: constexpr, BLOCK: constexpr):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
@@ -181,26 +206,34 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
         sides: 1 for magnitudes of any sign; 2 for the k largest entries above zero, and beside
             them the k smallest below zero.
     """
-    base = np.cumsum(k) - k
-    room = int(np.sum(k))
-    rows = np.stack([base + side * room for side in range(sides)], 1)
-    wanted, origin = upload(flat.device, np.stack([k] * sides, 1), rows)
+    device = flat.device
+    wanted, origin, room = _wanted(tuple(k.tolist()), sides, device)
     kept = _keep(flat.view(torch.int32), layout, wanted.to(torch.int32), sides)
 
-    above = torch.empty((layout.blocks, sides), dtype=torch.int32, device=flat.device)
+    above = torch.empty((layout.blocks, sides), dtype=torch.int32, device=device)
     ties = torch.empty_like(above)
     launch(_tally, layout.blocks, *kept.tables, above, ties, **kept.shared)
-    segment = layout.tables[0]
-    taken = (kept.ties.long()[segment] - before(ties.long(), layout)).clamp(min=0)
-    taken = torch.minimum(taken, ties.long())
-    counts = above.long() + taken
-    place = before(counts, layout) + origin[segment]
-    positions = torch.empty(sides * room, dtype=torch.int64, device=flat.device)
-    sums = torch.zeros((len(k), sides), dtype=torch.float64, device=flat.device)
-    edges = torch.full(sums.shape, 0x7FFFFFFF, dtype=torch.int32, device=flat.device)
-    found = (taken, place, positions, sums, edges)
-    launch(_compact, layout.blocks, *kept.tables, *found, **kept.shared)
-    return Chosen(positions, per_segment(counts, layout), sums, edges, room)
+    taken = torch.empty(above.shape, dtype=torch.int64, device=device)
+    place = torch.empty_like(taken)
+    found = torch.empty_like(wanted)
+    launch(_share, wanted.numel(), layout.first_block, kept.ties, origin, above, ties, taken,
+           place, found, SIDES=sides, LANES=_BLOCKS)  # fmt: skip
+    positions = torch.empty(sides * room, dtype=torch.int64, device=device)
+    sums = torch.zeros(wanted.shape, dtype=torch.float64, device=device)
+    edges = torch.full(sums.shape, 0x7FFFFFFF, dtype=torch.int32, device=device)
+    told = (taken, place, positions, sums, edges)
+    launch(_compact, layout.blocks, *kept.tables, *told, **kept.shared)
+    return Chosen(positions, found, sums, edges, room)
+
+
+@lru_cache(maxsize=64)
+def _wanted(k: tuple[int, ...], sides: int, device: torch.device) -> tuple[Tensor, Tensor, int]:
+    """How many entries are wanted of each segment and side, where they go, and all ``k``."""
+    many, room = np.array(k, np.int64), sum(k)
+    base = np.cumsum(many) - many
+    rows = np.stack([base + side * room for side in range(sides)], 1)
+    wanted, origin = upload(device, np.stack([many] * sides, 1), rows)
+    return wanted, origin, room
 
 
 def _keep(bits: Tensor, layout: Layout, wanted: Tensor, sides: int) -> _Kept:

@@ -1,4 +1,7 @@
-"""Bits into a stream of 32-bit words, most significant first: fields, Rice codes, symbols.
+"""Bits into a stream of bytes, most significant first: fields, Rice codes, symbols.
+
+A word of 32 bits is written with its bytes in the stream's order, so that the host takes the bytes
+as they come.
 
 Fields of one message stand side by side without padding, so that two programs may write to one
 word: what shares a word is put there by an atomic or, and the words start as zeros.
@@ -11,10 +14,11 @@ from torch import Tensor
 
 from compressors.kernels.gpu.entries import lanes
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import Layout, before, layout_of, per_segment
+from compressors.kernels.gpu.layout import Layout, layout_of
 
 CODES = 1024  # codes of positions per program
 WORDS = 1024  # words of a plane per program
+BLOCKS = 1024  # blocks whose bits are added up together
 
 
 def stream(bits: int, device: torch.device) -> Tensor:
@@ -23,8 +27,15 @@ def stream(bits: int, device: torch.device) -> Tensor:
 
 
 @jit
+def swapped(word):
+    """The uint32 ``word`` with its first byte last: as a GPU counts, and as in a stream."""
+    word = ((word & 0x00FF00FF) << 8) | ((word >> 8) & 0x00FF00FF)
+    return (word << 16) | (word >> 16)
+
+
+@jit
 def _or(word, bits, wanted):
-    part = (bits & 0xFFFFFFFF).to(tl.uint32).to(tl.int32, bitcast=True)
+    part = swapped((bits & 0xFFFFFFFF).to(tl.uint32)).to(tl.int32, bitcast=True)
     tl.atomic_or(word, part, mask=wanted & (part != 0), sem="relaxed")
 
 
@@ -73,13 +84,28 @@ def _lengths(segment, first, found, chosen, origins, low, bits, LANES: constexpr
 
 
 @jit
-def _rice(segment, first, found, chosen, origins, low, begins, words, LANES: constexpr):
+def _running(first_block, bits, before, total, LANES: constexpr):
+    s = tl.program_id(0)
+    start, end = tl.load(first_block + s), tl.load(first_block + s + 1)
+    so_far = 0 * start
+    for block in range(start, end, LANES):
+        b = block + tl.arange(0, LANES)
+        here = tl.load(bits + b, mask=b < end, other=0)
+        tl.store(before + b, so_far + tl.cumsum(here, 0) - here, mask=b < end)
+        so_far += tl.sum(here, 0)
+    tl.store(total + s, so_far)
+
+
+@jit
+def _rice(segment, first, found, chosen, origins, low, before, begins, words,
+          LANES: constexpr):  # fmt: skip
     s, i, inside = lanes(segment, first, found, LANES)
     width = tl.load(low + s)
     gap = _gap(chosen, i, inside, tl.load(origins + s))
     ones = gap >> width
     length = tl.where(inside, ones + 1 + width, 0)
-    position = tl.load(begins + tl.program_id(0)) + tl.cumsum(length, 0) - length
+    begin = tl.load(begins + s) + tl.load(before + tl.program_id(0))
+    position = begin + tl.cumsum(length, 0) - length
     most = tl.max(ones, 0)
     while most > 31:
         _put(words, position, tl.full((LANES,), 0xFFFFFFFF, tl.int64),
@@ -108,15 +134,17 @@ class Rice:
     ) -> None:
         self._layout: Layout = layout_of(most, chosen.device, CODES)
         self._given = (*self._layout.tables[:2], found, chosen, origins, low)
-        self._bits = torch.empty(self._layout.blocks, dtype=torch.int64, device=chosen.device)
-        launch(_lengths, self._layout.blocks, *self._given, self._bits, LANES=CODES)
-        self.bits = per_segment(self._bits, self._layout)
+        each = torch.empty(self._layout.blocks, dtype=torch.int64, device=chosen.device)
+        launch(_lengths, self._layout.blocks, *self._given, each, LANES=CODES)
+        self._before = torch.empty_like(each)
+        self.bits = torch.empty_like(found)
         """Bits of each segment's codes: int64 (segments,)."""
+        launch(_running, len(most), self._layout.first_block, each, self._before, self.bits,
+               LANES=BLOCKS)  # fmt: skip
 
     def write(self, words: Tensor, begins: Tensor) -> None:
         """Writes the codes of segment s from bit ``begins[s]`` of ``words`` on."""
-        places = before(self._bits, self._layout) + begins[self._layout.tables[0]]
-        launch(_rice, self._layout.blocks, *self._given, places, words, LANES=CODES)
+        launch(_rice, self._layout.blocks, *self._given, self._before, begins, words, LANES=CODES)
 
 
 @jit
@@ -139,7 +167,7 @@ def _plane(segment, first, codes, origins, found, begins, words, WIDTH: constexp
         code = tl.where(shift >= 0, code << tl.maximum(shift, 0), code >> tl.maximum(-shift, 0))
         bits |= tl.where(wanted, code, 0)
         entry += 1
-    part = (bits & 0xFFFFFFFF).to(tl.uint32).to(tl.int32, bitcast=True)
+    part = swapped((bits & 0xFFFFFFFF).to(tl.uint32)).to(tl.int32, bitcast=True)
     alone = (at >= 0) & (at + 32 <= end)
     tl.store(words + word, part, mask=alone)
     tl.atomic_or(words + word, part, mask=(part != 0) & ~alone, sem="relaxed")
@@ -167,6 +195,6 @@ def put_plane(
            WIDTH=width, LOW=low, LANES=WORDS)  # fmt: skip
 
 
-def to_bytes(words: np.ndarray, bits: int) -> bytes:
-    """The first ``bits`` bits of a stream that is on the host, to a whole byte."""
-    return words.view(np.uint32).astype(">u4").tobytes()[: (bits + 7) // 8]
+def to_bytes(words: np.ndarray, bits: int, ahead: bytes = b"") -> bytes:
+    """The first ``bits`` bits of a stream that is on the host, to a whole byte, after ``ahead``."""
+    return b"".join((ahead, words.view(np.uint8)[: (bits + 7) // 8].data))

@@ -12,14 +12,15 @@ from torch import Tensor
 from compressors.kernels.gpu.codes import Numbers, number_of
 from compressors.kernels.gpu.entries import Entries, lanes, place_of
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
+from compressors.kernels.gpu.stream import swapped
 from compressors.kernels.kinds import Kind
 
 
 @jit
 def _take(words, position, wanted, WIDTH: constexpr):
     word = words + (position >> 5)
-    upper = tl.load(word, mask=wanted, other=0).to(tl.int64) & 0xFFFFFFFF
-    lower = tl.load(word + 1, mask=wanted, other=0).to(tl.int64) & 0xFFFFFFFF
+    upper = swapped(tl.load(word, mask=wanted, other=0).to(tl.uint32, bitcast=True))
+    lower = swapped(tl.load(word + 1, mask=wanted, other=0).to(tl.uint32, bitcast=True))
     both = (upper.to(tl.uint64) << 32) | lower.to(tl.uint64)
     field = both >> (64 - WIDTH - (position & 31)).to(tl.uint64)
     return (field & ((1 << WIDTH) - 1)).to(tl.int64)
@@ -110,6 +111,7 @@ def unpack(entries: Entries, packed: Packed) -> tuple[Tensor, Tensor]:
 
 
 def words_of(payload: bytes) -> np.ndarray:
-    """A message as 32-bit words, with two to spare: int32."""
-    padded = payload + bytes(12 - len(payload) % 4)
-    return np.frombuffer(padded, ">u4").astype(np.uint32).view(np.int32)
+    """A message as words of four bytes in its order, with two to spare: int32."""
+    words = np.zeros(len(payload) // 4 + 3, np.int32)
+    words.view(np.uint8)[: len(payload)] = np.frombuffer(payload, np.uint8)
+    return words

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedsim.federation.client_memory import InProcess
 from fedsim.federation.digests import DOWN, MODEL, UP
-from fedsim.federation.storage import most_of
+from fedsim.federation.storage import states_of
 from fedsim.ground.errors import UsageError
 from fedsim.ground.threads import one_thread
 from fedsim.runs import checkpoint
@@ -91,7 +90,7 @@ def rerun(
             share of the recorded ones.
     """
     config = replace(config, machine=replace(config.machine, engine="local"))
-    states, rounds = InProcess(most_of(config)), recorded.rounds.set_index("round").to_dict("index")
+    states, rounds = states_of(config), recorded.rounds.set_index("round").to_dict("index")
     last = span.end(recorded)
     with one_thread():
         check(config)

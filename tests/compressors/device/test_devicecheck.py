@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import devicecheck
+from compressors import Packet, devicecheck
 from compressors.device import write
 from compressors.devicecheck import METHODS, Step, absent, checks
 from compressors.kernels.gpu import tried
@@ -49,7 +49,7 @@ def test_a_message_that_differs_fails_its_step_and_no_other(
     def wrong(method: Any, update: Any, *more: Any) -> Any:
         packet, state = made(method, update, *more)
         if method == devicecheck.parse("cnat") and devicecheck.kernels.DEVICES:
-            packet = type(packet)(packet.payload[:-1] + b"?", packet.sent, packet.spans)
+            packet = Packet(packet.payload[:-1] + b"?", packet.sent, packet.spans)
         return packet, state
 
     monkeypatch.setattr(devicecheck, "compress", wrong)

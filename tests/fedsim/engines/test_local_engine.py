@@ -112,6 +112,36 @@ def test_a_client_that_hangs_is_not_waited_for(
     assert {n: r.content["out"]["x"] for n, r in replies.items()} == {1: 2, 2: 2, 3: 2}
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_replies_together_are_handed_over_when_all_are_there(
+    grid_of: Grids, together: bool
+) -> None:
+    served = []
+
+    def train(message: Message, context: Context) -> Message:
+        served.append(number(context))
+        return echo(message, context)
+
+    grid = grid_of(train, 3, 0, None, 1, False, together)  # served by who waits: no race
+    seen = [len(served) for _ in grid.send_and_receive(messages_to(grid))]
+    assert seen == ([3, 3, 3] if together else [1, 2, 3])
+    assert list(grid.send_and_receive([])) == []
+
+
+def test_a_client_that_hangs_is_not_waited_for_together(grid_of: Grids) -> None:
+    go = threading.Event()
+
+    def train(message: Message, context: Context) -> Message:
+        if context.node_config["partition-id"] == 0:
+            go.wait(LONG)
+        return echo(message, context)
+
+    grid = grid_of(train, 3, 1, None, 1, False, True)
+    assert not ask(grid, timeout=0.01)  # the only worker hangs
+    go.set()
+    assert sorted(ask(grid, timeout=LONG)) == [1, 2, 3]
+
+
 def test_memory_is_kept_from_message_to_message(grid_of: Grids) -> None:
     def train(message: Message, context: Context) -> Message:
         count = context.state.config_records.get("n", ConfigRecord({"n": 0}))["n"] + 1

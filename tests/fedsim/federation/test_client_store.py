@@ -1,18 +1,21 @@
 """Where clients' memories lie changes no bit; no slot that a checkpoint names is written over."""
 
 import errno
+import math
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from compressors import State
 from fedsim import RunConfig, UsageError, run
-from fedsim.federation import kept_as, storage
+from fedsim.federation import client_memory, kept_as, storage
 from fedsim.federation.client_memory import InProcess, Kept, kept_in
-from fedsim.federation.slots import NAME, SlotFile
+from fedsim.federation.slots import NAME, SlotFile, size
 from fedsim.runs import checkpoint
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import Memories, assert_same, make_task, small
@@ -38,18 +41,32 @@ def same(one: State, other: State) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_what_two_checkpoints_name_stands_whatever_is_written(seed: int, tmp_path: Path) -> None:
+class There(dict[str, Tensor]):
+    """A memory that counts as one on a GPU."""
+
+
+@pytest.fixture
+def with_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        client_memory, "on_card", lambda state: size(state) if type(state) is There else 0
+    )
+    monkeypatch.setattr(client_memory, "in_ram", lambda state: {**state})
+
+
+@pytest.mark.parametrize(("seed", "card"), [(0, math.inf), (1, 0), (2, 9_000), (3, 20_000)])
+def test_what_two_checkpoints_name_stands_whatever_is_written(
+    seed: int, card: float, tmp_path: Path, with_a_card: None
+) -> None:
     """Memories replaced at random, checkpoints kept and not, and runs that go on from one."""
     draw, now, tables = random.Random(seed), dict[int, State](), list[tuple[Any, Any]]()
-    states = InProcess(20_000)
+    states = InProcess(20_000, card)
     states.begin(tmp_path)
     for _ in range(400):
         what = draw.random()
         if what < 0.85:
             client = draw.randrange(12)
             now[client] = state(draw, client)
-            states.put(client, now[client])
+            states.put(client, There(now[client]) if client % 3 else now[client])
         elif what < 0.97:
             kept = states.copy()
             table = kept.table()
@@ -60,7 +77,7 @@ def test_what_two_checkpoints_name_stands_whatever_is_written(seed: int, tmp_pat
             table, now = tables[-1][0], dict(tables[-1][1])
             before = kept_in(tmp_path / NAME, table)
             before.older = [*kept_in(tmp_path / NAME, tables[0][0]).places.values()]
-            states = InProcess(20_000)
+            states = InProcess(20_000, card)
             states.begin(tmp_path, True, before)
         for table, wanted in tables:
             found = kept_in(tmp_path / NAME, table)
@@ -68,6 +85,30 @@ def test_what_two_checkpoints_name_stands_whatever_is_written(seed: int, tmp_pat
         everybody = states.copy()
         assert {*everybody} == {*now} and all(same(everybody[c], x) for c, x in now.items())
     assert (tmp_path / NAME).stat().st_size < 3 * 12 * 12_300  # each three times at most
+
+
+def test_memories_used_least_recently_leave_a_gpu_for_ram() -> None:
+    """Fake tensors know their device, so that this needs no GPU."""
+
+    def places() -> list[str]:
+        return [x["w"].device.type for x in states.copy().values()]
+
+    states = InProcess(card=900)
+    with FakeTensorMode():
+        for client in range(4):
+            states.put(client, {"w": torch.empty(100, device="cuda"), "n": torch.tensor(client)})
+        assert places() == ["cpu", "cpu", "cuda", "cuda"]
+        states.put(2, {"w": torch.empty(90, device="cuda")})
+        states.put(0, {"w": torch.empty(100, device="cuda")})
+        assert places() == ["cuda", "cpu", "cuda", "cpu"]
+        states.put(2, {"w": torch.empty(900, device="cuda")})  # more than there is room for
+        assert places() == ["cuda", "cpu", "cpu", "cpu"]
+
+
+def test_a_quarter_of_a_gpu_is_for_memories(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "free", lambda device: 1000 * (device.index + 1))
+    assert storage.states_of(RunConfig.of(task="digits", device="cuda:1")).card == 500
+    assert storage.states_of(RunConfig.of(task="digits")).card == math.inf
 
 
 def test_freed_slots_are_used_again() -> None:

@@ -19,7 +19,7 @@ from fedsim.federation.stacks import Stack, stack_of
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import DeviceFull, RunFailed
 from fedsim.tasks import Dropout
-from strategies import Job, Trained
+from strategies import ClientEnd, Job, Trained
 from tests.support.runs import make_task
 
 __all__ = ["make_task"]  # the fixture
@@ -192,13 +192,14 @@ def test_a_number_of_clients_that_does_not_fit_is_an_error(
     assert str(found[0]) == told
 
 
-def test_a_step_that_does_not_fit_ends_the_run(
-    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("part", [(Trainer, "_step"), (ClientEnd, "decode"), (ClientEnd, "encode")])
+def test_what_does_not_fit_ends_the_run(
+    part: tuple[type, str], make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def step(*_: Any) -> Tensor:
+    def full(*_: Any) -> Tensor:
         raise torch.cuda.OutOfMemoryError(FULL)
 
-    monkeypatch.setattr(Trainer, "_step", step)
+    monkeypatch.setattr(*part, full)
     told = "cpu: 20.00 GiB more needed, 1.20 GiB free; lower --stack, --workers, --batch-size"
     with pytest.raises(RunFailed, match=told):
         run(RunConfig(task=make_task().name, method="raw"), tmp_path, progress=False)

@@ -105,6 +105,57 @@ def test_steps_look_into_the_gpu_by_numbers_that_lie_there(absent: None) -> None
     assert many > 23 and went == [0, 0, 1]
 
 
+class Waits(TorchDispatchMode):
+    """Counts what makes the host wait for the GPU, whoever asks for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, op: Any, types: Any, given: Any = (), more: Any = None) -> Any:
+        name, more = op.overloadpacket.__name__, more or {}
+        flat = [x for x in torch.utils._pytree.tree_leaves((given, more)) if isinstance(x, Tensor)]
+        out = op(*given, **more)
+        there = {x.device == CUDA for x in flat}
+        looks = name in ("_local_scalar_dense", "nonzero", "masked_select", "equal")
+        if (looks and True in there) or (name == "index" and len(there) == 2):
+            self.found.append(name)
+        elif name in ("_to_copy", "copy_", "_foreach_copy_"):
+            there |= {x.device == CUDA for x in [out] if isinstance(x, Tensor)}
+            if len(there) == 2 and not more.get("non_blocking"):
+                self.found.append(name)
+        return out
+
+
+@pytest.mark.parametrize("memory", [1 << 40, 0])
+@pytest.mark.parametrize("steps", [1, 20])
+def test_a_clients_steps_wait_once(
+    memory: int, steps: int, absent: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the mean loss in the end, one client or several; samples on the GPU or on the host."""
+    monkeypatch.setattr(room, "free", lambda device: memory)
+    own = Trainer(*settings(stack="3"))
+    assert (own.data.train_x.device == CUDA) == bool(memory)
+    weights = {n: p.detach().clone() for n, p in own.parameters.items()}
+    stack = Stack(own, Fit(3, frozenset(weights)))
+
+    def gradients(now: State, buffers: State, x: Tensor, y: Tensor) -> Any:
+        return {n: torch.zeros_like(w) for n, w in now.items()}, x.new_zeros(3), buffers
+
+    monkeypatch.setattr(stack, "_gradients", gradients)
+    first = own.train(0, weights, {}, 0, 1)
+    jobs = [Job(c, weights, first.optimizer, 1, steps, {}, 1) for c in range(3)]
+    for work in (lambda: own.train(*jobs[0]), lambda: stack.train(jobs)):
+        with Waits() as waits, monkeypatch.context() as patch:
+            patch.setattr(Tensor, "__float__", lambda x: float(waits.found.append("float") or 0))
+            patch.setattr(
+                FakeTensor, "tolist", lambda x: waits.found.append("list") or [0.0] * len(x)
+            )
+            found = work()
+        assert len(waits.found) == 1 and waits.found[0] in ("float", "list")
+        assert isinstance(found, Trained) or all(isinstance(x, Trained) for x in found)
+
+
 def settings(**more: Any) -> tuple[RunConfig, ClientData]:
     plain = RunConfig.of(task="digits", clients=3, batch_size=8, **more)
     return RunConfig.of(**{**plain.flat(), "device": "cuda:0"}), ClientData.of(plain)

@@ -1,6 +1,7 @@
 """Rows of a run's tables, packed: what comes back and the tables are those of dictionaries."""
 
 import io
+import math
 import random
 from typing import Any
 
@@ -64,3 +65,16 @@ def test_a_copy_goes_on_alone_and_no_rows_are_no_table() -> None:
     pd.testing.assert_frame_equal(Rows().frame(), pd.DataFrame([]))
     with pytest.raises(IndexError):
         first[700]
+
+
+def test_a_value_that_stays_is_held_once_and_zeros_keep_their_signs() -> None:
+    given = [
+        {"same": 7, "nan": NAN, "zero": -0.0 if n % 2 else 0.0, "text": "ab"}
+        for n in range(1000)
+    ]
+    rows = Rows(given)
+    once = {name: column.strides == (0,) for name, column in rows._packed[0].items()}
+    assert once == {"same": True, "nan": True, "zero": False, "text": True}
+    assert [math.copysign(1, row["zero"]) for row in rows] == [1, -1] * 500
+    assert [row["same"] for row in rows] == [7] * 1000 and rows[3]["text"] == "ab"
+    pd.testing.assert_frame_equal(rows.frame(), pd.DataFrame(given))

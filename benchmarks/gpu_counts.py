@@ -1,0 +1,330 @@
+"""What messages and steps cost on a GPU, counted without one: host calls, launches, bytes moved.
+
+    python benchmarks/gpu_counts.py     # writes its tables into docs/gpu.md
+    python benchmarks/gpu_counts.py --time     # the host's part of a message, kernels left out
+
+Fake tensors know their device and hold no values: every line of the host runs as on a GPU, and no
+kernel does. An estimate is what was counted times the rates below, which are assumed.
+"""
+
+import argparse
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import NormalDist, median
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from targets import resnet50
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from compressors import compress, decompress, message, parse
+from compressors.device import plan, read, write
+from compressors.kernels.gpu import codes, join, measure, select, stream, unpack
+from compressors.kernels.gpu.layout import BLOCK, layout_of
+from compressors.segments import layout
+
+PAGE = Path(__file__).parents[1] / "docs" / "gpu.md"
+CUDA = torch.device("cuda", 0)
+METHODS = ("sbc(0.01)", "ef(topk(0.01) | cnat | golomb)", "raw", "cnat", "qsgd(7, 64)")
+MEMORY, LINK = 3.35e12, 50e9
+"""Bytes per second: of an H100's memory (its data sheet), and over PCIe 5 from pinned memory."""
+CALL, LAUNCH, KERNEL = 5e-6, 20e-6, 3e-6
+"""Seconds of the host for a torch operation and for one of Triton's launches; of the GPU between
+two kernels."""
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass
+class Counts:
+    """What was counted.
+
+    Args:
+        operations: torch's, as it dispatches them; a view is one.
+        copies: pinned buffers and copies out of them or into them.
+        launches: of Triton's kernels, by name.
+        waits: how often the host waited for the GPU.
+        down: bytes that came to the host; those of a message alone are a bound of its size.
+    """
+
+    operations: int = 0
+    copies: int = 0
+    launches: Counter[str] = field(default_factory=Counter)
+    waits: int = 0
+    down: int = 0
+
+    @property
+    def calls(self) -> int:
+        """Whatever the host calls."""
+        return self.operations + self.copies + self.launches.total() + self.waits
+
+    @property
+    def host(self) -> float:
+        """Milliseconds that the host takes at the assumed rates."""
+        calls = self.operations + self.copies + self.waits
+        return 1e3 * (CALL * calls + LAUNCH * self.launches.total())
+
+
+class Operations(TorchDispatchMode):
+    """Counts what torch dispatches, but for questions about a fake tensor's device."""
+
+    def __init__(self, counts: Counts) -> None:
+        super().__init__()
+        self.counts = counts
+
+    def __torch_dispatch__(self, op: Any, types: Any, given: Any = (), more: Any = None) -> Any:
+        self.counts.operations += op is not torch.ops.prim.device.default
+        return op(*given, **(more or {}))
+
+
+@contextmanager
+def absent(counts: Counts) -> Iterator[None]:
+    """Inside, updates on a GPU that is not there go through the kernels, which do nothing.
+
+    What the host fetches is made up: nothing is wrong, every segment sends one entry, and the side
+    above zero is the stronger.
+    """
+    made_up = {torch.int32: 0, torch.int64: 1, torch.float64: 1.0}
+
+    def launch(kernel: Any, programs: int, *_: Tensor, warps: int = 4, **__: Any) -> None:
+        counts.launches[kernel.__name__] += programs > 0
+
+    def fetch(*tensors: Tensor) -> list[np.ndarray]:
+        counts.copies += 2 * len(tensors)
+        counts.waits += 1
+        counts.down += sum(x.numel() * x.element_size() for x in tensors)
+        kinds = [np.dtype(str(x.dtype).removeprefix("torch.")) for x in tensors]
+        made = [np.full(tuple(x.shape), made_up[x.dtype], kind)
+                for x, kind in zip(tensors, kinds, strict=True)]  # fmt: skip
+        if len(made) > 2 and made[2].ndim == 2:
+            made[2][:, 0] = 2.0
+        return made
+
+    def pinned(x: Tensor) -> Tensor:
+        counts.copies += 1
+        return x
+
+    with ExitStack() as stack:
+        for room in (codes, join, measure, select, stream, unpack):
+            stack.enter_context(patch.object(room, "launch", launch))
+        for room, name, made in (
+            (plan, "works", lambda device: True), (write, "fetch", fetch),
+            (read, "fetch", lambda *many: [0 * x for x in fetch(*many)]),
+            (Tensor, "data_ptr", lambda x: 0), (Tensor, "pin_memory", pinned),
+            (torch.cuda, "device", lambda device: torch.inference_mode(False)),
+        ):  # fmt: skip
+            stack.enter_context(patch.object(room, name, made))
+        layout_of.cache_clear()
+        select._wanted.cache_clear()
+        try:
+            yield
+        finally:
+            layout_of.cache_clear()
+            select._wanted.cache_clear()
+
+
+def to_bytes(text: str, shapes: Shapes) -> Counts:
+    """A message of an update, not the first of its method."""
+    method, counts = parse(text), Counts()
+    with absent(counts), FakeTensorMode():
+        update = {name: torch.empty(shape, device=CUDA) for name, shape in shapes.items()}
+        _, state = compress(method, update)
+        return only(counts, partial(compress, method, update, state, 1))
+
+
+def from_bytes(text: str, shapes: Shapes) -> Counts:
+    """The same, read."""
+    method, counts = parse(text), Counts()
+    real = {name: torch.ones(shape) for name, shape in shapes.items()}
+    payload = compress(method, real)[0].payload
+    with absent(counts), FakeTensorMode():
+        like = {name: torch.empty(shape, device=CUDA) for name, shape in shapes.items()}
+        decompress(method, payload, like)
+        return only(counts, partial(decompress, method, payload, like))
+
+
+def only(counts: Counts, work: Callable[[], Any]) -> Counts:
+    """``counts`` of ``work`` alone."""
+    vars(counts).update(vars(Counts()))
+    with Operations(counts):
+        work()
+    return counts
+
+
+def candidates(p: float) -> float:
+    """The share of normal entries that a side's second pass of selection looks at.
+
+    Those from the bin of the leading 11 bits on in which the smallest chosen magnitude lies.
+    """
+    smallest = np.float32(NormalDist().inv_cdf(1 - p / 2))
+    edge = (smallest.view(np.uint32) >> 20 << 20).view(np.float32)
+    return 2 * (1 - NormalDist().cdf(float(edge)))
+
+
+SECTOR = 32  # bytes that a GPU reads of its memory at least
+
+
+def top_k(n: int, p: float) -> dict[str, float]:
+    """Bytes that each kernel moves to choose ``p`` of ``n`` normal entries."""
+    c, k, blocks = candidates(p) * n, p * n, n / BLOCK
+    looked = c * (2 + SECTOR) + 16 * blocks
+    return {
+        "leading": 4 * n, "candidates": 4 * n + 2 * c + 4 * blocks, "rest": 2 * looked,
+        "tally": looked, "share": 24 * blocks, "compact": looked + 8 * k,
+    }  # fmt: skip
+
+
+def nine_bits(n: int) -> dict[str, float]:
+    """Bytes that each kernel moves to round ``n`` entries to powers of two, and to pack them."""
+    packed = 9 * n / 8
+    return {"quantize": 6 * n, "zeros": packed, "signs": 2 * n + n / 8, "exponents": 3 * n}
+
+
+def sbc_to_bytes(n: int, p: float) -> dict[str, float]:
+    """Bytes that each kernel moves for a message of ``n`` entries with a residual."""
+    k = p * n
+    chosen = top_k(n, p) | {"sides": top_k(n, p)["tally"] + top_k(n, p)["compact"]}
+    bits = k * (2 + NormalDist().inv_cdf(0.75) + np.log2(1 / p))  # about, of Rice codes
+    return {"join": 12 * n, **chosen, "quantize": k * (8 + 4 + 3 * SECTOR),
+            "rice": 2 * 8 * k + bits / 4}  # fmt: skip
+
+
+def steps(model: str, clients: int, iterations: int) -> tuple[int, int]:
+    """Torch's operations of clients that train one after the other, and of the same at once.
+
+    They grow by as many with each client and each iteration: few of both are counted.
+    """
+    import gpu_training
+    import stack
+
+    found = {}
+    for k, many in ((2, 1), (2, 2), (3, 1), (3, 2)):
+        trainer, whole, jobs = stack.made(getattr(gpu_training, model), k, "cpu")
+        jobs = [job._replace(iterations=many) for job in jobs]
+        for job in jobs:  # whose first step is watched
+            trainer.train(*job)
+        one = only(Counts(), lambda: trainer.train(*jobs[0]))  # noqa: B023 - called at once
+        every = only(Counts(), lambda: whole.train(jobs))  # noqa: B023
+        found[k, many] = np.array([k * one.operations, every.operations])
+    more = found[2, 2] - found[2, 1]
+    each = found[3, 1] - found[2, 1]
+    both = found[3, 2] - found[3, 1] - more
+    k, many = clients - 2, iterations - 1
+    alone, at_once = found[2, 1] + k * each + many * more + k * many * both
+    return int(alone), int(at_once)
+
+
+def device_ms(moved: dict[str, float], kernels: int) -> float:
+    """Milliseconds of the GPU at the assumed rates."""
+    return 1e3 * (sum(moved.values()) / MEMORY + kernels * KERNEL)
+
+
+def counted(shapes: Shapes) -> list[str]:
+    """The table of host calls."""
+    rows = []
+    for text in METHODS:
+        for way, count in (("to bytes", to_bytes), ("from bytes", from_bytes)):
+            one = count(text, shapes)
+            numbers = (one.operations, one.copies, one.launches.total(), one.waits, one.calls)
+            shown = text.replace("|", "\\|")
+            rows.append(f"| `{shown}` | {way} | {' | '.join(map(str, numbers))} |")
+    return ["| method | way | torch's operations | pinned buffers, copies | launches | waits | "
+            "host calls |", "| --- | --- | ---: | ---: | ---: | ---: | ---: |", *rows]  # fmt: skip
+
+
+def estimated(shapes: Shapes, n: int = 100_000_000) -> list[str]:
+    """The table of targets: what was counted, and what follows at the assumed rates."""
+    read, copy = 4e3 * n / MEMORY, 8e3 * n / MEMORY  # milliseconds
+    top, nine = top_k(n, 0.01), nine_bits(n)
+    chosen, packed = device_ms(top, 20), device_ms(nine, 4)
+    sbc, size = to_bytes("sbc(0.01)", shapes), sum(int(np.prod(s)) for s in shapes.values())
+    moved = sbc_to_bytes(size, 0.01)
+    kernels = sbc.launches.total() + 15  # and those of torch that are no views
+    whole = sbc.host + device_ms(moved, kernels)
+    rows = [
+        (f"exact top-k of {n:.0e}, p = 0.01", "2.5 reads",
+         f"{sum(top.values()) / 4 / n:.2f} reads are moved, 20 kernels: {chosen:.2f} ms; "
+         f"a read: {read:.2f} ms", f"{chosen / read:.1f} reads"),
+        (f"`cnat` of {n:.0e} to packed 9 bits", "2.5 copies",
+         f"{sum(nine.values()) / 8 / n:.2f} copies are moved, 4 kernels: {packed:.2f} ms; "
+         f"a copy: {copy:.2f} ms", f"{packed / copy:.1f} copies"),
+        (f"an update of {len(shapes)} tensors by `sbc(0.01)` to bytes", "2 ms",
+         f"host {sbc.host:.2f} ms ({sbc.calls} calls); GPU {whole - sbc.host:.2f} ms "
+         f"({sum(moved.values()) / 1e6:.0f} MB, {kernels} kernels)", f"{whole:.1f} ms"),
+    ]  # fmt: skip
+    for model, clients, bound in (("LENET5", 64, "a fifth"), ("RESNET20", 32, "a tenth")):
+        rows += in_stacks(model, clients, bound)
+    return ["| target | asked | arithmetic | estimate |", "| --- | --- | --- | --- |",
+            *(f"| {' | '.join(row)} |" for row in rows)]  # fmt: skip
+
+
+def in_stacks(model: str, clients: int, bound: str, iterations: int = 10) -> list[tuple[str, ...]]:
+    """Rows of a stack's gain and of what messages take of its round: the host's time alone."""
+    import gpu_training
+    import stack
+
+    name = getattr(gpu_training, model).name
+    trainer, *_ = stack.made(getattr(gpu_training, model), 2, "cpu")
+    shapes = {n: tuple(p.shape) for n, p in trainer.parameters.items()}
+    alone, at_once = steps(model, clients, iterations)
+    each = to_bytes("sbc(0.01)", shapes).host + from_bytes("raw", shapes).host / clients
+    training, coding = 1e3 * CALL * at_once, clients * each
+    share = coding / (training + coding)
+    asked = "10 times one by one" if model == "LENET5" else "one by one"
+    return [
+        (f"{name}, {clients} clients stacked, {iterations} iterations", asked,
+         f"{alone:,} operations one by one, {at_once:,} stacked", f"{alone / at_once:.1f} times"),
+        (f"{name}, {clients} clients: messages' part of such a round", bound,
+         f"host: {clients} x {each:.2f} ms of messages, {training:.0f} ms of training",
+         f"{share:.0%}"),
+    ]  # fmt: skip
+
+
+def timed(shapes: Shapes, repeats: int = 20) -> str:
+    """Milliseconds of the processor for a message's host part: small tensors, without kernels."""
+    method, counts, found = parse("sbc(0.01)"), Counts(), []
+    update = {name: torch.zeros([2] * len(shape)) for name, shape in shapes.items()}
+    with ExitStack() as stack:
+        stack.enter_context(absent(counts))
+        for room, taken in ((layout, set()), (message, {"cpu"}), (plan, {"cpu"})):
+            stack.enter_context(patch.object(room, "DEVICES", taken))
+        stack.enter_context(patch.object(torch, "zeros", torch.empty))  # a GPU fills its memory
+        _, state = compress(method, update)
+        for _ in range(repeats):
+            start = time.thread_time()
+            compress(method, update, state, 1)
+            found.append(1e3 * (time.thread_time() - start))
+    return f"{median(found):.2f} ms (median of {repeats})"
+
+
+def page(shapes: Shapes) -> str:
+    """docs/gpu.md with both tables in it."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name, table in (("counts", counted(shapes)), ("estimates", estimated(shapes))):
+        between = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        lines = "\n".join(table)
+        text = between.sub(lambda match, lines=lines: f"{match[1]}{lines}\n{match[2]}", text)
+    return text
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--time", action="store_true", help="take the host's part of a message")
+    if parser.parse_args(arguments).time:
+        print(timed(resnet50()))
+    else:
+        PAGE.write_text(page(resnet50()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""How many calls the host makes for a message on a GPU, whatever the size of its tensors."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from tests.support.gpu import needs_triton
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+pytestmark = needs_triton
+
+
+@pytest.fixture(scope="module")
+def counts() -> Iterator[Any]:
+    """The script as a module."""
+    with patch.object(sys, "path", [*sys.path, str(BENCHMARKS)]):
+        yield importlib.import_module("gpu_counts")
+    for name in ("gpu_counts", "gpu_training", "stack", "targets"):
+        sys.modules.pop(name, None)
+
+
+SHAPES = {f"w{i}": (2, 3) for i in range(54)} | {f"b{i}": (5,) for i in range(107)}
+"""As many tensors of one dimension and of more as ResNet-50 has: 161."""
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "launches"),
+    [("sbc(0.01)", 128, 16), ("ef(topk(0.01) | cnat | golomb)", 132, 18), ("raw", 25, 4),
+     ("cnat", 27, 5), ("qsgd(7, 64)", 47, 5)],
+)  # fmt: skip
+def test_a_message_takes_few_calls_of_the_host(
+    text: str, most: int, launches: int, counts: Any
+) -> None:
+    found = counts.to_bytes(text, SHAPES)
+    assert (found.calls, found.launches.total(), found.waits) == (most, launches, 2)
+    assert found.calls <= 150
+
+
+@pytest.mark.parametrize("text", ["sbc(0.01)", "cnat"])
+def test_reading_takes_few_calls_of_the_host(text: str, counts: Any) -> None:
+    """A view for each tensor of more than one dimension, and 19 for all."""
+    found = counts.from_bytes(text, SHAPES)
+    assert (found.calls, found.launches.total(), found.waits) == (73, 1, 1)
+
+
+@pytest.mark.slow
+def test_the_page_says_what_is_counted(counts: Any) -> None:
+    pytest.importorskip("torchvision")
+    shapes = counts.resnet50()
+    assert len(shapes) == len(SHAPES)
+    written = counts.PAGE.read_text(encoding="utf-8")
+    assert written == counts.page(shapes), "run: python benchmarks/gpu_counts.py"
