@@ -22,6 +22,9 @@ TOLD = [
      " next update", "the same", "the same"),
     ("SuperNode killed", "a SuperNode dies and comes back", "deployment",
      "`tests/fedsim/deploy/test_deployed_kill.py`"),
+    ("all killed", "one run, in which the server's app, the SuperLink, two of three SuperNodes, two"
+     " of these at once, and all are killed, one after the other", "deployment",
+     "`tests/fedsim/deploy/test_deployed_server_kill.py`"),
     ("run on Ray stopped", "a run is stopped without a word, and goes on, on Ray and on the local"
      " engine", "Ray", "`tests/fedsim/engines/test_on_ray.py`"),
     ("Ray worker killed", "a Ray worker dies", "Ray", "the same"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.deploykills import KINDS, Kill, assert_as_local, deploy, rounds_kept
+from tests.support.faults import told
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
@@ -31,8 +32,8 @@ def test_app_and_superlink_are_killed_and_the_same_command_goes_on(tmp_path: Pat
     assert rounds_kept(out) > first
     second = rounds_kept(out)
     assert deploy(out, 4).returncode == 0
-    told = [line.split(" · ")[0] for line in log(out).splitlines() if line.startswith("round ")]
-    assert told == [f"round {n}/4" for n in range(second + 1, 5)]
+    said = [line.split(" · ")[0] for line in log(out).splitlines() if line.startswith("round ")]
+    assert said == [f"round {n}/4" for n in range(second + 1, 5)]
     assert_as_local(out)
 
 
@@ -46,3 +47,4 @@ def test_everything_is_killed_once(tmp_path: Path) -> None:
         assert ended.struck and ended.returncode != 0
     assert deploy(out, rounds).returncode == 0
     assert_as_local(out)
+    told("all killed", "once each", len(KINDS))
