@@ -32,7 +32,7 @@ class Row:
 
 
 RATES = (0.01, 0.03, 0.1, 0.3)
-RATE = {True: 0.1, False: 0.1}
+RATE = {True: 0.03, False: 0.03}
 """The server's rate with layer normalization and without: of ``RATES`` the best of ``dense``."""
 
 _P99 = drop(0.01)

@@ -151,7 +151,7 @@ def figure(curves: pd.DataFrame) -> Figure:
 
 def readme_tables(results: Path) -> dict[str, str]:
     """The README's tables, from what is in ``results``."""
-    made = {"rates": scores_table(pd.read_csv(results / "rates.csv"))}
+    made = {"rates": scores_table(pd.read_csv(results / "rates" / "rates.csv"))}
     if (results / "scores.csv").exists():
         made["scores"] = scores_table(pd.read_csv(results / "scores.csv"))
         made["shares"] = shares_table(pd.read_csv(results / "shares.csv"))

@@ -159,6 +159,12 @@ def _timed(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     assert {*table.groupby(["name", "seed"])["iteration"].max()} == {*mine["iterations"]}
 
 
+def _seeds(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A row per run."""
+    runs = [f"{name}-seed{seed}" for name, seed in zip(table["name"], table["seed"], strict=True)]
+    assert {*runs} == {*mine["name"]} and {*table["rounds"]} == {*mine["rounds"]}
+
+
 KINDS = {
     "status seed": _summary,
     "name method seeds": _methods,
@@ -169,6 +175,7 @@ KINDS = {
     "error iteration temporal": _curves,
     "task omega entries": _updates,
     "name seed iteration seconds score": _timed,
+    "name seed early tail_loss": _seeds,
 }
 """The tables that say of which runs they are, by columns that no other has together."""
 
