@@ -52,6 +52,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Autograd counts its devices once, and a process that counted one cannot fork and train. Fake
+    # tensors on a GPU that is not there make it count that GPU, unless it has counted before.
+    torch.ones(1, requires_grad=True).sum().backward()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     _ray_apart(config)

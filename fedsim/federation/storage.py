@@ -34,9 +34,10 @@ def most_of(config: RunConfig) -> float:
 
 
 def card_of(config: RunConfig) -> float:
-    """Bytes of a GPU for clients' memories: a quarter of what is free there; on a CPU no bound."""
-    device = torch.device(config.machine.device)
-    return free(device) / 4 if device.type == "cuda" else math.inf
+    """Bytes of a GPU for clients' memories: a quarter of what is free there; else no bound."""
+    device = config.machine.device  # it is not checked yet: a preview asks, too
+    on_gpu = device.startswith("cuda") and torch.cuda.is_available()
+    return free(torch.device(device)) / 4 if on_gpu else math.inf
 
 
 def states_of(config: RunConfig) -> InProcess:

@@ -107,6 +107,7 @@ def test_memories_used_least_recently_leave_a_gpu_for_ram() -> None:
 
 def test_a_quarter_of_a_gpu_is_for_memories(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "free", lambda device: 1000 * (device.index + 1))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert storage.states_of(RunConfig.of(task="digits", device="cuda:1")).card == 500
     assert storage.states_of(RunConfig.of(task="digits")).card == math.inf
 
