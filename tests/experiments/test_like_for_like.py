@@ -174,6 +174,7 @@ def test_the_analysis_finds_what_was_put_in() -> None:
     assert told["rank"].iloc[0] < 2 and told["rank"].iloc[3] == 4
 
 
+@pytest.mark.slow
 def test_the_analysis_finds_nothing_where_nothing_is() -> None:
     """Over 100 draws the correction lets 5 pass, against the best of five."""
     same = dict.fromkeys("abcde", 0.0)
@@ -189,6 +190,7 @@ def test_a_method_that_sits_out_the_hardest_place_is_no_better_for_it() -> None:
     assert found.set_index("method").loc["b", "effect"] < 0.15
 
 
+@pytest.mark.slow
 def test_a_lead_at_some_places_is_none_at_others() -> None:
     """a leads by 1.5 at four places of six, and b by 1.5 at two."""
     told = analysis.scored(drawn({"a": 0.0, "b": 0.0}))

@@ -42,6 +42,7 @@ def test_equal_updates_arrive_whole_and_every_message_is_a_part() -> None:
     assert [8 * len(p.payload) for p in packets] == [24 + 48 + 32 * k for k in (10, 10, 10, 11)]
 
 
+@pytest.mark.slow
 def test_different_updates_are_unbiased_together() -> None:
     """Error of the mean: (1/N) sum ||x_i||^2 - ||mean||^2 per draw (Lemma 1 with d = N)."""
     updates = [normal(4, seed) for seed in range(4)]

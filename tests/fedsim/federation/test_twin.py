@@ -10,9 +10,17 @@ from tests.support.twin.compare import differences
 
 CASES = int(os.environ.get("FEDSIM_TWIN", "200"))
 CHUNK = 10
+QUICK = 60
+"""Cases of the quick suite; the slow one draws the others."""
 
 
-@pytest.mark.parametrize("begin", range(0, CASES, CHUNK))
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(begin, marks=[pytest.mark.slow] if begin >= QUICK else [])
+        for begin in range(0, CASES, CHUNK)
+    ],
+)
 def test_equals_the_twin(begin: int, tmp_path: Path) -> None:
     found = {}
     for number in range(begin, min(begin + CHUNK, CASES)):
