@@ -96,10 +96,11 @@ def apart(told: pd.DataFrame, top: str) -> pd.DataFrame:
 def ranks(told: pd.DataFrame) -> pd.DataFrame:
     """The rank of every method at every place by its mean metric: 1 is the best.
 
-    Equal means share the mean of their ranks; methods without a run at a place share the last ones.
+    Means that are equal to a thousandth of a point share the mean of their ranks; methods without
+    a run at a place share the last ones.
     """
     means = told.pivot_table("points", PLACE, "method").fillna(-inf)
-    return means.rank(axis=1, ascending=False)
+    return means.round(3).rank(axis=1, ascending=False)
 
 
 def difference(ranked: pd.DataFrame) -> tuple[float, float]:
