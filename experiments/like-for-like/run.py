@@ -102,7 +102,8 @@ def scores(means: pd.DataFrame) -> str:
 def costs(means: pd.DataFrame, budget: float) -> str:
     """A row per method at a budget: what was chosen, bits, and seconds."""
     lines = [
-        [row["method"], f"{row['rounds']}", f"{row['n']}", str(row["strength"]),
+        [row["method"], f"{row['rounds']}", f"{row['n']}",
+         "" if pd.isna(row["strength"]) else str(row["strength"]),
          f"{row['factor']:g}", share(row["tuned_at"]), round_bits(row["bits_up"]),
          round_bits(row["bits_down"]), f"{row['encode_ms']:.1f}",
          duration(row["4g_seconds"]), duration(row["wifi_seconds"])]
@@ -120,7 +121,8 @@ def share(budget: float) -> str:
         >>> share(1.0), share(0.00333)
         ('1 of dense', '1/300 of dense')
     """
-    return "1 of dense" if budget == 1 else f"1/{round(1 / budget)} of dense"
+    part = float(f"{1 / budget:.2g}")  # budgets have three digits
+    return "1 of dense" if part == 1 else f"1/{part:.0f} of dense"
 
 
 def verdict(told: pd.DataFrame) -> str:
