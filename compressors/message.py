@@ -7,9 +7,10 @@ most 8 bytes of framing. A payload read with another method or for other tensors
 is refused by the fingerprint, up to one chance in 65,536.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -112,24 +113,12 @@ def compress(
     written = encode(compressor, update, state, seed)
     if written is not None:
         return _OnePass(written), written.state
-    update, seed = update_of(update), seed_of(seed)
-    plan = _plan(compressor, update)
-    if plan is None:
-        check_finite(update)
-    before = compressor.init(update) if state is None else state_of(state)
-    check_whose(compressor, before)
-    out = BitWriter()
-    out.uint(VERSION, 8)
-    out.uint(fingerprint(compressor, update), 16)
-    if compressor.needs_seed:
-        out.uint(seed, 32)
+    update = update_of(update)
+    if _plan(compressor, update) is not None:
+        return _by_kernels([Upload(compressor, update, state, seed)])[0]
+    check_finite(update)
+    before, seed, out = _begun(compressor, update, state, seed)
     with np.errstate(**_NUMPY):
-        if plan is not None:
-            from compressors.device.write import write
-
-            there = write(compressor, dict(update), before, seed, out.to_bytes())
-            there.spans["header"] += 8 * len(there.payload) - sum(there.spans.values())
-            return _OnePass(there), there.state
         with out.span("values"):  # what a method does not book itself belongs to values
             sent, after = compressor.write(update, before, out, seed)
         if is_foreign(compressor):
@@ -141,6 +130,84 @@ def compress(
         payload, spans = out.to_bytes(), out.spans()
     spans["header"] += 8 * len(payload) - sum(spans.values())
     return Packet(payload, sent, spans), after
+
+
+def _begun(
+    compressor: Compressor, update: Tensors, state: State | None, seed: int
+) -> tuple[State, int, BitWriter]:
+    """The memory before, the seed as it travels, and a message with its header."""
+    seed = seed_of(seed)
+    before = compressor.init(update) if state is None else state_of(state)
+    check_whose(compressor, before)
+    out = BitWriter()
+    out.uint(VERSION, 8)
+    out.uint(fingerprint(compressor, update), 16)
+    if compressor.needs_seed:
+        out.uint(seed, 32)
+    return before, seed, out
+
+
+class Upload(NamedTuple):
+    """What ``compress`` is given."""
+
+    compressor: Compressor
+    update: Tensors
+    state: State | None = None
+    seed: int = 0
+
+
+def compress_all(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Exception]:
+    """What ``compress`` returns for each of several updates, or why it failed.
+
+    On a GPU, messages of one method and of tensors of the same names and shapes are made together:
+    the host makes as many calls as for one.
+
+    Example:
+        >>> import torch
+        >>> from compressors import parse
+        >>> method = parse("topk(0.5) | float32 | golomb")
+        >>> ones = [Upload(method, {"w": torch.tensor([x, 1.0])}) for x in (2.0, torch.nan)]
+        >>> [type(one).__name__ for one in compress_all(ones)]
+        ['tuple', 'NotFinite']
+    """
+    alike: dict[Any, list[int]] = {}
+    for i, (method, update, *_) in enumerate(uploads):
+        one = method, tuple((name, x.shape, x.device) for name, x in update.items())
+        alike.setdefault(i if _plan(method, update) is None else one, []).append(i)
+    found: dict[int, tuple[Packet, State] | Exception] = {}
+    for places in alike.values():
+        found |= zip(places, _together([uploads[i] for i in places]), strict=True)
+    return [found[i] for i in range(len(uploads))]
+
+
+def _together(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Exception]:
+    """All of them at once; where that fails, each half by itself, down to the one that fails."""
+    try:
+        if len(uploads) == 1:
+            return [compress(*uploads[0])]
+        return [*_by_kernels(uploads)]
+    except Exception as error:
+        if len(uploads) == 1:
+            return [error]
+    # Out of the except clause, which would keep what filled the device.
+    half = len(uploads) // 2
+    return _together(uploads[:half]) + _together(uploads[half:])
+
+
+def _by_kernels(uploads: Sequence[Upload]) -> list[tuple[Packet, State]]:
+    """Messages of one method and of updates alike, made where these lie."""
+    from compressors.device.write import Begun, write
+
+    method, begun = uploads[0].compressor, []
+    for _, given, state, seed in uploads:
+        update = dict(update_of(given))
+        before, seed, out = _begun(method, update, state, seed)
+        begun.append(Begun(update, before, seed, out.to_bytes()))
+    with np.errstate(**_NUMPY):
+        written = write(method, begun)
+    for one in written:
+        one.spans["header"] += 8 * len(one.payload) - sum(one.spans.values())
+    return [(_OnePass(one), one.state) for one in written]
 
 
 def _plan(compressor: Any, update: Tensors) -> Any:

@@ -1,11 +1,11 @@
-"""What a message of an update on a GPU sends: which entries, and the numbers that they need.
+"""What messages of updates on a GPU send: which entries, and the numbers that they need.
 
 The device selects and sums; then the host looks at what is wrong with the update, how many entries
 there are, and which numbers are certain. ``choose`` yields what the host must have, so that
 several rules (``by_name``) wait together.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -31,7 +31,7 @@ Waiting = Generator[tuple[Tensor, ...], list[np.ndarray], T]
 
 @dataclass(frozen=True)
 class Choice:
-    """The segments of a message (its tensors, or the whole of them) and what each sends.
+    """The segments of messages (their tensors, or the whole of each) and what each sends.
 
     Args:
         flat: the vector, float32.
@@ -64,24 +64,26 @@ class Choice:
 
 
 def choose(
-    plan: Plan, given: dict[str, Tensor], kept: dict[str, Tensor] | None
+    plan: Plan, given: Sequence[dict[str, Tensor]], kept: Sequence[dict[str, Tensor]]
 ) -> Waiting[tuple[Choice, Tensor]]:
-    """What is sent of the tensors ``given`` plus what was ``kept``, and the vector of their sums.
+    """What is sent of the updates ``given`` plus what was ``kept``, and the vector of their sums.
 
-    It waits twice: the second time for nothing but the values of numbers in doubt. Raises
-    ``NotFinite`` where a tensor, or its sum, holds NaN or infinity.
+    The updates have the same names and shapes, and one vector. It waits twice: the second time for
+    nothing but the values of numbers in doubt. Raises ``NotFinite`` where a tensor, or its sum,
+    holds NaN or infinity.
     """
-    flat_of = [*map(Tensor.contiguous, given.values())]  # of most tensors these are themselves
-    kept_of = None if kept is None else [*map(Tensor.contiguous, kept.values())]
+    # Most tensors are contiguous: these are themselves.
+    flat_of = [x.contiguous() for one in given for x in one.values()]
+    kept_of = [x.contiguous() for one in kept for x in one.values()] or None
     sizes, device = tuple(x.numel() for x in flat_of), flat_of[0].device
     flat, bad = join(flat_of, kept_of, layout_of(sizes, device))
-    layout = layout_of((sum(sizes),), device) if plan.joined else layout_of(sizes, device)
-    one = _Choosing(plan, flat, layout, bad, list(given))
+    segments = (flat.numel() // len(given),) * len(given) if plan.joined else sizes
+    one = _Choosing(plan, flat, layout_of(segments, device), bad, [*given[0]])
     return (yield from one.all() if plan.sides == 0 else one.some()), flat
 
 
 class _Choosing:
-    """One vector's choice; see ``choose``."""
+    """One vector's choice; see ``choose``. ``names``: of the tensors of one update."""
 
     def __init__(
         self, plan: Plan, flat: Tensor, layout: Layout, bad: Tensor, names: list[str]
@@ -210,7 +212,8 @@ class _Choosing:
             (OVERFLOWS, "and its memory overflow float32"),
         ):
             for s in np.flatnonzero(wrong & flag).tolist():
-                raise NotFinite(f"tensor {self.names[s]!r} {said}")
+                name = self.names[s % len(self.names)]
+                raise NotFinite(f"tensor {name!r} {said}")
 
 
 def _buckets(way: Way, entries: Entries) -> Buckets | None:

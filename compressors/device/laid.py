@@ -1,8 +1,10 @@
-"""The bits of a message of an update on a GPU, laid out and written where the update lies.
+"""The bits of messages of updates on a GPU, laid out and written where the updates lie.
 
-All that the host knows of a message goes there in one copy, before the first of these kernels.
+All that the host knows of the messages goes there in one copy, before the first of these kernels.
+Messages stand in one stream, each from a word of its own on.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -115,7 +117,7 @@ class Laid(NamedTuple):
         words: on the host.
         bits: of them.
         spans: their account.
-        values: what the chosen entries become; None where all are sent.
+        values: what the chosen entries of all messages become; None where all are sent.
         more: see ``lay``.
     """
 
@@ -126,23 +128,25 @@ class Laid(NamedTuple):
     more: list[np.ndarray]
 
 
-def lay(plan: Plan, choice: Choice, seed: int, more: tuple[Tensor, ...]) -> Waiting[Laid]:
-    """The finished stream and its account; the vector becomes the residual where one is kept.
+def lay(
+    plan: Plan, choice: Choice, seeds: Sequence[int], more: tuple[Tensor, ...]
+) -> Waiting[list[Laid]]:
+    """The finished messages and their account; the vector becomes the residuals where one is kept.
 
     Args:
         plan: the method.
         choice: what is sent.
-        seed: of the noise.
-        more: what the host must have too: it waits once.
+        seeds: of the noise of each message.
+        more: what the host must have too, nothing or a tensor per message: it waits once.
     """
-    way, device, layout, many = plan.way, choice.flat.device, choice.layout, len(choice.found)
-    drawn = range(many if way.kind.random else 0)
-    seeds = [tensor_seed(tensor_seed(seed, s), ROUND) for s in drawn]
-    shared, low = _shared(plan, choice, seeds), _remainders(plan, choice)
-    frame, books = _framed(plan, choice, shared)
-    told = numbers_of(plan, shared.known, shared.told, choice.found, choice.most) | frame
+    way, device, layout, many = plan.way, choice.flat.device, choice.layout, len(seeds)
+    drawn = range(len(choice.found) // many if way.kind.random else 0)
+    own = [tensor_seed(tensor_seed(seed, s), ROUND) for seed in seeds for s in drawn]
+    shared, low = _shared(plan, choice, own), _remainders(plan, choice)
+    framed = _framed(plan, choice, shared, low, many)
+    told = numbers_of(plan, shared.known, shared.told, choice.found, choice.most) | framed.frame
     if way.kind.random:
-        told["keys"] = np.array([noise.key(one) for one in seeds], np.int64)
+        told["keys"] = np.array([noise.key(one) for one in own], np.int64)
     if choice.positions is not None:
         told |= {"origins": choice.origins, "found": choice.found, "outs": choice.outs, "low": low}
     there = uploaded(device, told)
@@ -154,15 +158,11 @@ def lay(plan: Plan, choice: Choice, seed: int, more: tuple[Tensor, ...]) -> Wait
     symbols, values = codes.quantize(entries, way.kind, numbers, there.get("keys"), plan.keeps)
 
     fields, planes = there["at"], [there[name] for name in ("plane", "second") if name in there]
-    known = sum(books.values())
-    longest = known + int((choice.found * (1 + low) + (choice.sizes >> low)).sum())
-    lengths: tuple[Tensor, ...] = ()
-    if choice.positions is None:
-        words = stream(known, device)
-    else:
+    words, lengths = stream(int(framed.room.sum()), device), ()
+    if choice.positions is not None:
         code = Rice(choice.positions, origins, found, there["low"], choice.most)
-        words, lengths = stream(longest, device), (code.bits,)
-        ends = code.bits.cumsum(0)
+        lengths = (code.bits,)
+        ends = code.bits.view(many, -1).cumsum(1).view(-1)  # those of each message by themselves
         begins = ends - code.bits
         code.write(words, begins + there["codes"])
         fields = fields + torch.cat([begins, ends])[there["behind"]]
@@ -175,25 +175,48 @@ def lay(plan: Plan, choice: Choice, seed: int, more: tuple[Tensor, ...]) -> Wait
             put_plane(symbols, outs, found, words, plane, choice.most, width, lowest)
     finished, *brought = yield (words, *lengths, *more)
     if lengths:
-        books["positions"] = int(brought.pop(0).sum())
-    return Laid(finished, known + books["positions"], books, values, brought)
+        framed.books["positions"] += _per_message(brought.pop(0), many)
+    laid, until = [], framed.room.cumsum() // 32
+    for i, own_words in enumerate(np.split(finished, until)[:many]):
+        spans = {name: int(bits[i]) for name, bits in framed.books.items()}
+        laid.append(Laid(own_words, sum(spans.values()), spans, values, brought[i : i + 1]))
+    return laid
 
 
-def _framed(
-    plan: Plan, choice: Choice, shared: Shared
-) -> tuple[dict[str, np.ndarray], dict[Span, int]]:
-    """Where everything stands but for the codes of positions, and the bits of all but these.
+def _per_message(numbers: np.ndarray, many: int) -> np.ndarray:
+    """The sums of each message's ``numbers`` (segments,)."""
+    sums: np.ndarray = numbers.reshape(many, -1).sum(1)
+    return sums
 
-    ``at``, ``values``, ``widths``: the fields of how many entries each segment sends, and of the
-    numbers. ``codes``, ``plane``, ``second``: where each segment's positions and
-    symbols start. A place moves by the codes of the segments before its own, and, for numbers and
-    symbols, of its own: ``behind`` says by which of both lists of sums a field moves.
+
+class _Framed(NamedTuple):
+    """Where everything stands but for the codes of positions.
+
+    Args:
+        frame: ``at``, ``values``, ``widths``: the fields of how many entries each segment sends,
+            and of the numbers. ``codes``, ``plane``, ``second``: where each segment's positions
+            and symbols start. A place moves by the codes of the segments before its own in its
+            message, and, for numbers and symbols, of its own: ``behind`` says by which of both
+            lists of sums a field moves.
+        books: the bits of all but these codes by span: int64 (messages,).
+        room: bits that each message takes at most, whole words: int64 (messages,).
     """
+
+    frame: dict[str, np.ndarray]
+    books: dict[Span, np.ndarray]
+    room: np.ndarray
+
+
+def _framed(plan: Plan, choice: Choice, shared: Shared, low: np.ndarray, many: int) -> _Framed:
     way, (head, head_bits) = plan.way, _heads(plan, choice)
     sides = np.bincount(shared.segment, shared.travels, len(head)).astype(np.int64)
     side_bits, value_bits = sides * way.number_bits, choice.found * way.width
     bits = head_bits + side_bits + value_bits
-    begins = np.cumsum(bits) - bits
+    gaps = choice.found * (1 + low) + (choice.sizes >> low) if plan.sides else 0 * bits
+    room = -(-_per_message(bits + gaps, many) // 32) * 32
+    # As if one message followed the other, and then moved to where its room begins.
+    begins, whole = np.cumsum(bits) - bits, _per_message(bits, many)
+    begins += np.repeat(np.cumsum(room - whole) - (room - whole), len(bits) // many)
     sent = np.flatnonzero(shared.travels)
     owner, number = shared.segment[sent], shared.told.view(np.uint32)[sent].astype(np.int64)
     codes_at, segments = begins + head_bits, np.arange(len(head))
@@ -207,10 +230,11 @@ def _framed(
     }  # fmt: skip
     if 8 < way.width < 32:
         frame["second"] = frame["plane"] + (way.width - 8) * choice.found
-    return frame, {
-        "header": int(head_bits.sum()), "positions": 0,
-        "values": int(value_bits.sum()), "side": int(side_bits.sum()),
+    booked: dict[Span, np.ndarray] = {
+        "header": head_bits, "positions": 0 * bits, "values": value_bits, "side": side_bits,
     }  # fmt: skip
+    books = {name: _per_message(one, many) for name, one in booked.items()}
+    return _Framed(frame, books, room)
 
 
 def _heads(plan: Plan, choice: Choice) -> tuple[np.ndarray, np.ndarray]:

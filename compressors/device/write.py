@@ -1,13 +1,14 @@
-"""A message of an update on a GPU: the same bytes as the host's, made where the update lies.
+"""Messages of updates on a GPU: the same bytes as the host's, made where the updates lie.
 
 The host waits for the device twice: for what was chosen and its sums, and for the finished bits. A
 third time where a sum is in doubt (``compressors.device.numbers``). The number of tensors plays no
-part, nor does that of the rules of ``by_name``, which wait together.
+part, nor does that of the messages, nor that of the rules of ``by_name``, which wait together: the
+segments of several messages are as many times the tensors.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,9 +27,18 @@ from compressors.segments.plan import Plan, Rules, plan_of
 from compressors.whole.memory import nest, recall, unnest
 
 
+class Begun(NamedTuple):
+    """A message to be made of an ``update``, with the memory before, its seed and its header."""
+
+    update: dict[str, Tensor]
+    state: State
+    seed: int
+    header: bytes
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The tensors that one plan is for.
+    """The tensors of one message that one plan is for.
 
     Args:
         plan: their method.
@@ -49,19 +59,21 @@ class Done:
 
     Args:
         part: whose.
-        choice: what it sends.
+        choice: what is sent, of several messages.
+        own: which of the choice's segments are this message's.
         laid: the bits.
         residual: of the tensors; of none: empty.
     """
 
     part: Part
     choice: Choice
+    own: slice
     laid: Laid
     residual: dict[str, Tensor]
 
     def counts(self) -> dict[str, int]:
         """How many entries of each tensor travel."""
-        many = self.choice.found
+        many = self.choice.found[self.own]
         if self.part.plan.joined:
             sizes = [x.numel() for x in self.part.update.values()]
             many = np.diff(self.laid.more[0], prepend=0) if self.laid.more else np.array(sizes)
@@ -73,12 +85,12 @@ class Done:
         if positions is None or values is None:
             return {}
         update, counts = self.part.update, self.counts()
-        outs, origins = choice.outs.tolist(), choice.origins.tolist()
+        outs, origins = choice.outs[self.own].tolist(), choice.origins[self.own].tolist()
         if self.part.plan.joined:
             begins = np.cumsum([0, *(x.numel() for x in update.values())])[:-1].tolist()
             ends = np.cumsum([*counts.values()]).tolist()
-            outs = [end - count for end, count in zip(ends, counts.values(), strict=True)]
-            origins = [origins[0] + out for out in outs]
+            before = [end - count for end, count in zip(ends, counts.values(), strict=True)]
+            outs, origins = [[each[0] + x for x in before] for each in (outs, origins)]
         sent: Sent = {}
         for j, (name, x) in enumerate(update.items()):
             if not (x.numel() or self.part.plan.joined):
@@ -122,57 +134,63 @@ class Written:
         return {name: sent[name] for name in self.update}
 
 
-def write(
-    compressor: Any, update: dict[str, Tensor], state: State, seed: int, header: bytes
-) -> Written:
-    """The message that carries ``update``, whose tensors lie on one device, after its ``header``.
+def write(compressor: Any, begun: Sequence[Begun]) -> list[Written]:
+    """The messages of updates of the same names and shapes, whose tensors lie on one device.
 
     Raises ``UpdateError`` where a tensor, or its sum with the memory, holds NaN or infinity, and
-    where the memory belongs to another model.
+    where a memory belongs to another model.
     """
     plan = plan_of(compressor)
-    with on(next(iter(update.values())).device):
+    with on(next(iter(begun[0].update.values())).device):
         if isinstance(plan, Plan):
-            kept = _recalled(update, state) if plan.keeps else None
-            done = together([_written(Part(plan, update, kept, seed))])
-            laid, after = done[0].laid, nest("residual", done[0].residual)
-            payload = to_bytes(laid.words, laid.bits, header)
-            return Written(compressor, payload, laid.spans, after, update, done)
+            parts = [
+                Part(plan, update, _recalled(update, state) if plan.keeps else None, seed)
+                for update, state, seed, _ in begun
+            ]
+            return [
+                Written(compressor, to_bytes(one.laid.words, one.laid.bits, header),
+                        one.laid.spans, nest("residual", one.residual), update, [one])
+                for (update, _, _, header), one in zip(
+                    begun, *together([_written(parts)]), strict=True
+                )
+            ]  # fmt: skip
         assert plan is not None, "a method without kernels"
-        done, after = _by_rules(plan, update, state, seed)
-    out, spans = BitWriter(), dict.fromkeys(SPANS, 0)
-    out.uints(np.frombuffer(header, np.uint8), 8)
-    for laid in (one.laid for one in done):
-        whole_words, left_bits = divmod(laid.bits, 32)
-        words = laid.words.view(">u4").astype(np.uint32)
-        out.uints(words[:whole_words], 32)
-        if left_bits:
-            out.uint(int(words[whole_words]) >> (32 - left_bits), left_bits)
-        spans = {name: spans[name] + laid.spans[name] for name in SPANS}
-    return Written(compressor, out.to_bytes(), spans, after, update, done)
+        return _by_rules(compressor, plan, begun)
 
 
-def _by_rules(
-    rules: Rules, update: dict[str, Tensor], state: State, seed: int
-) -> tuple[list[Done], State]:
-    """Each rule's tensors by its own plan, and the memory."""
-    whole = _recalled(update, state) if rules.keeps else None
-    parts: dict[int, Part] = {}
-    for i, (_, some) in enumerate(rules.names.parts(update)):
-        plan, kept = rules.plans[i], None
-        if some and plan.keeps:
-            own = whole or _recalled(some, unnest(f"{i}", state))
-            kept = {name: own[name] for name in some}
-        if some:
-            parts[i] = Part(plan, some, kept, tensor_seed(seed, i))
-    done = together([_written(part) for part in parts.values()])
-    if rules.keeps:
-        rest = {name: x for one in done for name, x in one.residual.items()}
-        return done, nest("residual", {name: rest[name] for name in update})
-    after: State = {}
-    for i, one in zip(parts, done, strict=True):
-        after |= nest(f"{i}", nest("residual", one.residual))
-    return done, after
+def _by_rules(compressor: Any, rules: Rules, begun: Sequence[Begun]) -> list[Written]:
+    """Each rule's tensors by its own plan, and one message of all."""
+    parts: dict[int, list[Part]] = {}
+    for update, state, seed, _ in begun:
+        whole = _recalled(update, state) if rules.keeps else None
+        for i, (_, some) in enumerate(rules.names.parts(update)):
+            plan, kept = rules.plans[i], None
+            if some and plan.keeps:
+                own = whole or _recalled(some, unnest(f"{i}", state))
+                kept = {name: own[name] for name in some}
+            if some:
+                parts.setdefault(i, []).append(Part(plan, some, kept, tensor_seed(seed, i)))
+    found = []
+    each = zip(*together([_written(those) for those in parts.values()]), strict=True)
+    for (update, *_, header), done in zip(begun, each, strict=True):
+        out, spans = BitWriter(), dict.fromkeys(SPANS, 0)
+        out.uints(np.frombuffer(header, np.uint8), 8)
+        for laid in (one.laid for one in done):
+            whole_words, left_bits = divmod(laid.bits, 32)
+            words = laid.words.view(">u4").astype(np.uint32)
+            out.uints(words[:whole_words], 32)
+            if left_bits:
+                out.uint(int(words[whole_words]) >> (32 - left_bits), left_bits)
+            spans = {name: spans[name] + laid.spans[name] for name in SPANS}
+        after: State = {}
+        if rules.keeps:
+            rest = {name: x for one in done for name, x in one.residual.items()}
+            after = nest("residual", {name: rest[name] for name in update})
+        else:
+            for i, one in zip(parts, done, strict=True):
+                after |= nest(f"{i}", nest("residual", one.residual))
+        found.append(Written(compressor, out.to_bytes(), spans, after, update, [*done]))
+    return found
 
 
 def _recalled(update: dict[str, Tensor], state: State) -> dict[str, Tensor]:
@@ -181,20 +199,30 @@ def _recalled(update: dict[str, Tensor], state: State) -> dict[str, Tensor]:
     return {name: send(kept[name], x.device) for name, x in update.items()}
 
 
-def _written(part: Part) -> Waiting[Done]:
-    """One plan's bits, and the residual."""
-    plan, update = part.plan, part.update
-    choice, flat = yield from choose(plan, update, part.kept)
+def _written(parts: Sequence[Part]) -> Waiting[list[Done]]:
+    """One plan's bits for each message, and the residuals."""
+    plan, update, many = parts[0].plan, parts[0].update, len(parts)
+    kept = [one.kept for one in parts if one.kept is not None]
+    choice, flat = yield from choose(plan, [one.update for one in parts], kept)
     ends: tuple[Tensor, ...] = ()
     if plan.joined and choice.positions is not None:  # how many lie before each tensor's end
-        places = choice.positions.narrow(0, int(choice.origins[0]), int(choice.found[0]))
         (stops,) = upload(flat.device, np.cumsum([x.numel() for x in update.values()]))
-        ends = (torch.searchsorted(places, stops),)
-    laid = yield from lay(plan, choice, part.seed, ends)
-    rest: dict[str, Tensor] = {}
+        ends = tuple(
+            torch.searchsorted(choice.positions.narrow(0, start, count), stops)
+            for start, count in zip(choice.origins.tolist(), choice.found.tolist(), strict=True)
+        )
+    laid = yield from lay(plan, choice, [one.seed for one in parts], ends)
+    rests: list[dict[str, Tensor]] = [{}] * many
     if plan.keeps:
-        rest = dict(zip(update, cut(flat, [x.shape for x in update.values()]), strict=True))
-    return Done(part, choice, laid, rest)
+        shapes, flats = [x.shape for x in update.values()], [flat]
+        if many > 1:  # so that no client's memory keeps another's alive
+            flats = [x.clone() for x in flat.split(flat.numel() // many)]
+        rests = [dict(zip(update, cut(one, shapes), strict=True)) for one in flats]
+    each = len(choice.found) // many
+    return [
+        Done(part, choice, slice(i * each, (i + 1) * each), one, rest)
+        for i, (part, one, rest) in enumerate(zip(parts, laid, rests, strict=True))
+    ]
 
 
 def together(steps: Sequence[Waiting[T]]) -> list[T]:
