@@ -185,7 +185,9 @@ def _together(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Exceptio
     try:
         if len(uploads) == 1:
             return [compress(*uploads[0])]
-        return [*_by_kernels(uploads)]
+        every = {f"{i}/{n}": x for i, one in enumerate(uploads) for n, x in one.update.items()}
+        if _plan(uploads[0].compressor, every) is not None:  # else they are too large together
+            return [*_by_kernels(uploads)]
     except Exception as error:
         if len(uploads) == 1:
             return [error]

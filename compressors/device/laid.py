@@ -158,10 +158,10 @@ def lay(
     symbols, values = codes.quantize(entries, way.kind, numbers, there.get("keys"), plan.keeps)
 
     fields, planes = there["at"], [there[name] for name in ("plane", "second") if name in there]
-    words, lengths = stream(int(framed.room.sum()), device), ()
+    words, lengths = stream(int(framed.room.sum()), device), list[Tensor]()
     if choice.positions is not None:
         code = Rice(choice.positions, origins, found, there["low"], choice.most)
-        lengths = (code.bits,)
+        lengths = [code.bits]
         ends = code.bits.view(many, -1).cumsum(1).view(-1)  # those of each message by themselves
         begins = ends - code.bits
         code.write(words, begins + there["codes"])

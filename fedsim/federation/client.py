@@ -1,17 +1,19 @@
-"""A client's round, from message to reply: a generator that yields what is to be trained.
+"""A client's round, from message to reply: a generator that yields what is to be done.
 
-``drivers`` trains the jobs of one client, or of several at once.
+``drivers`` trains the jobs and makes the messages of one client, or of several at once.
 """
 
 import time
 from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from flwr.app import Message, MetricRecord, RecordDict
 
 from compressors import State, derive
+from compressors.message import Upload
 from compressors.whole.memory import nest, unnest
 from fedsim.federation import orders
 from fedsim.federation.kept_as import kept, restored
@@ -22,14 +24,19 @@ from fedsim.federation.room import enough
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import training
 from fedsim.settings.config import RunConfig
-from strategies import Change, ClientEnd, Job, Trained
+from strategies import ClientEnd, Job
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import Line
 from strategies.channel.parts import PartsEnd
 from strategies.channel.payload import METRICS, SAMPLES, SENT
 
-Serving = Generator[Job, Trained, tuple[RecordDict, State]]
-"""Jobs out, what they gave in; at the end the reply's content and the client's memory."""
+T = TypeVar("T")
+
+Wish = Job | Upload
+"""What a client asks of its driver: to train, which gives ``Trained``; a message: ``Encoded``."""
+
+Serving = Generator[Wish, Any, tuple[RecordDict, State]]
+"""Wishes out, what they gave in; at the end the reply's content and the client's memory."""
 
 RULE = "rule"
 """In a client's memory: what the algorithm's client half remembers."""
@@ -61,7 +68,8 @@ def serve(
     clock = time.perf_counter()
     with enough(trainer.device):
         came = line.decode(message.content, memory or None)
-    seconds = {"decode-seconds": time.perf_counter() - clock, "train-seconds": 0.0}
+    seconds = dict.fromkeys(("decode-seconds", "train-seconds", "encode-seconds"), 0.0)
+    seconds["decode-seconds"] = time.perf_counter() - clock
     done = int(memory.get("iterations", 0))
     force = rule.force(came, own)
     job = Job(
@@ -71,17 +79,18 @@ def serve(
     trained = yield job
     change = rule.update(came, own, job, trained)
     if isinstance(change, Generator):
-        change = yield from _timed(change, seconds)
-    clock = time.perf_counter()
+        change = yield from _timed(change, seconds, "train-seconds")
     if change.memory is not None:
         came = replace(came, settled=replace(came.settled, uplink=change.memory))
     with training(came.round, trained.loss, partial(suspect, uplink)), enough(trainer.device):
-        packet, after = line.encode(client, change.update, came)
+        encoding = line.encode(client, change.update, came)
+        packet, after = yield from _timed(encoding, seconds, "encode-seconds")
+    clock = time.perf_counter()
     optimizer = trained.optimizer
     if plan.masks:
         optimizer = mask_momentum(optimizer, packet.sent)
     seconds["train-seconds"] += trained.seconds
-    seconds["encode-seconds"] = time.perf_counter() - clock
+    seconds["encode-seconds"] += time.perf_counter() - clock
     counted = packet.counts
     counts = [counted[name] for name in line.like]
     content = RecordDict()
@@ -105,15 +114,15 @@ def serve(
 
 
 def _timed(
-    jobs: Generator[Job, Trained, Change], seconds: dict[str, float]
-) -> Generator[Job, Trained, Change]:
-    """The same jobs; adds how long each took to the ``seconds`` of training."""
+    wishes: Generator[Wish, Any, T], seconds: dict[str, float], name: str
+) -> Generator[Wish, Any, T]:
+    """The same wishes; adds how long each took to the ``seconds`` of that ``name``."""
     try:
-        job = next(jobs)
+        wish = next(wishes)
         while True:
-            trained = yield job
-            seconds["train-seconds"] += trained.seconds
-            job = jobs.send(trained)
+            given = yield wish
+            seconds[name] += given.seconds
+            wish = wishes.send(given)
     except StopIteration as end:
-        change: Change = end.value
-        return change
+        found: T = end.value
+        return found

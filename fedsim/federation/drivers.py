@@ -1,29 +1,32 @@
-"""Who trains the jobs that clients yield: one client at a time, or several (``--stack``)."""
+"""Who does what clients ask for: for one client at a time, or for several (``--stack``)."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from compressors import State
+from compressors.message import compress_all
 from fedsim.engines.local import AnswerSeveral
-from fedsim.federation.client import Serving, serve
+from fedsim.federation.client import Serving, Wish, serve
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stackedsteps import Asked
-from fedsim.federation.stacks import Result, Stack, stack_of
+from fedsim.federation.stacks import Result, Stack, alone, stack_of
 from fedsim.federation.trainer import Trainer, trainer_of
 from fedsim.settings.config import RunConfig
-from strategies import Job, Trained
-from strategies.channel.client_end import NoBase, ask_for_model
+from strategies import Job
+from strategies.channel.client_end import Encoded, NoBase, ask_for_model
 from strategies.channel.nodes import FORGET, PARTITION_ID, answer_partition
 from strategies.channel.payload import CLIENT, KEY, settings_in
 
 ConfigOf = Callable[[Context], RunConfig]
 Train = Callable[[Stack, Sequence[Asked]], list[Result]]
+Granted = Result | Encoded
+"""What became of a client's wish, or why it failed."""
 
 
 def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
@@ -43,7 +46,7 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
         memory = states.load(context, settings)
         serving = serve(message, client_of(message, context), config, trainer, memory)
         try:
-            content, memory = alone(serving, trainer)
+            content, memory = served(serving, trainer)
         except NoBase:
             return Message(ask_for_model(), reply_to=message)
         reply = Message(content, reply_to=message)
@@ -58,17 +61,43 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
     return app
 
 
-def alone(serving: Serving, trainer: Trainer) -> tuple[RecordDict, State]:
-    """Trains the jobs of one client; returns its reply's content and its memory."""
+def served(serving: Serving, trainer: Trainer) -> tuple[RecordDict, State]:
+    """Grants the wishes of one client; returns its reply's content and its memory."""
+    granted: list[Granted] = []
     try:
-        job = next(serving)
         while True:
-            start = time.perf_counter()
-            trained = trainer.train(*job)
-            job = serving.send(replace(trained, seconds=time.perf_counter() - start))
-    except StopIteration as served:
-        content, memory = served.value
+            wish = go_on(serving, granted)
+            granted = grant([wish], lambda jobs: [alone(Asked(trainer, job)) for job in jobs])
+    except StopIteration as end:
+        content, memory = end.value
         return content, memory
+
+
+def go_on(serving: Serving, granted: list[Granted]) -> Wish:
+    """A client's next wish, after its last one was granted or has failed.
+
+    ``granted`` becomes empty: a list that kept an error would live as long as the error, which
+    keeps the frames that it came through, and all that lies on the device with them.
+    """
+    if not granted:
+        return next(serving)
+    if isinstance(granted[0], Exception):
+        return serving.throw(cast(Exception, granted.pop()))
+    return serving.send(granted.pop())
+
+
+def grant(
+    wishes: Sequence[Wish], train: Callable[[Sequence[Job]], list[Result]]
+) -> list[Granted]:
+    """What became of each wish, in their order: jobs are trained, messages made together."""
+    jobs = [wish for wish in wishes if isinstance(wish, Job)]
+    trained = iter(train(jobs) if jobs else [])
+    uploads = [wish for wish in wishes if not isinstance(wish, Job)]
+    start = time.perf_counter()
+    made = compress_all(uploads)
+    each = (time.perf_counter() - start) / max(len(uploads), 1)
+    encoded = (one if isinstance(one, Exception) else Encoded(*one, each) for one in made)
+    return [next(trained if isinstance(wish, Job) else encoded) for wish in wishes]
 
 
 def client_of(message: Message, context: Context) -> int:
@@ -103,18 +132,18 @@ def make_answer_several(
     ) -> Iterator[tuple[int, Message | Exception]]:
         stack = stack_of(config)
         serving: dict[int, Serving] = {}
-        jobs: dict[int, Job] = {}
+        wishes: dict[int, Wish] = {}
 
-        def go_on(i: int, trained: Trained | None = None) -> Message | Exception | None:
-            """Notes a client's next job; else its reply, or its error."""
+        def next_of(i: int, granted: list[Granted]) -> Message | Exception | None:
+            """Notes a client's next wish; else its reply, or its error."""
             try:
                 try:
-                    jobs[i] = next(serving[i]) if trained is None else serving[i].send(trained)
+                    wishes[i] = go_on(serving[i], granted)
                     return None
                 except NoBase:
                     return Message(ask_for_model(), reply_to=messages[i])
-                except StopIteration as served:
-                    content, memory = served.value
+                except StopIteration as end:
+                    content, memory = end.value
                     reply = Message(content, reply_to=messages[i])
                     settings = settings_in(messages[i].content)
                     states.commit(contexts[i], settings, memory)  # last: who failed keeps its own
@@ -130,16 +159,14 @@ def make_answer_several(
                 yield i, error
                 continue
             serving[i] = serve(message, client, config, stack.trainer, memory)
-            if (done := go_on(i)) is not None:
+            if (done := next_of(i, [])) is not None:
                 yield i, done
-        while jobs:
-            asked = dict(jobs)
-            jobs.clear()
-            results = stack.train([*asked.values()], partial(train, stack))
-            for i, trained in zip(asked, results, strict=True):
-                if isinstance(trained, Exception):
-                    yield i, trained
-                elif (done := go_on(i, trained)) is not None:
+        while wishes:
+            asked = dict(wishes)
+            wishes.clear()
+            granted = grant([*asked.values()], partial(stack.train, at_once=partial(train, stack)))
+            for i, one in zip(asked, granted, strict=True):
+                if (done := next_of(i, [one])) is not None:
                     yield i, done
 
     return answer_several

@@ -75,7 +75,7 @@ class Stack:
         kinds = Counter(one.kind for one in asked)
         several = [one for one in asked if kinds[one.kind] > 1]
         found = iter((at_once or self.train_all)(several) if several else [])
-        return [next(found) if kinds[one.kind] > 1 else _alone(one) for one in asked]
+        return [next(found) if kinds[one.kind] > 1 else alone(one) for one in asked]
 
     def train_all(self, asked: Sequence[Asked]) -> list[Result]:
         """The same, of jobs of runs whose ``Fit.model`` is one.
@@ -104,7 +104,7 @@ class Stack:
 
     def _several(self, asked: Sequence[Asked]) -> list[Result]:
         if self._width == 1:
-            return [_alone(asked[0])]
+            return [alone(asked[0])]
         try:
             with enough(self.trainer.device), self.trainer.products():
                 # One that is left beside itself: a convolution has other sums in a stack of one.
@@ -185,7 +185,8 @@ class Stack:
         return torch.stack(x), torch.stack(y)
 
 
-def _alone(asked: Asked) -> Result:
+def alone(asked: Asked) -> Result:
+    """What one job gave, or why it failed."""
     start = time.perf_counter()
     try:
         trained = asked.trainer.train(*asked.job)

@@ -9,15 +9,16 @@ a compressor's memory is, so that a client that fails keeps what it had:
 * ``pending/...``: its last message, until the server says whether that counts (``acknowledge``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from flwr.app import ConfigRecord, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, Packet, Raw, State, check_decoded, compress, decompress, derive
+from compressors.message import Upload
 from compressors.whole.memory import nest, unnest
 from strategies.channel import directions
 from strategies.channel.acknowledge import (
@@ -66,6 +67,36 @@ class Delivery:
         return int(str(self.settings["round"]))
 
 
+class Encoded(NamedTuple):
+    """What became of an ``Upload``: the message, the method's memory, and how long it took."""
+
+    packet: Packet
+    state: State
+    seconds: float = 0.0
+
+
+Encoding = Generator[Upload, Encoded, tuple[Packet, State]]
+"""Messages to be made out, what they became in; at the end a message, and what to remember."""
+
+
+def at_once(encoding: Encoding) -> tuple[Packet, State]:
+    """What an encoding returns, each of its messages made as it is asked for.
+
+    Example:
+        >>> came = Delivery({}, {}, ConfigRecord({"round": 1}), True, Settled({}))
+        >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
+        >>> len(at_once(end.encode(0, {"w": torch.ones(2)}, came))[0].payload)  # 3 of header
+        11
+    """
+    try:
+        upload = next(encoding)
+        while True:
+            upload = encoding.send(Encoded(*compress(*upload)))
+    except StopIteration as done:
+        packet, memory = done.value
+        return packet, memory
+
+
 class Line(Protocol):
     """A client's end of the channel, to a whole model or to one in parts.
 
@@ -86,8 +117,12 @@ class Line(Protocol):
 
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
-    ) -> tuple[Packet, State]:
-        """The message that carries ``update``, and what the client remembers from now on."""
+    ) -> Encoding:
+        """The message that carries ``update``, and what the client remembers from now on.
+
+        Whoever drives the encoding makes the messages that it yields, those of several clients
+        together.
+        """
         ...
 
     def reply(
@@ -112,8 +147,8 @@ class ClientEnd:
     Example:
         >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
         >>> came = Delivery({}, {}, ConfigRecord({"round": 1}), True, Settled({}))
-        >>> len(end.encode(0, {"w": torch.ones(2)}, came)[0].payload)  # 3 of header
-        11
+        >>> next(end.encode(0, {"w": torch.ones(2)}, came)).update
+        {'w': tensor([1., 1.])}
     """
 
     uplink: Compressor
@@ -189,14 +224,11 @@ class ClientEnd:
 
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
-    ) -> tuple[Packet, State]:
-        """The message that carries ``update``, and what the client remembers from now on.
-
-        Raises ``UpdateError``, which names the tensor, for an update that is not finite.
-        """
+    ) -> Encoding:
+        """The message that carries ``update``, and what the client remembers from now on."""
         before = placed(delivery.settled.uplink, self.like) or None
         seed = derive(self.seed, "uplink", client, delivery.round)
-        packet, after = compress(self.uplink, update, before, seed)
+        packet, after, _ = yield Upload(self.uplink, update, before, seed)
         memory = nest("uplink", after)
         lost = delivery.settled.lost
         keeps = isinstance(self.downlink, Relay)

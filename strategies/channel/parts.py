@@ -15,7 +15,7 @@ from torch import Tensor
 
 from compressors import Compressor, Packet, Sent, State, derive
 from compressors.whole.memory import nest, unnest
-from strategies.channel.client_end import ClientEnd, Delivery
+from strategies.channel.client_end import ClientEnd, Delivery, Encoding
 from strategies.channel.payload import CLIENT, KEY, METRICS, OURS, SENT
 
 
@@ -141,11 +141,11 @@ class PartsEnd:
 
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
-    ) -> tuple[PartsPacket, State]:
+    ) -> Encoding:
         assert isinstance(delivery, PartsDelivery)
         packets, memory, sent = [], State(), Sent()
         for place, (end, part) in enumerate(zip(self.ends, delivery.each, strict=True)):
-            packet, after = end.encode(client, self.parts.cut(update, place), part)
+            packet, after = yield from end.encode(client, self.parts.cut(update, place), part)
             memory |= nest(f"shard-{place}", after)
             sent |= {f"{place}/{name}": x for name, x in packet.sent.items()}
             packets.append(packet)

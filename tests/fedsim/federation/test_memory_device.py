@@ -12,10 +12,10 @@ from torch import Tensor
 from compressors import ALL, Packet, SentTensor, State
 from fedsim.federation.client import serve
 from fedsim.federation.client_memory import AtNode
-from fedsim.federation.drivers import alone
+from fedsim.federation.drivers import served
 from fedsim.runs import checkpoint
 from strategies import Trained
-from strategies.channel import client_end, directions
+from strategies.channel import directions
 from strategies.channel.payload import put
 from tests.support.runs import small
 
@@ -67,9 +67,9 @@ def test_what_comes_back_goes_to_the_training_device(
     assert state["uplink/residual/w"].device.type == "cpu"
     trainer = trainer_on_meta()
     monkeypatch.setattr(directions, "decompress", lambda *_: {"w": torch.zeros(3, device=META)})
-    monkeypatch.setattr(client_end, "compress", summed)
+    monkeypatch.setattr("compressors.message.compress", summed)
     content = RecordDict()
     put(content, b"", round=2, iterations=5, kind="model")
     message = cast(Message, SimpleNamespace(content=content))
-    _, after = alone(serve(message, 0, small(), trainer, state), trainer)
+    _, after = served(serve(message, 0, small(), trainer, state), trainer)
     assert after["uplink/residual/w"].device == META
