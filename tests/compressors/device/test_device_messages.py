@@ -1,5 +1,6 @@
 """Messages of updates on a GPU are those of the host: bytes, what was sent, and the memory."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -7,12 +8,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import ROWS, UpdateError, compress, parse
+from compressors import ROWS, Packet, State, UpdateError, compress, parse
 from compressors.kernels.gpu.entries import ENTRIES
 from compressors.kernels.gpu.language import launch
 from compressors.kernels.gpu.layout import layout_of
+from compressors.message import Upload, compress_all
 from compressors.segments import plan
-from tests.support.gpu import by_kernels, needs_triton, received, same_as_host, taken, waits
+from tests.support.gpu import (
+    DEVICE,
+    by_kernels,
+    equal_bits,
+    needs_triton,
+    received,
+    same_as_host,
+    taken,
+    waits,
+)
 
 pytestmark = needs_triton
 TEXTS = (
@@ -90,6 +101,87 @@ def test_sizes_around_a_programs_edge(text: str) -> None:
 def test_an_update_of_many_blocks() -> None:
     long = {"a": torch.from_numpy(np.random.default_rng(0).normal(size=9001).astype(np.float32))}
     same_as_host("ef(topk(0.3) | cnat | golomb)", [long])
+
+
+TOGETHER = (
+    "sbc(0.1)",
+    "by_name('t*', qsgd(7, 4), 'w', flat(topk(0.02) | float32 | golomb), '*', ef(cnat))",
+)
+MORE_TOGETHER = (
+    "ef(topk(0.1) | cnat | golomb)",
+    "cnat",
+    "raw",
+    "ef(flat(one_sided(0.01) | mean | golomb))",
+    "flat(topk(0.1) | qsgd(3, 3) | golomb)",
+    "topk(0.2) | dither(7, 2, standard, 16, cnat) | golomb",
+    "ef(topk(0.1) | shrink(qsgd(7, 8)) | golomb)",
+    "terngrad",
+    "ef(by_name('w', one_sided(0.05) | mean | golomb, 'none', cnat, '*', qsgd(7, 4)))",
+)
+
+
+def together(
+    text: str, updates: list[dict[str, Tensor]], states: list[Any], seed: int
+) -> list[tuple[Packet, State] | Exception]:
+    there = [{n: x.to(DEVICE) for n, x in one.items()} for one in updates]
+    uploads = [
+        Upload(parse(text), one, state, seed + i)
+        for i, (one, state) in enumerate(zip(there, states, strict=True))
+    ]
+    with taken():
+        return compress_all(uploads)
+
+
+def same_together(text: str, clients: int) -> None:
+    """Two rounds of several clients: each message, and each memory, as of the client by itself."""
+    method = parse(text)
+    here: list[State | None] = [None] * clients
+    states: list[State | None] = [None] * clients
+    for number in (0, 10):
+        updates = [update(number + i) for i in range(clients)]
+        found = together(text, updates, states, seed=number)
+        for i, one in enumerate(updates):
+            expected, here[i] = compress(method, one, here[i], number + i)
+            got = found[i]
+            assert not isinstance(got, Exception)
+            packet, states[i] = got
+            assert packet.payload == expected.payload, (text, i)
+            assert packet.spans == expected.spans and packet.counts == expected.counts
+            with taken():
+                assert list(packet.sent) == list(expected.sent)
+                for name, said in expected.sent.items():
+                    assert equal_bits(packet.sent[name].decoded, said.decoded), (text, i, name)
+            assert same_memory(states[i], here[i])
+    own = [{x.untyped_storage().data_ptr() for x in one.values() if x.numel()}
+           for one in states if one]  # fmt: skip
+    assert not any(a & b for a, b in pairwise(own))  # no client's keeps another's alive
+
+
+def same_memory(a: State | None, b: State | None) -> bool:
+    assert a is not None and b is not None
+    return list(a) == list(b) and all(equal_bits(a[key], b[key]) for key in a)
+
+
+@pytest.mark.parametrize("text", TOGETHER)
+def test_messages_of_several_clients_are_those_of_each(text: str) -> None:
+    same_together(text, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", MORE_TOGETHER)
+def test_messages_of_several_clients_by_more_methods(text: str) -> None:
+    same_together(text, 3)
+
+
+def test_a_client_whose_update_is_wrong_fails_alone() -> None:
+    fine = {"w": torch.tensor([1.0, -2.0, 3.0])}
+    wrong = {"w": torch.tensor([1.0, torch.nan, 3.0])}
+    updates = [fine, wrong, {"w": torch.ones(2)}, fine]
+    one, failed, other, last = together("sbc(0.4)", updates, [None] * 4, 0)
+    assert isinstance(failed, UpdateError) and "'w' holds NaN" in str(failed)
+    for found, sent in ((one, updates[0]), (other, updates[2]), (last, updates[3])):
+        assert not isinstance(found, Exception)
+        assert found[0].payload == compress(parse("sbc(0.4)"), sent)[0].payload
 
 
 MANY = "by_name('t0', raw, 't1', flat(topk(0.3) | qsgd(3, 2) | golomb), '*', sbc(0.3))"
