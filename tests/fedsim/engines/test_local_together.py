@@ -7,8 +7,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from compressors.device import write as device_write
 from fedsim import RunConfig, run
 from strategies.channel.client_end import ClientEnd
+from tests.support.gpu import needs_triton, taken
 from tests.support.runs import assert_same, clients, make_task, rounds
 
 __all__ = ["make_task"]  # the fixture
@@ -44,7 +46,9 @@ def test_the_number_of_workers_changes_nothing(make_task: Any, tmp_path: Path) -
 def test_a_client_that_fails_in_a_stack_fails_alone(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Client 1 in round 2 when it decodes, client 3 in round 3 when it encodes."""
+    """Client 1 in round 2 when it decodes, client 3 in round 3 when it encodes; client 0 in round 4
+    has an update that no message can carry.
+    """
     decode, encode = ClientEnd.decode, ClientEnd.encode
 
     def failing_decode(end: ClientEnd, content: Any, memory: Any) -> Any:
@@ -56,6 +60,8 @@ def test_a_client_that_fails_in_a_stack_fails_alone(
     def failing_encode(end: ClientEnd, client: Any, update: Any, delivery: Any) -> Any:
         if (client, delivery.round) == (3, 3):
             raise OSError("cannot write")
+        if (client, delivery.round) == (0, 4):
+            update = {name: x / 0 for name, x in update.items()}
         return encode(end, client, update, delivery)
 
     told = iter(range(5))
@@ -63,5 +69,31 @@ def test_a_client_that_fails_in_a_stack_fails_alone(
     monkeypatch.setattr(ClientEnd, "encode", failing_encode)
     run(config(make_task().name, stack=5, min_replies=4), tmp_path, progress=False)
     failed = clients(tmp_path).query("failures > 0")
-    assert failed[["round", "client"]].to_numpy().tolist() == [[2, 1], [3, 3]]
-    assert failed["failure_reasons"].tolist() == ["OSError: cannot read", "OSError: cannot write"]
+    assert failed[["round", "client"]].to_numpy().tolist() == [[2, 1], [3, 3], [4, 0]]
+    *reasons, last = failed["failure_reasons"]
+    assert reasons == ["OSError: cannot read", "OSError: cannot write"]
+    assert "tensor '0.weight' holds NaN or infinity" in last and "(round 4, " in last
+
+
+@pytest.mark.slow
+@needs_triton
+def test_messages_that_kernels_make_together_are_those_of_each_client(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same run: payloads, residuals' sums, masked momentum and model, bit for bit."""
+    many: list[int] = []
+
+    def counted(method: Any, begun: Any) -> Any:
+        many.append(len(begun))
+        return made(method, begun)
+
+    made = device_write.write
+    monkeypatch.setattr(device_write, "write", counted)
+    more = {"method": "sbc(0.1)", "cohort": 3, "stack": 3, "iterations": 6, "keep_payloads": True}
+    again = config(make_task().name, **more)
+    run(again, tmp_path / "host", progress=False)
+    assert not many
+    with taken():
+        run(again, tmp_path / "kernels", progress=False)
+    assert sorted(many) == [1, 1, 3, 3]  # the server's, and those of the cohort's clients
+    assert_same(tmp_path / "host", tmp_path / "kernels")
