@@ -20,7 +20,7 @@ from compressors.device.chosen import Choice, T, Waiting, choose
 from compressors.device.laid import Laid, lay
 from compressors.device.read import decode
 from compressors.errors import NotFinite
-from compressors.kernels.gpu.layout import cut, fetch, on, send, upload
+from compressors.kernels.gpu.layout import cut, fetch, on, pieces, send, upload
 from compressors.kernels.gpu.stream import to_bytes
 from compressors.printing import short_text
 from compressors.segments.plan import Plan, Rules, plan_of
@@ -91,15 +91,15 @@ class Done:
             ends = np.cumsum([*counts.values()]).tolist()
             before = [end - count for end, count in zip(ends, counts.values(), strict=True)]
             outs, origins = [[each[0] + x for x in before] for each in (outs, origins)]
+        places = pieces(positions, origins, [*counts.values()])
+        those = pieces(values, outs, [*counts.values()])
         sent: Sent = {}
         for j, (name, x) in enumerate(update.items()):
             if not (x.numel() or self.part.plan.joined):
                 sent[name] = SentTensor(torch.zeros_like(x), ALL, x.shape)
                 continue
-            where = positions.narrow(0, origins[j], counts[name])
-            if self.part.plan.joined:
-                where = where - begins[j]
-            sent[name] = SentTensor(values.narrow(0, outs[j], counts[name]), where, x.shape)
+            where = places[j] - begins[j] if self.part.plan.joined else places[j]
+            sent[name] = SentTensor(those[j], where, x.shape)
         return sent
 
 

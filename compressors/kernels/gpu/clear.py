@@ -8,7 +8,7 @@ from torch import Tensor
 
 from compressors.kernels.gpu.entries import ENTRIES, lanes
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import layout_of, upload
+from compressors.kernels.gpu.layout import cut, layout_of, upload
 
 
 @jit
@@ -27,11 +27,11 @@ def cleared(tensors: Sequence[Tensor], chosen: Sequence[Tensor]) -> list[Tensor]
         tensors: float32 tensors on one device.
         chosen: of each, flat positions (k,), int64, on the same device.
     """
-    flat = torch.cat([x.reshape(-1) for x in tensors])
-    parts = flat.split([x.numel() for x in tensors])
+    flat = torch.cat([x if x.ndim == 1 else x.reshape(-1) for x in tensors])
+    parts = cut(flat, [x.shape for x in tensors])
     indices = [where.contiguous() for where in chosen]
     layout = layout_of(tuple(where.numel() for where in indices), flat.device, ENTRIES)
     pointers = [np.array([x.data_ptr() for x in many]) for many in (indices, parts)]
     launch(_clear, layout.blocks, *layout.tables[:3], *upload(flat.device, *pointers),
            LANES=layout.block)  # fmt: skip
-    return [part.view(x.shape) for part, x in zip(parts, tensors, strict=True)]
+    return parts

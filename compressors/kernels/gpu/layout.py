@@ -108,6 +108,24 @@ def cut(flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
     return [part if len(shape) == 1 else part.view(shape) for part, shape in both]
 
 
+def pieces(x: Tensor, starts: Sequence[int], counts: Sequence[int]) -> list[Tensor]:
+    """The ``counts`` entries from each of ``starts`` on, which do not overlap, as views of ``x``.
+
+    All of them are one call of torch's.
+
+    Example:
+        >>> pieces(torch.arange(9), [5, 1], [2, 3])
+        [tensor([5, 6]), tensor([1, 2, 3])]
+    """
+    cuts, end = list[int](), 0
+    order = sorted(range(len(starts)), key=lambda j: (starts[j], counts[j]))
+    for j in order:
+        cuts += [starts[j] - end, counts[j]]
+        end = starts[j] + counts[j]
+    found = dict(zip(order, x.split([*cuts, len(x) - end])[1::2], strict=True))
+    return [found[j] for j in range(len(starts))]
+
+
 @contextmanager
 def on(device: torch.device) -> Iterator[None]:
     """Kernels start on torch's current device: this one is, inside."""
