@@ -1,7 +1,7 @@
 """What messages and steps cost on a GPU, counted without one: host calls, launches, bytes moved.
 
     python benchmarks/gpu_counts.py     # writes its tables into docs/gpu.md
-    python benchmarks/gpu_counts.py --time     # the host's part of a message, kernels left out
+    python benchmarks/gpu_counts.py --time     # the host's part of messages, kernels left out
 
 Fake tensors know their device and hold no values: every line of the host runs as on a GPU, and no
 kernel does. An estimate is what was counted times the rates below, which are assumed.
@@ -13,11 +13,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from statistics import NormalDist, median
-from typing import Any
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
@@ -27,11 +27,17 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from compressors import compress, decompress, message, parse
+from compressors import State, compress, decompress, message, parse
 from compressors.device import plan, read, write
-from compressors.kernels.gpu import codes, join, measure, select, stream, unpack
+from compressors.kernels.gpu import clear, codes, join, measure, select, stream, unpack
+from compressors.kernels.gpu.entries import buckets_of
 from compressors.kernels.gpu.layout import BLOCK, layout_of
+from compressors.message import Packet, Upload, compress_all
 from compressors.segments import layout
+from fedsim.federation.masking import mask_momentum
+
+if TYPE_CHECKING:
+    from stack import Model
 
 PAGE = Path(__file__).parents[1] / "docs" / "gpu.md"
 CUDA = torch.device("cuda", 0)
@@ -115,7 +121,7 @@ def absent(counts: Counts) -> Iterator[None]:
         return x
 
     with ExitStack() as stack:
-        for room in (codes, join, measure, select, stream, unpack):
+        for room in (clear, codes, join, measure, select, stream, unpack):
             stack.enter_context(patch.object(room, "launch", launch))
         for room, name, made in (
             (plan, "works", lambda device: True), (write, "fetch", fetch),
@@ -124,22 +130,51 @@ def absent(counts: Counts) -> Iterator[None]:
             (torch.cuda, "device", lambda device: torch.inference_mode(False)),
         ):  # fmt: skip
             stack.enter_context(patch.object(room, name, made))
-        layout_of.cache_clear()
-        select._wanted.cache_clear()
+        caches = (layout_of, buckets_of, select._wanted)
+        for one in caches:
+            one.cache_clear()
         try:
             yield
         finally:
-            layout_of.cache_clear()
-            select._wanted.cache_clear()
+            for one in caches:
+                one.cache_clear()
 
 
-def to_bytes(text: str, shapes: Shapes) -> Counts:
-    """A message of an update, not the first of its method."""
-    method, counts = parse(text), Counts()
+def to_bytes(text: str, shapes: Shapes, clients: int = 1) -> Counts:
+    """Messages of so many clients' updates, not the first of their method."""
+    counts = Counts()
     with absent(counts), FakeTensorMode():
-        update = {name: torch.empty(shape, device=CUDA) for name, shape in shapes.items()}
-        _, state = compress(method, update)
-        return only(counts, partial(compress, method, update, state, 1))
+        uploads = second(text, shapes, clients)
+        return only(counts, partial(compress_all, uploads))
+
+
+def masking(text: str, shapes: Shapes) -> Counts:
+    """A client's momentum forgotten where its message sent entries, not the first time."""
+    counts = Counts()
+    with absent(counts), FakeTensorMode():
+        uploads = second(text, shapes, 2)
+        one, other = (packet for packet, _ in made(uploads))
+        momentum = {f"momentum_buffer/{name}": x for name, x in uploads[0].update.items()}
+        mask_momentum(momentum, one.sent)
+        return only(counts, lambda: mask_momentum(momentum, other.sent))
+
+
+def second(text: str, shapes: Shapes, clients: int) -> list[Upload]:
+    """Clients' updates on the GPU, with the memory that a message before has left."""
+    method = parse(text)
+    updates = [{name: torch.empty(shape, device=CUDA) for name, shape in shapes.items()}
+               for _ in range(clients)]  # fmt: skip
+    memories = [state for _, state in made([Upload(method, one) for one in updates])]
+    every = zip(updates, memories, strict=True)
+    return [Upload(method, one, state, 1 + i) for i, (one, state) in enumerate(every)]
+
+
+def made(uploads: Sequence[Upload]) -> Iterator[tuple[Packet, State]]:
+    """What ``compress_all`` returns, where nothing failed."""
+    for one in compress_all(uploads):
+        if isinstance(one, Exception):
+            raise one
+        yield one
 
 
 def from_bytes(text: str, shapes: Shapes) -> Counts:
@@ -199,17 +234,16 @@ def sbc_to_bytes(n: int, p: float) -> dict[str, float]:
             "rice": 2 * 8 * k + bits / 4}  # fmt: skip
 
 
-def steps(clients: int, iterations: int) -> tuple[int, int]:
-    """Torch's operations of clients of LeNet5, trained one after the other, and at once.
+def steps(model: "Model", clients: int, iterations: int) -> tuple[int, int]:
+    """Torch's operations of clients that train one after the other, and at once.
 
     They grow by as many with each client and each iteration: few of both are counted.
     """
-    import gpu_training
     import stack
 
     found = {}
     for k, many in ((2, 1), (2, 2), (3, 1), (3, 2)):
-        trainer, whole, jobs = stack.made(gpu_training.LENET5, k, "cpu")
+        trainer, whole, jobs = stack.made(model, k, "cpu")
         jobs = [job._replace(iterations=many) for job in jobs]
         for job in jobs:  # whose first step is watched
             trainer.train(*job)
@@ -232,8 +266,10 @@ def device_ms(moved: dict[str, float], kernels: int) -> float:
 def counted(shapes: Shapes) -> list[str]:
     """The table of host calls."""
     rows = []
+    together = ("32 clients, to bytes", partial(to_bytes, clients=32))
+    ways = [("to bytes", to_bytes), together, ("from bytes", from_bytes)]
     for text in METHODS:
-        for way, count in (("to bytes", to_bytes), ("from bytes", from_bytes)):
+        for way, count in ways:
             one = count(text, shapes)
             numbers = (one.operations, one.copies, one.launches.total(), one.waits, one.calls)
             shown = text.replace("|", "\\|")
@@ -262,46 +298,68 @@ def estimated(shapes: Shapes, n: int = 100_000_000) -> list[str]:
          f"host {sbc.host:.2f} ms ({sbc.calls} calls); GPU {whole - sbc.host:.2f} ms "
          f"({sum(moved.values()) / 1e6:.0f} MB, {kernels} kernels)", f"{whole:.1f} ms"),
     ]  # fmt: skip
-    rows += in_stacks(64)
+    import gpu_training
+
+    smaller = replace(gpu_training.RESNET20, side=8)  # the same operations, of smaller images
+    rows += in_stacks(gpu_training.LENET5, 64, "10 times one by one", "a fifth")
+    rows += in_stacks(smaller, 32, "one by one", "a tenth")
     return ["| target | asked | arithmetic | estimate |", "| --- | --- | --- | --- |",
             *(f"| {' | '.join(row)} |" for row in rows)]  # fmt: skip
 
 
-def in_stacks(clients: int, iterations: int = 10) -> list[tuple[str, ...]]:
-    """Rows of LeNet5's gain in stacks and of what messages take of a round: the host's time."""
-    import gpu_training
+def in_stacks(model: "Model", clients: int, gain: str, most: str) -> list[tuple[str, ...]]:
+    """Rows of a model's gain in stacks and of what messages take of a round.
+
+    Of training only the host's time is counted.
+    """
     import stack
 
-    trainer, *_ = stack.made(gpu_training.LENET5, 2, "cpu")
+    iterations, method = 10, "sbc(0.01)"
+    trainer, *_ = stack.made(model, 2, "cpu")
     shapes = {n: tuple(p.shape) for n, p in trainer.parameters.items()}
-    alone, at_once = steps(clients, iterations)
-    each = to_bytes("sbc(0.01)", shapes).host + from_bytes("raw", shapes).host / clients
-    training, coding = 1e3 * CALL * at_once, clients * each
-    share = coding / (training + coding)
+    alone, at_once = steps(model, clients, iterations)
+    size = clients * sum(p.numel() for p in trainer.parameters.values())
+    sent = to_bytes(method, shapes, clients)
+    moved = sbc_to_bytes(size, 0.01) | {"residuals": 8 * size}  # each client's is its own
+    gpu = device_ms(moved, sent.launches.total() + 15 + clients)
+    mask = clients * masking(method, shapes).host
+    training = 1e3 * CALL * at_once
+    coding = sent.host + gpu + from_bytes("raw", shapes).host
+    share, masked = (x / (training + x) for x in (coding, coding + mask))
     return [
-        (f"LeNet5, {clients} clients stacked, {iterations} iterations", "10 times one by one",
+        (f"{model.name}, {clients} clients stacked, {iterations} iterations", gain,
          f"{alone:,} operations one by one, {at_once:,} stacked", f"{alone / at_once:.1f} times"),
-        (f"LeNet5, {clients} clients: messages' part of such a round", "a fifth",
-         f"host: {clients} x {each:.2f} ms of messages, {training:.0f} ms of training",
-         f"{share:.0%}"),
+        (f"{model.name}, {clients} clients: messages' part of such a round", most,
+         f"{coding:.1f} ms of messages (host: {sent.calls} calls for all, and {sent.host:.1f} ms; "
+         f"GPU {gpu:.1f} ms), {training:.0f} ms of training's host", f"{share:.0%}"),
+        ("the same, and each client's momentum is masked", most,
+         f"{mask:.1f} ms more of the host", f"{masked:.0%}"),
     ]  # fmt: skip
 
 
-def timed(shapes: Shapes, repeats: int = 20) -> str:
-    """Milliseconds of the processor for a message's host part: small tensors, without kernels."""
-    method, counts, found = parse("sbc(0.01)"), Counts(), []
-    update = {name: torch.zeros([2] * len(shape)) for name, shape in shapes.items()}
+def timed(shapes: Shapes, clients: int, repeats: int = 20) -> str:
+    """Milliseconds of the processor for the host's part of a message, made alone and together.
+
+    Tensors are small and kernels left out; both ways take turns.
+    """
+    method, found = parse("sbc(0.01)"), []
+    updates = [{name: torch.zeros([2] * len(shape)) for name, shape in shapes.items()}
+               for _ in range(clients)]  # fmt: skip
     with ExitStack() as stack:
-        stack.enter_context(absent(counts))
+        stack.enter_context(absent(Counts()))
         for room, taken in ((layout, set()), (message, {"cpu"}), (plan, {"cpu"})):
             stack.enter_context(patch.object(room, "DEVICES", taken))
         stack.enter_context(patch.object(torch, "zeros", torch.empty))  # a GPU fills its memory
-        _, state = compress(method, update)
+        uploads = [Upload(method, update, compress(method, update)[1], 1) for update in updates]
         for _ in range(repeats):
-            start = time.thread_time()
-            compress(method, update, state, 1)
-            found.append(1e3 * (time.thread_time() - start))
-    return f"{median(found):.2f} ms (median of {repeats})"
+            times = [time.thread_time()]
+            for way in (lambda: [compress(*one) for one in uploads], lambda: [*made(uploads)]):
+                way()
+                times.append(time.thread_time())
+            found.append(1e3 * np.diff(times) / clients)
+    alone, together = np.median(found, 0)
+    return (f"a message alone {alone:.2f} ms, one of {clients} together {together:.2f} ms "
+            f"(medians of {repeats})")  # fmt: skip
 
 
 def page(shapes: Shapes) -> str:
@@ -317,8 +375,10 @@ def page(shapes: Shapes) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--time", action="store_true", help="take the host's part of a message")
+    torch.set_num_threads(1)
     if parser.parse_args(arguments).time:
-        print(timed(resnet50()))
+        print(f"161 tensors: {timed(resnet50(), 8)}")
+        print(f"8 tensors: {timed({f'w{i}': (2, 2)[i % 2 :] for i in range(8)}, 64)}")
     else:
         PAGE.write_text(page(resnet50()), encoding="utf-8")
 

@@ -30,7 +30,7 @@ SHAPES = {f"w{i}": (2, 3) for i in range(54)} | {f"b{i}": (5,) for i in range(10
 
 @pytest.mark.parametrize(
     ("text", "most", "launches"),
-    [("sbc(0.01)", 128, 16), ("ef(topk(0.01) | cnat | golomb)", 132, 18), ("raw", 25, 4),
+    [("sbc(0.01)", 130, 16), ("ef(topk(0.01) | cnat | golomb)", 134, 18), ("raw", 25, 4),
      ("cnat", 27, 5), ("qsgd(7, 64)", 47, 5)],
 )  # fmt: skip
 def test_a_message_takes_few_calls_of_the_host(
@@ -39,6 +39,24 @@ def test_a_message_takes_few_calls_of_the_host(
     found = counts.to_bytes(text, SHAPES)
     assert (found.calls, found.launches.total(), found.waits) == (most, launches, 2)
     assert found.calls <= 150
+
+
+@pytest.mark.parametrize(
+    ("text", "each"), [("sbc(0.01)", 56), ("raw", 0), ("cnat", 0), ("qsgd(7, 64)", 0)]
+)
+def test_messages_of_several_clients_take_the_launches_of_one(
+    text: str, each: int, counts: Any
+) -> None:
+    """A residual of its own takes a copy, a cut, and a view for each of the 54 tensors."""
+    one, many = (counts.to_bytes(text, SHAPES, clients) for clients in (1, 4))
+    assert (many.launches, many.waits, many.copies) == (one.launches, one.waits, one.copies)
+    assert many.calls <= one.calls + 4 * each
+
+
+def test_momentum_is_masked_in_few_calls(counts: Any) -> None:
+    """Two views for each of the 54 tensors, one launch, and 8 for all."""
+    found = counts.masking("sbc(0.01)", SHAPES)
+    assert (found.calls, found.launches.total()) == (117, 1)
 
 
 @pytest.mark.parametrize("text", ["sbc(0.01)", "cnat"])
