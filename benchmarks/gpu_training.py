@@ -14,7 +14,8 @@ import stack
 from stack import Model
 from targets import Target
 
-from compressors import State, Tensors, compress, decompress, parse
+from compressors import State, Tensors, decompress, parse
+from compressors.message import Upload, compress_all
 from fedsim.tasks.models.cifar import resnet
 from strategies import Job, Trained
 
@@ -32,10 +33,10 @@ def stacked(model: Model, clients: int, device: str, repeats: int, least: float)
 
 
 def share(model: Model, clients: int, device: str, repeats: int, most: float) -> Target:
-    """The part of a round that compression takes: each client's message, and the mean's.
+    """The part of a round that compression takes: the clients' messages, and the server's.
 
-    Clients train at once; each compresses its update with its residual, and decodes one message of
-    the server as large as its own.
+    Clients train at once, and their messages are made at once, each with its residual; a message
+    of the server as large as theirs is decoded once.
     """
     trainer, whole, jobs = stack.made(model, clients, device)
     jobs = [Job(**{**job._asdict(), "iterations": ITERATIONS}) for job in jobs]
@@ -55,9 +56,11 @@ def share(model: Model, clients: int, device: str, repeats: int, most: float) ->
 def _messages(
     method: Any, updates: Sequence[Tensors], memories: list[State | None], like: Tensors
 ) -> None:
-    for i, update in enumerate(updates):
-        packet, memories[i] = compress(method, update, memories[i], i)
-        decompress(method, packet.payload, like)
+    states = enumerate(zip(updates, memories, strict=True))
+    made = compress_all([Upload(method, update, state, i) for i, (update, state) in states])
+    packets = [one for one in made if not isinstance(one, Exception)]
+    memories[:] = [state for _, state in packets]
+    decompress(method, packets[0][0].payload, like)
 
 
 def report(device: str, repeats: int) -> tuple[str, list[Target]]:

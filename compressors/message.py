@@ -159,8 +159,8 @@ class Upload(NamedTuple):
 def compress_all(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Exception]:
     """What ``compress`` returns for each of several updates, or why it failed.
 
-    On a GPU, messages of one method and of tensors of the same names and shapes are made together:
-    the host makes as many calls as for one.
+    On a GPU, messages of one method and of tensors of the same names and shapes are made together,
+    with the launches of one.
 
     Example:
         >>> import torch
@@ -172,7 +172,7 @@ def compress_all(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Excep
     """
     alike: dict[Any, list[int]] = {}
     for i, (method, update, *_) in enumerate(uploads):
-        one = method, tuple((name, x.shape, x.device) for name, x in update.items())
+        one = method, tuple(update), tuple(x.shape for x in update.values())
         alike.setdefault(i if _plan(method, update) is None else one, []).append(i)
     found: dict[int, tuple[Packet, State] | Exception] = {}
     for places in alike.values():
@@ -185,9 +185,8 @@ def _together(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Exceptio
     try:
         if len(uploads) == 1:
             return [compress(*uploads[0])]
-        every = {f"{i}/{n}": x for i, one in enumerate(uploads) for n, x in one.update.items()}
-        if _plan(uploads[0].compressor, every) is not None:  # else they are too large together
-            return [*_by_kernels(uploads)]
+        if _plan(uploads[0].compressor, *(one.update for one in uploads)) is not None:
+            return [*_by_kernels(uploads)]  # else they are too large together
     except Exception as error:
         if len(uploads) == 1:
             return [error]
@@ -212,13 +211,13 @@ def _by_kernels(uploads: Sequence[Upload]) -> list[tuple[Packet, State]]:
     return [(_OnePass(one), one.state) for one in written]
 
 
-def _plan(compressor: Any, update: Tensors) -> Any:
-    """How kernels of a GPU write this message where the update lies; None where they do not."""
-    if not any(x.device.type in DEVICES for x in update.values()):
+def _plan(compressor: Any, *updates: Tensors) -> Any:
+    """How kernels of a GPU write messages where the updates lie; None where they do not."""
+    if not any(x.device.type in DEVICES for one in updates for x in one.values()):
         return None  # and triton, which takes its time, is not loaded
     from compressors.device.plan import takes
 
-    return plan_of(compressor) if takes(update) else None
+    return plan_of(compressor) if takes(*updates) else None
 
 
 @dataclass(frozen=True)

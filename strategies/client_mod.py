@@ -12,7 +12,7 @@ from compressors import Compressor, State
 from compressors.whole.memory import nest, unnest
 from strategies.channel.acknowledge import of_channel
 from strategies.channel.buffers import answered
-from strategies.channel.client_end import ClientEnd, NoBase, ask_for_model, at_once
+from strategies.channel.client_end import ClientEnd, NoBase, ask_for_model, one_by_one
 from strategies.channel.given import check_method, check_record
 from strategies.channel.memory import commit, load
 from strategies.channel.nodes import PARTITION_ID
@@ -139,7 +139,7 @@ class _Mod:
             step = trained[name].numpy().astype(float) - arrays[name].numpy()  # of what the app saw
             update[name] = torch.from_numpy(np.asarray(step)).float()
         client = context.node_config.get(PARTITION_ID, context.node_id)
-        packet, memory = at_once(self.end.encode(str(client), update, delivery))
+        packet, memory = one_by_one(self.end.encode(str(client), update, delivery))
         beside = answered(delivery.settings, after, self.end.buffers)
         self.end.reply(reply.content, packet, delivery, beside)
         own = {n: trained[n] for n in self.initial if n not in delivery.buffers}

@@ -12,15 +12,16 @@ from torch import Tensor
 from compressors.device import DEVICES
 from compressors.kernels.gpu.tried import works
 
-_LARGEST = 1 << 31  # entries of an update: positions within a program are 32-bit numbers
+_LARGEST = 1 << 31  # entries of updates: positions within a program are 32-bit numbers
 
 
-def takes(tensors: Mapping[str, Any]) -> bool:
-    """Whether all of these tensors lie on one device whose updates the kernels take."""
-    places = {x.device for x in tensors.values() if isinstance(x, Tensor)}
+def takes(*updates: Mapping[str, Any]) -> bool:
+    """Whether all of these tensors lie on one device whose updates the kernels take together."""
+    tensors = [x for one in updates for x in one.values()]
+    places = {x.device for x in tensors if isinstance(x, Tensor)}
     return (
         len(places) == 1
         and next(iter(places)).type in DEVICES
-        and 0 < sum(x.numel() for x in tensors.values()) < _LARGEST
+        and 0 < sum(x.numel() for x in tensors) < _LARGEST
         and works(next(iter(places)))
     )

@@ -79,13 +79,13 @@ Encoding = Generator[Upload, Encoded, tuple[Packet, State]]
 """Messages to be made out, what they became in; at the end a message, and what to remember."""
 
 
-def at_once(encoding: Encoding) -> tuple[Packet, State]:
+def one_by_one(encoding: Encoding) -> tuple[Packet, State]:
     """What an encoding returns, each of its messages made as it is asked for.
 
     Example:
         >>> came = Delivery({}, {}, ConfigRecord({"round": 1}), True, Settled({}))
         >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
-        >>> len(at_once(end.encode(0, {"w": torch.ones(2)}, came))[0].payload)  # 3 of header
+        >>> len(one_by_one(end.encode(0, {"w": torch.ones(2)}, came))[0].payload)  # 3 of header
         11
     """
     try:

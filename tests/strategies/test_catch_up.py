@@ -8,7 +8,7 @@ from compressors import Compressor, PayloadError, Raw, compress, decompress, gra
 from fedsim.engines import compat
 from strategies import ClientEnd, ServerEnd
 from strategies.channel.catch_up import join, split
-from strategies.channel.client_end import at_once
+from strategies.channel.client_end import one_by_one
 from strategies.channel.payload import put
 
 LIKE = {"w": torch.zeros(40)}
@@ -47,7 +47,7 @@ class Rounds:
                 delivery = self.end.decode(content, self.memory)
                 for name, x in self.server.weights.items():
                     assert torch.equal(delivery.weights[name], x), number  # bit for bit
-                _, self.memory = at_once(self.end.encode(2, LIKE, delivery))
+                _, self.memory = one_by_one(self.end.encode(2, LIKE, delivery))
             if client != 2 or answers:
                 self.server.take(client, reply())
         self.server.finish(0)

@@ -13,7 +13,7 @@ from strategies.channel import client_end
 from strategies.channel.acknowledge import APPLIED, read_applied, write_applied
 from strategies.channel.beside import BUFFERS
 from strategies.channel.buffers import answered
-from strategies.channel.client_end import at_once
+from strategies.channel.client_end import one_by_one
 from strategies.channel.payload import KEY, get
 from tests.support.linear import tensor, vector
 
@@ -34,7 +34,7 @@ def round_of(
     """One round of client 0 that has trained ``update``: the model it was sent, its memory."""
     server.begin(number, [0])
     delivery = client.decode(server.content(0, ConfigRecord()), memory)
-    packet, memory = at_once(client.encode(0, update, delivery))
+    packet, memory = one_by_one(client.encode(0, update, delivery))
     content = RecordDict()
     client.reply(content, packet, delivery, answered(delivery.settings, MEAN, client.buffers))
     asked = Message(RecordDict(), dst_node_id=1, message_type="train")
@@ -70,7 +70,7 @@ def test_a_failed_message_changes_no_memory() -> None:
     server.begin(2, [0])
     delivery = client.decode(server.content(0, ConfigRecord()), memory)
     with pytest.raises(UpdateError, match="'w'"):
-        at_once(client.encode(0, tensor(torch.nan, 1.0), delivery))
+        one_by_one(client.encode(0, tensor(torch.nan, 1.0), delivery))
     assert all(torch.equal(x, memory[name]) for name, x in before.items())
 
 
@@ -108,7 +108,7 @@ def test_what_is_sent_follows_from_seed_client_and_round() -> None:
         end = ClientEnd(method, Raw(), large, seed=seed)
         server.begin(number, [client])
         delivery = end.decode(server.content(client, ConfigRecord()), None)
-        packet, _ = at_once(end.encode(client, large, delivery))
+        packet, _ = one_by_one(end.encode(client, large, delivery))
         content = RecordDict()
         end.reply(content, packet, delivery, {})
         assert decompress(method, get(content)[0], large)["w"].count_nonzero() == 32

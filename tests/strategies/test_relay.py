@@ -21,7 +21,7 @@ from strategies import (
     Scaffold,
     build,
 )
-from strategies.channel.client_end import NoBase, at_once
+from strategies.channel.client_end import NoBase, one_by_one
 from strategies.channel.payload import METRICS, SAMPLES
 from strategies.channel.relay import join, mean_update, split
 from strategies.channel.relay_end import RelayEnd
@@ -57,7 +57,7 @@ class Rounds:
             content = self.server.content(client, ConfigRecord())
             delivery = self.end.decode(content, self.memory.get(client))
             assert torch.equal(delivery.weights["w"], self.server.weights["w"]), (number, client)
-            packet, memory = at_once(
+            packet, memory = one_by_one(
                 self.end.encode(client, {"w": torch.tensor(values)}, delivery)
             )
             self.memory[client] = memory

@@ -9,7 +9,7 @@ from torch import Tensor
 from compressors import Compressor, State, decompress
 from strategies import ClientEnd, ServerEnd
 from strategies.channel.acknowledge import OutOfOrder
-from strategies.channel.client_end import NoBase, ask_for_model
+from strategies.channel.client_end import NoBase, ask_for_model, one_by_one
 from strategies.channel.late import LATE
 from strategies.channel.payload import KEY, get
 from strategies.channel.replies import asked_in
@@ -110,7 +110,7 @@ class World:
         else:
             if event == "killed at work":
                 return []
-            packet, memory = self.end.encode(client, update, delivery)
+            packet, memory = one_by_one(self.end.encode(client, update, delivery))
             self.end.reply(reply_content, packet, delivery, {})
             self.memory[client] = from_disk(memory) if event == "restarted" else memory
             self.trained[client] = added(self.trained[client], update)

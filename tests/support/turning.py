@@ -8,6 +8,7 @@ from torch import Tensor
 
 from compressors import State
 from strategies import Arrival, Asynchronous
+from strategies.channel.client_end import one_by_one
 from strategies.channel.payload import METRICS, SENT
 
 
@@ -35,7 +36,9 @@ class Turning:
     def answer(self, client: int, update: Mapping[str, Tensor]) -> RecordDict:
         """What a client sends; from now on it remembers that."""
         delivery, content = self._deliveries.pop(client), RecordDict()
-        packet, self.memory[client] = self.end.encode(client, update, delivery)
+        packet, self.memory[client] = one_by_one(
+            self.end.encode(client, update, delivery)
+        )
         counts = [packet.sent[name].count for name in self.end.like]
         content[METRICS] = MetricRecord({"sent": sum(counts), SENT: counts})
         self.end.reply(content, packet, delivery, {})
