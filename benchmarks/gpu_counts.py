@@ -332,7 +332,7 @@ def in_stacks(model: "Model", clients: int, gain: str, most: str) -> list[tuple[
         (f"{model.name}, {clients} clients: messages' part of such a round", most,
          f"{coding:.1f} ms of messages (host: {sent.calls} calls for all, and {sent.host:.1f} ms; "
          f"GPU {gpu:.1f} ms), {training:.0f} ms of training's host", f"{share:.0%}"),
-        ("the same, and each client's momentum is masked", most,
+        ("the same, and each client's momentum is masked", "no goal",
          f"{mask:.1f} ms more of the host", f"{masked:.0%}"),
     ]  # fmt: skip
 

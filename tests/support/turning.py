@@ -36,9 +36,7 @@ class Turning:
     def answer(self, client: int, update: Mapping[str, Tensor]) -> RecordDict:
         """What a client sends; from now on it remembers that."""
         delivery, content = self._deliveries.pop(client), RecordDict()
-        packet, self.memory[client] = one_by_one(
-            self.end.encode(client, update, delivery)
-        )
+        packet, self.memory[client] = one_by_one(self.end.encode(client, update, delivery))
         counts = [packet.sent[name].count for name in self.end.like]
         content[METRICS] = MetricRecord({"sent": sum(counts), SENT: counts})
         self.end.reply(content, packet, delivery, {})
