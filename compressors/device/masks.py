@@ -1,6 +1,6 @@
 """Momentum that is forgotten where entries were sent, on a GPU."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -10,15 +10,20 @@ from compressors.kernels.gpu.clear import cleared
 from compressors.kernels.gpu.layout import on
 
 
-def masked(tensors: Mapping[str, Tensor], chosen: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
-    """Copies of ``tensors`` that are zero at the ``chosen`` flat positions of the same names.
+def masked(
+    groups: Sequence[Mapping[str, Tensor]], chosen: Sequence[Mapping[str, Tensor]]
+) -> list[dict[str, Tensor]] | None:
+    """Copies of tensors that are zero at the ``chosen`` flat positions of the same names.
 
-    None where kernels do not take them: on the CPU, without a Triton that works, of another type
-    than float32.
+    The copies of one group share memory. None where kernels do not take them: on the CPU, without
+    a Triton that works, of another type than float32.
     """
-    if not takes({**tensors}) or any(x.dtype != torch.float32 for x in tensors.values()):
+    tensors = [x for one in groups for x in one.values()]
+    if not takes(*groups) or any(x.dtype != torch.float32 for x in tensors):
         return None
-    device = next(iter(tensors.values())).device
+    device = tensors[0].device
     with on(device):
-        found = cleared(list(tensors.values()), [chosen[name].to(device) for name in tensors])
-    return dict(zip(tensors, found, strict=True))
+        where = [[places[name].to(device) for name in one]
+                 for one, places in zip(groups, chosen, strict=True)]  # fmt: skip
+        found = cleared([[*one.values()] for one in groups], where)
+    return [dict(zip(one, parts, strict=True)) for one, parts in zip(groups, found, strict=True)]

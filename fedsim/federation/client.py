@@ -17,7 +17,7 @@ from compressors.message import Upload
 from compressors.whole.memory import nest, unnest
 from fedsim.federation import orders
 from fedsim.federation.kept_as import kept, restored
-from fedsim.federation.masking import mask_momentum
+from fedsim.federation.masking import Masking
 from fedsim.federation.memories import suspect
 from fedsim.federation.orders import FRACTION
 from fedsim.federation.room import enough
@@ -32,8 +32,8 @@ from strategies.channel.payload import METRICS, SAMPLES, SENT
 
 T = TypeVar("T")
 
-Wish = Job | Upload
-"""What a client asks of its driver: to train, which gives ``Trained``; a message: ``Encoded``."""
+Wish = Job | Upload | Masking
+"""What a client asks of its driver: it gives ``Trained``, ``Encoded`` and ``Masked``."""
 
 Serving = Generator[Wish, Any, tuple[RecordDict, State]]
 """Wishes out, what they gave in; at the end the reply's content and the client's memory."""
@@ -85,12 +85,12 @@ def serve(
     with training(came.round, trained.loss, partial(suspect, uplink)), enough(trainer.device):
         encoding = line.encode(client, change.update, came)
         packet, after = yield from _timed(encoding, seconds, "encode-seconds")
-    clock = time.perf_counter()
     optimizer = trained.optimizer
     if plan.masks:
-        optimizer = mask_momentum(optimizer, packet.sent)
+        masked = yield Masking(optimizer, packet.sent)
+        optimizer = masked.optimizer
+        seconds["encode-seconds"] += masked.seconds
     seconds["train-seconds"] += trained.seconds
-    seconds["encode-seconds"] += time.perf_counter() - clock
     counted = packet.counts
     counts = [counted[name] for name in line.like]
     content = RecordDict()

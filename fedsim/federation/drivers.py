@@ -3,16 +3,17 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from compressors import State
-from compressors.message import compress_all
+from compressors.message import Upload, compress_all
 from fedsim.engines.local import AnswerSeveral
 from fedsim.federation.client import Serving, Wish, serve
 from fedsim.federation.client_memory import ClientStates
+from fedsim.federation.masking import Masked, Masking, mask_all
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stackedsteps import Asked
 from fedsim.federation.stacks import Result, Stack, alone, stack_of
@@ -25,7 +26,7 @@ from strategies.channel.payload import CLIENT, KEY, settings_in
 
 ConfigOf = Callable[[Context], RunConfig]
 Train = Callable[[Stack, Sequence[Asked]], list[Result]]
-Granted = Result | Encoded
+Granted = Result | Encoded | Masked
 """What became of a client's wish, or why it failed."""
 
 
@@ -86,18 +87,36 @@ def go_on(serving: Serving, granted: list[Granted]) -> Wish:
     return serving.send(granted.pop())
 
 
-def grant(
-    wishes: Sequence[Wish], train: Callable[[Sequence[Job]], list[Result]]
-) -> list[Granted]:
-    """What became of each wish, in their order: jobs are trained, messages made together."""
-    jobs = [wish for wish in wishes if isinstance(wish, Job)]
-    trained = iter(train(jobs) if jobs else [])
-    uploads = [wish for wish in wishes if not isinstance(wish, Job)]
+def grant(wishes: Sequence[Wish], train: Callable[[Sequence[Job]], list[Result]]) -> list[Granted]:
+    """What became of each wish, in their order; those of one kind are granted together."""
+    ways: dict[type, Callable[[list[Any]], Sequence[Granted]]]
+    ways = {Job: train, Upload: _encoded, Masking: _masked}
+    found: dict[int, Granted] = {}
+    for kind, way in ways.items():
+        places = [i for i, wish in enumerate(wishes) if isinstance(wish, kind)]
+        if places:
+            found |= zip(places, way([wishes[i] for i in places]), strict=True)
+    return [found[i] for i in range(len(wishes))]
+
+
+def _encoded(uploads: Sequence[Upload]) -> list[Granted]:
     start = time.perf_counter()
     made = compress_all(uploads)
-    each = (time.perf_counter() - start) / max(len(uploads), 1)
-    encoded = (one if isinstance(one, Exception) else Encoded(*one, each) for one in made)
-    return [next(trained if isinstance(wish, Job) else encoded) for wish in wishes]
+    each = (time.perf_counter() - start) / len(uploads)
+    return [one if isinstance(one, Exception) else Encoded(*one, each) for one in made]
+
+
+def _masked(maskings: Sequence[Masking]) -> list[Granted]:
+    """All at once; where that fails, each by itself."""
+    start = time.perf_counter()
+    try:
+        made = mask_all(maskings)
+        each = (time.perf_counter() - start) / len(maskings)
+        return [Masked(one, each) for one in made]
+    except Exception as error:
+        if len(maskings) == 1:
+            return [error]
+    return [masked for one in maskings for masked in _masked([one])]
 
 
 def client_of(message: Message, context: Context) -> int:

@@ -1,5 +1,8 @@
 """Momentum factor masking: momentum is forgotten where entries were sent."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -9,25 +12,48 @@ from compressors.device import DEVICES
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 
 
+class Masking(NamedTuple):
+    """What ``mask_momentum`` is given."""
+
+    optimizer: State
+    sent: Sent
+
+
+class Masked(NamedTuple):
+    """What became of a ``Masking``, and how long it took."""
+
+    optimizer: State
+    seconds: float = 0.0
+
+
 def mask_momentum(optimizer: State, sent: Sent) -> State:
     """The optimizer state with first moments set to zero where entries were sent.
 
     Lin et al.'s momentum factor masking, as SBC adopts it (supplement A). A tensor that
-    was sent whole is left alone: nothing of it is held back, so nothing goes stale. On a GPU one
-    kernel masks all tensors.
+    was sent whole is left alone: nothing of it is held back, so nothing goes stale.
     """
-    wanted = {
-        key: tensor.indices
-        for name, tensor in sent.items() if isinstance(tensor.indices, Tensor)
-        for kind in _MOMENTA if (key := f"{kind}/{name}") in optimizer
-    }  # fmt: skip
-    moments = {key: optimizer[key] for key in wanted}
-    if any(x.device.type in DEVICES for x in moments.values()):
+    return mask_all([Masking(optimizer, sent)])[0]
+
+
+def mask_all(maskings: Sequence[Masking]) -> list[State]:
+    """The same for several clients. On a GPU one launch masks all of their tensors."""
+    chosen = [
+        {
+            key: tensor.indices
+            for name, tensor in sent.items() if isinstance(tensor.indices, Tensor)
+            for kind in _MOMENTA if (key := f"{kind}/{name}") in optimizer
+        } for optimizer, sent in maskings
+    ]  # fmt: skip
+    every = zip(maskings, chosen, strict=True)
+    found = [{key: one.optimizer[key] for key in wanted} for one, wanted in every]
+    kernels = None
+    if any(x.device.type in DEVICES for moments in found for x in moments.values()):
         from compressors.device.masks import masked  # and triton, which takes its time to load
 
-        if (found := masked(moments, wanted)) is not None:
-            return optimizer | found
-    for key, moment in moments.items():
-        moments[key] = moment.clone(memory_format=torch.contiguous_format)
-        moments[key].view(-1).index_fill_(0, wanted[key], 0.0)
-    return optimizer | moments
+        kernels = masked(found, chosen)
+    if kernels is None:
+        for moments, wanted in zip(found, chosen, strict=True):
+            for key, moment in moments.items():
+                moments[key] = moment.clone(memory_format=torch.contiguous_format)
+                moments[key].view(-1).index_fill_(0, wanted[key], 0.0)
+    return [one.optimizer | x for one, x in zip(maskings, kernels or found, strict=True)]

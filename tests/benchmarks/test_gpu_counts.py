@@ -53,10 +53,11 @@ def test_messages_of_several_clients_take_the_launches_of_one(
     assert many.calls <= one.calls + 4 * each
 
 
-def test_momentum_is_masked_in_few_calls(counts: Any) -> None:
-    """Two views for each of the 54 tensors, one launch, and 8 for all."""
-    found = counts.masking("sbc(0.01)", SHAPES)
-    assert (found.calls, found.launches.total()) == (117, 1)
+@pytest.mark.parametrize("clients", [1, 2])
+def test_momentum_is_masked_in_few_calls(clients: int, counts: Any) -> None:
+    """Two views for each of the 54 tensors, a copy and three cuts, of each; one launch for all."""
+    found = counts.masking("sbc(0.01)", SHAPES, clients)
+    assert (found.calls, found.launches.total()) == (5 + 112 * clients, 1)
 
 
 @pytest.mark.parametrize("text", ["sbc(0.01)", "cnat"])

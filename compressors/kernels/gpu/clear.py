@@ -20,18 +20,25 @@ def _clear(segment, first, sizes, chosen, targets, LANES: constexpr):
     tl.store(target + place, 0.0, mask=inside)
 
 
-def cleared(tensors: Sequence[Tensor], chosen: Sequence[Tensor]) -> list[Tensor]:
-    """Copies of ``tensors`` with zeros at the ``chosen`` entries: two launches for all of them.
+def cleared(
+    groups: Sequence[Sequence[Tensor]], chosen: Sequence[Sequence[Tensor]]
+) -> list[list[Tensor]]:
+    """Copies of tensors with zeros at the ``chosen`` entries: one launch, and a copy per group.
 
     Args:
-        tensors: float32 tensors on one device.
+        groups: float32 tensors on one device; the copies of one group share memory.
         chosen: of each, flat positions (k,), int64, on the same device.
     """
-    flat = torch.cat([x if x.ndim == 1 else x.reshape(-1) for x in tensors])
-    parts = cut(flat, [x.shape for x in tensors])
-    indices = [where.contiguous() for where in chosen]
-    layout = layout_of(tuple(where.numel() for where in indices), flat.device, ENTRIES)
-    pointers = [np.array([x.data_ptr() for x in many]) for many in (indices, parts)]
-    launch(_clear, layout.blocks, *layout.tables[:3], *upload(flat.device, *pointers),
+    flats = [[x if x.ndim == 1 else x.reshape(-1) for x in tensors] for tensors in groups]
+    parts = [
+        cut(torch.cat(flat), [x.shape for x in tensors]) if tensors else []
+        for flat, tensors in zip(flats, groups, strict=True)
+    ]
+    indices = [where.contiguous() for one in chosen for where in one]
+    device = indices[0].device
+    layout = layout_of(tuple(where.numel() for where in indices), device, ENTRIES)
+    targets = [part for one in parts for part in one]
+    pointers = [np.array([x.data_ptr() for x in many]) for many in (indices, targets)]
+    launch(_clear, layout.blocks, *layout.tables[:3], *upload(device, *pointers),
            LANES=layout.block)  # fmt: skip
     return parts

@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from compressors.device import masks
 from compressors.device import write as device_write
 from fedsim import RunConfig, run
 from strategies.channel.client_end import ClientEnd
@@ -87,8 +88,14 @@ def test_messages_that_kernels_make_together_are_those_of_each_client(
         many.append(len(begun))
         return made(method, begun)
 
-    made = device_write.write
+    def clearing(groups: Any, chosen: Any) -> Any:
+        masked.append(len(groups))
+        return cleared(groups, chosen)
+
+    masked: list[int] = []
+    made, cleared = device_write.write, masks.cleared
     monkeypatch.setattr(device_write, "write", counted)
+    monkeypatch.setattr(masks, "cleared", clearing)
     more = {"method": "sbc(0.1)", "cohort": 3, "stack": 3, "iterations": 6, "keep_payloads": True}
     again = config(make_task().name, **more)
     run(again, tmp_path / "host", progress=False)
@@ -96,4 +103,5 @@ def test_messages_that_kernels_make_together_are_those_of_each_client(
     with taken():
         run(again, tmp_path / "kernels", progress=False)
     assert sorted(many) == [1, 1, 3, 3]  # the server's, and those of the cohort's clients
+    assert masked == [3, 3]
     assert_same(tmp_path / "host", tmp_path / "kernels")

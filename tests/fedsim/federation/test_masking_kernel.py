@@ -1,11 +1,11 @@
-"""Momentum that a kernel masks is what torch's operations make of it, in one launch."""
+"""Momentum that a kernel masks is what torch's operations make of it, in one launch for all."""
 
 import pytest
 import torch
 
 from compressors import ALL, Sent, SentTensor
 from compressors.kernels.gpu import clear
-from fedsim.federation.masking import mask_momentum
+from fedsim.federation.masking import Masking, mask_all
 from tests.support.gpu import DEVICE, needs_triton, taken
 
 
@@ -23,9 +23,20 @@ def test_masking_by_a_kernel_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     two = torch.tensor([1, 5])
     sent: Sent = {"w": SentTensor(torch.ones(2), two, torch.Size((2, 3))),
                   "b": SentTensor(torch.ones(4), ALL, torch.Size((4,)))}  # fmt: skip
-    expected = mask_momentum(state, sent)
+    other = {name: 2 * x for name, x in state.items()}
+    whole: Sent = {"w": SentTensor(torch.ones(6), ALL, torch.Size((2, 3)))}
+    more: Sent = {"w": SentTensor(torch.ones(3), torch.tensor([0, 2, 3]), torch.Size((2, 3)))}
+    three = [Masking(state, sent), Masking(other, whole), Masking(other, more)]
+    expected = mask_all(three)
     assert not launched
     with taken():
-        found = mask_momentum({n: x.to(DEVICE) if x.dim() else x for n, x in state.items()}, sent)
-    assert len(launched) == 1 and found.keys() == expected.keys()
-    assert all(torch.equal(found[name].cpu(), x) for name, x in expected.items())
+        found = mask_all([
+            Masking({n: x.to(DEVICE) if x.dim() else x for n, x in one.optimizer.items()}, one.sent)
+            for one in three
+        ])  # fmt: skip
+    assert len(launched) == 1
+    for made, by_host in zip(found, expected, strict=True):
+        assert made.keys() == by_host.keys()
+        assert all(torch.equal(made[name].cpu(), x) for name, x in by_host.items())
+    owners = [one["exp_avg/w"].untyped_storage().data_ptr() for one in found]
+    assert len({*owners}) == 3  # no client's keeps another's alive

@@ -18,7 +18,7 @@ def agree(sizes: list[int], counts: list[int]) -> None:
               for n, k in zip(sizes, counts, strict=True)]  # fmt: skip
     chosen = [torch.from_numpy(x.astype(np.int64)).to(DEVICE) for x in places]
     before = [x.clone() for x in tensors]
-    found = cleared(tensors, chosen)
+    *_, found = cleared([tensors[:1], tensors], [chosen[:1], chosen])
     for x, old, new, where in zip(tensors, before, found, chosen, strict=True):
         assert torch.equal(x, old)  # as it was
         old[where] = 0.0
@@ -43,7 +43,7 @@ def test_two_hundred_tensors() -> None:
 def test_shapes_and_layouts() -> None:
     full = torch.arange(1.0, 25.0, device=DEVICE).view(2, 3, 2, 2)
     full = full.to(memory_format=torch.channels_last)
-    (found,) = cleared([full], [torch.tensor([0, 23], device=DEVICE)])
+    ((found,),) = cleared([[full]], [[torch.tensor([0, 23], device=DEVICE)]])
     expected = torch.arange(1.0, 25.0, device=DEVICE).view(2, 3, 2, 2)
     expected[0, 0, 0, 0] = expected[1, 2, 1, 1] = 0.0
     assert torch.equal(found, expected)

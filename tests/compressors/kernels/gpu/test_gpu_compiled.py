@@ -52,7 +52,7 @@ for sides in (1, 2):
     select.largest(flat, whole, np.array([1, 2]), sides)
 for kept in (None, parts):
     join.join(parts, kept, whole)
-clear.cleared(parts, [t, t])
+clear.cleared([parts], [[t, t]])
 words = stream.stream(100, place)
 stream.Rice(torch.tensor([1, 2]), t, t, t, (2, 3)).write(words, t)
 stream.put_fields(words, t, t, t)
