@@ -53,9 +53,10 @@ def run_beside(
         progress: is called with rows (``Progress``).
         ended: is told of each run that has ended.
         on_gpu: whether a run trains on a GPU, which a forked process cannot use: Ray shares it out.
+            Ray is taken, too, where this process has used a GPU: a fork of it cannot train.
         grouped: which runs a forked process carries out together; on Ray each is by itself.
     """
-    if on_gpu or address is not None:
+    if on_gpu or address is not None or torch.cuda.is_initialized():
         run_on_ray(work, jobs or os.cpu_count() or 1, address, progress, ended)
     else:
         _run_forked(grouped(work), jobs, progress, ended)

@@ -99,6 +99,17 @@ def test_a_forked_run_ends_where_it_is_told_to_as_one_here_does(
     assert json.loads((tmp_path / "there" / "summary.json").read_text())["error"] == "enough"
 
 
+def test_a_process_that_has_used_a_gpu_is_not_forked(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch refuses to differentiate in a fork of it: Ray starts new processes."""
+    given: list[int] = []
+    monkeypatch.setattr(forked, "run_on_ray", lambda work, jobs, *rest: given.append(jobs))
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+    run_beside([("there", tiny, tmp_path / "there")], 2, None, None)
+    assert given == [2]
+
+
 def test_lost_cells_do_not_stop_the_rest(
     tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
