@@ -16,8 +16,8 @@ import pytest
 from numba.core.event import start_event
 
 from fedsim import Cell, RunConfig, SweepConfig, run_cells, sweep
+from fedsim.ground.compiling import TOLD, compiling_told
 from fedsim.runs import forked, parallel
-from fedsim.runs.compiling import TOLD, compiling_told
 from fedsim.runs.forked import run_beside
 from fedsim.runs.parallel import run_here
 from tests.support.commands import no_page
@@ -99,13 +99,13 @@ def test_a_forked_run_ends_where_it_is_told_to_as_one_here_does(
     assert json.loads((tmp_path / "there" / "summary.json").read_text())["error"] == "enough"
 
 
-def test_a_process_that_has_used_a_gpu_is_not_forked(
+def test_a_process_whose_forks_cannot_train_is_not_forked(
     tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Torch refuses to differentiate in a fork of it: Ray starts new processes."""
+    """As one that has trained where there is a GPU: Ray starts new processes."""
     given: list[int] = []
     monkeypatch.setattr(forked, "run_on_ray", lambda work, jobs, *rest: given.append(jobs))
-    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+    monkeypatch.setattr(forked, "forks_train", lambda: False)
     run_beside([("there", tiny, tmp_path / "there")], 2, None, None)
     assert given == [2]
 
