@@ -68,7 +68,15 @@ class ForkedApp(ClientApp):
             try:
                 answer, after = child.ask((records, node, memory))
             except (EOFError, OSError):
-                self._gone(child)
+                child.process.join()
+                self._living -= 1
+                if not self._closed:
+                    logging.getLogger("fedsim").warning(
+                        "a process that trains clients ended with %s (a signal, if below 0); %d of "
+                        "%d are left", child.process.exitcode, self._living, len(self._children),
+                    )  # fmt: skip
+                if not self._living:
+                    self._idle.put(None)
                 continue
             self._idle.put(child)
             if isinstance(answer, str):
@@ -78,18 +86,6 @@ class ForkedApp(ClientApp):
             return Message(_whole(answer), reply_to=message)
         self._idle.put(None)
         raise RuntimeError("all processes that train clients have ended")
-
-    def _gone(self, child: "_Child") -> None:
-        if self._closed:
-            return
-        child.process.join()
-        self._living -= 1
-        logging.getLogger("fedsim").warning(
-            "a process that trains clients ended with %s (a signal, if below 0); %d of %d are left",
-            child.process.exitcode, self._living, len(self._children),
-        )  # fmt: skip
-        if not self._living:
-            self._idle.put(None)
 
     def close(self) -> None:
         """Ends the processes, whatever they are at."""
