@@ -115,6 +115,11 @@ def write(rows: Sequence[Values]) -> None:
         picture(sizes, FIGURE)
 
 
+PIVOTS = {
+    "round": "a round of LeNet5", "digits": "four clients of the digits", "million": "clients",
+    "sizes": "method, entries", "nodes": "engine", "soak": "rounds",
+}  # fmt: skip
+"""Tables with a row per work, and what their first column is called."""
 _MARKED = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -132,9 +137,9 @@ def tables(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
     peers = [row for row in others if ": " in row["work"] and row["part"].startswith("peers")]
     return {
         "bench": "\n".join([*where(rows), "", *first]),
-        "round": pivot([row for row in others if row["part"] == "round"], "a round of LeNet5"),
         "peers": pivot(peers, "simulator, processes"),
-        "sizes": pivot([row for row in others if row["part"] == "sizes"], "method, entries"),
+        **{part: pivot([row for row in others if row["part"] == part], first)
+           for part, first in PIVOTS.items()},
     }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """What a round costs, and what memory, as the federation grows and the cohort does not.
 
-    python benchmarks/many.py [--rounds 12] [--cohort 100] [--csv FILE] [--sizes 100,1000,...]
+    python benchmarks/many.py [--rounds 12] [--cohort 100] [--sizes 100,1000,...]
 
 The digits, 10^2 to 10^6 clients with 20 drawn samples each, cohorts of 100, sbc(0.01) every two
 iterations, one worker, 16 MiB of RAM for what clients keep. All federations are stepped in turns in
@@ -15,10 +15,9 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 from statistics import median
 
-from measuring import memory, write_csv
+from measuring import memory
 
 from fedsim import RunConfig
 from fedsim.runs.stepping import Federation
@@ -83,12 +82,11 @@ def table(sizes: list[int], rounds: int, cohort: int) -> list[dict[str, float]]:
 
 
 def main() -> None:
-    """Prints the table; ``--csv`` writes it."""
+    """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--cohort", type=int, default=100)
-    parser.add_argument("--csv", type=Path, default=None)
     parser.add_argument("--alone", type=int, default=None, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.alone is not None:
@@ -98,8 +96,6 @@ def main() -> None:
     print(*rows[0], sep="\t")
     for row in rows:
         print(*row.values(), sep="\t")
-    if asked.csv is not None:
-        write_csv(asked.csv, rows)
 
 
 if __name__ == "__main__":

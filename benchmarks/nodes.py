@@ -1,24 +1,22 @@
 """What a message costs on each engine: in process, on Ray, and on Ray with two machines.
 
-    python benchmarks/nodes.py [--clients 64] [--rounds 10] [--repeats 3] [--kill] [--csv FILE]
-        [--cohort 64]
+    python benchmarks/nodes.py [--clients 64] [--rounds 10] [--repeats 3] [--cohort 64]
+        [--whole]
 
 The digits, sbc(0.01) up and sbc(0.05) down every two iterations, one worker a machine. The runs
 take turns, and ms are the median over the rounds after the first two: on the clock, which holds
 what else the machine does, and of the processor, of the server's process alone (in process the
 clients are in it), whose first round holds Ray's start. The two machines are two nodes of Ray on
-this one (``ray.cluster_utils.Cluster``); with ``--kill`` the second is killed after half of the
-rounds. Digests of every message and model are compared before anything is printed.
+this one (``ray.cluster_utils.Cluster``); in a fourth run the second is killed after half of the
+rounds, unless ``--whole`` says not to. Digests of every message and model are compared before
+anything is printed.
 """
 
 import argparse
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from statistics import median
 from typing import Any
-
-from measuring import write_csv
 
 from fedsim import RunConfig, run
 
@@ -71,30 +69,23 @@ def timed(config: RunConfig, nodes: int, kill_after: int) -> tuple[Times, Any]:
         cluster.shutdown()
 
 
-def main() -> None:
-    """Prints the table; ``--csv`` writes it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--cohort", type=int, default=None)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--kill", action="store_true")
-    parser.add_argument("--csv", type=Path, default=None)
-    asked = parser.parse_args()
+def measure(
+    clients: int, cohort: int | None, rounds: int, repeats: int, whole: bool = False
+) -> list[dict[str, Any]]:
+    """A row per engine."""
     here = RunConfig.of(
         task="digits", method="sbc(0.01)", downlink="sbc(0.05)", temporal=2, partition="drawn(20)",
-        iterations=2 * asked.rounds, clients=asked.clients, cohort=asked.cohort,
-        evaluate_every=1000,
+        iterations=2 * rounds, clients=clients, cohort=cohort, evaluate_every=1000,
     )  # fmt: skip
-    ray, half = here.but(engine="flower"), asked.rounds // 2
+    ray, half = here.but(engine="flower"), rounds // 2
     ways = {
         "local": (here, 0, 0), "Ray, one machine": (ray, 1, 0), "Ray, two machines": (ray, 2, 0),
     }  # fmt: skip
-    if asked.kill:
+    if not whole:
         ways["Ray, two machines, then one"] = ray, 2, half
     found: dict[str, list[Times]] = {name: [] for name in ways}
     wanted = None
-    for _ in range(asked.repeats):
+    for _ in range(repeats):
         for name, way in ways.items():
             times, digests = timed(*way)
             wanted = digests if wanted is None else wanted
@@ -106,22 +97,31 @@ def main() -> None:
         counted = [row for times in runs for row in times.rows[_WARM:]]
         if "then" in name:  # the round in which the loss is noticed has its own number
             counted = [row for times in runs for row in times.rows[half + 1 :]]
+        size = here.plan.cohort
         rows.append({
-            "engine": name, "clients": asked.clients, "cohort": here.plan.cohort,
+            "engine": name,
             "message_ms": round(median(wall for wall, _ in counted), 2),
             "server_processor_ms": round(median(own for _, own in counted), 2),
-            "first_processor_s": round(
-                median(here.plan.cohort * times.rows[0][1] for times in runs) / 1e3, 2
-            ),
-            "loss_round_s": round(
-                median(here.plan.cohort * times.rows[half][0] for times in runs) / 1e3, 2
-            ) if "then" in name else "",
+            "first_processor_s": round(median(size * t.rows[0][1] for t in runs) / 1e3, 2),
+            "loss_round_s": round(median(size * t.rows[half][0] for t in runs) / 1e3, 2)
+            if "then" in name else "",
         })  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--cohort", type=int, default=None)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--whole", action="store_true", help="no machine is killed")
+    asked = parser.parse_args()
+    rows = measure(asked.clients, asked.cohort, asked.rounds, asked.repeats, asked.whole)
     print(*rows[0], sep="\t")
     for row in rows:
         print(*row.values(), sep="\t")
-    if asked.csv is not None:
-        write_csv(asked.csv, rows)
 
 
 if __name__ == "__main__":

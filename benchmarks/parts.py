@@ -50,6 +50,7 @@ DIGITS = {
 GOALS = (
     Goal("round", "LeNet5, 4 clients, one worker beside the bare loop", "times", 1.16, 1.04),
     Goal("round", "LeNet5, 4 clients, two workers beside one", "times", 1.7, 1.9, least=True),
+    Goal("round", "two bare loops at once, in a process each, beside one", "times", 1.96, None),
     Goal("peers4", "4 of 4 clients, two workers beside the fastest peer", "times", 1.22, 1.4,
          least=True),
     Goal("peers10", "10 of 100 clients, two workers beside the fastest peer", "times", 1.18, 1.4,
@@ -62,6 +63,7 @@ GOALS = (
       for case, numbers in DIGITS.items()),
     *(Goal("message", f"ResNet-50's 161 tensors to bytes, {method}", "copies", *numbers)
       for method, numbers in COPIES.items()),
+    Goal("message", "those tensors' bytes copied into new `bytes`", "copies", None, None),
     *(Goal("message", f"Python per tensor, {method}, {way}", "us", before, 10.0)
       for method, both in PER_TENSOR.items()
       for way, before in zip(("to bytes", "back"), both, strict=True)),
@@ -80,6 +82,9 @@ GOALS = (
          None),
     Goal("engine", "`--engine flower`, one worker, LeNet5: per message", "ms", 37.0, 12.0),
     Goal("engine", "the same, engine local", "ms", 6.3, None),
+    Goal("soak", "10,000 rounds of digits: own memory at the end beside round 500", "times", 1.1,
+         1.05),
+    Goal("soak", "the last 500 rounds beside rounds 500 to 1,000", "times (processor)", None, 1.05),
     Goal("cells", "36 cells of digits, two jobs", "s", 300.0, 200.0),
     Goal("cells", "processor time of them", "s (processor)", 457.0, None),
 )  # fmt: skip
@@ -100,6 +105,8 @@ def of_round() -> list[Values]:
          "value": ratio(rounds.FEDSIM_1, rounds.BARE)},
         {"work": "LeNet5, 4 clients, two workers beside one",
          "value": ratio(rounds.FEDSIM_1, rounds.FEDSIM_2)},
+        {"work": "two bare loops at once, in a process each, beside one",
+         "value": median(2 * rounds.bare_at_once(1) / rounds.bare_at_once(2) for _ in range(3))},
     ]  # fmt: skip
     for name, row in result["milliseconds"].items():
         told = {"ms": row["median"], "processor ms": row["processor"]}
@@ -110,26 +117,31 @@ def of_round() -> list[Values]:
     return rows
 
 
-def of_digits() -> Values:
-    """Rounds of the digits beside a bare loop: processor time, in turns."""
+def of_digits() -> list[Values]:
+    """Rounds of the digits beside a bare loop: processor time, in turns, and where it goes."""
     import round as rounds
 
-    found = {}
+    rows = []
     for case in DIGITS:
         n, method = int(case.split(",")[0][4:]), case.split(", ")[1]
         settings = rounds.Settings(
             rounds=20 if n == 1 else 4, repeats=10, iterations=n, task="digits", method=method
         )
-        first = rounds.measure(settings)["ratios"][0]
+        result = rounds.measure(settings)
+        first = result["ratios"][0]
         assert (first["of"], first["to"]) == (rounds.FEDSIM_1, rounds.BARE)
-        found[f"digits, {case}, beside a bare loop"] = first["processor"]
-    return found
+        rows.append({"work": f"digits, {case}, beside a bare loop", "value": first["processor"]})
+        told = {f"{who}, processor ms": result["milliseconds"][name]["processor"]
+                for who, name in (("bare loop", rounds.BARE), ("fedsim", rounds.FEDSIM_1))}
+        told |= {f"{part}, ms": ms for part, ms in result["parts_milliseconds"].items()}
+        rows += [{"work": case, "quantity": q, "value": value} for q, value in told.items()]
+    return rows
 
 
 def of_message() -> Values:
     """ResNet-50's update to bytes, Python per tensor, and the peak of memory."""
     import torch
-    from message import measured, memory_alone, update_of
+    from message import into_new_memory, measured, memory_alone, update_of
     from targets import resnet50
 
     torch.set_num_threads(1)
@@ -140,6 +152,7 @@ def of_message() -> Values:
         if method in PER_TENSOR:
             found[f"Python per tensor, {method}, to bytes"] = row["encode_us"]
             found[f"Python per tensor, {method}, back"] = row["decode_us"]
+    found["those tensors' bytes copied into new `bytes`"] = into_new_memory(update, 5)["bytes"]
     return found | {f"peak memory, {method}": memory_alone(method) for method in MEMORY}
 
 
@@ -200,6 +213,44 @@ def of_engine() -> Values:
     }
 
 
+def of_million() -> list[Values]:
+    """10^2 to 10^6 clients, the same cohort."""
+    from many import SIZES, table
+
+    names = {"round_seconds": "a round, processor s", "round_seconds_ratio": "of 100 clients'",
+             "first_round_seconds": "first round, processor s", "peak_mb": "peak, MB",
+             "peak_mb_ratio": "peak of 100 clients'"}  # fmt: skip
+    return [{"work": f"{row['clients']:,}", "quantity": told, "value": row[name]}
+            for row in table([*SIZES], 12, 100) for name, told in names.items()]  # fmt: skip
+
+
+def of_nodes() -> list[Values]:
+    """A message on each engine, and where a machine is lost."""
+    from nodes import measure
+
+    names = {"message_ms": "a message, ms", "server_processor_ms": "server's processor of it, ms",
+             "first_processor_s": "first round, server's processor s",
+             "loss_round_s": "the round of the loss, s"}  # fmt: skip
+    return [{"work": row["engine"], "quantity": told, "value": row[name]}
+            for row in measure(64, None, 8, 1) for name, told in names.items()]  # fmt: skip
+
+
+def of_soak() -> list[Values]:
+    """10,000 rounds: whether memory and rounds stay as they were."""
+    from soak import measure
+
+    rows, goals = measure(10_000, 500), [goal.work for goal in GOALS if goal.part == "soak"]
+    found = [{"work": goals[0], "value": rows[-1]["own_mb"] / rows[0]["own_mb"]},
+             {"work": goals[1], "value": rows[-1]["round_ms"] / rows[1]["round_ms"]}]  # fmt: skip
+    names = {"round_ms": "a round, processor ms", "stretch_seconds": "500 rounds, processor s",
+             "own_mb": "own memory, MB"}  # fmt: skip
+    return found + [
+        {"work": f"{row['rounds']:,}", "quantity": told, "value": row[name]}
+        for row in rows if row["rounds"] in (500, 1000, 2000, 5000, 10_000)
+        for name, told in names.items()
+    ]  # fmt: skip
+
+
 def of_cells() -> Values:
     """A grid of six by six cells of the digits, two at once."""
     from startup import once
@@ -258,7 +309,7 @@ PARTS: dict[str, Callable[[], Values | list[Values]]] = {
     "round": of_round, "peers4": lambda: of_peers(4, 4), "peers10": lambda: of_peers(100, 10),
     "digits": of_digits, "message": of_message, "first": of_first, "start": of_start,
     "many": of_many, "clients": of_clients, "engine": of_engine, "sizes": of_sizes,
-    "cells": of_cells,
+    "million": of_million, "nodes": of_nodes, "soak": of_soak, "cells": of_cells,
 }  # fmt: skip
-LONG = ("cells",)
-"""Parts that take more than three minutes, and are measured when they are named."""
+LONG = ("million", "nodes", "soak", "cells")
+"""Parts that may take more than three minutes, and are measured when they are named."""

@@ -13,6 +13,7 @@ Processor time stands beside the clock: it says more on a machine that is not id
 
 import argparse
 import json
+import multiprocessing
 import os
 import tempfile
 import time
@@ -150,6 +151,28 @@ def per_message(engine: str, rounds: int = 8) -> float:
         frame = run(config, Path(folder) / "run", progress=False).rounds.iloc[1:-1]
     apart = (frame["seconds"] - frame["train_seconds"]).median()
     return 1e3 * float(apart) / config.plan.clients
+
+
+def bare_at_once(processes: int, rounds: int = 10) -> float:
+    """Milliseconds of a round of the bare loop while as many processes carry it out at once."""
+    fresh = multiprocessing.get_context("spawn")
+    ready = fresh.Barrier(processes)
+    with fresh.Pool(processes, initializer=_wait_for, initargs=(ready,)) as pool:
+        return median(pool.map(_bare, [rounds] * processes, chunksize=1))
+
+
+def _wait_for(ready: Any) -> None:
+    global _ready
+    _ready = ready
+
+
+def _bare(rounds: int) -> float:
+    settings = Settings()
+    loop = HandWritten(settings.config(rounds))
+    loop.round()
+    _ready.wait()
+    times = take_turns({BARE: loop}, rounds, 1)
+    return _summary(times[BARE])["median"]
 
 
 def take_turns(loops: Mapping[str, Loop], rounds: int, repeats: int) -> Times:

@@ -1,6 +1,6 @@
 """Whether a long run stays as it began: its memory and its rounds, stretch by stretch.
 
-    python benchmarks/soak.py [--rounds 10000] [--every 500] [--csv FILE]
+    python benchmarks/soak.py [--rounds 10000] [--every 500]
 
 The digits, four clients, sbc(0.01) after every local iteration both ways, one worker, with a folder
 and a checkpoint per stretch, as ``fedsim run`` carries it out. Seconds are of the processor, the
@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measuring import memory, write_csv
+from measuring import memory
 
 from fedsim import Callback, RunConfig, run
 
@@ -43,24 +43,26 @@ class Watch(Callback):
         self._seconds.clear()
 
 
+def measure(rounds: int, every: int) -> list[dict[str, float]]:
+    """The rows of a run of so many rounds."""
+    config = RunConfig.of(
+        task="digits", method="sbc(0.01)", downlink="sbc(0.05)", temporal=1,
+        iterations=rounds, evaluate_every=every, workers=1, checkpoint_every=every,
+    )  # fmt: skip
+    watch = Watch(every)
+    with tempfile.TemporaryDirectory() as folder:
+        run(config, Path(folder) / "run", progress=False, callbacks=[watch])
+    return watch.rows
+
+
 def main() -> None:
-    """Prints the table; ``--csv`` writes it."""
+    """Prints the table as it grows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=10_000)
     parser.add_argument("--every", type=int, default=500)
-    parser.add_argument("--csv", type=Path, default=None)
     asked = parser.parse_args()
-    config = RunConfig.of(
-        task="digits", method="sbc(0.01)", downlink="sbc(0.05)", temporal=1,
-        iterations=asked.rounds, evaluate_every=asked.every, workers=1,
-        checkpoint_every=asked.every,
-    )  # fmt: skip
-    watch = Watch(asked.every)
     print("rounds", "round_ms", "stretch_seconds", "own_mb", sep="\t")
-    with tempfile.TemporaryDirectory() as folder:
-        run(config, Path(folder) / "run", progress=False, callbacks=[watch])
-    if asked.csv is not None:
-        write_csv(asked.csv, watch.rows)
+    measure(asked.rounds, asked.every)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,9 @@
 """What starting takes: seconds and memory of new processes.
 
-    python benchmarks/startup.py
-    python benchmarks/startup.py --first
-    python benchmarks/startup.py --sweep "--temporal 1,10,100 --gradient 1,0.1,0.01,0.001"
+    python benchmarks/startup.py [--repeats 5]
 
-The first prints a row a command that says something and ends: the median of five times from start
-to end, and the largest memory.
-
-``--first``: a run of the digits to its first round, in a process whose cache of compiled code is
-empty, and in one that finds it filled. Its own memory is what no other process shares; the resident
-one counts torch's libraries too.
-
-``--sweep``: two jobs, as forked processes and as Ray tasks, in turns: the processor time of all
-processes, and the most that they hold at once: anonymous pages once however many share them, and
-of each file the most that one of them has in memory.
+A row per command that says something and ends: the median from start to end, and the largest
+memory.
 """
 
 import argparse
@@ -79,40 +69,6 @@ def first_round(method: str, more: Mapping[str, str]) -> list[float]:
     return [float(number) for number in child.stdout.split()]
 
 
-def first(repeats: int) -> None:
-    """Prints what a first round takes, by method and cache."""
-    print("| method | compiled before | processor seconds | resident, MB | own, MB |")
-    print("| --- | --- | --: | --: | --: |")
-    for method in ("raw", "sbc(0.01)", "qsgd(127)"):
-        found: dict[str, list[list[float]]] = {"no": [], "yes": []}
-        for _ in range(repeats):
-            with tempfile.TemporaryDirectory() as cache:
-                for rows in found.values():
-                    rows.append(first_round(method, {"NUMBA_CACHE_DIR": cache}))
-        for compiled, rows in found.items():
-            numbers = [median(column) for column in zip(*rows, strict=True)]
-            print(f"| `{method}` | {compiled} | {numbers[0]:.1f} | {numbers[1]:.0f} | "
-                  f"{numbers[2]:.0f} |", flush=True)  # fmt: skip
-
-
-_RAY = """
-from fedsim.runs import forked
-forked._run_forked = lambda work, jobs, *told: forked.run_on_ray(work, jobs, None, *told)
-"""
-_MAIN = "from fedsim.commands.cli import script; script()"
-
-
-def sweep(arguments: str, repeats: int) -> None:
-    """Prints what a sweep of two jobs takes, forked and on Ray."""
-    print("| jobs are | seconds | processor seconds | MB |\n| --- | --: | --: | --: |")
-    for _ in range(repeats):
-        for name, before in (("forked", ""), ("Ray tasks", _RAY)):
-            with tempfile.TemporaryDirectory() as out:
-                command = ["sweep", *arguments.split(), "--jobs", "2", "--out", f"{out}/sweep"]
-                seconds, worked, most = watched([sys.executable, "-c", before + _MAIN, *command])
-            print(f"| {name} | {seconds:.0f} | {worked:.1f} | {most:.0f} |", flush=True)
-
-
 def watched(command: list[str]) -> tuple[float, float, float]:
     """Seconds, processor seconds and MB of a command with all processes that it starts."""
     start, most = time.perf_counter(), 0.0
@@ -150,24 +106,10 @@ def _held(worked: dict[int, float]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--first", action="store_true")
-    parser.add_argument("--sweep", metavar="ARGUMENTS")
-    flags = parser.parse_args()
-    repeats = flags.repeats
-    if flags.first:
-        first(repeats)
-    elif flags.sweep is not None:
-        sweep(flags.sweep, repeats)
-    else:
-        told(repeats)
-
-
-def told(repeats: int) -> None:
-    """Prints what commands take that say something and end."""
+    repeats = parser.parse_args().repeats
     print("| command | seconds | processor seconds | MB |\n| --- | --- | --- | --- |")
     for command in COMMANDS:
         runs = [once(command) for _ in range(repeats)]

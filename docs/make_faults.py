@@ -25,6 +25,8 @@ TOLD = [
     ("all killed", "one run, in which the server's app, the SuperLink, two of three SuperNodes, two"
      " of these at once, and all are killed, one after the other", "deployment",
      "`tests/fedsim/deploy/test_deployed_server_kill.py`"),
+    ("worker killed", "a process that trains clients dies: another does what it had", "local",
+     "`tests/fedsim/engines/test_forks.py`"),
     ("run on Ray stopped", "a run is stopped without a word, and goes on, on Ray and on the local"
      " engine", "Ray", "`tests/fedsim/engines/test_on_ray.py`"),
     ("Ray worker killed", "a Ray worker dies", "Ray", "the same"),

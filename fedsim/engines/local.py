@@ -2,7 +2,8 @@
 
 The same unchanged apps as on Ray, at tens of microseconds per message. Clients of a round
 run on worker threads of one torch thread each; which worker serves which client changes
-nothing, because all of a client's memory comes in and goes out as values.
+nothing, because all of a client's memory comes in and goes out as values. The app may be one that
+answers in other processes (``fedsim.engines.forks``).
 """
 
 import copy
@@ -109,7 +110,8 @@ class LocalGrid(Grid):
     there are does not decide who is with whom. Without workers, whoever asks serves the nodes
     itself, while it waits for replies: no timeout ends that. With ``known`` a strategy need not ask
     which client a node is: a million clients would be asked before the first round. ``together``:
-    nobody is woken for a reply before all are there, or the time is over.
+    nobody is woken for a reply before all are there, or the time is over. ``end`` is called when
+    the threads have ended.
     """
 
     def __init__(
@@ -121,9 +123,10 @@ class LocalGrid(Grid):
         at_once: int = 1,
         known: bool = False,
         together: bool = False,
+        end: Callable[[], None] = lambda: None,
     ) -> None:
         compat.identify(_RUN)
-        self._together = together
+        self._together, self._end = together, end
         self._app, self._answer_several, self._at_once = client_app, answer_several, at_once
         self._count = itertools.count(1)
         self._nodes = NodeQueue()
@@ -148,6 +151,7 @@ class LocalGrid(Grid):
         until = time.monotonic() + _END_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
+        self._end()
 
     def _do_one(self) -> None:
         """Serves whatever is next, in the thread of who waits for it."""
@@ -175,12 +179,13 @@ class LocalGrid(Grid):
         try:
             for i, answer in self._answer_several(free, contexts):
                 left.remove(i)
-                reply = _failed(free[i], answer) if isinstance(answer, Exception) else answer
-                waiting.append(self._deliver(free[i], contexts[i], reply, call))
+                if isinstance(answer, Exception):
+                    answer = failed(free[i], reason_of(answer))
+                waiting.append(self._deliver(free[i], contexts[i], answer, call))
         except Exception as error:
             for i in sorted(left):
-                failed = _failed(free[i], error)
-                waiting.append(self._deliver(free[i], contexts[i], failed, call))
+                reply = failed(free[i], reason_of(error))
+                waiting.append(self._deliver(free[i], contexts[i], reply, call))
         for task in waiting:
             if task is not None:
                 task()
@@ -198,7 +203,7 @@ class LocalGrid(Grid):
                     kind = type(reply).__name__
                     raise TypeError(f"the client app returned {kind}, not a Message")
             except Exception as error:
-                reply = _failed(message, error)
+                reply = failed(message, reason_of(error))
             waiting = self._deliver(message, context, reply, call)
         if waiting is not None:
             waiting()
@@ -297,6 +302,11 @@ class LocalGrid(Grid):
         return [reply for reply in came if reply.metadata.reply_to_message_id in wanted]
 
 
-def _failed(message: Message, error: Exception) -> Message:
-    reason = "".join(traceback.format_exception_only(error)).strip()
+def failed(message: Message, reason: str) -> Message:
+    """The reply of a client whose app raised."""
     return Message(Error(code=_RAISED, reason=reason), reply_to=message)
+
+
+def reason_of(error: Exception) -> str:
+    """As a failed reply tells it."""
+    return "".join(traceback.format_exception_only(error)).strip()

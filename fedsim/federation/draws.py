@@ -6,6 +6,7 @@ does: steps are watched, and those of a task that was seen drawing run one at a 
 generator seeded by (seed, client, iteration). They draw the same on any number of workers.
 """
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ T = TypeVar("T")
 _TURN = threading.Condition()
 _DRAWING: set[Task] = set()  # tasks whose steps have been seen drawing
 _FREE: Counter[Task] = Counter()  # calls under way whose steps do not wait for each other
+os.register_at_fork(after_in_child=_FREE.clear)  # they are under way in the other process
 
 
 class _Drew(Exception):
@@ -33,7 +35,7 @@ class Watch:
     """A trainer's watch on what its steps draw.
 
     Args:
-        task: whose steps they are; what one trainer sees, all trainers of a process know.
+        task: whose steps they are; what one trainer sees, all trainers of its process know.
         device: where it trains, whose generator is watched beside the CPU's.
     """
 

@@ -4,23 +4,20 @@ A worker stays for all runs that it is given. It adds to memory what it trains w
 the imports of a new process take is not needed.
 """
 
-import gc
 import logging
 import multiprocessing
 import os
-import signal
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from multiprocessing.connection import Connection, wait
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
-import torch
-
+from fedsim.ground.children import begin_child, forks_train
+from fedsim.ground.compiling import compiling_elsewhere, compiling_told
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.files import own_ram, ram
-from fedsim.runs.compiling import compiling_elsewhere, compiling_told
 from fedsim.runs.errand import Pins
 from fedsim.runs.parallel import (
     TRIES,
@@ -53,9 +50,10 @@ def run_beside(
         progress: is called with rows (``Progress``).
         ended: is told of each run that has ended.
         on_gpu: whether a run trains on a GPU, which a forked process cannot use: Ray shares it out.
+            Ray is taken, too, where a fork of this process could not train.
         grouped: which runs a forked process carries out together; on Ray each is by itself.
     """
-    if on_gpu or address is not None:
+    if on_gpu or address is not None or not forks_train():
         run_on_ray(work, jobs or os.cpu_count() or 1, address, progress, ended)
     else:
         _run_forked(grouped(work), jobs, progress, ended)
@@ -161,11 +159,7 @@ def _room(workers: list[_Worker]) -> bool:
 
 def _serve(line: Connection) -> None:
     """A worker's life: run after run, until it is told that there is no other."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that ends this one
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    Thread(target=_end_with_parent, daemon=True).start()
-    gc.freeze()  # a collection would write into, and so copy, all that is shared
-    torch.set_num_threads(1)  # threads that the other process has started are not here
+    begin_child()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # the terminal shows what is told by the line
         os.dup2(nowhere, stream)
@@ -187,9 +181,3 @@ def _serve(line: Connection) -> None:
             ])  # fmt: skip
             line.send(None)
 
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

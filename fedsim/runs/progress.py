@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.progress import TimeRemainingColumn as Remaining
 
+from fedsim.ground.compiling import compiling_told
 from fedsim.ground.errors import StoppedEarly
 from fedsim.ground.units import bits
 from fedsim.runs.callbacks import Callback, Row
-from fedsim.runs.compiling import compiling_told
 from fedsim.settings.config import RunConfig
 from fedsim.settings.controllers import parse
 

@@ -5,6 +5,7 @@ import math
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from safetensors.torch import save
 
 from fedsim.engines import flower, heap
 from fedsim.engines.carried import Carried
+from fedsim.engines.forks import ForkedApp
 from fedsim.engines.local import LocalGrid
 from fedsim.federation import ledger, precheck, storage
 from fedsim.federation.client_memory import AtNode, InProcess, Memories
@@ -27,6 +29,7 @@ from fedsim.federation.trained import entries as trained_entries
 from fedsim.federation.trained import settings as trained_settings
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.unapplied import unapplied
+from fedsim.ground.children import forks_train
 from fedsim.ground.errors import (
     RunFailed,
     StoppedEarly,
@@ -158,13 +161,15 @@ def grid_of(
         states: its clients' memory.
         lockstep: the runs that this one trains with, from whose thread it serves its clients.
     """
-    app = make_client_app(lambda _: config, states)
+    app_of, workers = partial(make_client_app, lambda _: config), config.machine.workers
+    apart = workers > 1 and at_once(config) == 1 and config.machine.device == "cpu"
+    forked = ForkedApp(app_of, states, workers) if apart and forks_train() else None
     train = Stack.train_all if lockstep is None else lockstep.train
     answer_several = make_answer_several(config, states, train)
-    many = 0 if lockstep else config.machine.workers
     return LocalGrid(
-        app, config.plan.clients, many, answer_several, at_once(config), known=True,
-        together=config.machine.workers < _MANY,
+        forked or app_of(states), config.plan.clients, 0 if lockstep else workers, answer_several,
+        at_once(config), known=True, together=workers < _MANY,
+        end=forked.close if forked else lambda: None,
     )  # fmt: skip
 
 

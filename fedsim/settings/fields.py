@@ -242,7 +242,8 @@ class Machine:
         rule=one_of("local", "flower"),
     )  # fmt: skip
     workers: int = setting(
-        1, "clients that train at once, one torch thread each", result=False, rule=ABOVE_ZERO
+        1, "clients that train at once, one torch thread each; above 1 in processes of their own",
+        result=False, rule=ABOVE_ZERO
     )
     device: str = setting("cpu", "where clients train: cpu, cuda, cuda:1, ...")
     stack: str | int = setting(

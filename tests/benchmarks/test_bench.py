@@ -51,7 +51,7 @@ def test_the_page_is_what_the_csv_says(bench: Any) -> None:
     text = bench.PAGE.read_text(encoding="utf-8")
     same = text == bench.page(text, bench.read())
     assert same, "python benchmarks/bench.py --page writes it"
-    for name in ("bench", "round", "peers", "sizes"):
+    for name in ("bench", "peers", *bench.PIVOTS):
         assert f"<!-- table: {name} -->\n" in text
 
 

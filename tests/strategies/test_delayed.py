@@ -158,6 +158,7 @@ def test_the_cohort_follows_from_seed_and_round_alone() -> None:
         assert len({tuple(d) for d in mine}) > 10
     assert [draws[0, r] for r in range(1, 30)] != [draws[1, r] for r in range(1, 30)]
     assert cohort(4, 4, 0, 1) == cohort(4, 9, 5, 2) == [0, 1, 2, 3]
+    assert (cohort(10, 3, 0, 1), cohort(10, 3, 7, 2)) == ([3, 5, 6], [2, 7, 8])
 
 
 def test_only_the_cohort_is_asked() -> None:

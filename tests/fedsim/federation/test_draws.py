@@ -77,7 +77,7 @@ def test_a_run_ends_with_the_same_bits_on_any_workers(
         run(config, out := tmp_path / task.name)
         # what first draws in a later step has moved the generator by the time it is seen
         assert torch.equal(torch.get_rng_state(), before) or "few" in kind
-        assert task in draws._DRAWING
+        assert workers > 1 or task in draws._DRAWING  # processes see it, too, by themselves
     first, *others = sorted(tmp_path.iterdir())
     for other in others:
         assert_same(first, other)

@@ -246,3 +246,7 @@ def test_the_seconds_of_a_round_are_summed_over_clients() -> None:
         "train_seconds": 7.0, "encode_seconds": 0.75, "decode_seconds": 8.0,
         "downlink_seconds": 18.0, "receive_seconds": 2.0,
     }  # fmt: skip
+
+
+def test_bits_of_one_client_are_none_where_none_took_part() -> None:
+    assert (ledger.of_each(80, 2), ledger.of_each(80, 0)) == (40.0, 0.0)

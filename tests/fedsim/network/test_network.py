@@ -10,7 +10,7 @@ import pytest
 
 from fedsim import Network, RunConfig, UsageError
 from fedsim.network import parse
-from fedsim.network.quantities import quantity
+from fedsim.network.quantities import Varying, quantity
 from fedsim.network.traces import read_trace
 from fedsim.settings.config import from_toml
 
@@ -224,3 +224,8 @@ def test_what_is_no_such_number_is_refused(text: object, kind: Any) -> None:
 def test_arguments_that_are_none_are_refused(setting: str, text: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         RunConfig.of(**{setting: text})
+
+
+def test_a_uniform_number_lies_between_its_ends() -> None:
+    drawn = Varying("uniform", 1.0, 2.0).draw(np.random.default_rng(0), 1000)
+    assert 1 <= drawn.min() < 1.01 and 1.99 < drawn.max() <= 2

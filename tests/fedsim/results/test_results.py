@@ -167,3 +167,9 @@ def test_counts_stay_whole_where_one_is_missing(tmp_path: Path) -> None:
 def test_no_folder() -> None:
     with pytest.raises(UsageError, match="no folder"):
         load()
+
+
+def test_all_folders_that_are_given_are_read(tmp_path: Path) -> None:
+    for seed, name in enumerate("ab"):
+        make_run(tmp_path / name, seed=seed)
+    assert load(tmp_path / "a", tmp_path / "b").runs["seed"].tolist() == [0, 1]

@@ -16,8 +16,8 @@ import pytest
 from numba.core.event import start_event
 
 from fedsim import Cell, RunConfig, SweepConfig, run_cells, sweep
+from fedsim.ground.compiling import TOLD, compiling_told
 from fedsim.runs import forked, parallel
-from fedsim.runs.compiling import TOLD, compiling_told
 from fedsim.runs.forked import run_beside
 from fedsim.runs.parallel import run_here
 from tests.support.commands import no_page
@@ -97,6 +97,17 @@ def test_a_forked_run_ends_where_it_is_told_to_as_one_here_does(
     rows = [pd.read_parquet(tmp_path / name / "rounds.parquet") for name in ("here", "there")]
     assert len(rows[0]) == len(rows[1]) < tiny.plan.rounds
     assert json.loads((tmp_path / "there" / "summary.json").read_text())["error"] == "enough"
+
+
+def test_a_process_whose_forks_cannot_train_is_not_forked(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that has trained where there is a GPU: Ray starts new processes."""
+    given: list[int] = []
+    monkeypatch.setattr(forked, "run_on_ray", lambda work, jobs, *rest: given.append(jobs))
+    monkeypatch.setattr(forked, "forks_train", lambda: False)
+    run_beside([("there", tiny, tmp_path / "there")], 2, None, None)
+    assert given == [2]
 
 
 def test_lost_cells_do_not_stop_the_rest(

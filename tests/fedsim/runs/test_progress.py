@@ -10,9 +10,9 @@ from numba import njit
 from rich.console import Console
 
 from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
+from fedsim.ground.compiling import TOLD
 from fedsim.ground.units import bits
 from fedsim.runs import app
-from fedsim.runs.compiling import TOLD
 from fedsim.runs.progress import Bars, Lines, short_rounds, shown
 from tests.support.commands import SMALL, Typed, document, no_page, typed
 from tests.support.runs import small

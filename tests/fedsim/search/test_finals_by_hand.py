@@ -442,3 +442,15 @@ def test_finals_that_failed_are_told(
     finals._run(study, [("a", None, Path("a"))], 1, None, Limits(), lines.append, [].append)
     assert len(lines) == said
     assert not failed or lines[1] == "finals: 1 of 1 runs failed; the same command runs them again"
+
+
+def test_finals_beside_each_other_are_all_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    study, ran = study_of(BUDGET, []), list[Any]()
+    study.space = Cells(BUDGET)
+    monkeypatch.setattr(
+        finals, "run_beside",
+        lambda work, jobs, address, progress, told, on_gpu: ran.append(([*work], jobs, on_gpu)),
+    )  # fmt: skip
+    waiting: list[Any] = [("a", None, Path("a")), ("b", None, Path("b"))]
+    finals._run(study, waiting, 2, None, Limits(), [].append, [].append)
+    assert ran == [(waiting, 2, False)]

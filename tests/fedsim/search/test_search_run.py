@@ -253,3 +253,19 @@ def test_the_validation_part_is_trained_on_by_nobody() -> None:
 def test_a_part_of_no_samples_is_refused() -> None:
     with pytest.raises(UsageError, match="it takes 0 of 120 training samples"):
         ClientData.of(BASE.but(validation=0.001))
+
+
+def test_trials_are_kept_beside_the_space_that_they_are_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+
+    def study(*given: Any) -> None:
+        made.extend(given)
+        raise InterruptedError
+
+    monkeypatch.setattr(sys.modules["fedsim.search.search"], "Study", study)
+    with pytest.raises(InterruptedError):
+        searched(tmp_path)
+    space, file, _ = made
+    assert space.goal.budget == 20e3 and file == tmp_path / "study.db"

@@ -19,6 +19,7 @@ from fedsim import (
     UsageError,
 )
 from fedsim.settings.config import flattened, from_flat, from_toml, over
+from fedsim.settings.foreign import check_tasks
 
 FULL = RunConfig.of(
     method="sbc", gradient=0.02, temporal=4, clients=3, cohort=2, iterations=10, batch_size=8,
@@ -304,3 +305,10 @@ def test_a_flag_goes_over_the_strategy_of_a_file_and_not_over_its_own() -> None:
     both = over(file, {"strategy": "fedadam(server_lr=0.2)", "server_lr": 0.3})
     with pytest.raises(UsageError, match="give server_lr once"):
         from_flat(both)
+
+
+def test_a_folder_that_names_a_strange_task_s_file_is_refused(tmp_path: Path) -> None:
+    check_tasks(tmp_path, [RunConfig()])
+    (tmp_path / "config.toml").write_text('task = "mine.py:TASK"\n')
+    with pytest.raises(UsageError, match="its config.toml names the task 'mine.py:TASK'"):
+        check_tasks(tmp_path, [RunConfig()])

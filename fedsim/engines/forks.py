@@ -1,0 +1,277 @@
+"""The clients' app in processes that are forked from this one.
+
+Threads that train wait for each other's Python; processes do not. A fork shares what this process
+has imported and loaded. A client's memory stays here: it leaves with a message and comes back with
+the reply, so that a process that is lost takes nothing with it.
+"""
+
+import logging
+import math
+import mmap
+import multiprocessing
+import os
+import pickle
+import queue
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from typing import Any, Protocol
+
+import torch
+from flwr.app import Context, Message, MessageType, RecordDict
+from flwr.clientapp import ClientApp
+from torch import Tensor
+
+from compressors import State
+from fedsim.engines import compat
+from fedsim.engines.local import failed, reason_of
+from fedsim.ground.children import begin_child
+from fedsim.ground.compiling import compiling_elsewhere, compiling_told
+from strategies.channel.payload import settings_in
+
+_LARGE = 1 << 14
+"""Bytes from which on a payload goes past the pipe."""
+_ALIGNED = 64
+_COMPILES, _RUN = "compiles", 1
+
+
+class ForkedApp(ClientApp):
+    """Answers training messages in the first process that is free, and all others here.
+
+    The answer of a process that is gone is asked for again of another: it would have been the same.
+
+    Args:
+        app_of: makes the app of clients whose memory lies where it is told.
+        states: where it lies here.
+        count: of processes.
+    """
+
+    def __init__(
+        self, app_of: "Callable[[States], ClientApp]", states: "States", count: int
+    ) -> None:
+        super().__init__()
+        self._here, self._states = app_of(states), states
+        self._living, self._closed = count, False
+        self._idle: queue.SimpleQueue[_Child | None] = queue.SimpleQueue()
+        self._children = [_Child(app_of) for _ in range(count)]
+        for child in self._children:
+            self._idle.put(child)
+
+    def __call__(self, message: Message, context: Context) -> Message:
+        """A reply, or why there is none."""
+        if message.metadata.message_type != MessageType.TRAIN:
+            return self._here(message, context)
+        settings = settings_in(message.content)
+        memory = self._states.load(context, settings)
+        records = [(name, type(x), dict(x)) for name, x in message.content.items()]
+        node = dict(context.node_config)
+        while (child := self._idle.get()) is not None:
+            try:
+                answer, after = child.ask((records, node, memory))
+            except (EOFError, OSError):
+                child.process.join()
+                self._living -= 1
+                if not self._closed:
+                    logging.getLogger("fedsim").warning(
+                        "a process that trains clients ended with %s (a signal, if below 0); %d of "
+                        "%d are left", child.process.exitcode, self._living, len(self._children),
+                    )  # fmt: skip
+                if not self._living:
+                    self._idle.put(None)
+                continue
+            self._idle.put(child)
+            if isinstance(answer, str):
+                return failed(message, answer)
+            if after is not None:
+                self._states.commit(context, settings, after)
+            return Message(_whole(answer), reply_to=message)
+        self._idle.put(None)
+        raise RuntimeError("all processes that train clients have ended")
+
+    def close(self) -> None:
+        """Ends the processes, whatever they are at."""
+        self._closed = True
+        self._idle.put(None)
+        for child in self._children:
+            child.end()
+
+
+class States(Protocol):
+    """As ``fedsim.federation.client_memory.ClientStates``."""
+
+    def load(self, context: Context, settings: Mapping[str, Any]) -> State: ...
+
+    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None: ...
+
+    def forget(self, context: Context, settings: Mapping[str, Any]) -> None: ...
+
+
+class _Brought:
+    """The memory that came with a message, and what it is afterwards."""
+
+    before: State
+    after: State | None
+
+    def load(self, context: Context, settings: Mapping[str, Any]) -> State:
+        return self.before
+
+    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
+        self.after = state
+
+    def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
+        """Nothing stays here."""
+
+
+class _Child:
+    """A process, which answers one message after the other."""
+
+    def __init__(self, app_of: Callable[[States], ClientApp]) -> None:
+        self._there, self._back = _Way(copies=False), _Way(copies=True)
+        context = multiprocessing.get_context("fork")
+        self.process = context.Process(target=self._serve, args=(app_of,), daemon=True)
+        self.process.start()
+        self._there.reads.close()
+        self._back.writes.close()  # a process that is gone then ends this way
+
+    def ask(self, what: object) -> tuple[Any, State | None]:
+        """Sends a message; waits for what comes back. ``EOFError`` or ``OSError``: it is gone."""
+        self._there.send(what)
+        while (came := self._back.receive()) == _COMPILES:
+            compiling_elsewhere()
+        answer, after = came
+        return answer, after
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self._there.writes.close()
+        self._back.reads.close()
+
+    def _serve(self, app_of: Callable[[States], ClientApp]) -> None:
+        begin_child()
+        compat.identify(_RUN)
+        brought = _Brought()
+        app = app_of(brought)
+        with compiling_told(lambda _: self._back.send(_COMPILES)):
+            while True:
+                records, node, brought.before = self._there.receive()
+                brought.after = None
+                message = Message(_whole(records), dst_node_id=1, message_type=MessageType.TRAIN)
+                try:
+                    reply = app(message, Context(_RUN, 1, node, RecordDict(), {}))
+                    answer: Any = [(name, type(x), dict(x)) for name, x in reply.content.items()]
+                except Exception as error:
+                    answer = reason_of(error)
+                self._back.send((answer, brought.after))
+
+
+def _whole(records: list[tuple[str, type, dict[str, Any]]]) -> RecordDict:
+    return RecordDict({name: kind(values) for name, kind, values in records})
+
+
+class _Way:
+    """One direction between two processes: values go through a pipe, what is large past it.
+
+    Tensors and payloads are written to memory that both processes see. A payload that was in the
+    message before is named: a round's clients are sent the same, which a client decodes once.
+
+    Args:
+        copies: whether tensors are copied when they come; else they are views, until the next.
+    """
+
+    def __init__(self, copies: bool) -> None:
+        self.reads, self.writes = multiprocessing.Pipe(duplex=False)
+        self._copies, self._file = copies, os.memfd_create("fedsim")
+        self._both = memoryview(b"")
+        self._payloads: list[bytes] = []  # of the message before
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+    def send(self, value: object) -> None:
+        writer = _Writer(self._payloads)
+        writer.dump(value)
+        if (size := writer.size) > len(self._both):
+            os.ftruncate(self._file, 2 * size)
+            self._both = memoryview(mmap.mmap(self._file, 2 * size))
+        for place, part in writer.beside:
+            if isinstance(part, bytes):
+                self._both[place : place + len(part)] = part
+            else:
+                self._tensor(place, part.dtype, part.numel()).copy_(part.reshape(-1))
+        self._payloads = writer.payloads
+        self.writes.send_bytes(writer.stream.getbuffer())
+
+    def receive(self) -> Any:
+        """What was sent; ``EOFError`` where nobody is there any more."""
+        stream = self.reads.recv_bytes()
+        if (size := os.fstat(self._file).st_size) > len(self._both):
+            self._both = memoryview(mmap.mmap(self._file, size))
+        reader = _Reader(BytesIO(stream))
+        reader.way, reader.payloads = self, []
+        value = reader.load()
+        self._payloads = reader.payloads
+        return value
+
+    def _tensor(self, place: int, dtype: torch.dtype, count: int) -> Tensor:
+        """Entries that both processes see."""
+        return torch.frombuffer(self._both, dtype=dtype, count=count, offset=place)
+
+    def tensor(self, place: int, dtype: torch.dtype, shape: list[int], order: list[int]) -> Tensor:
+        """A tensor that was sent, in the order of memory that it had."""
+        count = math.prod(shape)
+        flat = self._tensor(place, dtype, count) if count else torch.empty(0, dtype=dtype)
+        dense = (flat.clone() if self._copies else flat).view(shape)
+        back = sorted(range(len(order)), key=order.__getitem__)
+        return dense.permute(back)
+
+    def payload(self, place: int, size: int) -> bytes:
+        return bytes(self._both[place : place + size])
+
+    def before(self, i: int) -> bytes:
+        return self._payloads[i]
+
+
+class _Writer(pickle.Pickler):
+    """Pickles a value without its tensors and payloads, which are to be written beside."""
+
+    def __init__(self, before: list[bytes]) -> None:
+        self.stream = BytesIO()
+        super().__init__(self.stream, protocol=5)
+        self._before, self.payloads = before, list[bytes]()
+        self.beside, self.size = list[tuple[int, Tensor | bytes]](), 0
+
+    def persistent_id(self, x: object) -> tuple[str, Any] | None:
+        if isinstance(x, bytes) and len(x) >= _LARGE:
+            self.payloads.append(x)
+            for i, old in enumerate(self._before):
+                if old is x:
+                    return "before", (i,)
+            return "payload", (self._placed(x, len(x)), len(x))
+        if isinstance(x, Tensor):
+            order = sorted(range(x.ndim), key=x.stride, reverse=True)
+            dense = x.detach().permute(order).contiguous()
+            place = self._placed(dense, dense.numel() * dense.element_size())
+            return "tensor", (place, dense.dtype, list(dense.shape), order)
+        return None
+
+    def _placed(self, part: Tensor | bytes, size: int) -> int:
+        place = self.size
+        if size:
+            self.beside.append((place, part))
+        self.size += math.ceil(size / _ALIGNED) * _ALIGNED
+        return place
+
+
+class _Reader(pickle.Unpickler):
+    """Reads what a ``_Writer`` has written."""
+
+    way: _Way
+    payloads: list[bytes]
+
+    def persistent_load(self, named: tuple[str, Any]) -> Tensor | bytes:
+        kind, values = named
+        if kind == "tensor":
+            return self.way.tensor(*values)
+        x = self.way.payload(*values) if kind == "payload" else self.way.before(*values)
+        self.payloads.append(x)
+        return x

@@ -1,0 +1,45 @@
+"""Processes forked from this one: how they begin, and whether one could train."""
+
+import gc
+import multiprocessing
+import os
+import signal
+from threading import Thread
+
+import torch
+
+
+def begin_child() -> None:
+    """Called first in a forked process: it ends with its parent, and Ctrl-C is for that alone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    Thread(target=_end_with_parent, daemon=True).start()
+    gc.freeze()  # a collection would write into, and so copy, all that is shared
+    torch.set_num_threads(1)  # threads that the other process has started are not here
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def forks_train() -> bool:
+    """Whether a process that is forked from this one can train: it is tried.
+
+    Torch refuses it once its threads for a GPU run, which a first gradient starts where there is
+    one, on the CPU too.
+
+    Example:
+        >>> forks_train() or torch.cuda.is_available()
+        True
+    """
+    child = os.fork()
+    if not child:
+        try:
+            torch.ones(1, requires_grad=True).sum().backward()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
