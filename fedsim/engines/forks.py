@@ -92,6 +92,8 @@ class ForkedApp(ClientApp):
         self._closed = True
         self._idle.put(None)
         for child in self._children:
+            child.process.kill()
+        for child in self._children:
             child.end()
 
 
@@ -141,7 +143,7 @@ class _Child:
         return answer, after
 
     def end(self) -> None:
-        self.process.kill()
+        """After its process was killed."""
         self.process.join()
         self._there.writes.close()
         self._back.reads.close()
