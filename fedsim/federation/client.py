@@ -32,10 +32,10 @@ from strategies.channel.payload import METRICS, SAMPLES, SENT
 
 T = TypeVar("T")
 
-Wish = Job | Upload | Masking
+Request = Job | Upload | Masking
 """What a client asks of its driver: it gives ``Trained``, ``Encoded`` and ``Masked``."""
 
-Serving = Generator[Wish, Any, tuple[RecordDict, State]]
+Serving = Generator[Request, Any, tuple[RecordDict, State]]
 """Wishes out, what they gave in; at the end the reply's content and the client's memory."""
 
 RULE = "rule"
@@ -114,15 +114,15 @@ def serve(
 
 
 def _timed(
-    wishes: Generator[Wish, Any, T], seconds: dict[str, float], name: str
-) -> Generator[Wish, Any, T]:
-    """The same wishes; adds how long each took to the ``seconds`` of that ``name``."""
+    requests: Generator[Request, Any, T], seconds: dict[str, float], name: str
+) -> Generator[Request, Any, T]:
+    """The same requests; adds how long each took to the ``seconds`` of that ``name``."""
     try:
-        wish = next(wishes)
+        request = next(requests)
         while True:
-            given = yield wish
+            given = yield request
             seconds[name] += given.seconds
-            wish = wishes.send(given)
+            request = requests.send(given)
     except StopIteration as end:
         found: T = end.value
         return found

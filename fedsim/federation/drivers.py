@@ -11,7 +11,7 @@ from flwr.clientapp import ClientApp
 from compressors import State
 from compressors.message import Upload, compress_all
 from fedsim.engines.local import AnswerSeveral
-from fedsim.federation.client import Serving, Wish, serve
+from fedsim.federation.client import Request, Serving, serve
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.masking import Masked, Masking, mask_all
 from fedsim.federation.stackable import fit_of
@@ -26,8 +26,8 @@ from strategies.channel.payload import CLIENT, KEY, settings_in
 
 ConfigOf = Callable[[Context], RunConfig]
 Train = Callable[[Stack, Sequence[Asked]], list[Result]]
-Granted = Result | Encoded | Masked
-"""What became of a client's wish, or why it failed."""
+Answer = Result | Encoded | Masked
+"""What became of a client's request, or why it failed."""
 
 
 def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
@@ -63,50 +63,52 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
 
 
 def served(serving: Serving, trainer: Trainer) -> tuple[RecordDict, State]:
-    """Grants the wishes of one client; returns its reply's content and its memory."""
-    granted: list[Granted] = []
+    """Answers the requests of one client; returns its reply's content and its memory."""
+    answers: list[Answer] = []
     try:
         while True:
-            wish = go_on(serving, granted)
-            granted = grant([wish], lambda jobs: [alone(Asked(trainer, job)) for job in jobs])
+            request = go_on(serving, answers)
+            answers = answer([request], lambda jobs: [alone(Asked(trainer, job)) for job in jobs])
     except StopIteration as end:
         content, memory = end.value
         return content, memory
 
 
-def go_on(serving: Serving, granted: list[Granted]) -> Wish:
-    """A client's next wish, after its last one was granted or has failed.
+def go_on(serving: Serving, answers: list[Answer]) -> Request:
+    """A client's next request, after its last one was answered or has failed.
 
-    ``granted`` becomes empty: a list that kept an error would live as long as the error, which
+    ``answers`` becomes empty: a list that kept an error would live as long as the error, which
     keeps the frames that it came through, and all that lies on the device with them.
     """
-    if not granted:
+    if not answers:
         return next(serving)
-    if isinstance(granted[0], Exception):
-        return serving.throw(cast(Exception, granted.pop()))
-    return serving.send(granted.pop())
+    if isinstance(answers[0], Exception):
+        return serving.throw(cast(Exception, answers.pop()))
+    return serving.send(answers.pop())
 
 
-def grant(wishes: Sequence[Wish], train: Callable[[Sequence[Job]], list[Result]]) -> list[Granted]:
-    """What became of each wish, in their order; those of one kind are granted together."""
-    ways: dict[type, Callable[[list[Any]], Sequence[Granted]]]
+def answer(
+    requests: Sequence[Request], train: Callable[[Sequence[Job]], list[Result]]
+) -> list[Answer]:
+    """What became of each request, in their order; those of one kind are answered together."""
+    ways: dict[type, Callable[[list[Any]], Sequence[Answer]]]
     ways = {Job: train, Upload: _encoded, Masking: _masked}
-    found: dict[int, Granted] = {}
+    found: dict[int, Answer] = {}
     for kind, way in ways.items():
-        places = [i for i, wish in enumerate(wishes) if isinstance(wish, kind)]
+        places = [i for i, request in enumerate(requests) if isinstance(request, kind)]
         if places:
-            found |= zip(places, way([wishes[i] for i in places]), strict=True)
-    return [found[i] for i in range(len(wishes))]
+            found |= zip(places, way([requests[i] for i in places]), strict=True)
+    return [found[i] for i in range(len(requests))]
 
 
-def _encoded(uploads: Sequence[Upload]) -> list[Granted]:
+def _encoded(uploads: Sequence[Upload]) -> list[Answer]:
     start = time.perf_counter()
     made = compress_all(uploads)
     each = (time.perf_counter() - start) / len(uploads)
     return [one if isinstance(one, Exception) else Encoded(*one, each) for one in made]
 
 
-def _masked(maskings: Sequence[Masking]) -> list[Granted]:
+def _masked(maskings: Sequence[Masking]) -> list[Answer]:
     """All at once; where that fails, each by itself."""
     start = time.perf_counter()
     try:
@@ -151,13 +153,13 @@ def make_answer_several(
     ) -> Iterator[tuple[int, Message | Exception]]:
         stack = stack_of(config)
         serving: dict[int, Serving] = {}
-        wishes: dict[int, Wish] = {}
+        requests: dict[int, Request] = {}
 
-        def next_of(i: int, granted: list[Granted]) -> Message | Exception | None:
-            """Notes a client's next wish; else its reply, or its error."""
+        def next_of(i: int, answers: list[Answer]) -> Message | Exception | None:
+            """Notes a client's next request; else its reply, or its error."""
             try:
                 try:
-                    wishes[i] = go_on(serving[i], granted)
+                    requests[i] = go_on(serving[i], answers)
                     return None
                 except NoBase:
                     return Message(ask_for_model(), reply_to=messages[i])
@@ -180,11 +182,11 @@ def make_answer_several(
             serving[i] = serve(message, client, config, stack.trainer, memory)
             if (done := next_of(i, [])) is not None:
                 yield i, done
-        while wishes:
-            asked = dict(wishes)
-            wishes.clear()
-            granted = grant([*asked.values()], partial(stack.train, at_once=partial(train, stack)))
-            for i, one in zip(asked, granted, strict=True):
+        while requests:
+            asked = dict(requests)
+            requests.clear()
+            answers = answer([*asked.values()], partial(stack.train, at_once=partial(train, stack)))
+            for i, one in zip(asked, answers, strict=True):
                 if (done := next_of(i, [one])) is not None:
                     yield i, done
 
