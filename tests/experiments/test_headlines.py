@@ -238,3 +238,26 @@ def test_collapses_where_masks_and_top_k_meet() -> None:
     assert every == csv("crossing/collapses.csv")["collapsed"].sum()
     said_ = f"{short + long} of {every} collapses are there, {short} of them at 125"
     assert said_ in readme("crossing")
+
+
+def test_dropping_where_words_have_tables() -> None:
+    told = readme("dropping-words")
+    by = csv("dropping-words/scores.csv").pivot(index="name", columns="seed", values="perplexity")
+    above = {name: 100 * (by.loc[name] / by.loc["dense"] - 1) for name in by.index}
+    assert (by.loc["drop-99"] > by.loc["drop-90"]).all()
+    assert f"(by {range_of(-above['drop-90'], 1)} and {range_of(-above['drop-99'], 1)} %)" in told
+    assert f"Dropping 99.9 % costs {range_of(above['drop-99.9'], 0)} %" in told
+    plain = 100 * (by.loc["plain-local-99"] / by.loc["plain-dense"] - 1)
+    assert f"local thresholds are {range_of(plain, 0)} % above it on all seeds" in told
+    assert (by.loc["plain-local-99"] > by.loc["plain-99"]).all()
+    local = by.loc["drop-99"] - by.loc["local-99"]
+    assert f"by {local.min():.2f} to {local.max():.1f} of perplexity" in told
+    quantized = {name: by.loc[name] - by.loc["drop-99"] for name in
+                 ("min-1", "avg-1", "min-2", "avg-2")}  # fmt: skip
+    for value in ("min", "avg"):
+        assert (quantized[f"{value}-1"] > quantized[f"{value}-2"]).all()
+    assert f"(by {range_of(pd.concat(quantized.values()), 1)} of perplexity)" in told
+    skew = csv("dropping-words/shares.csv").set_index("name").loc["drop-99"]
+    assert f"{skew['least_percent']:.2f} % of the rows of words' input table" in told
+    assert f"and {skew['most_percent']:.0f} % of a normalization's biases" in told
+    assert f"{skew['words_of_all_percent']:.0f} % of all entries and" in told
