@@ -261,3 +261,21 @@ def test_dropping_where_words_have_tables() -> None:
     assert f"{skew['least_percent']:.2f} % of the rows of words' input table" in told
     assert f"and {skew['most_percent']:.0f} % of a normalization's biases" in told
     assert f"{skew['words_of_all_percent']:.0f} % of all entries and" in told
+
+
+def test_the_like_for_like_verdict_so_far() -> None:
+    told, verdict = readme("like-for-like"), csv("like-for-like/verdict.csv").set_index("method")
+    assert verdict.index[0] == "sbc"
+    near = verdict.index[1:][verdict["chance"].iloc[1:] > 0.05]
+    names = f"{', '.join(near[:-1])} and {near[-1]}"
+    least = verdict.loc[near, "chance"].min()
+    assert f"Not told from it are {names} (Holm's p is at least {least:.2f})" in told
+    assert len(verdict) - 1 - len(near) == 9 and "the nine others are." in told
+    assert [*verdict.index[verdict["equal"]]] == ["sbc", "stc"]
+    far = verdict.index[verdict["elsewhere"] <= 0.05]
+    assert {*far} == {"scalars", "powersgd", "fedpaq"}
+    for task, place in (("digits_skewed", "there"), ("digits_iid", "iid")):
+        means = csv(f"like-for-like/{task}/means.csv")
+        least = means.loc[means["budget"] < 0.001, "mean"]
+        low, high = least.min(), least.max()
+        assert f"between {low:.1f} and {high:.1f} % {place}" in told
