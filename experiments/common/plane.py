@@ -33,6 +33,7 @@ class Square:
     sbc-curves, as (method, power of n, power of p); they are evaluated every ``fine`` iterations,
     the others every ``coarse``. ``falls`` is the iteration at which a stepped row lowers its rate.
     ``bare`` are cells of n = 1, as (method, power of p), trained also without momentum masking.
+    ``scored`` are the held-out samples that errors are taken on; None: all.
     """
 
     task: str
@@ -47,6 +48,7 @@ class Square:
     drawn: tuple[tuple[str, int, int], ...]
     falls: int = 0
     bare: tuple[tuple[str, int], ...] = ()
+    scored: int | None = None
 
     @property
     def learnt(self) -> Task:
@@ -104,7 +106,9 @@ class Square:
             method="raw" if dense else method, temporal=temporal,
             gradient=None if dense else gradient, training=Training(batch_size=self.batch_size),
             clients=self.clients, machine=Machine(data=data),
-            evaluation=Evaluation(every=self.evaluate_every(name, temporal)),
+            evaluation=Evaluation(
+                every=self.evaluate_every(name, temporal), test_samples=self.scored
+            ),
         )  # fmt: skip
 
 
@@ -131,6 +135,10 @@ SHORT = {
         "fashion_lenet5_stepped", 5, 4, 1500, 32, 2, (500, 1000, 1125, 1500), 125, 25,
         _drawn(4, 2), falls=1000, bare=_bare(4),
     ),
+    "cifar_resnet20": Square(
+        "cifar_resnet20", 5, 4, 375, 32, 2, (125, 250, 375), 125, 25, _drawn(4, 2), bare=_bare(4),
+        scored=1000,
+    ),
 }  # fmt: skip
 """A row per task; another task is one row more."""
 
@@ -147,6 +155,7 @@ def _paper(square: Square) -> Square:
     return replace(
         square, iterations=longest * times, batch_size=task.batch_size, clients=task.clients,
         stages=tuple(stages), coarse=longest, falls=stages[1] if square.falls else 0,
+        scored=None,
     )  # fmt: skip
 
 

@@ -279,3 +279,19 @@ def test_the_like_for_like_verdict_so_far() -> None:
         least = means.loc[means["budget"] < 0.001, "mean"]
         low, high = least.min(), least.max()
         assert f"between {low:.1f} and {high:.1f} % {place}" in told
+
+
+def test_total_sparsity_on_resnet20(phases: Any) -> None:
+    table, told = csv("sbc-matrix/cifar_resnet20/diagonals.csv"), readme("sbc-matrix")
+    assert (table["decides"].sum(), len(table)) == (2, 6)
+    assert f"({range_of(100 * table['temporal'], 0)} % against" in told
+    assert f"{range_of(100 * table['total'], 0)} %): a row of n = 125" in told
+    pairs = phases.rivals(csv("sbc-curves/cifar_resnet20/sparsity.csv"))
+    wins, levels = pairs["temporal_wins"].sum(), pairs["levels"].sum()
+    curves = readme("sbc-curves")
+    assert f"delay alone is better at {wins} of {levels} pairs" in curves
+    last = pairs[pairs["stage"] == 375]
+    assert (last["temporal_wins"] == last["levels"]).all()
+    gaps = " and ".join(f"{100 * gap:.1f}" for gap in last["gap"])
+    assert f"by {gaps} points on average" in curves
+    assert f"at {pairs['both_wins'].sum()} of {levels}." in curves
