@@ -284,7 +284,7 @@ def test_the_like_for_like_verdict_so_far() -> None:
 def test_total_sparsity_on_resnet20(phases: Any) -> None:
     table, told = csv("sbc-matrix/cifar_resnet20/diagonals.csv"), readme("sbc-matrix")
     assert (table["decides"].sum(), len(table)) == (2, 6)
-    assert f"({range_of(100 * table['temporal'], 0)} % against" in told
+    assert f"(in all six {range_of(100 * table['temporal'], 0)} % against" in told
     assert f"{range_of(100 * table['total'], 0)} %): a row of n = 125" in told
     pairs = phases.rivals(csv("sbc-curves/cifar_resnet20/sparsity.csv"))
     wins, levels = pairs["temporal_wins"].sum(), pairs["levels"].sum()
