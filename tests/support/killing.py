@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,3 +144,15 @@ def killed_once(marker: Path) -> None:
     except FileExistsError:
         return
     os.kill(os.getpid(), signal.SIGKILL)  # as an operating system short of memory does
+
+
+def killed_session(child: "subprocess.Popen[bytes]") -> None:
+    """Kills a process that began a session; waits until all that it has started have ended too."""
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    while True:  # the session is empty in the end, or the test hangs
+        try:
+            os.killpg(child.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)

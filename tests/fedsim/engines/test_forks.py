@@ -19,7 +19,7 @@ from fedsim import Federation, RunConfig, RunFailed, run
 from fedsim.engines.forks import _Way
 from fedsim.tasks.base import cross_entropy
 from tests.support.faults import told
-from tests.support.killing import killed_once
+from tests.support.killing import killed_once, killed_session
 from tests.support.runs import assert_same, make_task
 
 __all__ = ["make_task"]  # the fixture
@@ -155,11 +155,4 @@ def test_processes_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
     while len(Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()) < 2:
         assert child.poll() is None
         time.sleep(0.1)
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-    while True:  # the session is empty in the end, or this test hangs
-        try:
-            os.killpg(child.pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
+    killed_session(child)

@@ -21,7 +21,7 @@ from fedsim.runs import forked, parallel
 from fedsim.runs.forked import run_beside
 from fedsim.runs.parallel import run_here
 from tests.support.commands import no_page
-from tests.support.killing import killed_once
+from tests.support.killing import killed_once, killed_session
 from tests.support.runs import assert_same, make_task
 
 __all__ = ["make_task"]  # the fixture
@@ -182,11 +182,4 @@ def test_workers_end_with_a_sweep_that_is_killed(tmp_path: Path) -> None:
     while len(list(out.glob("cells/*/checkpoint-*"))) < 2:
         assert child.poll() is None
         time.sleep(0.1)
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-    while True:  # the session is empty in the end, or this test hangs
-        try:
-            os.killpg(child.pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
+    killed_session(child)
