@@ -232,7 +232,7 @@ def of_nodes() -> list[Values]:
              "first_processor_s": "first round, server's processor s",
              "loss_round_s": "the round of the loss, s"}  # fmt: skip
     return [{"work": row["engine"], "quantity": told, "value": row[name]}
-            for row in measure(64, None, 8, 1) for name, told in names.items()]  # fmt: skip
+            for row in measure(64, None, 8, 3) for name, told in names.items()]  # fmt: skip
 
 
 def of_soak() -> list[Values]:
