@@ -68,6 +68,7 @@ class ForkedApp(ClientApp):
             try:
                 answer, after = child.ask((records, node, memory))
             except (EOFError, OSError):
+                child.process.kill()  # it lives where memory for the message was refused
                 child.process.join()
                 self._living -= 1
                 if not self._closed:
@@ -78,6 +79,9 @@ class ForkedApp(ClientApp):
                 if not self._living:
                     self._idle.put(None)
                 continue
+            except BaseException:
+                self._idle.put(child)
+                raise
             self._idle.put(child)
             if isinstance(answer, str):
                 return failed(message, answer)
