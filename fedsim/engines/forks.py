@@ -26,6 +26,7 @@ from fedsim.engines import compat
 from fedsim.engines.local import failed, reason_of
 from fedsim.ground.children import begin_child
 from fedsim.ground.compiling import compiling_elsewhere, compiling_told
+from fedsim.ground.errors import UsageError, reason
 from strategies.channel.payload import settings_in
 
 _LARGE = 1 << 14
@@ -50,11 +51,20 @@ class ForkedApp(ClientApp):
     ) -> None:
         super().__init__()
         self._here, self._states = app_of(states), states
-        self._living, self._closed = count, False
+        self._living, self._closed, self._why = count, False, ""
         self._idle: queue.SimpleQueue[_Child | None] = queue.SimpleQueue()
-        self._children = [_Child(app_of) for _ in range(count)]
-        for child in self._children:
-            self._idle.put(child)
+        self._children = list[_Child]()
+        try:
+            while len(self._children) < count:
+                self._children.append(_Child(app_of))
+                self._idle.put(self._children[-1])
+        except OSError as error:
+            begun = len(self._children)
+            self.close()
+            raise UsageError(
+                f"--workers is {count}: the system starts {begun} processes, and refuses another "
+                f"({reason(error)}); give fewer, or raise its limits (ulimit -a shows them)"
+            ) from error
 
     def __call__(self, message: Message, context: Context) -> Message:
         """A reply, or why there is none."""
@@ -67,19 +77,18 @@ class ForkedApp(ClientApp):
         while (child := self._idle.get()) is not None:
             try:
                 answer, after = child.ask((records, node, memory))
-            except (EOFError, OSError):
-                child.process.kill()  # it lives where memory for the message was refused
-                child.process.join()
+            except _Ended as ended:
                 self._living -= 1
+                self._why = str(ended)
                 if not self._closed:
                     logging.getLogger("fedsim").warning(
-                        "a process that trains clients ended with %s (a signal, if below 0); %d of "
-                        "%d are left", child.process.exitcode, self._living, len(self._children),
+                        "a process that trains clients ended with %s; %d of %d are left",
+                        ended, self._living, len(self._children),
                     )  # fmt: skip
                 if not self._living:
                     self._idle.put(None)
                 continue
-            except BaseException:
+            except BaseException:  # memory for the message was refused: nothing was sent
                 self._idle.put(child)
                 raise
             self._idle.put(child)
@@ -89,7 +98,7 @@ class ForkedApp(ClientApp):
                 self._states.commit(context, settings, after)
             return Message(_whole(answer), reply_to=message)
         self._idle.put(None)
-        raise RuntimeError("all processes that train clients have ended")
+        raise RuntimeError(f"all processes that train clients have ended, the last with {self._why}")
 
     def close(self) -> None:
         """Ends the processes, whatever they are at."""
@@ -127,6 +136,10 @@ class _Brought:
         """Nothing stays here."""
 
 
+class _Ended(Exception):
+    """A process is gone, or was ended as its answer could not be had; says with what."""
+
+
 class _Child:
     """A process, which answers one message after the other."""
 
@@ -139,35 +152,53 @@ class _Child:
         self._back.writes.close()  # a process that is gone then ends this way
 
     def ask(self, what: object) -> tuple[Any, State | None]:
-        """Sends a message; waits for what comes back. ``EOFError`` or ``OSError``: it is gone."""
-        self._there.send(what)
-        while (came := self._back.receive()) == _COMPILES:
-            compiling_elsewhere()
-        answer, after = came
-        return answer, after
+        """Sends a message; waits for what comes back.
+
+        Raises ``_Ended``, and whatever writing the message does, before any of it is sent.
+        """
+        stream = self._there.written(what)
+        try:
+            self._there.writes.send_bytes(stream)
+            while (came := self._back.receive()) == _COMPILES:
+                compiling_elsewhere()
+            if isinstance(came, tuple):
+                return came
+            why = came
+        except Exception as error:
+            gone = isinstance(error, (EOFError, ConnectionError))
+            why = "" if gone else reason_of(error)
+        self.process.kill()  # what it sends next would not be what it is asked for
+        self.process.join()
+        raise _Ended(why or f"{self.process.exitcode} (a signal, if below 0)")
 
     def end(self) -> None:
         """After its process was killed."""
         self.process.join()
-        self._there.writes.close()
-        self._back.reads.close()
+        self._there.close()
+        self._back.close()
 
     def _serve(self, app_of: Callable[[States], ClientApp]) -> None:
         begin_child()
+        multiprocessing.current_process().daemon = False  # so that a client may start processes
         compat.identify(_RUN)
         brought = _Brought()
         app = app_of(brought)
         with compiling_told(lambda _: self._back.send(_COMPILES)):
-            while True:
-                records, node, brought.before = self._there.receive()
-                brought.after = None
-                message = Message(_whole(records), dst_node_id=1, message_type=MessageType.TRAIN)
-                try:
-                    reply = app(message, Context(_RUN, 1, node, RecordDict(), {}))
-                    answer: Any = [(name, type(x), dict(x)) for name, x in reply.content.items()]
-                except Exception as error:
-                    answer = reason_of(error)
-                self._back.send((answer, brought.after))
+            try:
+                while True:
+                    records, node, brought.before = self._there.receive()
+                    brought.after = None
+                    message = Message(_whole(records), dst_node_id=1, message_type=MessageType.TRAIN)
+                    try:
+                        reply = app(message, Context(_RUN, 1, node, RecordDict(), {}))
+                        answer: Any = [(n, type(x), dict(x)) for n, x in reply.content.items()]
+                    except (Exception, SystemExit) as error:
+                        answer = reason_of(error)
+                    self._back.send((answer, brought.after))
+            except (EOFError, ConnectionError):
+                return  # its parent is gone
+            except Exception as error:  # memory for a message was refused
+                self._back.send(reason_of(error))
 
 
 def _whole(records: list[tuple[str, type, dict[str, Any]]]) -> RecordDict:
@@ -185,33 +216,41 @@ class _Way:
     """
 
     def __init__(self, copies: bool) -> None:
+        self._copies = copies
+        self._file = os.fdopen(os.memfd_create("fedsim"), "r+b", buffering=0)
         self.reads, self.writes = multiprocessing.Pipe(duplex=False)
-        self._copies, self._file = copies, os.memfd_create("fedsim")
         self._both = memoryview(b"")
         self._payloads: list[bytes] = []  # of the message before
 
-    def __del__(self) -> None:
-        os.close(self._file)
+    def close(self) -> None:
+        """Gives back what this process has of it; the views of tensors live as long as they do."""
+        for part in (self.reads, self.writes, self._file):
+            part.close()
+        self._both, self._payloads = memoryview(b""), []
 
     def send(self, value: object) -> None:
+        self.writes.send_bytes(self.written(value))
+
+    def written(self, value: object) -> memoryview:
+        """Writes beside the pipe what goes past it; returns what is to go through."""
         writer = _Writer(self._payloads)
         writer.dump(value)
         if (size := writer.size) > len(self._both):
-            os.ftruncate(self._file, 2 * size)
-            self._both = memoryview(mmap.mmap(self._file, 2 * size))
+            self._file.truncate(2 * size)
+            self._both = memoryview(mmap.mmap(self._file.fileno(), 2 * size))
         for place, part in writer.beside:
             if isinstance(part, bytes):
                 self._both[place : place + len(part)] = part
             else:
                 self._tensor(place, part.dtype, part.numel()).copy_(part.reshape(-1))
         self._payloads = writer.payloads
-        self.writes.send_bytes(writer.stream.getbuffer())
+        return writer.stream.getbuffer()
 
     def receive(self) -> Any:
         """What was sent; ``EOFError`` where nobody is there any more."""
         stream = self.reads.recv_bytes()
-        if (size := os.fstat(self._file).st_size) > len(self._both):
-            self._both = memoryview(mmap.mmap(self._file, size))
+        if (size := os.fstat(self._file.fileno()).st_size) > len(self._both):
+            self._both = memoryview(mmap.mmap(self._file.fileno(), size))
         reader = _Reader(BytesIO(stream))
         reader.way, reader.payloads = self, []
         value = reader.load()

@@ -182,7 +182,7 @@ class LocalGrid(Grid):
                 if isinstance(answer, Exception):
                     answer = failed(free[i], reason_of(answer))
                 waiting.append(self._deliver(free[i], contexts[i], answer, call))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             for i in sorted(left):
                 reply = failed(free[i], reason_of(error))
                 waiting.append(self._deliver(free[i], contexts[i], reply, call))
@@ -202,7 +202,7 @@ class LocalGrid(Grid):
                 if not isinstance(reply, Message):
                     kind = type(reply).__name__
                     raise TypeError(f"the client app returned {kind}, not a Message")
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 reply = failed(message, reason_of(error))
             waiting = self._deliver(message, context, reply, call)
         if waiting is not None:
@@ -307,6 +307,6 @@ def failed(message: Message, reason: str) -> Message:
     return Message(Error(code=_RAISED, reason=reason), reply_to=message)
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """As a failed reply tells it."""
     return "".join(traceback.format_exception_only(error)).strip()

@@ -161,7 +161,8 @@ def grid_of(
         states: its clients' memory.
         lockstep: the runs that this one trains with, from whose thread it serves its clients.
     """
-    app_of, workers = partial(make_client_app, lambda _: config), config.machine.workers
+    app_of = partial(make_client_app, lambda _: config)
+    workers = min(config.machine.workers, config.plan.clients)  # a client has one message at a time
     apart = workers > 1 and at_once(config) == 1 and config.machine.device == "cpu"
     forked = ForkedApp(app_of, states, workers) if apart and forks_train() else None
     train = Stack.train_all if lockstep is None else lockstep.train

@@ -102,7 +102,7 @@ def ends(copies: bool) -> tuple[_Way, _Way]:
     """Of one way, as a fork makes them."""
     sends = _Way(copies)
     receives = copy(sends)
-    receives._file = os.dup(sends._file)
+    receives._file = os.fdopen(os.dup(sends._file.fileno()), "r+b", buffering=0)
     return sends, receives
 
 
