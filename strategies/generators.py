@@ -7,6 +7,7 @@ the thread that seeded, and would be undone when the generators are put back.
 """
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,16 @@ _MINE = threading.RLock()  # whose thread may seed the generators, and must put 
 _LEFT = threading.Condition()  # notified when a thread leaves `drawing`
 _INSIDE: set[int] = set()  # threads in `drawing`
 _PATIENCE_SECONDS = 60
+
+
+def _anew() -> None:
+    """In a forked process: the threads that had these are not there, and would be waited for."""
+    global _MINE, _LEFT
+    _MINE, _LEFT = threading.RLock(), threading.Condition()
+    _INSIDE.clear()
+
+
+os.register_at_fork(after_in_child=_anew)
 
 
 @contextmanager

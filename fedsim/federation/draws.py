@@ -24,7 +24,16 @@ T = TypeVar("T")
 _TURN = threading.Condition()
 _DRAWING: set[Task] = set()  # tasks whose steps have been seen drawing
 _FREE: Counter[Task] = Counter()  # calls under way whose steps do not wait for each other
-os.register_at_fork(after_in_child=_FREE.clear)  # they are under way in the other process
+
+
+def _anew() -> None:
+    """In a forked process: calls are under way in the other one, whose threads are not here."""
+    global _TURN
+    _TURN = threading.Condition()
+    _FREE.clear()
+
+
+os.register_at_fork(after_in_child=_anew)
 
 
 class _Drew(Exception):

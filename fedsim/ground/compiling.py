@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.event import Event, Listener, install_listener
 
 TOLD = "compiling kernels, once per machine: 5 to 15 s"
@@ -12,6 +13,12 @@ TOLD = "compiling kernels, once per machine: 5 to 15 s"
 
 
 _LISTENING: list["_Once"] = []
+
+# In a forked process a thread that compiles would be waited for without end.
+os.register_at_fork(
+    before=global_compiler_lock.acquire, after_in_parent=global_compiler_lock.release,
+    after_in_child=global_compiler_lock.release,
+)  # fmt: skip
 
 
 class _Once(Listener):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -20,6 +19,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fedsim.ground.errors import DataError, UsageError, unknown
+from fedsim.ground.threads import lock_of_process
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data import samples
 from fedsim.tasks.data.samples import MapStyle, Part
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # for frames alone
 Augment = Callable[[Tensor, Generator], Tensor]
 Groups = str | Sequence[Any] | None
 
-_ONE = Lock()  # clients on several threads wait for one copy
+_ONE = lock_of_process()  # clients on several threads wait for one copy
 
 
 @dataclass(frozen=True, eq=False)

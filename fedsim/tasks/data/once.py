@@ -4,8 +4,9 @@ import os
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from pathlib import Path
-from threading import Lock
 from typing import TypeVar
+
+from fedsim.ground.threads import lock_of_process
 
 D = TypeVar("D")
 
@@ -27,7 +28,7 @@ def once(load: Callable[[Path | None, bool], D]) -> Callable[..., D]:
         reading a
         (None, None)
     """
-    cached, lock = lru_cache(maxsize=1)(load), Lock()
+    cached, lock = lru_cache(maxsize=1)(load), lock_of_process()
 
     @wraps(load)
     def loaded(folder: Path | None = None, download: bool = False) -> D:
