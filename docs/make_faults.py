@@ -27,6 +27,9 @@ TOLD = [
      "`tests/fedsim/deploy/test_deployed_server_kill.py`"),
     ("worker killed", "a process that trains clients dies: another does what it had", "local",
      "`tests/fedsim/engines/test_forks.py`"),
+    ("worker without memory for a message", "a process that trains clients, or the server, is"
+     " refused memory for a message between them: another process does what it had", "local",
+     "the same"),
     ("run on Ray stopped", "a run is stopped without a word, and goes on, on Ray and on the local"
      " engine", "Ray", "`tests/fedsim/engines/test_on_ray.py`"),
     ("Ray worker killed", "a Ray worker dies", "Ray", "the same"),

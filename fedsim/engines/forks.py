@@ -98,7 +98,7 @@ class ForkedApp(ClientApp):
                 self._states.commit(context, settings, after)
             return Message(_whole(answer), reply_to=message)
         self._idle.put(None)
-        raise RuntimeError(f"all processes that train clients have ended, the last with {self._why}")
+        raise RuntimeError(f"all processes that train clients have ended, one with {self._why}")
 
     def close(self) -> None:
         """Ends the processes, whatever they are at."""
@@ -188,9 +188,9 @@ class _Child:
                 while True:
                     records, node, brought.before = self._there.receive()
                     brought.after = None
-                    message = Message(_whole(records), dst_node_id=1, message_type=MessageType.TRAIN)
+                    asked = Message(_whole(records), dst_node_id=1, message_type=MessageType.TRAIN)
                     try:
-                        reply = app(message, Context(_RUN, 1, node, RecordDict(), {}))
+                        reply = app(asked, Context(_RUN, 1, node, RecordDict(), {}))
                         answer: Any = [(n, type(x), dict(x)) for n, x in reply.content.items()]
                     except (Exception, SystemExit) as error:
                         answer = reason_of(error)

@@ -1,6 +1,8 @@
 """Clients in forked processes: the same bits, a process that is lost takes nothing with it."""
 
+import errno
 import logging
+import mmap
 import multiprocessing
 import os
 import signal
@@ -9,6 +11,7 @@ import sys
 import time
 from copy import copy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +19,10 @@ import torch
 from torch import Tensor
 
 from fedsim import Federation, RunConfig, RunFailed, run
+from fedsim.engines import forks
 from fedsim.engines.forks import _Way
+from fedsim.federation.client_memory import InProcess
+from fedsim.ground.errors import UsageError
 from fedsim.tasks.base import cross_entropy
 from tests.support.faults import told
 from tests.support.killing import killed_once, killed_session
@@ -95,6 +101,121 @@ def test_a_run_without_any_process_left_ends(make_task: Any) -> None:
 
     config = RunConfig.of(task=make_task(loss=loss).name, workers=2)
     with pytest.raises(RunFailed, match="all processes that train clients have ended"):
+        run(config, progress=False)
+
+
+def test_no_more_processes_than_clients_and_their_memory_goes_back(make_task: Any) -> None:
+    def shared() -> list[str]:
+        there = [file.resolve().name for file in Path("/proc/self/fd").iterdir()]
+        return [name for name in there if name.startswith("memfd:fedsim")]
+
+    with Federation(RunConfig.of(task=make_task().name, workers=16)) as federation:
+        federation.round()
+        assert len(multiprocessing.active_children()) == 3 and shared()
+    assert not shared()  # a collection of what is not reached any more may be far
+
+
+def test_processes_that_are_refused_are_told(
+    make_task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, fork = iter(range(9)), os.fork
+
+    def refused() -> int:
+        if next(count) == 3:  # the first one tries whether a fork trains
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return fork()
+
+    monkeypatch.setattr(os, "fork", refused)
+    with pytest.raises(UsageError, match=r"--workers is 3: .* starts 2 processes.*temporarily"):
+        Federation(RunConfig.of(task=make_task().name, workers=3))
+    assert not multiprocessing.active_children()
+
+
+EVERY = [(True, "written"), (True, "receive"), (False, "written"), (False, "receive")]
+"""Where memory for a message is taken: in the server's process or another, and at which step."""
+
+
+def refuse(
+    monkeypatch: pytest.MonkeyPatch, where: list[tuple[bool, str]], once: Path | None = None
+) -> None:
+    """Memory for messages, always or once in each place."""
+    own, mapped = os.getpid(), mmap.mmap
+
+    def map_(file: int, size: int) -> mmap.mmap:
+        place = (os.getpid() == own, sys._getframe(1).f_code.co_name)
+        if place in where:
+            try:
+                if once is not None:
+                    (once / f"{place}").touch(exist_ok=False)
+                raise OSError(errno.ENOMEM, "Cannot allocate memory")
+            except FileExistsError:
+                pass
+        return mapped(file, size)
+
+    monkeypatch.setattr(forks, "mmap", SimpleNamespace(mmap=map_))
+
+
+@pytest.mark.parametrize("place", EVERY)
+def test_memory_that_is_refused_for_messages_is_told(
+    place: tuple[bool, str], make_task: Any, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    refuse(monkeypatch, [place])
+    lost = place != (True, "written")  # of which nothing has reached a process
+    with pytest.raises(RunFailed, match="OSError: .*Cannot allocate memory"):
+        run(RunConfig.of(task=make_task().name, workers=2), progress=False)
+    told_of = [r.getMessage() for r in caplog.records if "Cannot allocate" in r.getMessage()]
+    assert len(told_of) == 2 * lost
+    assert not multiprocessing.active_children()
+
+
+def test_memory_that_is_refused_once_changes_no_number(
+    make_task: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each time another process is lost, and one is left in the end."""
+    (tmp_path / "refused").mkdir()
+    refuse(monkeypatch, EVERY[1:], tmp_path / "refused")
+    name = make_task(clients=4).name
+    config = RunConfig.of(task=name, method="sbc(0.2)", temporal=3, workers=4)
+    run(config, tmp_path / "four", progress=False)
+    run(config.but(workers=1), tmp_path / "one", progress=False)
+    assert_same(tmp_path / "four", tmp_path / "one")
+    times = len(list((tmp_path / "refused").iterdir()))
+    told("worker without memory for a message", "once in each place", times)
+
+
+def test_a_disk_full_of_clients_memory_fails_one_client_and_no_process(
+    make_task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    config = RunConfig.of(task=make_task().name, method="sbc(0.2)", workers=2, min_replies=1)
+    with Federation(config) as federation:
+        with monkeypatch.context() as patch:
+            patch.setattr(InProcess, "commit", full)
+            with pytest.raises(RunFailed, match="No space left on device"):
+                federation.round()
+        assert len(multiprocessing.active_children()) == 2
+
+
+def test_a_client_may_start_processes_and_may_leave(make_task: Any) -> None:
+    here = os.getpid()
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        if os.getpid() != here:
+            child = multiprocessing.get_context("fork").Process(target=int)
+            child.start()
+            child.join()
+            if leaves:
+                sys.exit(3)
+        return cross_entropy(outputs, targets)
+
+    name, leaves = make_task(loss=loss).name, False
+    config = RunConfig.of(task=name, workers=2, temporal=1, iterations=1)
+    run(config, progress=False)
+    leaves = True
+    with pytest.raises(RunFailed, match=r"client \d: SystemExit: 3"):
         run(config, progress=False)
 
 
