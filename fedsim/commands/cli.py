@@ -42,6 +42,9 @@ COMMANDS = (
 
 DONE, SOME_FAILED, BAD_USAGE, STOPPED = 0, 1, 2, 130
 
+_NUMBERS = {int: "a whole number", float: "a number"}
+"""What is asked for where a text is none of these types."""
+
 _ALIKE = 0.8
 """How alike two flags are, of 1, where one is surely the other mistyped."""
 
@@ -98,13 +101,27 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """See ``argparse``; the nearest word first."""
         if action.choices is not None and value not in action.choices:
-            what = (*action.option_strings, str(action.metavar or action.dest).lower())[0]
-            raise argparse.ArgumentError(None, unknown(what, value, action.choices))
+            raise argparse.ArgumentError(None, unknown(_named(action), value, action.choices))
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """See ``argparse``; a number that is none is refused in the words of other settings."""
+        try:
+            return super()._get_value(action, arg_string)  # type: ignore[misc]
+        except argparse.ArgumentError:
+            if action.type not in _NUMBERS:
+                raise
+            why = f"{_named(action)} is {arg_string!r}: give {_NUMBERS[action.type]}"
+            raise argparse.ArgumentError(None, why) from None
 
     def error(self, message: str) -> NoReturn:
         """See ``argparse``: exits with code 2."""
         refusal = f"{self.prog}: {printable(message)}"
         self.exit(BAD_USAGE, f"{refusal}\n`{self.prog} --help` says what there is\n")
+
+
+def _named(action: argparse.Action) -> str:
+    """What an argument is called in refusals."""
+    return (*action.option_strings, str(action.metavar or action.dest).lower())[0]
 
 
 class _Version(argparse.Action):

@@ -58,9 +58,11 @@ class ForkedApp(ClientApp):
             while len(self._children) < count:
                 self._children.append(_Child(app_of))
                 self._idle.put(self._children[-1])
-        except OSError as error:
+        except BaseException as error:
             begun = len(self._children)
             self.close()
+            if not isinstance(error, OSError):
+                raise
             raise UsageError(
                 f"--workers is {count}: the system starts {begun} processes, and refuses another "
                 f"({reason(error)}); give fewer, or raise its limits (ulimit -a shows them)"
@@ -179,6 +181,8 @@ class _Child:
 
     def _serve(self, app_of: Callable[[States], ClientApp]) -> None:
         begin_child()
+        self._there.writes.close()
+        self._back.reads.close()
         multiprocessing.current_process().daemon = False  # so that a client may start processes
         compat.identify(_RUN)
         brought = _Brought()

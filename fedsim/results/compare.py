@@ -85,8 +85,8 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     table = table[table["seeds"] > 1].reset_index(drop=True)
     if table.empty:
         raise UsageError(
-            f"{first} and {other} have no two seeds in common: train both with the same "
-            "--seeds, five or more"
+            f"{first} and {other} have no two seeds in common: train both with `fedsim sweep "
+            "--seeds N`, the same N, five or more"
         )
     table["p_corrected"] = _holm(table["p_value"].tolist())
     higher = bool(lots[0]["higher_is_better"].iloc[0])

@@ -71,6 +71,7 @@ SWEEP = {
     "--jobs -1": ("--jobs", ["-1", "above 0"]),
     "--jobs x": ("--jobs", ["'x'"]),
     "--config grid.toml": ("grid.toml", ["temporal", "'x'", "number or a list"]),
+    "--seeds 0,1": ("--seeds", ["--seeds is '0,1': give a whole number"]),
     "--seed 3": ("--seed", ["did you mean --seeds?"]),
     "--ray-address nope": ("--ray-address", ["'nope'", "no Ray cluster"]),
 }

@@ -88,7 +88,7 @@ def test_bounds_cover_the_catalogue(typed: Typed) -> None:
         (("table2",), "unknown table 'table2' (did you mean tableI?); known are table1, tableI"),
         (("tableI", "--entries", "5"), "tableI does not depend on D"),
         (("bounds", "--entries", "0"), "--entries is 0: give a whole number from 1"),
-        (("bounds", "--entries", "x"), "invalid int value: 'x'"),
+        (("bounds", "--entries", "x"), "--entries is 'x': give a whole number"),
         (("--entries", "5"), "--entries goes with a table"),
     ],
 )
