@@ -18,11 +18,11 @@ from fedsim.federation.slots import NAME, size
 from fedsim.federation.trainer import build_model, make_optimizer
 from fedsim.ground.errors import UsageError
 from fedsim.ground.files import ram
+from fedsim.ground.units import memory
 from fedsim.settings.config import RunConfig
 from fedsim.settings.fields import EXACT
 from strategies.optimizers import optimizer_state, settings_of
 
-_GIB, _MIB = 2**30, 2**20
 _MOST_TENSORS = 6
 """More than a client keeps of the model's size: beyond it nothing is looked at closer."""
 
@@ -104,12 +104,12 @@ def check(config: RunConfig, folder: Path | None) -> None:
     own = each(config)
     whole, place = seen * own, folder or Path(tempfile.gettempdir())
     said = (
-        f"about {seen:,.0f} clients will have trained and keep {own / _MIB:.3g} MiB each, "
-        f"{whole / _GIB:.3g} GiB in all"
+        f"about {seen:,.0f} clients will have trained and keep {memory(own)} each, "
+        f"{memory(whole)} in all"
     )
     if min(whole, most) > free:
         raise UsageError(
-            f"--memory is {most:g}: {said}, and {free / _GIB:.3g} GiB of RAM are free; give less, "
+            f"--memory is {most:g}: {said}, and {memory(free)} of RAM are free; give less, "
             "so that the rest goes to a file"
         )
     if whole <= most:
@@ -119,11 +119,11 @@ def check(config: RunConfig, folder: Path | None) -> None:
     # A run with checkpoints has all of it in the file, and what the last two of them name beside.
     if whole - (0 if folder else most) > left:
         raise UsageError(
-            f"--memory is {most:g}: {said}, and the disk of {place} has {left / _GIB:.3g} GiB "
+            f"--memory is {most:g}: {said}, and the disk of {place} has {memory(left)} "
             "left; give --stateless, a method without memory, fewer --clients, or --out on another "
             "disk"
         )
     name = place / NAME if folder else f"a file in {place}"
     logging.getLogger("fedsim").warning(
-        "%s: %.3g GiB stay in RAM (--memory), the rest goes to %s", said, most / _GIB, name
+        "%s: %s stay in RAM (--memory), the rest goes to %s", said, memory(most), name
     )

@@ -126,6 +126,17 @@ def scale(counts: Iterable[float]) -> tuple[float, str]:
     return 1000.0**place, _UNITS[place]
 
 
+def memory(count: float) -> str:
+    """Bytes with the unit that shows them best, three significant digits.
+
+    Example:
+        >>> memory(1), memory(256_000), memory(3 * 2**30)
+        ('1 B', '250 KiB', '3 GiB')
+    """
+    power = max(p for p in range(4) if count >= 1000 * 1024 ** (p - 1) or p == 0)
+    return f"{count / 1024**power:.3g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
+
+
 def seconds(value: float | None) -> str:
     """A time in seconds, without its unit: `0.42`, `12.3`, `4120`; empty where not known."""
     return "" if _unknown(value) else _three(float(value or 0))

@@ -240,16 +240,16 @@ def test_stateless_clients_forget_their_optimizer(monkeypatch: pytest.MonkeyPatc
 def test_what_will_be_kept_is_told_and_refused_where_it_does_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = 21_386 * 4 / 2**20  # MiB: a residual
+    kept = 21_386 * 4 / 2**10  # KiB: a residual
     config = small(momentum=0.9, memory="300kB")
     memories = Memories(monkeypatch)
     run(config, callbacks=[memories])
-    assert f"about 4 clients will have trained and keep {2 * kept:.3g} MiB each" in caplog.text
+    assert f"about 4 clients will have trained and keep {2 * kept:.3g} KiB each" in caplog.text
     found = storage.size(memories.rounds[-1][0])
     assert storage.each(config) <= found < 1.02 * storage.each(config)
     disk = type("Disk", (), {"free": 2**18})
     monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: disk)
-    with pytest.raises(UsageError, match=r"--memory is 300000: about 4 clients.*0.000244 GiB"):
+    with pytest.raises(UsageError, match=r"--memory is 300000: about 4 clients.*256 KiB"):
         run(config, tmp_path / "out")
     monkeypatch.setattr(storage, "ram", lambda: (2**30, 2**17))
     with pytest.raises(UsageError, match=r"--memory is 1e\+09: .* of RAM are free; give less"):
