@@ -106,7 +106,7 @@ class Parser(argparse.ArgumentParser):
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """See ``argparse``; a number that is none is refused in the words of other settings."""
         try:
-            return super()._get_value(action, arg_string)  # type: ignore[misc]
+            return super()._get_value(action, arg_string)
         except argparse.ArgumentError:
             if action.type not in _NUMBERS:
                 raise
