@@ -149,7 +149,12 @@ class _Child:
         self._there, self._back = _Way(copies=False), _Way(copies=True)
         context = multiprocessing.get_context("fork")
         self.process = context.Process(target=self._serve, args=(app_of,), daemon=True)
-        self.process.start()
+        try:
+            self.process.start()
+        except BaseException:
+            self._there.close()
+            self._back.close()
+            raise
         self._there.reads.close()
         self._back.writes.close()  # a process that is gone then ends this way
 

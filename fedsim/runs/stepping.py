@@ -85,7 +85,7 @@ class Federation:
             if differ := differences(state.config, config):
                 changed = "; ".join(f"{n} {a!r} there, {b!r} here" for n, (a, b) in differ.items())
                 raise UsageError(f"state is of a run of other settings ({changed})")
-        self.config, self._follower = config, Several(callbacks)
+        self.config, self._follower, self._cut = config, Several(callbacks), False
         states = storage.states_of(config)
         with one_thread():
             check(config)
@@ -106,8 +106,15 @@ class Federation:
     def round(self) -> dict[str, Any]:
         """Does the next round; returns its row, as ``rounds.parquet`` has it.
 
-        Raises ``UsageError`` where the run is done, and ``RunFailed`` as ``run``.
+        Raises ``UsageError`` where the run is done, or Ctrl-C has cut the round before short, and
+        ``RunFailed`` as ``run``.
         """
+        before = len(self._records.rows)
+        if self._cut:
+            raise UsageError(
+                f"round(): round {before + 1} was interrupted, and some of its clients may have "
+                "trained: begin a new federation, or go on from a state() of before"
+            )
         if self.done:
             raise UsageError(f"round(): the run is done after {len(self._records.rows)} rounds")
         try:
@@ -115,6 +122,9 @@ class Federation:
                 row = self._server.step()
         except Exception as error:
             self._follower.end(broken_off(self._known, self._records, self._server, error))
+            raise
+        except BaseException:
+            self._cut = len(self._records.rows) == before  # else a callback raised it
             raise
         if self.done:
             self._follower.end(self.summary)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
 from types import SimpleNamespace
@@ -219,17 +220,20 @@ def test_a_client_may_start_processes_and_may_leave(make_task: Any) -> None:
         run(config, progress=False)
 
 
-def ends(copies: bool) -> tuple[_Way, _Way]:
+@pytest.fixture
+def ends(copies: bool) -> Iterator[tuple[_Way, _Way]]:
     """Of one way, as a fork makes them."""
     sends = _Way(copies)
     receives = copy(sends)
     receives._file = os.fdopen(os.dup(sends._file.fileno()), "r+b", buffering=0)
-    return sends, receives
+    yield sends, receives
+    sends.close()
+    receives.close()
 
 
 @pytest.mark.parametrize("copies", [False, True])
-def test_values_come_as_they_went(copies: bool) -> None:
-    (sends, receives), large = ends(copies), os.urandom(1 << 16)
+def test_values_come_as_they_went(ends: tuple[_Way, _Way]) -> None:
+    (sends, receives), large = ends, os.urandom(1 << 16)
     image = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     tensors = [
         image, image.to(torch.bfloat16), torch.tensor(3), torch.empty(0, 2), torch.ones(1, 3) > 0,
@@ -253,8 +257,9 @@ def test_values_come_as_they_went(copies: bool) -> None:
         seen = came[0]
 
 
-def test_what_was_copied_stays_as_it_came() -> None:
-    sends, receives = ends(copies=True)
+@pytest.mark.parametrize("copies", [True])
+def test_what_was_copied_stays_as_it_came(ends: tuple[_Way, _Way]) -> None:
+    sends, receives = ends
     sends.send(torch.ones(1000))
     first = receives.receive()
     sends.send(torch.zeros(1000))

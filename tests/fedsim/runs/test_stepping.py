@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from fedsim import Federation, RunConfig, RunFailed, RunState, UsageError, run
+from fedsim.engines.local import LocalGrid
 from tests.fedsim.runs.test_callbacks import Diary
 from tests.support.runs import small
 
@@ -137,3 +138,19 @@ def test_its_threads_end() -> None:
     left.round()
     del left
     assert threading.active_count() == before
+
+
+def test_a_round_that_was_interrupted_is_told_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clients may have trained: to ask them again would count what they did twice."""
+
+    def stopped(*_: Any, **_named: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with Federation(small()) as federation:
+        federation.round()
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(LocalGrid, "send_and_receive", stopped)
+            federation.round()
+        with pytest.raises(UsageError, match=r"round 2 was interrupted.* state\(\) of before"):
+            federation.round()
+        assert len(federation.rounds) == 1
