@@ -299,7 +299,8 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
             them the k smallest below zero.
     """
     device, shape = flat.device, (len(layout.sizes), sides)
-    wanted, origin, ranks, room = _wanted(layout.sizes, tuple(k.tolist()), sides, device, _SAMPLE)
+    lanes = min(_SAMPLE, 1 << max(4, (max(layout.sizes) - 1).bit_length()))
+    wanted, origin, ranks, room = _wanted(layout.sizes, tuple(k.tolist()), sides, device, lanes)
     whole, both = layout_of(layout.sizes, device, _GROUP), shape[0] * sides
     segment, first, sizes, starts = whole.tables
     parts = (
@@ -321,7 +322,7 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
     few = {**levels, **cut, "CHUNK": _CHUNK}
     tables = (*whole.tables, bits, slots, words, many)
     launch(_sample, both, sizes, starts, bits, ranks, wanted, least, totals, prefix, left, counts,
-           sums, edges, LANES=_SAMPLE, BITS=_BITS, warps=8, **levels)  # fmt: skip
+           sums, edges, LANES=lanes, BITS=_BITS, warps=8, **levels)  # fmt: skip
     launch(_candidates, whole.blocks, *tables, least, totals, SIDES=sides, PART=_PART, warps=8,
            **cut)  # fmt: skip
     for level in range(_LEVELS):
@@ -336,15 +337,15 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
 
 @lru_cache(maxsize=64)
 def _wanted(
-    sizes: tuple[int, ...], k: tuple[int, ...], sides: int, device: torch.device, sample: int
+    sizes: tuple[int, ...], k: tuple[int, ...], sides: int, device: torch.device, lanes: int
 ) -> tuple[Tensor, Tensor, Tensor, int]:
     """How many entries are wanted of each segment and side, where they go, the ranks in samples of
     the keys that their candidates reach, and all ``k``."""
     many, n, room = np.array(k, np.int64), np.array(sizes, np.int64), sum(k)
     base = np.cumsum(many) - many
     share = many / np.maximum(n, 1)
-    rank = sample * share + _SIGMAS * np.sqrt(sample * share * (1 - share)) + 2
-    rank = np.where(n > sample, rank, many).astype(np.int64)
+    rank = lanes * share + _SIGMAS * np.sqrt(lanes * share * (1 - share)) + 2
+    rank = np.where(n > lanes, rank, many).astype(np.int64)
     origin = np.stack([base + side * room for side in range(sides)], 1)
     rows = [np.stack([one] * sides, 1) for one in (many, rank)]
     wanted, ranks, origins = upload(device, *rows, origin)
