@@ -75,6 +75,12 @@ def joined(parts: list[np.ndarray]) -> tuple[Tensor, Layout]:
     return flat, layout_of(tuple(part.size for part in parts), DEVICE)
 
 
+def looked_at(n: int, lanes: int) -> np.ndarray:
+    """Which of n entries the sample of a selection looks at, where it has so many ``lanes``."""
+    j = np.arange(lanes)
+    return ((j << 16) + (j * 40503 & 65535)) * n // (lanes << 16)
+
+
 def by_kernels(
     text: str, update: Tensors, state: State | None = None, seed: int = 0
 ) -> tuple[Packet, State]:

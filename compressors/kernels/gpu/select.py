@@ -20,7 +20,7 @@ from compressors.kernels.gpu.language import constexpr, jit, launch, tl
 from compressors.kernels.gpu.layout import BLOCK, Layout, layout_of, upload
 
 _GROUP = 8 * BLOCK  # entries of a program; a place among them is an int16
-_PART = BLOCK  # entries of a group that are looked at together
+_PART = 1024  # entries of a group that are looked at together: more would take more registers
 _ROOM = BLOCK  # candidates of a group whose words are kept; others are read again
 _CHUNK = 512  # candidates that are looked at together
 _GROUPS = 1024  # groups whose counts are added up together
@@ -323,7 +323,7 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
     tables = (*whole.tables, bits, slots, words, many)
     launch(_sample, both, sizes, starts, bits, ranks, wanted, least, totals, prefix, left, counts,
            sums, edges, LANES=lanes, BITS=_BITS, warps=8, **levels)  # fmt: skip
-    launch(_candidates, whole.blocks, *tables, least, totals, SIDES=sides, PART=_PART, warps=8,
+    launch(_candidates, whole.blocks, *tables, least, totals, SIDES=sides, PART=_PART,
            **cut)  # fmt: skip
     for level in range(_LEVELS):
         launch(_count, whole.blocks, *tables, least, totals, prefix, left, counts, LEVEL=level,
