@@ -1,4 +1,4 @@
-"""The k largest of every segment, exactly, in about one read: twin of ``compressors.kernels.select``.
+"""The k largest of every segment, exactly, in about a read: twin of ``compressors.kernels.select``.
 
 A key is the IEEE bits of a magnitude, 31 bits, and orders as the magnitudes do; with two sides
 (``one_sided``) entries above zero and entries below zero are selected each by themselves. A sample
@@ -9,6 +9,7 @@ in a second pass: the device decides, and the host does not wait. The sample dec
 the result. Ties go to the lowest index, and zeros are never selected.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,7 +22,7 @@ from compressors.kernels.gpu.layout import BLOCK, Layout, layout_of, upload
 
 _GROUP = 8 * BLOCK  # entries of a program; a place among them is an int16
 _PART = 1024  # entries of a group that are looked at together: more would take more registers
-_ROOM = BLOCK  # candidates of a group whose words are kept; others are read again
+_ROOM = BLOCK // 2  # candidates of a group whose words are kept beside their places
 _CHUNK = 512  # candidates that are looked at together
 _GROUPS = 1024  # groups whose counts are added up together
 _SAMPLE = 8192  # entries that a sample looks at: all of a segment that has no more
@@ -70,19 +71,27 @@ def _sample(sizes, starts, bits, ranks, wanted, least, totals, prefix, left, cou
 
 
 @jit
-def _gather(b, at, size, base, slots, words, high, low, GROUP: constexpr, PART: constexpr,
-            ROOM: constexpr):  # fmt: skip
+def _group(segment, first, starts, bits, slots, words, ROOM: constexpr):
+    """The program's number, its segment, its first entry there, and where its own of each stand."""
+    b = tl.program_id(0).to(tl.int64)
+    s = tl.load(segment + b)
+    at = tl.load(first + b)
+    entry = tl.load(starts + s) + at
+    return b, s, at, bits + entry, slots + entry, words + b * ROOM
+
+
+@jit
+def _gather(size, bits, slots, words, high, low, PART: constexpr, ROOM: constexpr):
     """Keeps a group's keys from ``high`` on, below zero from ``low`` on: how many, and of those."""
     count = 0
     below = 0
-    end = tl.minimum(size - at, GROUP).to(tl.int32)
-    for start in range(0, end, PART):
+    for start in range(0, size, PART):
         lane = start + tl.arange(0, PART)
-        word = tl.load(base + lane, mask=lane < end, other=0)
+        word = tl.load(bits + lane, mask=lane < size, other=0)
         taken = ((word & 0x7FFFFFFF) >= tl.where(word < 0, low, high)).to(tl.int32)
         place = count + tl.cumsum(taken, 0) - 1
-        tl.store(slots + b * GROUP + place, lane.to(tl.int16), mask=taken != 0)
-        tl.store(words + b * ROOM + place, word, mask=(taken != 0) & (place < ROOM))
+        tl.store(slots + place, lane.to(tl.int16), mask=taken != 0)
+        tl.store(words + place, word, mask=(taken != 0) & (place < ROOM))
         count += tl.sum(taken, 0)
         below += tl.sum(tl.where(word < 0, taken, 0), 0)
     return count, below
@@ -91,14 +100,11 @@ def _gather(b, at, size, base, slots, words, high, low, GROUP: constexpr, PART: 
 @jit
 def _candidates(segment, first, sizes, starts, bits, slots, words, many, least, totals,
                 SIDES: constexpr, GROUP: constexpr, PART: constexpr, ROOM: constexpr):  # fmt: skip
-    b = tl.program_id(0).to(tl.int64)
-    s = tl.load(segment + b)
-    at = tl.load(first + b)
-    base = bits + tl.load(starts + s) + at
+    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     high = tl.load(least + s * SIDES)
     low = tl.load(least + s * SIDES + SIDES - 1)
-    size = tl.load(sizes + s)
-    count, below = _gather(b, at, size, base, slots, words, high, low, GROUP, PART, ROOM)
+    size = tl.minimum(tl.load(sizes + s) - at, GROUP).to(tl.int32)
+    count, below = _gather(size, bits, slots, words, high, low, PART, ROOM)
     tl.store(many + b, count)
     if SIDES == 2:
         tl.atomic_add(totals + s * 2 + 1, below, sem="relaxed")
@@ -114,12 +120,12 @@ def _enough(p, least, totals, left, LEVELS: constexpr):
 
 
 @jit
-def _word(b, c, count, base, slots, words, GROUP: constexpr, ROOM: constexpr):
+def _word(c, count, bits, slots, words, ROOM: constexpr):
     """Candidates ``c`` of a group; zeros behind the last."""
-    word = tl.load(words + b * ROOM + c, mask=c < tl.minimum(count, ROOM), other=0)
+    word = tl.load(words + c, mask=c < tl.minimum(count, ROOM), other=0)
     far = (c >= ROOM) & (c < count)
-    lane = tl.load(slots + b * GROUP + c, mask=far, other=0)
-    return word | tl.load(base + lane, mask=far, other=0)
+    lane = tl.load(slots + c, mask=far, other=0)
+    return word | tl.load(bits + lane, mask=far, other=0)
 
 
 @jit
@@ -130,21 +136,18 @@ def _pick(p, at, counts, prefix, left, LEVEL: constexpr, LEVELS: constexpr, BITS
     bins = BINS - 1 - tl.arange(0, BINS)
     found = tl.load(counts + (p * LEVELS + LEVEL - 1) * BINS + bins)
     place, rest = _bin(found, tl.load(left + here - 1), BINS)
-    bits = (tl.load(prefix + here - 1) << BITS) | place
+    known = (tl.load(prefix + here - 1) << BITS) | place
     if at == 0:  # one program of the segment tells the next kernel
-        tl.store(prefix + here, bits)
+        tl.store(prefix + here, known)
         tl.store(left + here, rest)
-    return bits
+    return known
 
 
 @jit
 def _count(segment, first, sizes, starts, bits, slots, words, many, least, totals, prefix, left,
            counts, LEVEL: constexpr, LEVELS: constexpr, BITS: constexpr, SIDES: constexpr,
            CHUNK: constexpr, GROUP: constexpr, PART: constexpr, ROOM: constexpr):  # fmt: skip
-    b = tl.program_id(0).to(tl.int64)
-    s = tl.load(segment + b)
-    at = tl.load(first + b)
-    base = bits + tl.load(starts + s) + at
+    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
     p = s * SIDES
     high = 0
@@ -158,8 +161,8 @@ def _count(segment, first, sizes, starts, bits, slots, words, many, least, total
         high = _enough(p, least, totals, left, LEVELS)
         low = _enough(p + SIDES - 1, least, totals, left, LEVELS)
         if (high != tl.load(least + p)) | (low != tl.load(least + p + SIDES - 1)):
-            size = tl.load(sizes + s)
-            count, _ = _gather(b, at, size, base, slots, words, high, low, GROUP, PART, ROOM)
+            size = tl.minimum(tl.load(sizes + s) - at, GROUP).to(tl.int32)
+            count, _ = _gather(size, bits, slots, words, high, low, PART, ROOM)
             tl.store(many + b, count)
             tl.debug_barrier()  # what other threads of the program have stored is read below
     DOWN: tl.constexpr = BITS * (LEVELS - 1 - LEVEL)
@@ -168,7 +171,7 @@ def _count(segment, first, sizes, starts, bits, slots, words, many, least, total
     found = tl.zeros((ALL,), tl.int32)
     for start in range(0, count, CHUNK):
         c = start + tl.arange(0, CHUNK)
-        word = _word(b, c, count, base, slots, words, GROUP, ROOM)
+        word = _word(c, count, bits, slots, words, ROOM)
         key = word & 0x7FFFFFFF
         mine = c < count
         if LEVEL > 0:
@@ -185,11 +188,8 @@ def _count(segment, first, sizes, starts, bits, slots, words, many, least, total
 @jit
 def _tally(segment, first, sizes, starts, bits, slots, words, many, prefix, left, counts, above,
            ties, LEVELS: constexpr, BITS: constexpr, SIDES: constexpr, CHUNK: constexpr,
-           GROUP: constexpr, ROOM: constexpr):  # fmt: skip
-    b = tl.program_id(0).to(tl.int64)
-    s = tl.load(segment + b)
-    at = tl.load(first + b)
-    base = bits + tl.load(starts + s) + at
+           ROOM: constexpr):  # fmt: skip
+    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
     for side in tl.static_range(SIDES):
         edge = _pick(s * SIDES + side, at, counts, prefix, left, LEVELS, LEVELS, BITS)
@@ -197,7 +197,7 @@ def _tally(segment, first, sizes, starts, bits, slots, words, many, prefix, left
         same = 0
         for start in range(0, count, CHUNK):
             c = start + tl.arange(0, CHUNK)
-            word = _word(b, c, count, base, slots, words, GROUP, ROOM)
+            word = _word(c, count, bits, slots, words, ROOM)
             mine = c < count
             if SIDES == 2:
                 mine = mine & ((word < 0) == (side == 1))
@@ -235,11 +235,8 @@ def _share(first_group, left, origin, above, ties, place, found, LEVELS: constex
 @jit
 def _compact(segment, first, sizes, starts, bits, slots, words, many, prefix, ties, place, chosen,
              sums, edges, LEVELS: constexpr, SIDES: constexpr, CHUNK: constexpr,
-             GROUP: constexpr, ROOM: constexpr):  # fmt: skip
-    b = tl.program_id(0).to(tl.int64)
-    s = tl.load(segment + b)
-    at = tl.load(first + b)
-    base = bits + tl.load(starts + s) + at
+             ROOM: constexpr):  # fmt: skip
+    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
     for side in tl.static_range(SIDES):
         edge = tl.load(prefix + (s * SIDES + side) * (LEVELS + 1) + LEVELS)
@@ -249,8 +246,8 @@ def _compact(segment, first, sizes, starts, bits, slots, words, many, prefix, ti
         least = tl.full((CHUNK,), 0x7FFFFFFF, tl.int32)
         for start in range(0, count, CHUNK):
             c = start + tl.arange(0, CHUNK)
-            lane = tl.load(slots + b * GROUP + c, mask=c < count, other=0)
-            word = _word(b, c, count, base, slots, words, GROUP, ROOM)
+            lane = tl.load(slots + c, mask=c < count, other=0)
+            word = _word(c, count, bits, slots, words, ROOM)
             key = word & 0x7FFFFFFF
             mine = c < count
             if SIDES == 2:
@@ -298,37 +295,34 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
         sides: 1 for magnitudes of any sign; 2 for the k largest entries above zero, and beside
             them the k smallest below zero.
     """
-    device, shape = flat.device, (len(layout.sizes), sides)
+    device, both = flat.device, len(layout.sizes) * sides
     lanes = min(_SAMPLE, 1 << max(4, (max(layout.sizes) - 1).bit_length()))
-    wanted, origin, ranks, room = _wanted(layout.sizes, tuple(k.tolist()), sides, device, lanes)
-    whole, both = layout_of(layout.sizes, device, _GROUP), shape[0] * sides
-    segment, first, sizes, starts = whole.tables
-    parts = (
-        *[both] * 2, *[both * (_LEVELS + 1)] * 2, both * _LEVELS << _BITS,
-        whole.blocks, *[whole.blocks * sides] * 2, whole.blocks * _ROOM,
-    )  # fmt: skip
+    wanted, ranks, origin, room = _wanted(layout.sizes, tuple(k.tolist()), sides, lanes, device)
+    whole = layout_of(layout.sizes, device, _GROUP)
+    state = (both, both, *[both * (_LEVELS + 1)] * 2, both * _LEVELS << _BITS)
+    parts = (*state, whole.blocks, *[whole.blocks * sides] * 2, whole.blocks * _ROOM)
     padded = [-(-many // 4) * 4 for many in parts]  # as ``upload`` does
-    few = torch.empty(sum(padded), dtype=torch.int32, device=device).split(padded)
-    least, totals, prefix, left, counts, many, above, ties, words = few
-    slots = torch.empty(whole.blocks * _GROUP, dtype=torch.int16, device=device)
-    place = torch.empty(whole.blocks * sides, dtype=torch.int64, device=device)
+    scratch = torch.empty(sum(padded), dtype=torch.int32, device=device).split(padded)
+    least, totals, prefix, left, counts, many, above, ties, words = scratch
+    slots = torch.empty(layout.total, dtype=torch.int16, device=device)
+    place = torch.empty(above.shape, dtype=torch.int64, device=device)
     positions = torch.empty(sides * room, dtype=torch.int64, device=device)
-    found = torch.empty(shape, dtype=torch.int64, device=device)
-    sums = torch.empty(shape, dtype=torch.float64, device=device)
-    edges = torch.empty(shape, dtype=torch.int32, device=device)
+    found = torch.empty((len(layout.sizes), sides), dtype=torch.int64, device=device)
+    sums, edges = (torch.empty(found.shape, dtype=kind, device=device)
+                   for kind in (torch.float64, torch.int32))  # fmt: skip
 
     bits, levels = flat.view(torch.int32), {"LEVELS": _LEVELS, "SIDES": sides}
-    cut = {"GROUP": _GROUP, "ROOM": _ROOM}
-    few = {**levels, **cut, "CHUNK": _CHUNK}
+    cut = {"GROUP": _GROUP, "PART": _PART, "ROOM": _ROOM}
+    few = {**levels, "CHUNK": _CHUNK, "ROOM": _ROOM}
     tables = (*whole.tables, bits, slots, words, many)
-    launch(_sample, both, sizes, starts, bits, ranks, wanted, least, totals, prefix, left, counts,
-           sums, edges, LANES=lanes, BITS=_BITS, warps=8, **levels)  # fmt: skip
-    launch(_candidates, whole.blocks, *tables, least, totals, SIDES=sides, PART=_PART,
-           **cut)  # fmt: skip
+    state_of = (prefix, left, counts)
+    launch(_sample, both, *whole.tables[2:], bits, ranks, wanted, least, totals, *state_of, sums,
+           edges, LANES=lanes, BITS=_BITS, warps=8, **levels)  # fmt: skip
+    launch(_candidates, whole.blocks, *tables, least, totals, SIDES=sides, **cut)
     for level in range(_LEVELS):
-        launch(_count, whole.blocks, *tables, least, totals, prefix, left, counts, LEVEL=level,
-               BITS=_BITS, PART=_PART, **few)  # fmt: skip
-    launch(_tally, whole.blocks, *tables, prefix, left, counts, above, ties, BITS=_BITS, **few)
+        launch(_count, whole.blocks, *tables, least, totals, *state_of, LEVEL=level, BITS=_BITS,
+               **{**cut, **few})  # fmt: skip
+    launch(_tally, whole.blocks, *tables, *state_of, above, ties, BITS=_BITS, **few)
     launch(_share, both, whole.first_block, left, origin, above, ties, place, found,
            LANES=_GROUPS, **levels)  # fmt: skip
     launch(_compact, whole.blocks, *tables, prefix, ties, place, positions, sums, edges, **few)
@@ -337,16 +331,27 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
 
 @lru_cache(maxsize=64)
 def _wanted(
-    sizes: tuple[int, ...], k: tuple[int, ...], sides: int, device: torch.device, lanes: int
+    sizes: tuple[int, ...], k: tuple[int, ...], sides: int, lanes: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor, int]:
-    """How many entries are wanted of each segment and side, where they go, the ranks in samples of
-    the keys that their candidates reach, and all ``k``."""
-    many, n, room = np.array(k, np.int64), np.array(sizes, np.int64), sum(k)
+    """Of each segment and side how many entries are wanted, the rank in its sample of the key that
+    candidates reach, and where the chosen go: int64 (segments, sides). Then the sum of all k."""
+    many, room = np.array(k, np.int64), sum(k)
     base = np.cumsum(many) - many
-    share = many / np.maximum(n, 1)
-    rank = lanes * share + _SIGMAS * np.sqrt(lanes * share * (1 - share)) + 2
-    rank = np.where(n > lanes, rank, many).astype(np.int64)
+    same = [np.stack([rows] * sides, 1) for rows in (many, ranks(sizes, many, lanes))]
     origin = np.stack([base + side * room for side in range(sides)], 1)
-    rows = [np.stack([one] * sides, 1) for one in (many, rank)]
-    wanted, ranks, origins = upload(device, *rows, origin)
-    return wanted, origins, ranks, room
+    wanted, reached, origins = upload(device, *same, origin)
+    return wanted, reached, origins, room
+
+
+def ranks(sizes: Sequence[int], k: np.ndarray, lanes: int = _SAMPLE) -> np.ndarray:
+    """The rank in a sample of ``lanes`` that is almost surely below the k-th largest of a segment:
+    int64 (segments,). A segment of no more entries is its own sample.
+
+    Example:
+        >>> ranks((10**6, 100), np.array([10**4, 3])).tolist()
+        [110, 3]
+    """
+    n = np.asarray(sizes, np.int64)
+    share = k / np.maximum(n, 1)
+    rank = lanes * share + _SIGMAS * np.sqrt(lanes * share * (1 - share)) + 2
+    return np.where(n > lanes, rank, k).astype(np.int64)
