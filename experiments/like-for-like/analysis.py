@@ -97,9 +97,11 @@ def ranks(told: pd.DataFrame) -> pd.DataFrame:
     """The rank of every method at every place by its mean metric: 1 is the best.
 
     Means that are equal to a thousandth of a point share the mean of their ranks; methods without
-    a run at a place share the last ones.
+    a run at a place share the last ones. Tasks that a method was not put to are left out.
     """
-    means = told.pivot_table("points", PLACE, "method").fillna(-inf)
+    tasks = [set(own["task"]) for _, own in told.groupby("method")]
+    shared = told[told["task"].isin(set.intersection(*tasks))]
+    means = shared.pivot_table("points", PLACE, "method").fillna(-inf)
     return means.round(3).rank(axis=1, ascending=False)
 
 
@@ -121,7 +123,7 @@ def verdict(finals: pd.DataFrame) -> pd.DataFrame:
     model, wide = effects(told), effects(told, other_places=True)
     model = model.merge(wide[["method", "chance"]].rename(columns={"chance": "elsewhere"}))
     mean = ranks(told).mean().rename("rank").rename_axis("method").reset_index()
-    return model.merge(apart(told, model["method"].iloc[0])).merge(mean)
+    return model.merge(apart(told, model["method"].iloc[0])).merge(mean, how="left")
 
 
 def means(finals: pd.DataFrame) -> pd.DataFrame:

@@ -52,7 +52,8 @@ def show(asked: Asked, results: Results | None) -> Shown:
     if finals.loc[finals["budget"] < 1, ["task", "budget"]].drop_duplicates().shape[0] > 1:
         told = analysis.verdict(finals)
         write_csv(asked.out.parent / "verdict.csv", told)
-        save(figure(finals), asked.out.parent / "ranks.png")
+        if (ranked := analysis.ranks(analysis.scored(finals))).size:
+            save(figure(ranked), asked.out.parent / "ranks.png")
     mine = analysis.means(before[asked.task]["finals"])
     return Shown({"means": mine}, {"means": scores(mine)})
 
@@ -139,9 +140,8 @@ def verdict(told: pd.DataFrame) -> str:
     return table(head, lines)
 
 
-def figure(finals: pd.DataFrame) -> Figure:
+def figure(ranked: pd.DataFrame) -> Figure:
     """Mean ranks on a line; a bar joins methods whose ranks the places do not tell apart."""
-    ranked = analysis.ranks(analysis.scored(finals))
     width, chance = analysis.difference(ranked)
     mean = ranked.mean().sort_values()
     drawn = canvas(7, 0.22 * len(mean) + 1)

@@ -1,9 +1,11 @@
 """Whether clients of a run can be trained at once, and how many ``--stack auto`` takes."""
 
 import logging
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -21,6 +23,10 @@ from strategies.generators import seeded, states
 
 AT_ONCE = 32
 """Clients at once under ``auto``, where stacks gain."""
+TURNS = 5
+"""How often the trial of ``auto`` times a stack and its clients one by one."""
+RULED = ("cpu",)
+"""Devices where ``auto`` follows a rule, of what was measured; on others it times a trial."""
 AT_MOST = 250_000
 """Entries of a model above which dense layers gain nothing on a CPU: benchmarks/README.md."""
 NEAR = {"float32": 1e-3, "tf32": 1e-3, "bfloat16": 0.3}
@@ -67,15 +73,15 @@ def fit_of(config: RunConfig) -> Fit:
     if stack == "1" or config.machine.engine != "local":
         return Fit(1)
     trainer = Trainer(config, ClientData.of(config))
-    auto, gaining = stack == "auto", AT_ONCE  # measured on a CPU, assumed on other devices
-    if trainer.device.type == "cpu":
+    auto, ruled = stack == "auto", trainer.device.type in RULED
+    width = AT_ONCE if auto else int(stack)
+    if auto and ruled:
         small = sum(p.numel() for p in trainer.parameters.values()) <= AT_MOST
-        gaining = AT_ONCE if small and not convolved(trainer) else 1
-    width = gaining if auto else int(stack)
+        width = AT_ONCE if small and not convolved(trainer) else 1
     if min(width, config.plan.cohort) == 1:
         return Fit(1)
     try:
-        return Fit(width, *_tried(trainer))
+        return _tried(trainer, width, timed=auto and not ruled)
     except _Cannot as error:
         why = f"--stack is {stack}: task {trainer.task.name} cannot be stacked: {error}"
         if not auto:
@@ -107,10 +113,10 @@ def gradients_of(trainer: Trainer, trained: frozenset[str]) -> Gradients:
     return gradients
 
 
-def _tried(trainer: Trainer) -> tuple[frozenset[str], Hashable]:
-    """The parameters that the loss reaches, after two batches at once were as one by one.
+def _tried(trainer: Trainer, width: int, timed: bool) -> Fit:
+    """The fit of so many clients, after two batches at once were as one by one.
 
-    And ``Fit.model``.
+    ``timed``: of as many as the clock says that gain.
     """
     if type(trainer.plan.client).force is not Client.force:
         raise _Cannot("--proximal, or the strategy, adds to each client's own gradients")
@@ -126,7 +132,9 @@ def _tried(trainer: Trainer) -> tuple[frozenset[str], Hashable]:
     with seeded(0, trainer.device), products(tf32=False):
         before = states(trainer.device)
         try:
-            trained, steady = _compared(trainer)
+            trial = _Trial(trainer)
+            steady = trial.compared()
+            width = trial.gaining(width) if timed else width
         except _Cannot:
             raise
         except Exception as error:
@@ -135,18 +143,21 @@ def _tried(trainer: Trainer) -> tuple[frozenset[str], Hashable]:
         after = states(trainer.device)
         if not all(torch.equal(a, b) for a, b in zip(before, after, strict=True)):
             raise _Cannot("its steps draw from torch's global generator")
+    trained = trial.trained
+    if width == 1:
+        return Fit(1)
     # Of convolutions and BatchNorm other stacks have other sums: this trial may not show them all.
     if not steady or trainer.buffers.filled({}) or convolved(trainer):
-        return trained, None
+        return Fit(width, trained)
     config, own = trainer.config, trainer.config.machine
     drawn = trainer.frozen or any(  # by the seed, and no client brings it along
         isinstance(x, Tensor) for part in trainer.model.modules() for x in vars(part).values()
     )
-    return trained, (
+    return Fit(width, trained, (
         trainer.task, own.data, own.device, own.stack, config.training.precision, trainer.steps,
         trained, tuple((name, *p.shape) for name, p in trainer.parameters.items()),
         (config.seed, config.weights) if drawn else None,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def convolved(trainer: Trainer) -> bool:
@@ -154,37 +165,82 @@ def convolved(trainer: Trainer) -> bool:
     return any(p.dim() > 2 for p in trainer.parameters.values())
 
 
-def _compared(trainer: Trainer) -> tuple[frozenset[str], bool]:
-    """See ``_tried``, and whether five at once have the bits of two; raises whatever torch does."""
-    batches, alone = [trainer.batch(0, i) for i in (0, 1)], []
-    for x, y in batches:  # as the trainer steps
+class _Trial:
+    """Steps of two batches, as the trainer makes them and at once; raises whatever torch does.
+
+    Attributes:
+        trained: parameters that the loss reaches.
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer, self._batches = trainer, [trainer.batch(0, i) for i in (0, 1)]
+        self._alone(0)
+        self.trained = frozenset(n for n, p in trainer.parameters.items() if p.grad is not None)
+        self._step = gradients_of(trainer, self.trained)
+
+    def _alone(self, i: int) -> Tensor:
+        """The loss of a batch; the trainer's model then has its gradients and buffers."""
+        trainer, (x, y) = self.trainer, self._batches[i]
         trainer.buffers.load({})
         trainer.model.train()
         trainer.optimizer.zero_grad(set_to_none=True)
         with trainer.precision:
             loss = trainer.task.loss(trainer.model(x), y)
         loss.backward()
-        found = {n: p.grad.clone() for n, p in trainer.parameters.items() if p.grad is not None}
-        alone.append((found, loss.detach(), trainer.buffers.copy()))
-    trained = frozenset(alone[0][0])
-    step, initial = gradients_of(trainer, trained), trainer.buffers.filled({})
+        return loss.detach()
 
-    def at_once(places: list[int]) -> tuple[State, Tensor, State]:
-        k = len(places)
+    def _stacked(self, places: list[int]) -> tuple[State, State, Tensor, Tensor]:
+        """What a step at once takes, of clients with the batches at ``places``."""
+        k, trainer = len(places), self.trainer
         weights = {n: torch.stack([p.detach()] * k) for n, p in trainer.parameters.items()}
-        x, y = (torch.stack([batches[i][part] for i in places]) for part in (0, 1))
-        return step(weights, {n: torch.stack([x] * k) for n, x in initial.items()}, x, y)
+        buffers = {n: torch.stack([x] * k) for n, x in trainer.buffers.filled({}).items()}
+        x, y = (torch.stack([self._batches[i][part] for i in places]) for part in (0, 1))
+        return weights, buffers, x, y
 
-    together, more = at_once([0, 1]), at_once([0, 1, 1, 0, 1])
-    steady = all(torch.equal(more[0][n][j], together[0][n][i])
-                 for n in trained for i, j in ((0, 0), (0, 3), (1, 1), (1, 2), (1, 4)))  # fmt: skip
-    for i, (gradients, loss, after) in enumerate(alone):
-        pairs = [(gradients[n], together[0][n][i], n) for n in trained]
-        pairs += [(after[n], together[2][n][i], n) for n in after]
-        for one, other, name in [*pairs, (loss, together[1][i], "the loss")]:
-            if not near(one, other, trainer.config.training.precision):
-                raise _Cannot(f"{name} differs where clients train at once")
-    return trained, steady
+    def compared(self) -> bool:
+        """Whether five at once have the bits of two; refuses where two are not as one by one."""
+        trainer = self.trainer
+        together = self._step(*self._stacked([0, 1]))
+        more = self._step(*self._stacked([0, 1, 1, 0, 1]))
+        for i in (0, 1):
+            loss, after = self._alone(i), trainer.buffers.copy()
+            gradients = {n: p.grad for n, p in trainer.parameters.items() if p.grad is not None}
+            pairs = [(gradients[n], together[0][n][i], n) for n in self.trained]
+            pairs += [(after[n], together[2][n][i], n) for n in after]
+            for one, other, name in [*pairs, (loss, together[1][i], "the loss")]:
+                if not near(one, other, trainer.config.training.precision):
+                    raise _Cannot(f"{name} differs where clients train at once")
+        return all(torch.equal(more[0][n][j], together[0][n][i]) for n in self.trained
+                   for i, j in ((0, 0), (0, 3), (1, 1), (1, 2), (1, 4)))  # fmt: skip
+
+    def gaining(self, width: int) -> int:
+        """``width`` where a round's stack of at most so many is faster than one by one; else 1.
+
+        A stack that the device has no room for is halved until it fits.
+        """
+        many = min(width, self.trainer.config.plan.cohort)
+        while many > 1:
+            try:
+                together, alone = self._seconds(many)
+            except torch.OutOfMemoryError:
+                many = width = many // 2
+            else:
+                return width if together < alone else 1
+        return 1
+
+    def _seconds(self, many: int) -> tuple[float, float]:
+        """Of a step of so many clients at once, and one by one: medians."""
+        stacked = self._stacked([i % 2 for i in range(many)])
+        together, alone = [], []
+        for _ in range(TURNS):  # the first one also compiles, which no median shows
+            start = time.perf_counter()
+            self._step(*stacked)[1].tolist()  # waits for the device
+            middle = time.perf_counter()
+            for i in (0, 1):
+                self._alone(i).tolist()
+            together.append(middle - start)
+            alone.append((time.perf_counter() - middle) / 2 * many)
+        return median(together), median(alone)
 
 
 def near(one: Tensor, other: Tensor, precision: str) -> bool:

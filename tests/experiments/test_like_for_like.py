@@ -217,6 +217,16 @@ def test_ranks_by_hand() -> None:
     assert analysis.ranks(RANKED).to_numpy().tolist() == [[2, 1, 3], [1, 2.5, 2.5]]
 
 
+def test_ranks_are_over_the_tasks_that_every_method_was_put_to() -> None:
+    one, other = ({("a", 0.1): [0.9], ("b", 0.1): [0.8]}, {("a", 0.1): [0.5], ("b", 0.1): [0.6]})
+    both = pd.concat([made(one), made(other, "digits_skewed")])
+    assert analysis.ranks(analysis.scored(both)).to_numpy().tolist() == [[1, 2], [2, 1]]
+    added = analysis.scored(pd.concat([both, made({("mine", 0.1): [0.7]})]))
+    assert analysis.ranks(added).to_numpy().tolist() == [[1, 2, 3]]
+    alone = made({("yours", 0.1): [0.7]}, "digits_skewed")
+    assert analysis.ranks(pd.concat([added, analysis.scored(alone)])).size == 0
+
+
 def test_points_behind_the_best_by_hand() -> None:
     told = analysis.apart(RANKED, "a").set_index("method")
     assert told.loc["b", "behind"] == pytest.approx((10 + 10 - 10 - 20) / 4)

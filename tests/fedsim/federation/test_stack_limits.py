@@ -4,6 +4,7 @@ import gc
 import logging
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from compressors import State
 from fedsim import Machine, RunConfig, UsageError, run
 from fedsim.federation import stackable
 from fedsim.federation.clientdata import ClientData
@@ -132,6 +134,45 @@ def jobs_of(stack: Stack) -> list[Job]:
     weights = {n: p.detach().clone() for n, p in stack.trainer.parameters.items()}
     clients = range(stack.trainer.config.plan.clients)
     return [Job(client, weights, {}, 0, 1, {}, 0) for client in clients]
+
+
+@pytest.mark.parametrize(
+    ("step", "room", "width", "turns"),
+    [(7.9, 8, 32, 5), (8.1, 8, 1, 5), (3.9, 4, 4, 5), (4.1, 5, 1, 5), (0.1, 1, 1, 0)],
+)
+def test_elsewhere_auto_stacks_what_gains_by_the_clock(
+    step: float, room: int, width: int, turns: int, make_task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client's step takes a second and a stack of all ``step``; no more than ``room`` fit."""
+    now, real, times = [0.0], stackable.gradients_of, [0]
+
+    def gradients_of(*given: Any) -> stackable.Gradients:
+        step_of = real(*given)
+
+        def stepped(weights: State, buffers: State, x: Tensor, y: Tensor) -> Any:
+            if len(compared) < 2:  # two clients, then five, as one by one
+                compared.append(len(x))
+            elif len(x) > room:
+                raise torch.cuda.OutOfMemoryError(FULL)
+            else:
+                times[0] += 1
+                now[0] += step + 100 * (times[0] == 1)  # the first one does not count
+            return step_of(weights, buffers, x, y)
+
+        compared: list[int] = []
+        return stepped
+
+    def alone(trial: Any, i: int) -> Tensor:
+        now[0] += 1.0
+        return one(trial, i)
+
+    one = stackable._Trial._alone
+    monkeypatch.setattr(stackable._Trial, "_alone", alone)
+    monkeypatch.setattr(stackable, "gradients_of", gradients_of)
+    monkeypatch.setattr(stackable, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(stackable, "RULED", ())
+    config = RunConfig.of(task=make_task(clients=8).name, method="raw", clients=8, stack="auto")
+    assert (fit_of(config).width, times[0]) == (width, turns)
 
 
 def test_auto_shrinks_until_the_stack_fits(
