@@ -288,6 +288,8 @@ class Chosen:
 def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
     """The ``k`` entries of largest magnitude of every segment, ties to the lowest index.
 
+    Nothing waits for the host, whatever the samples say.
+
     Args:
         flat: float32 (entries,), finite.
         layout: its segments.
@@ -297,11 +299,11 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
     """
     device, both = flat.device, len(layout.sizes) * sides
     lanes = min(_SAMPLE, 1 << max(4, (max(layout.sizes) - 1).bit_length()))
-    wanted, ranks, origin, room = _wanted(layout.sizes, tuple(k.tolist()), sides, lanes, device)
+    wanted, rank, origin, room = _wanted(layout.sizes, tuple(k.tolist()), sides, lanes, device)
     whole = layout_of(layout.sizes, device, _GROUP)
     state = (both, both, *[both * (_LEVELS + 1)] * 2, both * _LEVELS << _BITS)
     parts = (*state, whole.blocks, *[whole.blocks * sides] * 2, whole.blocks * _ROOM)
-    padded = [-(-many // 4) * 4 for many in parts]  # as ``upload`` does
+    padded = [-(-size // 4) * 4 for size in parts]  # to 16 bytes, as ``upload`` does
     scratch = torch.empty(sum(padded), dtype=torch.int32, device=device).split(padded)
     least, totals, prefix, left, counts, many, above, ties, words = scratch
     slots = torch.empty(layout.total, dtype=torch.int16, device=device)
@@ -315,14 +317,14 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
     cut = {"GROUP": _GROUP, "PART": _PART, "ROOM": _ROOM}
     few = {**levels, "CHUNK": _CHUNK, "ROOM": _ROOM}
     tables = (*whole.tables, bits, slots, words, many)
-    state_of = (prefix, left, counts)
-    launch(_sample, both, *whole.tables[2:], bits, ranks, wanted, least, totals, *state_of, sums,
+    kth = (prefix, left, counts)  # the leading bits of the k-th keys, and what they follow from
+    launch(_sample, both, *whole.tables[2:], bits, rank, wanted, least, totals, *kth, sums,
            edges, LANES=lanes, BITS=_BITS, warps=8, **levels)  # fmt: skip
     launch(_candidates, whole.blocks, *tables, least, totals, SIDES=sides, **cut)
     for level in range(_LEVELS):
-        launch(_count, whole.blocks, *tables, least, totals, *state_of, LEVEL=level, BITS=_BITS,
+        launch(_count, whole.blocks, *tables, least, totals, *kth, LEVEL=level, BITS=_BITS,
                **{**cut, **few})  # fmt: skip
-    launch(_tally, whole.blocks, *tables, *state_of, above, ties, BITS=_BITS, **few)
+    launch(_tally, whole.blocks, *tables, *kth, above, ties, BITS=_BITS, **few)
     launch(_share, both, whole.first_block, left, origin, above, ties, place, found,
            LANES=_GROUPS, **levels)  # fmt: skip
     launch(_compact, whole.blocks, *tables, prefix, ties, place, positions, sums, edges, **few)
