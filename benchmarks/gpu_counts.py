@@ -31,7 +31,7 @@ from compressors import State, compress, decompress, message, parse
 from compressors.device import plan, read, write
 from compressors.kernels.gpu import clear, codes, join, measure, select, stream, unpack
 from compressors.kernels.gpu.entries import buckets_of
-from compressors.kernels.gpu.layout import BLOCK, layout_of
+from compressors.kernels.gpu.layout import layout_of
 from compressors.message import Packet, Upload, compress_all
 from compressors.segments import layout
 from fedsim.federation.masking import Masking, mask_all
@@ -57,6 +57,7 @@ class Counts:
 
     Args:
         operations: torch's, as it dispatches them; a view is one.
+        fills: those that start a kernel or a copy: neither views nor new memory.
         copies: pinned buffers and copies out of them or into them.
         launches: of Triton's kernels, by name.
         waits: how often the host waited for the GPU.
@@ -64,6 +65,7 @@ class Counts:
     """
 
     operations: int = 0
+    fills: int = 0
     copies: int = 0
     launches: Counter[str] = field(default_factory=Counter)
     waits: int = 0
@@ -80,6 +82,11 @@ class Counts:
         calls = self.operations + self.copies + self.waits
         return 1e3 * (CALL * calls + LAUNCH * self.launches.total())
 
+    @property
+    def kernels(self) -> int:
+        """What the GPU starts, one after the other."""
+        return self.launches.total() + self.fills
+
 
 class Operations(TorchDispatchMode):
     """Counts what torch dispatches, but for questions about a fake tensor's device."""
@@ -89,7 +96,9 @@ class Operations(TorchDispatchMode):
         self.counts = counts
 
     def __torch_dispatch__(self, op: Any, types: Any, given: Any = (), more: Any = None) -> Any:
-        self.counts.operations += op is not torch.ops.prim.device.default
+        if op is not torch.ops.prim.device.default:
+            self.counts.operations += 1
+            self.counts.fills += not (op.is_view or "empty" in op.name())
         return op(*given, **(more or {}))
 
 
@@ -203,26 +212,53 @@ def only(counts: Counts, work: Callable[[], Any]) -> Counts:
     return counts
 
 
-def candidates(p: float) -> float:
-    """The share of normal entries that a side's second pass of selection looks at.
-
-    Those from the bin of the leading 11 bits on in which the smallest chosen magnitude lies.
-    """
-    smallest = np.float32(NormalDist().inv_cdf(1 - p / 2))
-    edge = (smallest.view(np.uint32) >> 20 << 20).view(np.float32)
-    return 2 * (1 - NormalDist().cdf(float(edge)))
+def selecting(n: int, p: float) -> Counts:
+    """The selection alone, not the first of its kind."""
+    counts = Counts()
+    with absent(counts), FakeTensorMode():
+        flat = torch.empty(n, device=CUDA)
+        work = partial(select.largest, flat, layout_of((n,), CUDA), np.array([round(p * n)]), 1)
+        work()
+        return only(counts, work)
 
 
 SECTOR = 32  # bytes that a GPU reads of its memory at least
 
 
-def top_k(n: int, p: float) -> dict[str, float]:
-    """Bytes that each kernel moves to choose ``p`` of ``n`` normal entries."""
-    c, k, blocks = candidates(p) * n, p * n, n / BLOCK
-    looked = c * (2 + SECTOR) + 16 * blocks
+def candidates(sizes: np.ndarray, p: float, sides: int) -> float:
+    """How many entries of normal tensors reach the key that their samples give.
+
+    Its leading 16 bits stand for it.
+    """
+    lanes = select._SAMPLE
+    total = 0.0
+    for n, many in zip(*np.unique(sizes, return_counts=True), strict=True):
+        rank = select.ranks((n,), np.array([max(1.0, p * n)]))[0] / min(n, lanes)
+        least = np.float32(NormalDist().inv_cdf(max(0.5, 1 - rank * sides / 2)))
+        key = (least.view(np.uint32) >> 15 << 15).view(np.float32)
+        total += float(many * n) * 2 * (1 - NormalDist().cdf(float(key)))
+    return total
+
+
+def top_k(sizes: Sequence[int], p: float, sides: int = 1) -> dict[str, float]:
+    """Bytes that each kernel moves to choose ``p`` of tensors with normal entries, on each side.
+
+    What all programs of a tensor read again, such as its histogram, counts as often as it is read.
+    """
+    n, every = sum(sizes), np.asarray(sizes)
+    c, k = candidates(every, p, sides), sides * p * n
+    groups, both = int((-(-every // select._GROUP)).sum()), sides * len(sizes)
+    bins = 4 * sides << select._BITS  # bytes of a histogram
+    tables = 60 * groups  # what a program looks up
+    far = max(0.0, c - select._ROOM * groups)  # whose words are not kept
+    words = 4 * (c - far) + (2 + SECTOR) * far
     return {
-        "leading": 4 * n, "candidates": 4 * n + 2 * c + 4 * blocks, "rest": 2 * looked,
-        "tally": looked, "share": 24 * blocks, "compact": looked + 8 * k,
+        "sample": sides * float(np.minimum(4 * every, SECTOR * select._SAMPLE).sum())
+                  + (80 + (4 * select._LEVELS << select._BITS)) * both,
+        "candidates": 4 * n + 2 * c + 4 * (c - far) + tables,
+        "counts": select._LEVELS * (words + tables + 3 * bins * groups),
+        "tally": sides * words + tables + bins * groups, "share": 24 * sides * groups,
+        "compact": sides * (words + 2 * c) + tables + 8 * k,
     }  # fmt: skip
 
 
@@ -232,10 +268,10 @@ def nine_bits(n: int) -> dict[str, float]:
     return {"quantize": 6 * n, "zeros": packed, "signs": 2 * n + n / 8, "exponents": 3 * n}
 
 
-def sbc_to_bytes(n: int, p: float) -> dict[str, float]:
-    """Bytes that each kernel moves for a message of ``n`` entries with a residual."""
-    k = p * n
-    chosen = top_k(n, p) | {"sides": top_k(n, p)["tally"] + top_k(n, p)["compact"]}
+def sbc_to_bytes(sizes: Sequence[int], p: float) -> dict[str, float]:
+    """Bytes that each kernel moves for messages of so many entries with a residual."""
+    n = sum(sizes)
+    k, chosen = p * n, top_k(sizes, p, sides=2)
     bits = k * (2 + NormalDist().inv_cdf(0.75) + np.log2(1 / p))  # about, of Rice codes
     return {"join": 12 * n, **chosen, "quantize": k * (8 + 4 + 3 * SECTOR),
             "rice": 2 * 8 * k + bits / 4}  # fmt: skip
@@ -288,22 +324,21 @@ def counted(shapes: Shapes) -> list[str]:
 def estimated(shapes: Shapes, n: int = 100_000_000) -> list[str]:
     """The table of targets: what was counted, and what follows at the assumed rates."""
     read, copy = 4e3 * n / MEMORY, 8e3 * n / MEMORY  # milliseconds
-    top, nine = top_k(n, 0.01), nine_bits(n)
-    chosen, packed = device_ms(top, 20), device_ms(nine, 4)
-    sbc, size = to_bytes("sbc(0.01)", shapes), sum(int(np.prod(s)) for s in shapes.values())
-    moved = sbc_to_bytes(size, 0.01)
-    kernels = sbc.launches.total() + 15  # and those of torch that are no views
-    whole = sbc.host + device_ms(moved, kernels)
+    top, nine, kernels = top_k((n,), 0.01), nine_bits(n), selecting(n, 0.01).kernels
+    chosen, packed = device_ms(top, kernels), device_ms(nine, 4)
+    sbc, sizes = to_bytes("sbc(0.01)", shapes), [int(np.prod(s)) for s in shapes.values()]
+    moved = sbc_to_bytes(sizes, 0.01)
+    whole = sbc.host + device_ms(moved, sbc.kernels)
     rows = [
         (f"exact top-k of {n:.0e}, p = 0.01", "2.5 reads",
-         f"{sum(top.values()) / 4 / n:.2f} reads are moved, 20 kernels: {chosen:.2f} ms; "
+         f"{sum(top.values()) / 4 / n:.2f} reads are moved, {kernels} kernels: {chosen:.2f} ms; "
          f"a read: {read:.2f} ms", f"{chosen / read:.1f} reads"),
         (f"`cnat` of {n:.0e} to packed 9 bits", "2.5 copies",
          f"{sum(nine.values()) / 8 / n:.2f} copies are moved, 4 kernels: {packed:.2f} ms; "
          f"a copy: {copy:.2f} ms", f"{packed / copy:.1f} copies"),
         (f"an update of {len(shapes)} tensors by `sbc(0.01)` to bytes", "2 ms",
          f"host {sbc.host:.2f} ms ({sbc.calls} calls); GPU {whole - sbc.host:.2f} ms "
-         f"({sum(moved.values()) / 1e6:.0f} MB, {kernels} kernels)", f"{whole:.1f} ms"),
+         f"({sum(moved.values()) / 1e6:.0f} MB, {sbc.kernels} kernels)", f"{whole:.1f} ms"),
     ]  # fmt: skip
     import gpu_training
 
@@ -325,10 +360,10 @@ def in_stacks(model: "Model", clients: int, gain: str, most: str) -> list[tuple[
     trainer, *_ = stack.made(model, 2, "cpu")
     shapes = {n: tuple(p.shape) for n, p in trainer.parameters.items()}
     alone, at_once = steps(model, clients, iterations)
-    size = clients * sum(p.numel() for p in trainer.parameters.values())
+    sizes = clients * [p.numel() for p in trainer.parameters.values()]
     sent = to_bytes(method, shapes, clients)
-    moved = sbc_to_bytes(size, 0.01) | {"residuals": 8 * size}  # each client's is its own
-    gpu = device_ms(moved, sent.launches.total() + 15 + clients)
+    moved = sbc_to_bytes(sizes, 0.01) | {"residuals": 8 * sum(sizes)}  # each client's is its own
+    gpu = device_ms(moved, sent.kernels)
     mask = masking(method, shapes, clients).host
     training = 1e3 * CALL * at_once
     coding = sent.host + gpu + from_bytes("raw", shapes).host

@@ -1,7 +1,11 @@
 """The kernels for a GPU in tests: on one, or else on the CPU by Triton's interpreter."""
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +15,25 @@ from torch import Tensor
 from compressors import Packet, State, Tensors, compress, decompress, parse, segments
 from compressors import device as room
 from compressors.device import plan
-from compressors.kernels.gpu.language import present
+from compressors.kernels.gpu.language import interpreted, present, tl
 from compressors.kernels.gpu.layout import Layout, fetch, layout_of
 from compressors.segments.plan import plan_of
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 needs_triton = pytest.mark.skipif(not present(), reason="triton is not installed")
+
+
+@cache
+def _builtins(room: Any) -> list[str]:
+    return [name for name, x in inspect.getmembers(room) if tl.core.is_builtin(x)]
+
+
+if present() and interpreted():
+    # It looks for the language's operations again at every call of a helper, a fourth of its time.
+    from triton.runtime import interpreter
+
+    known = {"getmembers": lambda room: [(n, getattr(room, n)) for n in _builtins(room)]}
+    interpreter.inspect = SimpleNamespace(**{**vars(inspect), **known})
 
 
 @contextmanager
@@ -56,6 +73,12 @@ def joined(parts: list[np.ndarray]) -> tuple[Tensor, Layout]:
     """Float32 vectors as one on the device, and where each stands."""
     flat = torch.from_numpy(np.concatenate(parts).astype(np.float32)).to(DEVICE)
     return flat, layout_of(tuple(part.size for part in parts), DEVICE)
+
+
+def looked_at(n: int, lanes: int) -> np.ndarray:
+    """Which of n entries the sample of a selection looks at, where it has so many ``lanes``."""
+    j = np.arange(lanes)
+    return ((j << 16) + (j * 40503 & 65535)) * n // (lanes << 16)
 
 
 def by_kernels(

@@ -1,12 +1,15 @@
-"""The k largest of every segment, exactly, by radix: twin of ``compressors.kernels.select``.
+"""The k largest of every segment, exactly, in about a read: twin of ``compressors.kernels.select``.
 
 A key is the IEEE bits of a magnitude, 31 bits, and orders as the magnitudes do; with two sides
-(``one_sided``) entries above zero and entries below zero are selected each by themselves. A
-histogram of the leading 11 bits says in which bin the k-th largest key lies. A second pass over
-the vector keeps the entries from that bin on, block by block, in order; two more histograms
-of 10 bits each look at those few alone. Ties go to the lowest index, and zeros are never selected.
+(``one_sided``) entries above zero and entries below zero are selected each by themselves. A sample
+of each segment gives a key that is almost surely a little below the k-th largest. One pass over the
+vector keeps the entries that reach it, the candidates, in order; four histograms of 8 bits each
+look at those few alone. Where fewer than k reach it, the segment's programs keep all of its entries
+in a second pass: the device decides, and the host does not wait. The sample decides the time, never
+the result. Ties go to the lowest index, and zeros are never selected.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,90 +18,186 @@ import torch
 from torch import Tensor
 
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import BLOCK, Layout, upload
+from compressors.kernels.gpu.layout import BLOCK, Layout, layout_of, upload
 
-_LEADING, _REST = 2048, 1024
-_CHUNK = 512  # candidates of a block that are looked at together
-_BLOCKS = 1024  # blocks whose counts are added up together
-
-
-@jit
-def _leading(segment, first, sizes, starts, bits, counts, SIDES: constexpr,
-             BLOCK: constexpr):  # fmt: skip
-    s = tl.load(segment + tl.program_id(0))
-    i = tl.load(first + tl.program_id(0)) + tl.arange(0, BLOCK)
-    inside = i < tl.load(sizes + s)
-    word = tl.load(bits + tl.load(starts + s) + i, mask=inside, other=0)
-    BINS: tl.constexpr = SIDES * 2048
-    found = tl.histogram((word >> 20) & (BINS - 1), BINS, mask=(word & 0x7FFFFFFF) != 0)
-    j = tl.arange(0, BINS)
-    tl.atomic_add(counts + s * BINS + j, found, mask=found > 0, sem="relaxed")
+_GROUP = 8 * BLOCK  # entries of a program; a place among them is an int16
+_PART = 1024  # entries of a group that are looked at together: more would take more registers
+_ROOM = BLOCK  # candidates of a group whose words are kept beside their places
+_CHUNK = 512  # candidates that are looked at together
+_GROUPS = 1024  # groups whose counts are added up together
+_SAMPLE = 8192  # entries that a sample looks at: all of a segment that has no more
+_SIGMAS = 3.0  # one more costs a hundredth of a read, a sample that misleads a whole one
+_BITS, _LEVELS = 8, 4  # of a histogram, and how many there are
 
 
 @jit
-def _pick(counts, wanted, prefix, SHIFT: constexpr, BINS: constexpr):
-    p = tl.program_id(0)
+def _bin(found, most, BINS: constexpr):
+    """The bin that the ``most``-th is in of those ``found``, the highest bin first, and which of it
+    that one is."""
     bins = BINS - 1 - tl.arange(0, BINS)
-    here = tl.load(counts + p * BINS + bins)
-    most = tl.load(wanted + p)
-    passed = tl.cumsum(here, 0) < most
+    passed = tl.cumsum(found, 0) < most
     place = tl.maximum(BINS - 1 - tl.sum(passed.to(tl.int32), 0), 0)
-    taken = tl.sum(tl.where(bins > place, here, 0), 0)
-    tl.store(prefix + p, (tl.load(prefix + p) << SHIFT) | place)
-    tl.store(wanted + p, most - taken)
+    return place, most - tl.sum(tl.where(bins > place, found, 0), 0)
 
 
 @jit
-def _candidates(segment, first, sizes, starts, bits, prefix, slots, many, SIDES: constexpr,
-                BLOCK: constexpr):  # fmt: skip
-    b = tl.program_id(0).to(tl.int64)
-    s = tl.load(segment + b)
-    lane = tl.arange(0, BLOCK)
-    i = tl.load(first + b) + lane
-    word = tl.load(bits + tl.load(starts + s) + i, mask=i < tl.load(sizes + s), other=0)
+def _sample(sizes, starts, bits, ranks, wanted, least, totals, prefix, left, counts, sums, edges,
+            SIDES: constexpr, LANES: constexpr, LEVELS: constexpr, BITS: constexpr):  # fmt: skip
+    p = tl.program_id(0).to(tl.int64)
+    s = p // SIDES
+    size = tl.load(sizes + s)
+    j = tl.arange(0, LANES).to(tl.int64)
+    # One entry of each stretch, at a place in the stretch that follows no period.
+    spread = ((j << 16) + (j * 40503 & 65535)) * size // (LANES << 16)
+    i = tl.where(size > LANES, spread, j)
+    word = tl.load(bits + tl.load(starts + s) + i, mask=i < size, other=0)
     key = word & 0x7FFFFFFF
-    least = tl.load(prefix + s * SIDES)
     if SIDES == 2:
-        least = tl.where(word < 0, tl.load(prefix + s * 2 + 1), least)
-    taken = ((key != 0) & ((key >> 20) >= least)).to(tl.int32)
-    place = tl.cumsum(taken, 0) - 1
-    tl.store(slots + b * BLOCK + place, lane.to(tl.int16), mask=taken != 0)
-    tl.store(many + b, tl.sum(taken, 0))
+        key = tl.where((word < 0) == (p % 2 == 1), key, 0)
+    rank = tl.load(ranks + p)
+    top = 0
+    for down in tl.static_range(23, 8, -8):  # the 15 bits below would leave out one in fifty
+        mine = (key != 0) & ((key >> (down + 8)) == top)
+        place, rank = _bin(tl.histogram(255 - ((key >> down) & 255), 256, mask=mine), rank, 256)
+        top = (top << 8) | place
+    tl.store(least + p, tl.maximum(top << 15, 1))
+    tl.store(left + p * (LEVELS + 1), tl.load(wanted + p).to(tl.int32))
+    tl.store(prefix + p * (LEVELS + 1), 0)
+    tl.store(totals + p, 0)
+    BINS: tl.constexpr = LEVELS << BITS
+    tl.store(counts + p * BINS + tl.arange(0, BINS), 0)
+    tl.store(sums + p, 0.0)
+    tl.store(edges + p, 0x7FFFFFFF)
 
 
 @jit
-def _rest(segment, first, starts, bits, slots, many, prefix, counts, DOWN: constexpr,
-          SIDES: constexpr, CHUNK: constexpr, BLOCK: constexpr):  # fmt: skip
+def _group(segment, first, starts, bits, slots, words, ROOM: constexpr):
+    """The program's number, its segment, its first entry there, and where its own of each stand."""
     b = tl.program_id(0).to(tl.int64)
     s = tl.load(segment + b)
-    base = bits + tl.load(starts + s) + tl.load(first + b)
+    at = tl.load(first + b)
+    entry = tl.load(starts + s) + at
+    return b, s, at, bits + entry, slots + entry, words + b * ROOM
+
+
+@jit
+def _gather(size, bits, slots, words, high, low, PART: constexpr, ROOM: constexpr):
+    """Keeps a group's keys from ``high`` on, below zero from ``low`` on: how many, and of those."""
+    count = 0
+    below = 0
+    for start in range(0, size, PART):
+        lane = start + tl.arange(0, PART)
+        word = tl.load(bits + lane, mask=lane < size, other=0)
+        taken = ((word & 0x7FFFFFFF) >= tl.where(word < 0, low, high)).to(tl.int32)
+        place = count + tl.cumsum(taken, 0) - 1
+        tl.store(slots + place, lane.to(tl.int16), mask=taken != 0)
+        tl.store(words + place, word, mask=(taken != 0) & (place < ROOM))
+        count += tl.sum(taken, 0)
+        below += tl.sum(tl.where(word < 0, taken, 0), 0)
+    return count, below
+
+
+@jit
+def _candidates(segment, first, sizes, starts, bits, slots, words, many, least, totals,
+                SIDES: constexpr, GROUP: constexpr, PART: constexpr, ROOM: constexpr):  # fmt: skip
+    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
+    high = tl.load(least + s * SIDES)
+    low = tl.load(least + s * SIDES + SIDES - 1)
+    size = tl.minimum(tl.load(sizes + s) - at, GROUP).to(tl.int32)
+    count, below = _gather(size, bits, slots, words, high, low, PART, ROOM)
+    tl.store(many + b, count)
+    if SIDES == 2:
+        tl.atomic_add(totals + s * 2 + 1, below, sem="relaxed")
+        count -= below
+    tl.atomic_add(totals + s * SIDES, count, sem="relaxed")
+
+
+@jit
+def _enough(p, least, totals, left, LEVELS: constexpr):
+    """The key that candidates reach, or 1 where fewer reach it than are wanted."""
+    enough = tl.load(totals + p) >= tl.load(left + p * (LEVELS + 1))
+    return tl.where(enough, tl.load(least + p), 1)
+
+
+@jit
+def _word(c, count, bits, slots, words, ROOM: constexpr):
+    """Candidates ``c`` of a group; zeros behind the last."""
+    word = tl.load(words + c, mask=c < tl.minimum(count, ROOM), other=0)
+    far = (c >= ROOM) & (c < count)
+    lane = tl.load(slots + c, mask=far, other=0)
+    return word | tl.load(bits + lane, mask=far, other=0)
+
+
+@jit
+def _pick(p, at, counts, prefix, left, LEVEL: constexpr, LEVELS: constexpr, BITS: constexpr):
+    """The k-th key's leading bits, as the histograms before ``LEVEL`` have them."""
+    BINS: tl.constexpr = 1 << BITS
+    here = p * (LEVELS + 1) + LEVEL
+    bins = BINS - 1 - tl.arange(0, BINS)
+    found = tl.load(counts + (p * LEVELS + LEVEL - 1) * BINS + bins)
+    place, rest = _bin(found, tl.load(left + here - 1), BINS)
+    known = (tl.load(prefix + here - 1) << BITS) | place
+    if at == 0:  # one program of the segment tells the next kernel
+        tl.store(prefix + here, known)
+        tl.store(left + here, rest)
+    return known
+
+
+@jit
+def _count(segment, first, sizes, starts, bits, slots, words, many, least, totals, prefix, left,
+           counts, LEVEL: constexpr, LEVELS: constexpr, BITS: constexpr, SIDES: constexpr,
+           CHUNK: constexpr, GROUP: constexpr, PART: constexpr, ROOM: constexpr):  # fmt: skip
+    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
+    p = s * SIDES
+    high = 0
+    low = 0
+    if LEVEL > 0:
+        high = _pick(p, at, counts, prefix, left, LEVEL, LEVELS, BITS)
+        low = high
+        if SIDES == 2:
+            low = _pick(p + 1, at, counts, prefix, left, LEVEL, LEVELS, BITS)
+    else:
+        high = _enough(p, least, totals, left, LEVELS)
+        low = _enough(p + SIDES - 1, least, totals, left, LEVELS)
+        if (high != tl.load(least + p)) | (low != tl.load(least + p + SIDES - 1)):
+            size = tl.minimum(tl.load(sizes + s) - at, GROUP).to(tl.int32)
+            count, _ = _gather(size, bits, slots, words, high, low, PART, ROOM)
+            tl.store(many + b, count)
+            tl.debug_barrier()  # what other threads of the program have stored is read below
+    DOWN: tl.constexpr = BITS * (LEVELS - 1 - LEVEL)
+    BINS: tl.constexpr = 1 << BITS
+    ALL: tl.constexpr = SIDES << BITS
+    found = tl.zeros((ALL,), tl.int32)
     for start in range(0, count, CHUNK):
         c = start + tl.arange(0, CHUNK)
-        lane = tl.load(slots + b * BLOCK + c, mask=c < count, other=0)
-        word = tl.load(base + lane, mask=c < count, other=0)
+        word = _word(c, count, bits, slots, words, ROOM)
         key = word & 0x7FFFFFFF
-        p = s * SIDES + tl.where(word < 0, SIDES - 1, 0)
-        edge = (c < count) & ((key >> (DOWN + 10)) == tl.load(prefix + p))
-        bin_ = (key >> DOWN) & 1023
-        tl.atomic_add(counts + p * 1024 + bin_, 1, mask=edge, sem="relaxed")
+        mine = c < count
+        if LEVEL > 0:
+            mine = mine & ((key >> (DOWN + BITS)) == tl.where(word < 0, low, high))
+        bin_ = (key >> DOWN) & (BINS - 1)
+        if SIDES == 2:
+            bin_ = tl.where(word < 0, bin_ + BINS, bin_)
+        found += tl.histogram(bin_, ALL, mask=mine)
+    j = tl.arange(0, ALL)
+    place = ((p + j // BINS) * LEVELS + LEVEL) * BINS + j % BINS
+    tl.atomic_add(counts + place, found, mask=found > 0, sem="relaxed")
 
 
 @jit
-def _tally(segment, first, starts, bits, slots, many, prefix, above, ties, SIDES: constexpr,
-           CHUNK: constexpr, BLOCK: constexpr):  # fmt: skip
-    b = tl.program_id(0).to(tl.int64)
-    s = tl.load(segment + b)
-    base = bits + tl.load(starts + s) + tl.load(first + b)
+def _tally(segment, first, sizes, starts, bits, slots, words, many, prefix, left, counts, above,
+           ties, LEVELS: constexpr, BITS: constexpr, SIDES: constexpr, CHUNK: constexpr,
+           ROOM: constexpr):  # fmt: skip
+    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
     for side in tl.static_range(SIDES):
-        edge = tl.load(prefix + s * SIDES + side)
+        edge = _pick(s * SIDES + side, at, counts, prefix, left, LEVELS, LEVELS, BITS)
         over = 0
         same = 0
         for start in range(0, count, CHUNK):
             c = start + tl.arange(0, CHUNK)
-            lane = tl.load(slots + b * BLOCK + c, mask=c < count, other=0)
-            word = tl.load(base + lane, mask=c < count, other=0)
+            word = _word(c, count, bits, slots, words, ROOM)
             mine = c < count
             if SIDES == 2:
                 mine = mine & ((word < 0) == (side == 1))
@@ -110,46 +209,45 @@ def _tally(segment, first, starts, bits, slots, many, prefix, above, ties, SIDES
 
 
 @jit
-def _share(first_block, wanted, origin, above, ties, taken, place, found, SIDES: constexpr,
-           LANES: constexpr):  # fmt: skip
+def _share(first_group, left, origin, above, ties, place, found, LEVELS: constexpr,
+           SIDES: constexpr, LANES: constexpr):  # fmt: skip
     p = tl.program_id(0).to(tl.int64)
     s = p // SIDES
-    end = tl.load(first_block + s + 1)
-    left = tl.load(wanted + p).to(tl.int64)
+    begin = tl.load(first_group + s)
+    end = tl.load(first_group + s + 1)
+    rest = tl.load(left + p * (LEVELS + 1) + LEVELS)
     start = tl.load(origin + p)
     out = start
-    for block in range(tl.load(first_block + s), end, LANES):
-        b = block + tl.arange(0, LANES)
+    for group in range(begin, end, LANES):
+        b = group + tl.arange(0, LANES)
         at = b * SIDES + p % SIDES
-        same = tl.load(ties + at, mask=b < end, other=0).to(tl.int64)
-        over = tl.load(above + at, mask=b < end, other=0).to(tl.int64)
-        mine = tl.minimum(tl.maximum(left - (tl.cumsum(same, 0) - same), 0), same)
-        here = over + mine
-        tl.store(taken + at, mine, mask=b < end)
+        same = tl.load(ties + at, mask=b < end, other=0)
+        over = tl.load(above + at, mask=b < end, other=0)
+        mine = tl.minimum(tl.maximum(rest - (tl.cumsum(same, 0) - same), 0), same)
+        here = (over + mine).to(tl.int64)
+        tl.store(ties + at, mine, mask=b < end)  # from here on those that are taken
         tl.store(place + at, out + tl.cumsum(here, 0) - here, mask=b < end)
-        left -= tl.sum(same, 0)
+        rest -= tl.sum(same, 0)
         out += tl.sum(here, 0)
     tl.store(found + p, out - start)
 
 
 @jit
-def _compact(segment, first, starts, bits, slots, many, prefix, taken, place, chosen, sums,
-             edges, SIDES: constexpr, CHUNK: constexpr, BLOCK: constexpr):  # fmt: skip
-    b = tl.program_id(0).to(tl.int64)
-    s = tl.load(segment + b)
-    at = tl.load(first + b)
-    base = bits + tl.load(starts + s) + at
+def _compact(segment, first, sizes, starts, bits, slots, words, many, prefix, ties, place, chosen,
+             sums, edges, LEVELS: constexpr, SIDES: constexpr, CHUNK: constexpr,
+             ROOM: constexpr):  # fmt: skip
+    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     count = tl.load(many + b)
     for side in tl.static_range(SIDES):
-        edge = tl.load(prefix + s * SIDES + side)
-        left = tl.load(taken + b * SIDES + side)
+        edge = tl.load(prefix + (s * SIDES + side) * (LEVELS + 1) + LEVELS)
+        left = tl.load(ties + b * SIDES + side)
         out = chosen + tl.load(place + b * SIDES + side)
         total = tl.zeros((CHUNK,), tl.float64)
         least = tl.full((CHUNK,), 0x7FFFFFFF, tl.int32)
         for start in range(0, count, CHUNK):
             c = start + tl.arange(0, CHUNK)
-            lane = tl.load(slots + b * BLOCK + c, mask=c < count, other=0)
-            word = tl.load(base + lane, mask=c < count, other=0)
+            lane = tl.load(slots + c, mask=c < count, other=0)
+            word = _word(c, count, bits, slots, words, ROOM)
             key = word & 0x7FFFFFFF
             mine = c < count
             if SIDES == 2:
@@ -187,17 +285,10 @@ class Chosen:
     room: int
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """The entries of each block that may be among the largest, and each segment's k-th key."""
-
-    tables: tuple[Tensor, ...]  # what kernels take of them
-    ties: Tensor  # how many entries of the k-th key are taken: int32 (segments, sides)
-    shared: dict[str, int]
-
-
 def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
     """The ``k`` entries of largest magnitude of every segment, ties to the lowest index.
+
+    Nothing waits for the host, whatever the samples say.
 
     Args:
         flat: float32 (entries,), finite.
@@ -206,52 +297,63 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
         sides: 1 for magnitudes of any sign; 2 for the k largest entries above zero, and beside
             them the k smallest below zero.
     """
-    device = flat.device
-    wanted, origin, room = _wanted(tuple(k.tolist()), sides, device)
-    kept = _keep(flat.view(torch.int32), layout, wanted.to(torch.int32), sides)
-
-    above = torch.empty((layout.blocks, sides), dtype=torch.int32, device=device)
-    ties = torch.empty_like(above)
-    launch(_tally, layout.blocks, *kept.tables, above, ties, **kept.shared)
-    taken = torch.empty(above.shape, dtype=torch.int64, device=device)
-    place = torch.empty_like(taken)
-    found = torch.empty_like(wanted)
-    launch(_share, wanted.numel(), layout.first_block, kept.ties, origin, above, ties, taken,
-           place, found, SIDES=sides, LANES=_BLOCKS)  # fmt: skip
+    device, both = flat.device, len(layout.sizes) * sides
+    lanes = min(_SAMPLE, 1 << max(4, (max(layout.sizes) - 1).bit_length()))
+    wanted, rank, origin, room = _wanted(layout.sizes, tuple(k.tolist()), sides, lanes, device)
+    whole = layout_of(layout.sizes, device, _GROUP)
+    state = (both, both, *[both * (_LEVELS + 1)] * 2, both * _LEVELS << _BITS)
+    parts = (*state, whole.blocks, *[whole.blocks * sides] * 2, whole.blocks * _ROOM)
+    padded = [-(-size // 4) * 4 for size in parts]  # to 16 bytes, as ``upload`` does
+    scratch = torch.empty(sum(padded), dtype=torch.int32, device=device).split(padded)
+    least, totals, prefix, left, counts, many, above, ties, words = scratch
+    slots = torch.empty(layout.total, dtype=torch.int16, device=device)
+    place = torch.empty(above.shape, dtype=torch.int64, device=device)
     positions = torch.empty(sides * room, dtype=torch.int64, device=device)
-    sums = torch.zeros(wanted.shape, dtype=torch.float64, device=device)
-    edges = torch.full(sums.shape, 0x7FFFFFFF, dtype=torch.int32, device=device)
-    told = (taken, place, positions, sums, edges)
-    launch(_compact, layout.blocks, *kept.tables, *told, **kept.shared)
+    found = torch.empty((len(layout.sizes), sides), dtype=torch.int64, device=device)
+    sums, edges = (torch.empty(found.shape, dtype=kind, device=device)
+                   for kind in (torch.float64, torch.int32))  # fmt: skip
+
+    bits, levels = flat.view(torch.int32), {"LEVELS": _LEVELS, "SIDES": sides}
+    cut = {"GROUP": _GROUP, "PART": _PART, "ROOM": _ROOM}
+    few = {**levels, "CHUNK": _CHUNK, "ROOM": _ROOM}
+    tables = (*whole.tables, bits, slots, words, many)
+    kth = (prefix, left, counts)  # the leading bits of the k-th keys, and what they follow from
+    launch(_sample, both, *whole.tables[2:], bits, rank, wanted, least, totals, *kth, sums,
+           edges, LANES=lanes, BITS=_BITS, warps=8, **levels)  # fmt: skip
+    launch(_candidates, whole.blocks, *tables, least, totals, SIDES=sides, **cut)
+    for level in range(_LEVELS):
+        launch(_count, whole.blocks, *tables, least, totals, *kth, LEVEL=level, BITS=_BITS,
+               **{**cut, **few})  # fmt: skip
+    launch(_tally, whole.blocks, *tables, *kth, above, ties, BITS=_BITS, **few)
+    launch(_share, both, whole.first_block, left, origin, above, ties, place, found,
+           LANES=_GROUPS, **levels)  # fmt: skip
+    launch(_compact, whole.blocks, *tables, prefix, ties, place, positions, sums, edges, **few)
     return Chosen(positions, found, sums, edges, room)
 
 
 @lru_cache(maxsize=64)
-def _wanted(k: tuple[int, ...], sides: int, device: torch.device) -> tuple[Tensor, Tensor, int]:
-    """How many entries are wanted of each segment and side, where they go, and all ``k``."""
+def _wanted(
+    sizes: tuple[int, ...], k: tuple[int, ...], sides: int, lanes: int, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, int]:
+    """Of each segment and side how many entries are wanted, the rank in its sample of the key that
+    candidates reach, and where the chosen go: int64 (segments, sides). Then the sum of all k."""
     many, room = np.array(k, np.int64), sum(k)
     base = np.cumsum(many) - many
-    rows = np.stack([base + side * room for side in range(sides)], 1)
-    wanted, origin = upload(device, np.stack([many] * sides, 1), rows)
-    return wanted, origin, room
+    same = [np.stack([rows] * sides, 1) for rows in (many, ranks(sizes, many, lanes))]
+    origin = np.stack([base + side * room for side in range(sides)], 1)
+    wanted, reached, origins = upload(device, *same, origin)
+    return wanted, reached, origins, room
 
 
-def _keep(bits: Tensor, layout: Layout, wanted: Tensor, sides: int) -> _Kept:
-    """Three histograms; ``wanted`` (segments, sides) becomes how many of the k-th key are taken."""
-    segment, first, _, starts = layout.tables
-    device, prefix = bits.device, torch.zeros_like(wanted)
-    shared = {"SIDES": sides, "BLOCK": BLOCK}
-    few = {**shared, "CHUNK": _CHUNK}
+def ranks(sizes: Sequence[int], k: np.ndarray, lanes: int = _SAMPLE) -> np.ndarray:
+    """The rank in a sample of ``lanes`` that is almost surely below the k-th largest of a segment:
+    int64 (segments,). A segment of no more entries is its own sample.
 
-    counts = torch.zeros((*wanted.shape, _LEADING), dtype=torch.int32, device=device)
-    launch(_leading, layout.blocks, *layout.tables, bits, counts, warps=8, **shared)
-    launch(_pick, wanted.numel(), counts, wanted, prefix, SHIFT=11, BINS=_LEADING)
-    slots = torch.empty(layout.blocks * BLOCK, dtype=torch.int16, device=device)
-    many = torch.empty(layout.blocks, dtype=torch.int32, device=device)
-    launch(_candidates, layout.blocks, *layout.tables, bits, prefix, slots, many, warps=8, **shared)
-    tables = (segment, first, starts, bits, slots, many, prefix)
-    for down in (10, 0):
-        counts = torch.zeros((*wanted.shape, _REST), dtype=torch.int32, device=device)
-        launch(_rest, layout.blocks, *tables, counts, DOWN=down, **few)
-        launch(_pick, wanted.numel(), counts, wanted, prefix, SHIFT=10, BINS=_REST)
-    return _Kept(tables, wanted, few)
+    Example:
+        >>> ranks((10**6, 100), np.array([10**4, 3])).tolist()
+        [110, 3]
+    """
+    n = np.asarray(sizes, np.int64)
+    share = k / np.maximum(n, 1)
+    rank = lanes * share + _SIGMAS * np.sqrt(lanes * share * (1 - share)) + 2
+    return np.where(n > lanes, rank, k).astype(np.int64)

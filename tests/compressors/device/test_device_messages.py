@@ -18,6 +18,7 @@ from tests.support.gpu import (
     DEVICE,
     by_kernels,
     equal_bits,
+    looked_at,
     needs_triton,
     received,
     same_as_host,
@@ -196,6 +197,17 @@ def test_a_message_waits_twice_for_any_number_of_tensors(
     packet, _ = by_kernels(text, many)
     assert len(waited) == 2
     assert packet.payload == compress(parse(text), many)[0].payload
+
+
+def test_a_sample_that_misleads_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sees the largest entries alone, so that fewer than k reach what it says."""
+    monkeypatch.setattr("compressors.kernels.gpu.select._SAMPLE", 16)
+    waited = waits(monkeypatch, "compressors.device.write")
+    x = torch.linspace(-1.0, 2.0, 90)
+    x[torch.from_numpy(looked_at(90, 16))] += 9.0
+    packet, _ = by_kernels("sbc(0.3)", {"w": x, "tiny": x[:2]})
+    assert packet.payload == compress(parse("sbc(0.3)"), {"w": x, "tiny": x[:2]})[0].payload
+    assert len(waited) == 2
 
 
 @pytest.mark.parametrize("text", ["one_sided(1) | mean | golomb", "topk(1) | l1_sign | golomb"])

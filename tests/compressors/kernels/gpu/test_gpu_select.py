@@ -1,13 +1,18 @@
 """The k largest of many segments on a GPU: positions as the compiled loop finds them."""
 
+from typing import Any
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 from compressors.base import nominal_count
 from compressors.kernels import select
+from compressors.kernels.gpu import select as kernels
+from compressors.kernels.gpu.language import launch
 from compressors.kernels.gpu.layout import BLOCK
 from compressors.kernels.gpu.select import largest
-from tests.support.gpu import joined, needs_triton
+from tests.support.gpu import joined, looked_at, needs_triton
 
 pytestmark = needs_triton
 RNG = np.random.default_rng(7)
@@ -32,9 +37,13 @@ INPUTS = {
 }
 
 
-def agree(parts: list[np.ndarray], p: float, sides: int) -> None:
+def agree(parts: list[np.ndarray], p: float | list[int], sides: int) -> None:
+    """``p``: the share of each segment, or how many of each."""
     parts = [np.ascontiguousarray(part, np.float32) for part in parts]
-    k = np.array([nominal_count(p, part.size) if part.size else 0 for part in parts])
+    if isinstance(p, list):
+        k = np.array(p)
+    else:
+        k = np.array([nominal_count(p, part.size) if part.size else 0 for part in parts])
     flat, layout = joined(parts)
     found = largest(flat, layout, k, sides)
     positions, counts = found.positions.cpu().numpy(), found.found.cpu().numpy()
@@ -72,3 +81,69 @@ def test_sizes_and_shares_by_chance(seed: int) -> None:
 @pytest.mark.slow
 def test_two_hundred_tensors_at_once() -> None:
     agree([normal(n) for n in RNG.integers(1, 300, 200)], 0.05, 2)
+
+
+SMALL = {"_SAMPLE": 16, "_GROUP": 64, "_PART": 32, "_ROOM": 8, "_CHUNK": 16, "_GROUPS": 2}
+
+
+def large_at(places: np.ndarray, n: int = 130) -> np.ndarray:
+    x = normal(n) * np.float32(0.01)
+    x[places] = 5 + np.arange(places.size) % 7
+    return x
+
+
+SEEN = looked_at(130, SMALL["_SAMPLE"])
+UNSEEN = np.setdiff1d(np.arange(130), SEEN)
+MISLEADING = {
+    "large where the sample looks": large_at(SEEN),
+    "large where it does not": large_at(UNSEEN[::9]),
+    "below zero where it looks": -large_at(SEEN),
+    "ties": np.sign(normal(130)) * np.append(np.ones(99), np.full(31, 2)),
+    "all equal": np.full(70, -2.5),
+    "mostly zeros": np.where(np.arange(130) % 50 == 3, normal(130), 0),
+    "one side alone": np.abs(normal(90)),
+    "tiny": normal(2),
+    "nothing": normal(0),
+    "no more than the sample": normal(16),
+    "one more": normal(17),
+}
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short tensors are sampled, and several programs handle each."""
+    for name, value in SMALL.items():
+        monkeypatch.setattr(kernels, name, value)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("sides", [1, 2])
+def test_a_sample_that_misleads_changes_nothing(sides: int) -> None:
+    agree([*MISLEADING.values()], 0.1, sides)
+
+
+@pytest.mark.usefixtures("small")
+def test_one_entry_and_every_entry_of_a_sampled_segment() -> None:
+    for sides, parts in ((1, [normal(66)] * 2 + [large_at(SEEN)]), (2, [np.abs(normal(66))] * 3)):
+        agree(parts, [1, parts[1].size, parts[2].size - 1], sides)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("place", "enough"), [(SEEN, False), (np.arange(0, 130, 5), True)])
+def test_how_many_reach_the_samples_key(place: np.ndarray, enough: bool) -> None:
+    """Where the sample holds, one pass keeps few entries; where it does not, too few, then all."""
+    kept: dict[str, np.ndarray] = {}
+
+    def watched(kernel: Any, programs: int, *given: Any, **constants: Any) -> None:
+        launch(kernel, programs, *given, **constants)
+        if kernel.__name__ == "_candidates":
+            kept["first"] = given[kernel.arg_names.index("totals")].cpu().numpy()
+        if kernel.__name__ == "_tally":
+            kept["last"] = given[kernel.arg_names.index("many")].cpu().numpy()[:programs]
+
+    x, k = large_at(place), 20
+    flat, layout = joined([x])
+    with patch.object(kernels, "launch", watched):
+        largest(flat, layout, np.array([k]), 1)
+    assert (k <= kept["first"][0] < x.size) == enough
+    assert kept["last"].sum() == (kept["first"][0] if enough else x.size)
