@@ -49,12 +49,16 @@ class Flags:
 
 
 FLAGS: dict[str, Setting] = {flag.name: flag for flag in declared(Flags)}
+_SETTINGS = {"fedprox": "--proximal MU", "fednova": "--weighting nova"}
+"""Algorithms of the literature that are a setting here, and no strategy."""
 
 
 def check_text(text: str) -> None:
     """Raises ``UsageError`` where ``--strategy`` is no name with settings, and no place."""
     if ":" not in text and text not in _OWN and (name := _call(text).name) not in ALGORITHMS:
-        raise UsageError(f"--strategy: {unknown('strategy', name, ALGORITHMS)}")
+        said = unknown("strategy", name, ALGORITHMS)
+        also = f"; {name} is {_SETTINGS[name]}" if name in _SETTINGS else ""
+        raise UsageError(f"--strategy: {said}{also}")
 
 
 def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
