@@ -221,22 +221,42 @@ def test_where_masks_and_top_k_cross_so_far() -> None:
     law, text = csv("crossing/law.csv").iloc[0], readme("crossing")
     assert law["slope"] > 0 and f"(p = {law['chance']:.2f})" in text
     assert f"{law['places']:.0f} of the plan's 57 places" in text
-    gains = csv("crossing/differences.csv").groupby(["setting", "iterations", "budget"])["gain"]
-    iid, skewed = (gains.mean()[f"digits_{shares}"] for shares in ("iid", "skewed"))
-    assert f"better at all six, by {range_of(iid, 1)} in" in text and (iid > 0).all()
-    assert (skewed < 0).sum() == 5 and "worse at five of six" in text
+    told = csv("crossing/differences.csv").groupby(["setting", "iterations", "budget"])
+    gains, points = told["gain"].mean(), told["points"].mean()
+    assert f"better at {(gains > 0).sum()} of {len(gains)} places" in text
+    iid = pd.concat([gains["digits_iid"], gains["mnist_iid"]])
+    assert len(iid) == 9 and f"iid labels, by {range_of(iid, 1)} in" in text and (iid > 0).all()
+    mnist = f"by {range_of(gains['mnist_skewed'], 1)}, which is"
+    assert f"{mnist} {range_of(points['mnist_skewed'], 0)} points" in text
+    assert (gains["digits_skewed"] < 0).sum() == 5 and "better at five of six places" in text
+
+
+def test_masks_end_above_dense_messages_on_skewed_mnist() -> None:
+    text, means = readme("crossing"), csv("crossing/mnist_skewed/means.csv")
+    at = means.set_index(["method", "budget"]).sort_index()
+    dense = means[means["method"] == "dense"].iloc[0]
+    assert f"dense messages ({dense['mean']:.1f} ± {dense['sd']:.1f} %)" in text
+    for method, budget, words in (("mask1", 0.01, "hundredth"), ("mask2", 0.001, "thousandth")):
+        row = at.loc[(method, budget)]
+        assert f"`{method}` at a {words} at {row['mean']:.1f} ± {row['sd']:.1f} %" in text
+    late, soon = (means[means["n"] == n] for n in (25, 5))
+    assert {"dense", "drive"} <= {*late["method"]} and len({*late["method"]}) == 6
+    assert f"ended at {range_of(late['mean'], 0)} %, whatever the method" in text
+    soon = soon[soon["budget"] > 0.0001]
+    masks, sbc = (soon[soon["method"].str.startswith(kind)]["mean"] for kind in ("mask", "sbc"))
+    assert f"masks ended at {range_of(masks, 0)} %" in text and len(masks) == 4
+    assert f"and SBC at {range_of(sbc, 0)} %" in text
 
 
 def test_collapses_where_masks_and_top_k_meet() -> None:
-    frames = [
-        csv(f"crossing/digits_{shares}/finals-{n}.csv")
-        for shares in ("iid", "skewed") for n in (125, 500)
-    ]  # fmt: skip
-    law = experiment("crossing", "law")
-    iid, iid_long, short, long = (law.collapses(frame)["collapsed"].sum() for frame in frames)
-    every = iid + iid_long + short + long
+    law, every, skewed, short = experiment("crossing", "law"), 0, 0, 0
+    for path in sorted((HOME / "crossing" / "results").glob("*/finals-*.csv")):
+        fell = law.collapses(pd.read_csv(path))["collapsed"].sum()
+        there = fell * path.parent.name.endswith("skewed")
+        every, skewed = every + fell, skewed + there
+        short += there * (path.stem == "finals-125")
     assert every == csv("crossing/collapses.csv")["collapsed"].sum()
-    said_ = f"{short + long} of {every} collapses are there, {short} of them at 125"
+    said_ = f"{skewed} of {every} collapses are there, {short} of them at 125"
     assert said_ in readme("crossing")
 
 
