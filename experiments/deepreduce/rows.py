@@ -78,7 +78,7 @@ DOZEN = [
     "dense", "topr", *(f"topr-{policy}-{CHOSEN:g}" for policy in POLICIES), "fit-poly", "fit-dexp",
     "qsgd", "p0-fit-poly", "p2-qsgd", "skcompress", "golomb",
 ]  # fmt: skip
-"""The rows of the tasks on which a run is dear."""
+"""The rows of the task on which a run is dearest, ``char_lstm``."""
 
 
 def predicted_percent(row: Row, sizes: Iterable[int]) -> float:

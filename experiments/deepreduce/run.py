@@ -32,9 +32,12 @@ TASKS = {
         "short": Length(200, 32, 1, evaluations=8), "paper": Length(2000, 128, 3, evaluations=8),
     },
     **DEAR,
+    "cifar_resnet20": {
+        **DEAR["cifar_resnet20"], "short": Length(300, 32, 1, 2, 2000, 6, lr=0.02),
+    },
 }  # fmt: skip
 """A row per task and scale; the paper's own task is ResNet-20 on CIFAR-10."""
-NAMES = {"digits": SMOKE, "fashion_lenet5": list(ROWS)}
+NAMES = {"digits": SMOKE, "fashion_lenet5": list(ROWS), "cifar_resnet20": list(ROWS)}
 """The rows of a task; ``DOZEN`` of the others."""
 TIMED = ("digits", "fashion_lenet5")
 """Tasks on whose gradient encoding and decoding are timed (Figure 10b)."""

@@ -79,7 +79,7 @@ def test_what_a_policy_keeps_of_the_true_positions(
 
 
 def test_figures_are_drawn_where_their_rows_are(deepreduce: Any) -> None:
-    """Rates make Figure 6, stand-alone compressors Figure 9; the dear tasks have neither."""
+    """Rates make Figure 6, stand-alone compressors Figure 9; the dozen has neither."""
     for names, drawn in ((list(deepreduce.ROWS), 4), (deepreduce.DOZEN, 2)):
         frame = pd.DataFrame({"name": names, "eps": [deepreduce.ROWS[n].eps for n in names]})
         assert sum(deepreduce.has_rows(name, frame) for name in deepreduce.FIGURES) == drawn

@@ -180,6 +180,23 @@ def test_volumes_of_ncf() -> None:
     assert "a seventh of the Bloom filter's bits" in said("docs/experiments.md")
 
 
+def test_bloom_filters_on_resnet20() -> None:
+    text = readme("deepreduce")
+    rows = csv("deepreduce/cifar_resnet20/tables.csv").set_index("name")
+    at = {p: [rows["score"][f"topr-{p}-{e}"] for e in (0.001, 0.01, 0.1)] for p in ("p1", "p2")}
+    for scores in at.values():
+        assert f"| {', '.join(f'{score:.1f}' for score in scores)} %" in text
+    gains = [b - a for a, b in zip(at["p1"], at["p2"], strict=True)]
+    said_ = f"by {gains[1]:.0f} and {gains[2]:.0f} points; at 0.001 the {gains[0]:.0f} points"
+    assert said_ in text
+    curve = csv("deepreduce/cifar_resnet20/curves.csv").query("name == 'dense'")
+    before, last = curve["score"].iloc[-2:]
+    assert f"ends at {last:.2f} % and was at {before:.2f} % fifty iterations before" in text
+    exact = ["topr", "topr-p2-0.001", "rle", "fit-poly", "fit-dexp", "qsgd", "p2-qsgd",
+             "skcompress", "golomb"]  # fmt: skip
+    assert f"end at {range_of(rows['score'][exact], 1)} %" in text
+
+
 def test_the_least_volume_of_deepreduce() -> None:
     rows = csv("deepreduce/fashion_lenet5/tables.csv").set_index("name")["wire_percent"]
     mixed = [name for name in rows.index if "qsgd" in name and "p2" in name]
