@@ -85,6 +85,7 @@ TASKS = {
         "smoke": Length(2, 4, 2, 1, 2, 20, 0.02, _FEW),
         "short": Length(300, 32, 2, 3, 60, 2000, 0.02, _FEW),
     },
+    "cifar_alexnet": {"short": Length(300, 32, 2, 3, 60, 2000, 0.02, ("none", "cnat", "topk"))},
 }
 """A row per task; ``paper`` is the task's own length and rate, and all methods."""
 

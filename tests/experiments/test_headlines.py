@@ -148,15 +148,17 @@ def test_natural_compression_after_top_k() -> None:
 
 def test_natural_compression_costs_no_accuracy() -> None:
     text, lost = readme("cnat-convergence"), []
-    for task in ("digits", "fashion_lenet5", "cifar_resnet20"):
+    for task in ("digits", "fashion_lenet5", "cifar_resnet20", "cifar_alexnet"):
         rows = csv(f"cnat-convergence/{task}/methods.csv").set_index("name")["accuracy_percent"]
         lost.append(f"{rows['none'] - rows['topk']:.1f}")
         assert re.search(rf"\| {task} \|[^|]*\|[^|]*\|[^|]*\|[^|]*\| {rows['none']:.2f} % \|", text)
-    assert f"fails it by {lost[0]}, {lost[1]} and {lost[2]} points" in text
-    resnet = csv("cnat-convergence/cifar_resnet20/methods.csv").set_index("name")
-    ends = [f"{resnet['accuracy_percent'][n]:.2f} ± {resnet['accuracy_spread'][n]:.2f}"
-            for n in ("cnat", "none")]  # fmt: skip
-    assert f"({ends[0]} against {ends[1]})" in text
+    assert f"fails it by {', '.join(lost[:-1])} and {lost[-1]} points" in text
+    for task in ("cifar_resnet20", "cifar_alexnet"):
+        rows = csv(f"cnat-convergence/{task}/methods.csv").set_index("name")
+        ends = [f"{rows['accuracy_percent'][n]:.2f} ± {rows['accuracy_spread'][n]:.2f}"
+                for n in ("cnat", "none")]  # fmt: skip
+        assert f"({ends[0]} against {ends[1]})" in text
+    assert f"training loss is {-rows['loss_above_none']['cnat']:.3f} below none's" in text
 
 
 def test_dithering_on_normal_entries() -> None:
