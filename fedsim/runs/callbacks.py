@@ -2,8 +2,9 @@
 
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from fedsim.ground.errors import UsageError, writing
 
@@ -66,8 +67,10 @@ class CsvWriter(Callback):
 
     def __init__(self, path: Path | str, columns: Sequence[str] | None = None) -> None:
         self.path, self.columns = Path(path), columns
+        self._file: TextIO = StringIO()
 
     def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
+        self._file.close()  # of a run that was interrupted
         with writing(self.path.parent):
             self._file = self.path.open("w", newline="", encoding="utf-8")
         self._writer: csv.DictWriter[str] | None = None

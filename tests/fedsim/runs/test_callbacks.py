@@ -60,8 +60,9 @@ def test_a_run_that_goes_on_tells_of_the_rounds_before(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "out", callbacks=[first, lines, Stop()])
     assert first.said == ALL[:3]
-    diary = Diary()
+    diary, interrupted = Diary(), lines._file
     run(config, tmp_path / "out", callbacks=[diary, lines])
+    assert interrupted.closed
     assert diary.said == [("begin", "accuracy", [1, 2]), *ALL[4:]]
     whole = CsvWriter(tmp_path / "whole.csv", ["round", "up_bits"])
     run(small(evaluate_every=2), callbacks=[whole])
