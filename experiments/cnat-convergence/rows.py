@@ -86,6 +86,7 @@ TASKS = {
         "short": Length(300, 32, 2, 3, 60, 2000, 0.02, _FEW),
     },
     "cifar_alexnet": {"short": Length(300, 32, 2, 3, 60, 2000, 0.02, ("none", "cnat", "topk"))},
+    "cifar_densenet40": {"short": Length(300, 16, 2, 3, 100, 1000, 0.05, ("none", "cnat"))},
 }
 """A row per task; ``paper`` is the task's own length and rate, and all methods."""
 

@@ -153,7 +153,7 @@ def test_natural_compression_costs_no_accuracy() -> None:
         lost.append(f"{rows['none'] - rows['topk']:.1f}")
         assert re.search(rf"\| {task} \|[^|]*\|[^|]*\|[^|]*\|[^|]*\| {rows['none']:.2f} % \|", text)
     assert f"fails it by {', '.join(lost[:-1])} and {lost[-1]} points" in text
-    for task in ("cifar_resnet20", "cifar_alexnet"):
+    for task in ("cifar_resnet20", "cifar_densenet40", "cifar_alexnet"):
         rows = csv(f"cnat-convergence/{task}/methods.csv").set_index("name")
         ends = [f"{rows['accuracy_percent'][n]:.2f} ± {rows['accuracy_spread'][n]:.2f}"
                 for n in ("cnat", "none")]  # fmt: skip
