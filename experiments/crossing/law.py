@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,8 @@ def shares(finals: pd.DataFrame) -> pd.Series:
 
 def errors(finals: pd.DataFrame) -> pd.Series:
     """The share of wrong answers of every run, a half added to right and wrong ones."""
-    scored = finals["setting"].map({name: setting.scored for name, setting in SETTINGS.items()})
-    return wrong(shares(finals), scored)
+    answers = {name: setting.scored * setting.answers for name, setting in SETTINGS.items()}
+    return wrong(shares(finals), finals["setting"].map(answers))
 
 
 def chosen(trials: pd.DataFrame) -> pd.DataFrame:
@@ -52,7 +52,8 @@ def differences(trials: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
     """A line per place and seed: by how much the log-odds of an error are lower with the mask.
 
     ``x`` is the decimal logarithm of rounds times the fraction, which is how often an entry of what
-    the mask draws from (the rotated update) is sent in a run.
+    the mask draws from (the rotated update) is sent in a run. ``bits`` are the mask's over top-k's:
+    one of them may leave a part of the budget.
     """
     limited = finals[finals["budget"].notna()]
     told = limited.assign(
@@ -69,6 +70,7 @@ def differences(trials: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
                 "topk": place.topk, "x": float(np.log10(mask["often"].iloc[0])),
                 "gain": topk.loc[seed, "logit"] - mask.loc[seed, "logit"],
                 "points": 100 * (mask.loc[seed, "metric"] - topk.loc[seed, "metric"]),
+                "bits": mask.loc[seed, "bits"] / topk.loc[seed, "bits"],
             })  # fmt: skip
     return pd.DataFrame(lines)
 
@@ -80,8 +82,8 @@ class Law:
     Attributes:
         slope, error: of the gain over x, with its standard error.
         chance: of the likelihood ratio, if there were no slope.
-        crossing: x at which the gain is 0.
-        low, high: the crossing's 95 % interval over tasks and seeds; NaN where a draw has none.
+        crossing: x from which on the gain is below 0; NaN where the slope is not below 0.
+        low, high: the crossing's 95 % interval over tasks and seeds.
         places, runs: that were compared.
     """
 
@@ -110,11 +112,12 @@ def law(told: pd.DataFrame) -> Law:
             smf.mixedlm(text, means, groups="setting").fit(reml=False, method=["powell", "lbfgs"])
             for text in ("gain ~ x", "gain ~ 1")
         )
+    slope, start = free.fe_params["x"], free.fe_params["Intercept"]
     low, high = interval(told)
     return Law(
-        slope=free.fe_params["x"], error=free.bse_fe["x"],
+        slope=slope, error=free.bse_fe["x"],
         chance=float(chi2.sf(max(0.0, 2 * (free.llf - bound.llf)), 1)),
-        crossing=-free.fe_params["Intercept"] / free.fe_params["x"], low=low, high=high,
+        crossing=-start / slope if slope < 0 else nan, low=low, high=high,
         places=len(means), runs=len(told),
     )  # fmt: skip
 
@@ -122,8 +125,9 @@ def law(told: pd.DataFrame) -> Law:
 def interval(told: pd.DataFrame, draws: int = DRAWS) -> tuple[float, float]:
     """The 95 % interval of the crossing: settings are drawn, then seeds of each.
 
-    The line is that of least squares. Draws without a slope, whose line crosses nowhere, make the
-    interval wider: their crossing counts as beyond either end in turn.
+    The line is that of least squares, with an intercept of every setting's own; the crossing is of
+    their mean. Draws without a slope, whose line crosses nowhere, make the interval wider: their
+    crossing counts as beyond either end in turn.
     """
     numbers = np.random.default_rng(0)
     cubes = {  # seeds x places, of gains; places' x
@@ -139,8 +143,10 @@ def interval(told: pd.DataFrame, draws: int = DRAWS) -> tuple[float, float]:
             seeds = numbers.integers(0, len(cube), len(cube))
             xs.append(x)
             gains.append(cube[seeds].mean(0))
-        slope, start = np.polyfit(np.concatenate(xs), np.concatenate(gains), 1)
-        found.append(-start / slope if slope < 0 else (inf if draw % 2 else -inf))
+        own = [(x - x.mean(), gain - gain.mean()) for x, gain in zip(xs, gains, strict=True)]
+        slope = sum(x @ gain for x, gain in own) / sum(x @ x for x, _ in own)
+        centre, height = np.concatenate(xs).mean(), np.concatenate(gains).mean()
+        found.append(centre - height / slope if slope < 0 else (inf if draw % 2 else -inf))
     low, high = np.quantile(found, [0.025, 0.975], method="nearest")
     return float(low), float(high)
 

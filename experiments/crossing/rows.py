@@ -50,6 +50,7 @@ class Setting:
         classes: a model that knows nothing is right in one of so many samples.
         scored: held-out samples by which finals are scored.
         lengths: local iterations of its runs; None: those of the scale.
+        answers: of a sample; a window of text has one per character.
     """
 
     task: str
@@ -57,6 +58,7 @@ class Setting:
     classes: int
     scored: int
     lengths: tuple[int, ...] | None = None
+    answers: int = 1
 
 
 _CHARS = "experiments.common.models:CHAR_TRANSFORMER_NEW"
@@ -65,8 +67,8 @@ SETTINGS = {
     "digits_skewed": Setting("digits", "dirichlet(0.1)", 10, 360),
     "mnist_iid": Setting("mnist_lenet5", "iid", 10, 2000),
     "mnist_skewed": Setting("mnist_lenet5", "dirichlet(0.1)", 10, 2000),
-    "chars_iid": Setting(_CHARS, "iid", 97, 400),
-    "chars_skewed": Setting(_CHARS, "natural", 97, 400),
+    "chars_iid": Setting(_CHARS, "iid", 97, 400, answers=64),
+    "chars_skewed": Setting(_CHARS, "natural", 97, 400, answers=64),
     "cifar_skewed": Setting("cifar_resnet8", "dirichlet(0.3)", 10, 2000, (500,)),
 }
 """By the names of ``--only``. Characters are skewed by the role that speaks."""

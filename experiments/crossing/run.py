@@ -98,13 +98,13 @@ def places(told: pd.DataFrame) -> str:
     lines = [
         [
             setting, f"{iterations}", f"{budget:g}", part["mask"].iloc[0], part["topk"].iloc[0],
-            f"{10 ** part['x'].iloc[0]:.2g}",
+            f"{10 ** part['x'].iloc[0]:.2g}", f"{part['bits'].mean():.2g}",
             f"{part['points'].mean():+.1f} ± {part['points'].std():.1f}",
             f"{part['gain'].mean():+.2f}",
         ]
         for (setting, iterations, budget), part in grouped
     ]  # fmt: skip
-    head = ("setting", "iterations", "budget", "mask", "top-k", "R p", "points", "log-odds")
+    head = ("setting", "iterations", "budget", "mask", "top-k", "R p", "bits", "points", "log-odds")
     return table(head, lines)
 
 
@@ -121,13 +121,13 @@ def collapsed(frame: pd.DataFrame) -> str:
 def verdict(frame: pd.DataFrame) -> str:
     """The test in a table of one row."""
     row = frame.iloc[0]
-    ends = " to ".join(f"{10 ** row[end]:.2g}" for end in ("low", "high"))
-    found = "none: any is in it" if ends == "0 to inf" else ends
+    low, at, high = (f"{10 ** row[name]:.2g}" for name in ("low", "crossing", "high"))
+    found = "none: any is in it" if (low, high) == ("0", "inf") else f"{low} to {high}"
     return table(
         ("places", "runs", "slope", "likelihood ratio's p", "crossing at R p", "95 % interval"),
         [[f"{row['places']:.0f}", f"{row['runs']:.0f}", f"{row['slope']:.3f} ± {row['error']:.3f}",
           f"{row['chance']:.2f}" if row["chance"] > 0.01 else f"{row['chance']:.1g}",
-          f"{10 ** row['crossing']:.2g}", found]],
+          "none" if at == "nan" else at, found]],
     )  # fmt: skip
 
 

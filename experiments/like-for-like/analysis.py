@@ -9,7 +9,7 @@ from scipy.stats import friedmanchisquare, norm, studentized_range, t
 
 from experiments.common.scores import collapsed, wrong
 
-from .rows import TASKS
+from .rows import ROWS, TASKS
 
 PLACE = ["task", "budget"]
 EQUAL = 1.0
@@ -27,8 +27,8 @@ def shares(finals: pd.DataFrame) -> pd.Series:
 def scored(finals: pd.DataFrame) -> pd.DataFrame:
     """The runs within a budget, with the log-odds of an error and the metric in points."""
     told = finals[finals["budget"] < 1].reset_index(drop=True)
-    samples = told["task"].map({name: task.scored for name, task in TASKS.items()})
-    error = wrong(shares(told), samples)
+    answers = {name: task.scored * task.answers for name, task in TASKS.items()}
+    error = wrong(shares(told), told["task"].map(answers))
     return told.assign(
         logit=np.log(error / (1 - error)), points=100 * shares(told),
         place=told["task"] + " " + told["budget"].astype(str),
@@ -97,10 +97,10 @@ def ranks(told: pd.DataFrame) -> pd.DataFrame:
     """The rank of every method at every place by its mean metric: 1 is the best.
 
     Means that are equal to a thousandth of a point share the mean of their ranks; methods without
-    a run at a place share the last ones. Tasks that a method was not put to are left out.
+    a run at a place share the last ones. Tasks to which an added method was not put are left out.
     """
-    tasks = [set(own["task"]) for _, own in told.groupby("method")]
-    shared = told[told["task"].isin(set.intersection(*tasks))]
+    added = told[~told["method"].isin(ROWS)].groupby("method")["task"].unique()
+    shared = told[told["task"].isin(set(told["task"]).intersection(*added))]
     means = shared.pivot_table("points", PLACE, "method").fillna(-inf)
     return means.round(3).rank(axis=1, ascending=False)
 

@@ -131,6 +131,7 @@ class Task:
         iterations: of a client.
         seeds: final runs.
         clients, cohort, batch_size: as ``RunConfig`` has them; None: all, and the task's own.
+        answers: of a sample; a window of text has one per character.
     """
 
     task: str
@@ -142,13 +143,15 @@ class Task:
     clients: int = 4
     cohort: int | None = None
     batch_size: int | None = None
+    answers: int = 1
 
 
 TASKS = {
     "digits_skewed": Task("digits", "dirichlet(0.1)", 10, 360, 500, 10),
     "digits_iid": Task("digits", "iid", 10, 360, 500, 10),
     "mnist": Task("mnist_lenet5", "dirichlet(0.5)", 10, 2000, 1000, 5, 20, 5, 16),
-    "chars": Task("experiments.common.models:CHAR_TRANSFORMER_NEW", "natural", 97, 400, 1000),
+    "chars": Task("experiments.common.models:CHAR_TRANSFORMER_NEW", "natural", 97, 400, 1000,
+                  answers=64),
     "cifar": Task("cifar_resnet8", "dirichlet(0.3)", 10, 2000, 500, batch_size=16),
 }
 """By the names of ``--only``. Characters are shared out by the role that speaks."""

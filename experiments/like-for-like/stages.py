@@ -127,7 +127,7 @@ class Stages(Runs):
         low, high = RATES
         made = []
         for u, v, w in qmc.LatinHypercube(3, rng=0).random(self.scale.draws):
-            rounds = max(1, round(most ** (1 - u)))
+            rounds = even(max(1, round(most ** (1 - u))), self.iterations)
             strengths = self.strengths(case, rounds)
             made.append(Trial(rounds, two(low * (high / low) ** v),
                               strengths[floor(w * len(strengths))]))  # fmt: skip
@@ -196,6 +196,7 @@ class Stages(Runs):
         for place, steps in enumerate((_twice, _thrice, _next)):
             values = [trial[place] for trial in tried]
             for at, step in zip((min(values), max(values)), steps(top), strict=True):
+                step = step._replace(rounds=even(step.rounds, self.iterations))
                 if top[place] == at and self._fits(case, step):
                     made.append(step)
         return [trial for trial in dict.fromkeys(made) if trial not in tried]
@@ -278,6 +279,19 @@ class Stages(Runs):
             f"{whole:.0f} whole runs, then what edges ask for, and {finals} final runs: "
             f"{steps / 1e6:.2f} million steps of clients"
         )
+
+
+def even(rounds: int, iterations: int) -> int:
+    """The greatest number of rounds, at most so many, that fill the iterations with one delay.
+
+    Example:
+        >>> even(72, 500), 500 // 71  # 72 would be rounds of 6, of which 83 fill 500
+        (71, 7)
+    """
+    if not rounds:
+        return 0
+    delay = iterations // rounds
+    return rounds if iterations // delay == rounds else iterations // (delay + 1)
 
 
 def two(value: float, digits: int = 2) -> float:

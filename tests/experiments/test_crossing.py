@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
+from fedsim import RunConfig
 from tests.support.experiments import experiment
 
 rows, stages, law, run = (experiment("crossing", p) for p in ("rows", "stages", "law", "run"))
@@ -43,11 +45,25 @@ def test_methods_whose_rounds_do_not_fit_have_no_run(short: Any) -> None:
     assert short.delays(stages.Case("dense", None)) == [5, 25]
 
 
+@pytest.mark.parametrize("name", sorted({s.task for s in rows.SETTINGS.values()}))
+def test_every_setting_is_scored_by_its_share_of_right_answers(name: str) -> None:
+    """Two samples, of the second the last answer wrong; a window of text has one per place."""
+    task = RunConfig.of(task=name, method="raw", temporal=1, iterations=1).plan.task
+    single = {s.answers for s in rows.SETTINGS.values() if s.task == name} == {1}
+    right = torch.tensor([1, 2]) if single else torch.tensor([[1, 2], [1, 2]])
+    told = right.clone()
+    told.view(-1)[-1] = 0
+    scores = torch.nn.functional.one_hot(told, 3).float()
+    assert float(task.metric(scores, right)) == (1 if single else 1.5)
+    assert (task.metric_name, task.reported(0.5), task.higher_is_better) == ("accuracy", 0.5, True)
+
+
 def finals(metrics: dict[tuple[str, float], list[float]]) -> pd.DataFrame:
     """Runs of digits at two budgets; at 0.01 a hundredth in 200 rounds: R p is 2."""
     return pd.DataFrame([
         {"setting": "digits_iid", "iterations": 125, "budget": budget, "method": method,
-         "seed": seed, "metric": metric, "rounds": 200, "p": budget}
+         "seed": seed, "metric": metric, "rounds": 200, "p": budget,
+         "bits": 80.0 if method == "sbc" else 60.0}
         for (method, budget), values in metrics.items() for seed, metric in enumerate(values, 1)
     ])  # fmt: skip
 
@@ -72,7 +88,8 @@ def test_the_gain_by_hand() -> None:
     assert told["gain"].tolist() == pytest.approx([odds[1] - odds[0], odds[2] - odds[0]])
     assert told["x"].tolist() == pytest.approx([np.log10(2)] * 2)
     assert told["points"].tolist() == pytest.approx([10, 80])  # a guess is right in 1 of 10
-    every = made.assign(n=5, factor=1.0, bits=1.0)
+    assert told["bits"].tolist() == pytest.approx([0.75] * 2)
+    every = made.assign(n=5, factor=1.0)
     assert law.means(every)["mean"].tolist() == pytest.approx([90, 45])
 
 
@@ -94,6 +111,23 @@ def test_the_test_finds_a_slope_and_where_it_crosses() -> None:
     assert found.slope == pytest.approx(-0.5, abs=0.05) and found.chance < 1e-6
     assert found.low < 0.3 < found.high and found.high - found.low < 0.4
     assert (found.places, found.runs) == (27, 108)
+
+
+def test_where_the_mask_gains_with_every_round_nothing_crosses() -> None:
+    made = law.law(drawn(0.5))
+    assert made.slope > 0 and np.isnan(made.crossing)
+    table = run.verdict(pd.DataFrame([vars(made)]))
+    assert "| none | none: any is in it |" in table
+
+
+def test_the_crossing_is_of_lines_that_start_where_each_setting_does() -> None:
+    """Two settings fall from -0.3 and +3.7 at places of their own: all in one line would rise."""
+    made = drawn(-0.5)
+    low = made[(made["setting"] == "a") & (made["budget"] == 0.0001)]
+    high = made[(made["setting"] == "b") & (made["budget"] == 0.01)]
+    both = pd.concat([low, high.assign(gain=high["gain"] + 4)])
+    assert np.polyfit(both["x"], both["gain"], 1)[0] > 0
+    assert all(np.isfinite(law.interval(both, 200)))
 
 
 def test_the_test_finds_none_where_there_is_none() -> None:

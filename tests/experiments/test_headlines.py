@@ -4,8 +4,10 @@ import re
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm, ttest_1samp
 
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
@@ -242,12 +244,35 @@ def test_where_masks_and_top_k_cross_so_far() -> None:
     assert f"{law['places']:.0f} of the plan's 57 places" in text
     told = csv("crossing/differences.csv").groupby(["setting", "iterations", "budget"])
     gains, points = told["gain"].mean(), told["points"].mean()
-    assert f"better at {(gains > 0).sum()} of {len(gains)} places" in text
-    iid = pd.concat([gains["digits_iid"], gains["mnist_iid"]])
-    assert len(iid) == 9 and f"iid labels, by {range_of(iid, 1)} in" in text and (iid > 0).all()
-    mnist = f"by {range_of(gains['mnist_skewed'], 1)}, which is"
-    assert f"{mnist} {range_of(points['mnist_skewed'], 0)} points" in text
-    assert (gains["digits_skewed"] < 0).sum() == 5 and "better at five of six places" in text
+    assert f"above zero at {(gains > 0).sum()} of {len(gains)} places" in text
+    mnist = f"by {range_of(gains['mnist_skewed'], 1)} in the log-odds of an error on MNIST, which"
+    assert f"{mnist} is {range_of(points['mnist_skewed'], 0)} points" in text
+    digits = gains["digits_skewed"]
+    assert ((digits < 0).sum(), len(digits)) == (5, 6) and "zero at five of six places" in text
+    x = told["x"].mean()
+    slopes = {s: np.polyfit(x[s], gains[s], 1)[0] for s in x.index.unique("setting")}
+    least, most = (pick(slopes, key=lambda s: slopes[s]) for pick in (min, max))
+    assert (least, most) == ("chars_iid", "digits_skewed")
+    between = f"from {slopes[least]:.2f} (characters iid) to {slopes[most]:+.2f} (skewed digits)"
+    assert between in text
+
+
+def test_masks_gain_at_eight_places_and_top_k_at_none() -> None:
+    """Paired over ten seeds, place by place, with Holm's correction over all places."""
+    from statsmodels.stats.multitest import multipletests  # a second, which others do not need
+
+    told = csv("crossing/differences.csv").groupby(["setting", "iterations", "budget"])["gain"]
+    chance = told.apply(lambda gain: ttest_1samp(gain, 0).pvalue)
+    holm = pd.Series(multipletests(chance, method="holm")[1], chance.index) < 0.05
+    gains = told.mean() > 0
+    assert (holm & gains).groupby("setting").sum().to_dict() == {
+        "chars_iid": 1, "chars_skewed": 0, "digits_iid": 2, "digits_skewed": 0,
+        "mnist_iid": 2, "mnist_skewed": 3}  # fmt: skip
+    raw = chance < 0.05
+    assert ((holm & ~gains).sum(), (raw & gains).sum(), (raw & ~gains).sum()) == (0, 14, 2)
+    text = readme("crossing")
+    assert "eight of these gains are told from zero after Holm's correction" in text
+    assert "14 before it), and no place is where top-k is better (two before it)" in text
 
 
 def test_masks_end_above_dense_messages_on_skewed_mnist() -> None:
@@ -264,6 +289,8 @@ def test_masks_end_above_dense_messages_on_skewed_mnist() -> None:
     soon = soon[soon["budget"] > 0.0001]
     masks, sbc = (soon[soon["method"].str.startswith(kind)]["mean"] for kind in ("mask", "sbc"))
     assert f"masks ended at {range_of(masks, 0)} %" in text and len(masks) == 4
+    ef21 = at.loc[("ef21", 0.01)]
+    assert ef21["n"] == 5 and f"EF21 at a hundredth at {ef21['mean']:.1f} %" in text
     assert f"and SBC at {range_of(sbc, 0)} %" in text
 
 
@@ -277,6 +304,11 @@ def test_collapses_where_masks_and_top_k_meet() -> None:
     assert every == csv("crossing/collapses.csv")["collapsed"].sum()
     said_ = f"{skewed} of {every} collapses are there, {short} of them at 125"
     assert said_ in readme("crossing")
+    means = csv("crossing/digits_skewed/means.csv").query("iterations == 125")
+    below = (means["median"] - means["mean"]).set_axis(means["method"])
+    far = below[(below > 5)]
+    assert sorted(far.index) == ["mask1", "mask1", "mask2", "mask4"]
+    assert f"means lie {range_of(far, 1)} points below medians" in readme("crossing")
 
 
 def test_dropping_where_words_have_tables() -> None:
@@ -304,20 +336,46 @@ def test_dropping_where_words_have_tables() -> None:
 
 def test_the_like_for_like_verdict_so_far() -> None:
     told, verdict = readme("like-for-like"), csv("like-for-like/verdict.csv").set_index("method")
-    assert verdict.index[0] == "sbc"
+    assert verdict.index[0] == "stc"
     near = verdict.index[1:][verdict["chance"].iloc[1:] > 0.05]
     names = f"{', '.join(near[:-1])} and {near[-1]}"
     least = verdict.loc[near, "chance"].min()
     assert f"Not told from it are {names} (Holm's p is at least {least:.2f})" in told
     assert len(verdict) - 1 - len(near) == 9 and "the nine others are." in told
-    assert [*verdict.index[verdict["equal"]]] == ["sbc", "stc"]
-    far = verdict.index[verdict["elsewhere"] <= 0.05]
-    assert {*far} == {"scalars", "powersgd", "fedpaq"}
-    for task, place in (("digits_skewed", "there"), ("digits_iid", "iid")):
+    assert "the order of the first nine" in told and len(near) + 1 == 9
+    assert [*verdict.index[verdict["equal"]]] == ["stc", "sbc"]
+    far = [*verdict.index[verdict["elsewhere"] <= 0.05]]
+    assert f"other places tells {', '.join(far[:-1])} and {far[-1]}," in told
+    tasks = (("digits_skewed", "there"), ("digits_iid", "iid"))
+    for task, place in tasks:
         means = csv(f"like-for-like/{task}/means.csv")
         least = means.loc[means["budget"] < 0.001, "mean"]
         low, high = least.min(), least.max()
         assert f"between {low:.1f} and {high:.1f} % {place}" in told
+    scores = pd.concat([csv(f"like-for-like/{task}/means.csv").assign(task=task)
+                        for task, _ in tasks]).query("budget < 1")  # fmt: skip
+    above = scores.pivot(index=["task", "budget"], columns="method", values="mean")
+    above = above.eval("stc - sbc")
+    assert f"STC is {above.max():.1f} points above it at 1/3000" in told
+    others = above[above < above.max()].abs().max()
+    assert f"within {others:.1f} points at the others" in told
+
+
+def test_seeds_alone_tell_the_first_of_like_for_like_from_all() -> None:
+    """Places as given: a method's mean over places, its variance that of the seeds at each."""
+    from statsmodels.stats.multitest import multipletests  # a second, which others do not need
+
+    analysis = experiment("like-for-like", "analysis")
+    paths = sorted((HOME / "like-for-like" / "results").glob("*/finals.csv"))
+    told = analysis.scored(pd.concat(map(pd.read_csv, paths), ignore_index=True))
+    at = told.groupby(["method", "place"])["logit"].agg(["mean", "var", "size"])
+    mean, var = at["mean"].unstack(), (at["var"] / at["size"]).unstack()
+    less, noise = mean - mean.loc["stc"], var + var.loc["stc"]
+    errors = noise.where(less.notna()).sum(axis=1) ** 0.5 / less.count(axis=1)
+    z = (less.mean(axis=1) / errors).drop("stc")
+    most = multipletests(2 * norm.sf(z.abs()), method="holm")[1].max()
+    assert (z > 0).all()
+    assert f"from all others (Holm's p is at most {most:.3f})" in readme("like-for-like")
 
 
 def test_total_sparsity_on_resnet20(phases: Any) -> None:

@@ -92,12 +92,18 @@ AGAIN = (
     Again("cnat-variance", "", {"variance.csv": "figure family method s"}),
     Again("cnat-variance", "char_lstm", {"real/real.csv": "task method"}),
     Again("cohorts", "", {"policies.csv": "name"}),
+    Again("crossing", "digits_iid,125", {
+          "digits_iid/trials-125.csv": "method budget n factor",
+          "digits_iid/finals-125.csv": "method budget seed"}, "seconds"),
     Again("deepreduce", "fashion_lenet5,topr-p2-0.001,fit-poly", {"fashion_lenet5/tables.csv":
           "name", "fashion_lenet5/curves.csv": _LINES}, "encode_ms decode_ms"),
     Again("gradient-dropping", "drop-99", {"clients_adagrad/summary.csv": "method"},
           "seconds", True),
     Again("huffman-encoders", "mnist_lenet5", {"tables.csv": "task quantizer lift encoder"},
           "encode_seconds encode_ns decode_ns"),
+    Again("like-for-like", "digits_iid,ef_sign", {
+          "digits_iid/trials.csv": "method budget rounds factor part",
+          "digits_iid/finals.csv": "method budget seed"}, "encode_ms 4g_seconds wifi_seconds"),
     Again("moving-plane", "digits", {"digits/budgets.csv": "budget",
           "digits/moving.csv": "budget name", "digits/curves.csv": "name seed iteration"}),
     Again("ncf-movielens", "cnat",
