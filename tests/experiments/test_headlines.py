@@ -238,6 +238,20 @@ def test_the_encoders_at_full_size() -> None:
     assert "*Elias, gaps* reach x{} and x{} where".format(*two["Elias, gaps"]) in text
 
 
+def test_figure_6_and_the_link_of_gradient_dropping() -> None:
+    text, curves = readme("gradient-dropping"), csv("gradient-dropping/curves.csv")
+    there = curves[curves["accuracy_percent"] >= 96].groupby(["name", "seed"])["round"].min()
+    first, second = ("{}, {} and {}".format(*there[name]) for name in ("drop-99", "dense"))
+    said_ = f"96 % is first seen after {first} rounds of three seeds, without dropping after"
+    assert f"{said_} {second};" in text
+    ends = csv("gradient-dropping/tables.csv").set_index(["name", "seed"])["accuracy_percent"]
+    assert f"the end is {range_of(ends['drop-99'] - ends['dense'], 1)} points higher" in text
+    times = csv("gradient-dropping/times.csv").set_index("name")
+    own = times["link_ms"] - 0.25 * (times["link_ms"] - times["round_ms"] / 4)
+    ratios = own["dense"] / own[["drop-90", "drop-99", "drop-99.9"]]
+    assert "would be ×{:.2f}, ×{:.2f} and ×{:.2f}".format(*ratios) in text
+
+
 def test_where_masks_and_top_k_cross_so_far() -> None:
     law, text = csv("crossing/law.csv").iloc[0], readme("crossing")
     assert law["slope"] > 0 and f"(p = {law['chance']:.2f})" in text
@@ -321,6 +335,8 @@ def test_dropping_where_words_have_tables() -> None:
     plain = 100 * (by.loc["plain-local-99"] / by.loc["plain-dense"] - 1)
     assert f"local thresholds are {range_of(plain, 0)} % above it on all seeds" in told
     assert (by.loc["plain-local-99"] > by.loc["plain-99"]).all()
+    above_normed = 100 * (by.loc["plain-dense"] / by.loc["dense"] - 1)
+    assert f"and dropping end {range_of(above_normed, 0)} % higher" in told
     local = by.loc["drop-99"] - by.loc["local-99"]
     assert f"by {local.min():.2f} to {local.max():.1f} of perplexity" in told
     quantized = {name: by.loc[name] - by.loc["drop-99"] for name in
@@ -329,7 +345,7 @@ def test_dropping_where_words_have_tables() -> None:
         assert (quantized[f"{value}-1"] > quantized[f"{value}-2"]).all()
     assert f"(by {range_of(pd.concat(quantized.values()), 1)} of perplexity)" in told
     skew = csv("dropping-words/shares.csv").set_index("name").loc["drop-99"]
-    assert f"{skew['least_percent']:.2f} % of the rows of words' input table" in told
+    assert f"{skew['least_percent']:.2f} % of the entries of words' input table" in told
     assert f"and {skew['most_percent']:.0f} % of a normalization's biases" in told
     assert f"{skew['words_of_all_percent']:.0f} % of all entries and" in told
 
