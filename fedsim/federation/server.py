@@ -86,7 +86,7 @@ class Server:
         model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
         self.initial = config.plan.client.shares(model)
         self.work = Controlled(config, self.initial) if config.controller else Fixed(config)
-        buffers = server_buffers(config, trainer.buffers, self.work.evaluates)
+        buffers = server_buffers(config, trainer.buffers, self._may_score)
         self.strategy = make_strategy(config, buffers)
         self.strategy.ordering = self.work.ordering
         self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
@@ -123,6 +123,18 @@ class Server:
     def done(self) -> bool:
         """Whether the run is over."""
         return self.plan.ends(self.recorder.iterations_done, self.recorder.spent)
+
+    def _may_score(self, number: int) -> bool:
+        """Whether the model is scored after a round: as planned, or since its bits may end the run.
+
+        What the round will send is not known yet. It is taken to be half as much again as rounds
+        before it sent on average, and the first to be dense both ways.
+        """
+        rounds, spent = self.recorder.rounds_done, self.recorder.spent
+        dense = 64.0 * sum(x.numel() for x in self.initial.values())
+        each = spent / rounds if rounds else dense
+        # Twice, as ``book`` looks one message beyond the round's own.
+        return self.work.evaluates(number) or self.plan.reaches(spent + 2 * 1.5 * each)
 
     def step(self) -> dict[str, Any]:
         """One round; returns its row."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import SPANS, Span
+from fedsim.federation import ledger
 from strategies import Arrival, Downlink, RoundTraffic, Uplink
 
 
@@ -97,7 +98,11 @@ def merged(number: int, updates: list[Update]) -> Updates:
                 update=whole, metrics=every[0].metrics | {"sent": sum(sent.values())}, sent=sent,
                 beside=_beside(ups),
             )  # fmt: skip
-        if failed := sum(traffic.failed_bits.get(client, 0) for traffic in messages):
+        failed = sum(traffic.failed_bits.get(client, 0) for traffic in messages)
+        if failures:  # parts that were taken count here, too: the update as a whole was not
+            taken = [t.uplinks[client] for t in messages if client in t.uplinks]
+            failed += sum(map(ledger.charged_bits, taken))
+        if failed:
             made.failed_bits[place] = failed
         for traffic in messages:
             made.wire.add(place, client, traffic.wire)

@@ -47,6 +47,9 @@ class Copies(AsynchronousEnd):
         arrival, given = super().arrive(client, reply), self._given.pop(client)
         if arrival.uplink is not None:
             self._copies[client] = given
+        elif reply.has_content():  # refused: the client went on to what it was given, unlike after
+            self._copies.pop(client, None)  # an error, and is sent the whole model next
+            self.base.pop(client, None)
         return arrival
 
     def advance(self, delta: Mapping[str, Tensor]) -> None:

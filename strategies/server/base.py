@@ -163,8 +163,9 @@ class ChannelStrategy(Strategy):
         return self.channel
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
-        sides: list[Side] = [self.buffers] if self.buffers else []
-        sides += [Orders(self.ordering)] if self.ordering else []
+        # Orders first: whether buffers are asked for depends on the iterations that they give.
+        sides: list[Side] = [Orders(self.ordering)] if self.ordering else []
+        sides += [self.buffers] if self.buffers else []
         kind = RelayEnd if isinstance(self.downlink, Relay) else ServerEnd
         own = self.seed, sides, self.catch_up, self.max_norm
         return kind(self.uplink, self.downlink, weights, *own)

@@ -4,13 +4,17 @@ from functools import partial
 
 import pytest
 import torch
+from flwr.app import Message, RecordDict
 from torch import Tensor
 from torch.optim import SGD
 
 from compressors import Compressor, Raw, gradient_dropping
 from fedsim.engines import compat
+from fedsim.federation.ledger import charged_bits
+from fedsim.federation.updates import Update, merged
 from strategies import ClientEnd, Sharded, build
 from strategies.channel.parts import ModelParts, PartsEnd
+from strategies.server.sharded import ShardedStrategy
 from tests.support.turning import Turning
 
 LIKE = {"w": torch.zeros(6)}
@@ -75,6 +79,35 @@ def test_a_pull_that_failed_is_made_good_by_the_next() -> None:
     assert arrival.uplink is None and arrival.traffic.failures == {1: "out of order"}
     world.ask(1)
     assert world.seen[1]["w"].tolist()[:2] == [-4, 0]  # from what worker 1 holds: (0, 0)
+
+
+def test_a_worker_whose_push_was_refused_is_sent_the_whole_part() -> None:
+    """It has gone on to what it was given, and the server's copy of what it holds is older."""
+    world = three(gradient_dropping(0.5), gradient_dropping(0.5))
+    for worker, values, _, _ in BY_HAND[:2]:
+        world.turn(worker, gradient(*values))
+    server = world.server
+    assert isinstance(server, ShardedStrategy)
+    server.ends[0].max_norm = 0.5
+    arrival = world.turn(1, gradient(8, 0))
+    assert arrival.uplink is None and "at most 0.5 is allowed" in arrival.traffic.failures[1]
+    assert 1 not in server.ends[0].base
+    assert world.seen[1]["w"].tolist()[:2] == model(world) == [-4, -2]
+
+
+def test_all_bits_of_a_push_that_was_refused_in_part_are_booked() -> None:
+    """Worker 1 sends parts 0 and 2 over links and keeps part 1; part 0 is refused, 2 has moved."""
+    world = three(Raw(), Raw())
+    server = world.server
+    assert isinstance(server, ShardedStrategy)
+    server.ends[0].max_norm = 0.5
+    content, asked = world.answer(1, {"w": torch.ones(6)}), Message(RecordDict(), 1, "train")
+    came = [server.push(1, place, Message(content, reply_to=asked)) for place in range(3)]
+    update = Update(1, came, own=1, seconds=[0.0] * 4, end=0.0)
+    bits = [charged_bits(arrival.uplink) for arrival in came if arrival.uplink is not None]
+    assert len(bits) == 2 and came[0].traffic.failed_bits[1] == bits[0]
+    booked = merged(1, [update])
+    assert not booked.uplinks and booked.failed_bits == {0: 2 * bits[0]}
 
 
 def test_parts_are_equal_and_join_to_the_model() -> None:

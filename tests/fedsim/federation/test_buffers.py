@@ -116,6 +116,29 @@ def test_weights_do_not_depend_on_how_they_travel(make_task: MakeTask, tmp_path:
     assert not torch.equal(one[NAMES[0]], other[NAMES[0]])
 
 
+def test_a_run_that_ends_by_bits_is_scored_with_what_its_clients_have_then(
+    make_task: MakeTask, tmp_path: Path
+) -> None:
+    """So many rounds whatever ends them: the same statistics, which go up in the last rounds."""
+    task, more = make_task(build=normed), {"buffers": "local", "evaluate_every": 1000}
+    run(settings(task, iterations=400, stop_at_bits=6_000.0, **more), tmp_path / "bits")
+    sent = rounds(tmp_path / "bits")["up_buffer_bits"] > 0
+    assert 10 < len(sent) < 200 and sent.iloc[-2:].all() and not sent.iloc[1:-4].any()
+    run(settings(task, iterations=2 * len(sent), **more), tmp_path / "iterations")
+    one, other = (load_file(tmp_path / b / "model.safetensors") for b in ("iterations", "bits"))
+    assert {n: x.tolist() for n, x in one.items()} == {n: x.tolist() for n, x in other.items()}
+
+
+def test_a_controller_is_asked_before_buffers_are(make_task: MakeTask, tmp_path: Path) -> None:
+    """``fixed`` gives n and p as they are: the same rounds, and buffers in the same of them."""
+    task = make_task(build=normed)
+    told = []
+    for name, more in (("plain", {}), ("fixed", {"controller": "fixed"})):
+        run(settings(task, buffers="local", **more | {"evaluate_every": 1}), tmp_path / name)
+        told.append(rounds(tmp_path / name)[["metric", "up_buffer_bits"]].fillna(-1).to_numpy())
+    assert told[0].tolist() == told[1].tolist()
+
+
 def test_the_server_scores_with_what_arrived(make_task: MakeTask, tmp_path: Path) -> None:
     task = make_task(build=normed)
     summary = run(settings(task), tmp_path).summary
