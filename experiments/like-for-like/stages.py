@@ -102,7 +102,8 @@ class Stages(Runs):
         cohort = self.task.cohort or self.task.clients
         gap, new = self.task.clients / cohort, (self.task.clients - cohort) / cohort * raw
         if down == "relay":
-            back = (cohort - 1) * (up + 24.0) if gap == 1 else float(raw)
+            others = (up + 24.0) * (cohort - 1 if gap == 1 else gap * cohort)
+            back = others if gap == 1 else min(others, raw)
         else:  # what a client missed, where that is shorter than the model
             back = min(gap * self._sizes.bits(down, None, OWN), raw)
         return up + back + 2 * self._buffers, new
@@ -152,7 +153,7 @@ class Stages(Runs):
             method=text, downlink=down, temporal=delay, iterations=rounds * delay,
             lr=two(self._sizes.rate * trial.factor, 3), label=case.method, seed=seed or 0,
             evaluate_every=max(1, rounds // 4), validation=0.2 if seed is None else None,
-            catch_up=self.task.cohort is not None and down not in ("raw", "relay"),
+            catch_up=self.task.cohort is not None and down != "raw",
             **self._shared, **row.more,
         )  # fmt: skip
         drawn = f"r{trial.rounds}-x{trial.factor:g}-s{trial.strength}"

@@ -63,7 +63,8 @@ def serve(
     uplink = orders.uplink_at(config, work.p) if work.ordered else plan.method.compressor
     before = orders.uplink_at(config, float(memory[FRACTION])) if FRACTION in memory else None
     like = rule.shares(trainer.like)
-    end = ClientEnd(uplink, plan.downlink, like, trainer.buffers.initial, config.seed, before)
+    initial = trainer.buffers.initial
+    end = ClientEnd(uplink, plan.downlink, like, initial, config.seed, before, trainer.means)
     line: Line = PartsEnd(end, count) if count else end
     clock = time.perf_counter()
     with enough(trainer.device):
@@ -98,7 +99,7 @@ def serve(
         SAMPLES: len(trainer.federation.shards[client]), "train-loss": trained.loss,
         "sent": sum(counts), SENT: counts, **seconds,
     })  # fmt: skip
-    beside = answered(came.settings, trained.buffers, trainer.buffers.initial)
+    beside = answered(came.settings, trained.buffers, initial)
     if work.ordered:
         beside |= orders.report(came.settings, trained, uplink, after)
     line.reply(content, packet, came, beside)

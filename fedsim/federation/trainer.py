@@ -1,7 +1,8 @@
 """n local iterations of one client: weights and optimizer state in, update and state out.
 
 A trainer belongs to one thread and serves any client: nothing of a client stays in it
-but a cache of data. Optimizer state and buffers are kept over rounds as plain tensors by name.
+but a cache of data, and of what clients are all sent (``means``). Optimizer state and buffers are
+kept over rounds as plain tensors by name.
 """
 
 import threading
@@ -25,6 +26,7 @@ from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from strategies import Force, Trained
+from strategies.channel.relay import Means
 from strategies.generators import seeded
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 
@@ -75,6 +77,7 @@ class Trainer:
         precision: inside, float32, or bfloat16 where autocast knows it to do; weights and updates
             stay float32.
         products: inside what it returns, a GPU multiplies as the run's precision says.
+        means: of the messages that are relayed to clients.
 
     Example:
         >>> config = RunConfig(task="digits", temporal=2)
@@ -104,6 +107,7 @@ class Trainer:
         self.made = settings_of(self.optimizer)
         self.fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
         self.steps = not self.plan.algorithm.gradients
+        self.means = Means()
         self.base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
         self.dropouts, self._noise = dropouts(self.model), torch.Generator()

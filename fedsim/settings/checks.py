@@ -177,11 +177,6 @@ def _collective(config: Settings, plan: Plan) -> None:
                 f"{given} and --controller is {config.controller!r}: clients are not told at which "
                 "fraction the others encoded; leave one of the two out"
             )
-        if config.clients.catch_up:
-            raise UsageError(
-                f"{given} and --catch-up is True: messages are passed on for one round, and who "
-                "missed it is sent the model; leave one of the two out"
-            )
     if plan.network is not None and plan.network.topology == "allreduce":
         given = f"--network has topology=allreduce and {{}}: {ALLREDUCE}"
         if not isinstance(plan.method.compressor, Raw):

@@ -33,7 +33,7 @@ from strategies.channel.acknowledge import (
 from strategies.channel.buffers import from_payload
 from strategies.channel.catch_up import split
 from strategies.channel.payload import BASE, ENDS, KEY, SCORES, VERSION, WANTS, ends, get, put
-from strategies.channel.relay import Relay, includes_own, mean_update
+from strategies.channel.relay import Means, Relay, includes_own
 
 
 class NoBase(LookupError):
@@ -143,6 +143,7 @@ class ClientEnd:
         buffers: what else of the model travels, likewise.
         seed: for methods with random choices.
         before: how the client encoded its last message, where it did otherwise.
+        means: of relayed messages that clients in the same place have made.
 
     Example:
         >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
@@ -157,6 +158,7 @@ class ClientEnd:
     buffers: Mapping[str, Tensor] = field(default_factory=dict)
     seed: int = 0
     before: Compressor | None = None
+    means: Means = field(default_factory=Means)
 
     def decode(self, content: RecordDict, memory: State | None) -> Delivery:
         """What a message says, to a client with this ``memory`` (None: its first message).
@@ -211,16 +213,19 @@ class ClientEnd:
     def _relayed(
         self, payload: bytes, settings: ConfigRecord, memory: State, settled: Settled
     ) -> State:
-        """The model after the round before, which the client makes of all that was sent in it."""
+        """The model after the round before, which the client makes of all that was sent since its
+        own."""
         first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
-        if int(memory.get(VERSION, torch.tensor(first))) == last:  # it has made that already
-            return placed(_base(memory, last), self.like)
-        base = _base(memory, first)
-        if includes_own(payload) and not (settled.applied and PAYLOAD_KEPT in memory):
-            raise NoBase("the client does not hold what it sent in the round before")
+        rounds = [payload] if last == first + 1 else split(payload, last - first)
+        held = min(max(int(memory.get(VERSION, torch.tensor(first))), first), last)
+        base = {name: x.cpu() for name, x in _base(memory, held).items()}
         own = memory[PAYLOAD_KEPT].numpy().tobytes() if PAYLOAD_KEPT in memory else b""
-        moved = mean_update(payload, own, self.uplink, self.like)
-        return placed({name: x.cpu() + moved[name] for name, x in base.items()}, self.like)
+        for messages in rounds[held - first :]:  # it has made the models of those before
+            if includes_own(messages) and not (settled.applied and PAYLOAD_KEPT in memory):
+                raise NoBase("the client does not hold what it sent in a round before")
+            moved = self.means.of(messages, own, self.uplink, self.like)
+            base = {name: x + moved[name] for name, x in base.items()}
+        return placed(base, self.like)
 
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery

@@ -68,7 +68,7 @@ CONFIG = "config"
 Kind = Literal["model", "update", "updates", "relay"]
 """``model``: the payload is the whole model, raw. ``update``: what to add to the model held.
 ``updates``: several, of which each is added in turn (``catch_up``). ``relay``: what the others sent
-(``relay``)."""
+(``relay``), of several rounds each behind its length."""
 
 
 def ends(

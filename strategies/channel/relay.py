@@ -1,4 +1,4 @@
-"""What a client is sent where messages are relayed: the others' of the round before, as they came.
+"""What a client is sent where messages are relayed: the others' of a round before, as they came.
 
 A relayed message begins with twice the receiver's own place among the round's senders, in client
 order from 1 (0: it is not among them), and 1 more where the mean is by samples. Then, by samples,
@@ -19,6 +19,9 @@ from compressors import Compressor, PayloadError, Sent, State, Tensors, decompre
 from compressors.bits import BitReader, BitWriter
 from strategies.channel.traffic import mean
 from strategies.channel.varints import read_varint, varint
+
+KEPT = 2**26
+"""Bytes of means that a place of training keeps, or one mean."""
 
 
 @dataclass(frozen=True)
@@ -106,21 +109,40 @@ def split(payload: bytes, own: bytes) -> tuple[list[bytes], list[int]]:
     return messages, samples
 
 
-def mean_update(payload: bytes, own: bytes, uplink: Compressor, like: Tensors) -> dict[str, Tensor]:
-    """The mean update that a relayed message says: what the server made, bit for bit.
+class Means:
+    """The mean updates that relayed messages say: what the server made, bit for bit.
 
-    It is made on the CPU, as the server's is. Both add with torch's own kernel: of processors that
-    round a product before it is added and those that do not, the last bit can differ.
-
-    Args:
-        payload: what ``join`` made.
-        own: what the receiver sent, if that is among the messages.
-        uplink: how clients encode their updates.
-        like: the model's parameters; values are not read.
+    Clients that are trained in one place are sent the same messages, each without its own. Of the
+    last rounds each mean is made once for all of them.
     """
-    messages, samples = split(payload, own)
-    if samples and not all(samples):
-        raise PayloadError("a relayed message has no samples: everyone trains on one at least")
-    shapes = {name: torch.empty_like(x, device="cpu") for name, x in like.items()}
-    updates = [decompress(uplink, message, shapes) for message in messages]
-    return mean(updates, [float(count) for count in samples] or [1.0] * len(updates))
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[tuple[bytes, ...], tuple[int, ...]], dict[str, Tensor]] = {}
+
+    def of(
+        self, payload: bytes, own: bytes, uplink: Compressor, like: Tensors
+    ) -> dict[str, Tensor]:
+        """The mean update of a round.
+
+        It is made on the CPU, as the server's is. Both add with torch's own kernel: of processors
+        that round a product before it is added and those that do not, the last bit can differ.
+
+        Args:
+            payload: what ``join`` made.
+            own: what the receiver sent, if that is among the messages.
+            uplink: how clients encode their updates; the same whenever this is called.
+            like: the model's parameters; values are not read.
+        """
+        messages, samples = split(payload, own)
+        if samples and not all(samples):
+            raise PayloadError("a relayed message has no samples: everyone trains on one at least")
+        key = tuple(messages), tuple(samples)
+        if key not in self._made:
+            shapes = {name: torch.empty_like(x, device="cpu") for name, x in like.items()}
+            updates = [decompress(uplink, message, shapes) for message in messages]
+            weights = [float(count) for count in samples] or [1.0] * len(updates)
+            size = sum(4 * x.numel() for x in shapes.values())
+            while self._made and (len(self._made) + 1) * size > KEPT:
+                self._made.pop(next(iter(self._made)))
+            self._made[key] = mean(updates, weights)
+        return self._made[key]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
-from compressors import Compressor, PayloadError, Raw, parse
+from compressors import Compressor, PayloadError, Raw, Tensors, parse
 from fedsim.engines import compat
 from strategies import (
     DSGD,
@@ -21,9 +21,10 @@ from strategies import (
     Scaffold,
     build,
 )
+from strategies.channel import catch_up
 from strategies.channel.client_end import NoBase, one_by_one
 from strategies.channel.payload import METRICS, SAMPLES
-from strategies.channel.relay import join, mean_update, split
+from strategies.channel.relay import Means, join, split
 from strategies.channel.relay_end import RelayEnd
 from tests.support.linear import Pull, grid_of, modded_app, record
 
@@ -39,10 +40,14 @@ def identity() -> None:
 class Rounds:
     """A server and its clients, which decode what they are sent and compare it with its model."""
 
-    def __init__(self, uplink: Compressor, by_samples: bool = False) -> None:
-        self.uplink, self.server = uplink, RelayEnd(uplink, Relay(), LIKE)
+    def __init__(
+        self, uplink: Compressor, by_samples: bool = False, like: Tensors = LIKE,
+        catch_up: bool = False,
+    ) -> None:  # fmt: skip
+        self.uplink = uplink
+        self.server = RelayEnd(uplink, Relay(), like, catch_up=catch_up)
         self.server.by_samples = by_samples
-        self.end = ClientEnd(uplink, Relay(), LIKE)
+        self.end = ClientEnd(uplink, Relay(), like)
         self.memory: dict[int, dict[str, torch.Tensor]] = {}
 
     def play(
@@ -71,7 +76,7 @@ class Rounds:
         uplinks = self.server.finish(0)
         if uplinks:
             shares = [up.samples if self.server.by_samples else 1.0 for up in uplinks.values()]
-            total, mean = sum(shares), torch.zeros(3)
+            total, mean = sum(shares), torch.zeros_like(self.server.weights["w"])
             for up, share in zip(uplinks.values(), shares, strict=True):
                 mean.add_(up.update["w"], alpha=share / total)
             self.server.advance({"w": mean})
@@ -136,12 +141,71 @@ def test_one_whose_update_was_not_used_holds_an_older_model_or_is_sent_all() -> 
     assert rounds.play(5, {0: one, 1: one, 2: one})[1].kind == "relay"
 
 
+def spike(place: int, of: int = 300) -> list[float]:
+    return [float(i == place) for i in range(of)]
+
+
+def test_with_catch_up_who_missed_rounds_is_sent_the_messages_of_each() -> None:
+    """Client 0 answers in round 1 and is asked again in round 4. Of round 1 it lacks 1's message,
+    of rounds 2 and 3 those of 1 and 2; every part stands behind its length.
+
+    Client 3, new in round 4, is sent the model; in round 5 all have it.
+    """
+    few = parse("topk(0.01) | float32 | golomb")
+    rounds = Rounds(few, like={"w": torch.zeros(300)}, catch_up=True)
+    ups = []
+    for number, asked in enumerate([(0, 1), (1, 2), (1, 2)], 1):
+        rounds.play(number, {client: spike(10 * number + client) for client in asked})
+        ups.append([up.payload for up in rounds.server.traffic.uplinks.values()])
+    sent = rounds.play(4, {client: spike(client) for client in range(4)})
+    parts = join(ups[0], 0), join(ups[1], None), join(ups[2], None)
+    assert sent[0].payload == catch_up.join(parts) and sent[0].kind == "relay"
+    assert sent[1].payload == join(ups[2], 0) and sent[2].payload == join(ups[2], 1)
+    assert sent[3].kind == "model"
+    assert sum(sent[0].spans.values()) == 8 * len(sent[0].payload)
+    assert sent[0].spans["values"] == 5 * 32  # five messages of one entry
+    last = rounds.play(5, {client: spike(client) for client in range(4)})
+    assert {down.kind for down in last.values()} == {"relay"}
+
+
+def test_what_is_longer_than_the_model_is_not_sent_in_its_place() -> None:
+    """A model of 12 bytes: the messages of two rounds, each of 8, are longer."""
+    rounds, one = Rounds(SPARSE, catch_up=True), [1.0, 2.0, 3.0]
+    rounds.play(1, {0: one, 1: one})
+    rounds.play(2, {1: one})
+    assert rounds.play(3, {0: one, 1: one})[0].kind == "model"
+    assert len(rounds.server._rounds) == 1  # and nothing more is kept
+
+
+def test_who_answered_and_was_not_heard_makes_the_rounds_that_it_lacks() -> None:
+    """Client 0 answers in rounds 1 and 3, and its second answer is lost. The server believes that
+    it holds the first model; it holds that of round 2, and makes the one round that it lacks."""
+    rounds = Rounds(SPARSE, like={"w": torch.zeros(300)}, catch_up=True)
+    rounds.play(1, {0: spike(1), 1: spike(2)})
+    rounds.play(2, {1: spike(3)})
+    rounds.play(3, {0: spike(4), 1: spike(5)}, silent=[0])
+    sent = rounds.play(4, {0: spike(6), 1: spike(7)})
+    assert sent[0].kind == "relay" and len(catch_up.split(sent[0].payload, 3)) == 3
+
+
+def test_a_client_that_is_in_two_of_the_rounds_is_sent_the_model() -> None:
+    """It keeps the last of its messages alone."""
+    rounds = Rounds(SPARSE, like={"w": torch.zeros(300)}, catch_up=True)
+    rounds.play(1, {0: spike(1), 1: spike(2)})
+    rounds.play(2, {0: spike(3), 1: spike(4)})
+    rounds.server.base[0] = 0  # as of one whose late messages were used in both
+    rounds.server.begin(3, [0, 1])
+    assert {c: down.kind for c, down in rounds.server.traffic.downlinks.items()} == {
+        0: "model", 1: "relay"
+    }  # fmt: skip
+
+
 def test_one_that_was_refused_is_sent_all_messages() -> None:
     """It holds the model of before, and what it sent is not among what made the next."""
     rounds, one = Rounds(Raw()), [1.0, 2.0, 3.0]
     rounds.play(1, {0: one, 1: one, 2: one})
     server = rounds.server
-    server._messages.pop(1)
+    server._rounds[-1].pop(1)
     server.weights = {"w": torch.tensor(one)}  # of two equal updates
     server.begin(2, [0, 1])
     place, all_but_own = server.traffic.downlinks[1].payload[0], server.traffic.downlinks[0].payload
@@ -163,11 +227,13 @@ def test_a_client_without_its_message_asks_for_the_model() -> None:
 
 
 def test_a_server_that_goes_on_relays_what_it_kept() -> None:
-    rounds, one = Rounds(SPARSE), [1.0, 2.0, 3.0]
-    rounds.play(1, {0: one, 1: one})
-    again = RelayEnd(SPARSE, Relay(), LIKE)
+    rounds = Rounds(SPARSE, like={"w": torch.zeros(300)}, catch_up=True)
+    rounds.play(1, {0: spike(1), 1: spike(2)})
+    rounds.play(2, {1: spike(3)})
+    again = RelayEnd(SPARSE, Relay(), {"w": torch.zeros(300)}, catch_up=True)
     again.restore(*rounds.server.state())
-    assert again.begin(2, [0, 1]).downlinks == rounds.server.begin(2, [0, 1]).downlinks
+    assert again.begin(3, [0, 1]).downlinks == rounds.server.begin(3, [0, 1]).downlinks
+    assert {down.kind for down in again.traffic.downlinks.values()} == {"relay"}
 
 
 def test_messages_that_are_cut_or_too_few_are_refused() -> None:
@@ -179,7 +245,7 @@ def test_messages_that_are_cut_or_too_few_are_refused() -> None:
         with pytest.raises(PayloadError):
             split(damaged, b"")
     with pytest.raises(PayloadError, match="no samples"):
-        mean_update(join([b"ab"], None, [0]), b"", Raw(), LIKE)
+        Means().of(join([b"ab"], None, [0]), b"", Raw(), LIKE)
 
 
 def test_what_cannot_be_relayed_is_refused_where_it_is_built() -> None:

@@ -23,7 +23,7 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
     "empty rounds": {"clients": 2, "dropout": 0.6, "iterations": 60},
     "late ones count": {
         "late": "count", "deadline": "1s", "iterations": 60, "clients": 5,
-        "network": "up=lognormal(25kbit, 1), down=1Gbit, compute=uniform(10ms, 30ms)",
+        "network": "up=lognormal(8kbit, 1), down=1Gbit, compute=uniform(10ms, 30ms)",
     },
 }  # fmt: skip
 QUICK = ("all", "raw", "random positions")
@@ -42,6 +42,20 @@ def test_it_is_the_run_with_a_raw_downlink(settings: dict[str, Any], tmp_path: P
     same = [name for name in raw.columns if not name.startswith(tuple(OWN))]
     assert raw[same].equals(relayed[same])
     assert list((tmp_path / "relay").glob("payloads/*/*-down-relay.bin"))
+
+
+@pytest.mark.parametrize("name", [
+    "some of many", *(pytest.param(name, marks=pytest.mark.slow)
+                      for name in ("dropout", "empty rounds", "late ones count", "by samples"))
+])  # fmt: skip
+def test_with_catch_up_it_is_the_same_run_with_fewer_bits_down(name: str, tmp_path: Path) -> None:
+    for catch_up in (False, True):
+        given = dict(SETTINGS[name]) | {"downlink": "relay", "catch_up": catch_up}
+        run(small(**given), tmp_path / str(catch_up))
+    assert model(tmp_path / "False") == model(tmp_path / "True")
+    without, caught = (rounds(tmp_path / c)["down_wire_bits"].sum() for c in ("False", "True"))
+    assert (caught < without) == (name != "by samples")  # where nobody misses a round
+    assert name != "late ones count" or rounds(tmp_path / "True")["late"].sum() > 0
 
 
 def test_every_bit_is_one_that_was_sent(tmp_path: Path) -> None:
@@ -65,7 +79,7 @@ def test_every_bit_is_one_that_was_sent(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_stopped_goes_on_as_one_that_was_not(tmp_path: Path) -> None:
-    config = small(downlink="relay", dropout="after=0.3", checkpoint_every=1)
+    config = small(downlink="relay", dropout="after=0.3", catch_up=True, checkpoint_every=1)
     run(config, tmp_path / "whole")
     with pytest.raises(Stopped):
         run(config, tmp_path / "cut", callbacks=[stop_after(2)])
@@ -81,7 +95,6 @@ def test_a_run_that_was_stopped_goes_on_as_one_that_was_not(tmp_path: Path) -> N
     ({"strategy": "sharded", "temporal": 1, "network": "4g, compute=20ms"}, "is 'sharded'"),
     ({"weighting": "nova"}, "--weighting is 'nova'.*uniform or samples"),
     ({"method": "sbc", "controller": "plateau(2)"}, r"--controller is 'plateau\(2\)'"),
-    ({"catch_up": True}, "--catch-up is True"),
 ])  # fmt: skip
 def test_what_cannot_be_relayed_is_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=f"--downlink is 'relay' and .*{words}"):
