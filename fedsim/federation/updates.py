@@ -96,7 +96,8 @@ def merged(number: int, updates: list[Update]) -> Updates:
             made.uplinks[place] = Uplink(
                 payload=b"".join(up.payload for up in ups), spans=_spans([up.spans for up in ups]),
                 update=whole, metrics=every[0].metrics | {"sent": sum(sent.values())}, sent=sent,
-                beside=_beside(ups),
+                beside=_beside(ups), returned=any(up.returned for up in every),
+                lost=max(up.lost for up in every),
             )  # fmt: skip
         failed = sum(traffic.failed_bits.get(client, 0) for traffic in messages)
         if failures:  # parts that were taken count here, too: the update as a whole was not
@@ -104,6 +105,7 @@ def merged(number: int, updates: list[Update]) -> Updates:
             failed += sum(map(ledger.charged_bits, taken))
         if failed:
             made.failed_bits[place] = failed
+        made.dropped += [place] * max(t.dropped.count(client) for t in update.messages)
         for traffic in messages:
             made.wire.add(place, client, traffic.wire)
         made.decode_seconds += sum(traffic.decode_seconds for traffic in update.messages)

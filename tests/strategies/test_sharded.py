@@ -108,6 +108,7 @@ def test_all_bits_of_a_push_that_was_refused_in_part_are_booked() -> None:
     assert len(bits) == 2 and came[0].traffic.failed_bits[1] == bits[0]
     booked = merged(1, [update])
     assert not booked.uplinks and booked.failed_bits == {0: 2 * bits[0]}
+    assert booked.dropped == [0]  # one update, which raw cannot take back
 
 
 def test_parts_are_equal_and_join_to_the_model() -> None:

@@ -217,3 +217,18 @@ def test_a_client_that_fails_is_counted_and_asked_again(
     came = clients(tmp_path / "kept")
     assert came["failures"].sum() == 1 and len(came) == 16
     assert rounds(tmp_path / "kept")["failures"].sum() == 1
+
+
+@pytest.mark.parametrize(("method", "most", "lost"), [
+    ("qsgd(7)", 3.0, True), ("ef(topk(0.5) | float32 | golomb)", 0.7, False)
+])  # fmt: skip
+def test_what_is_refused_and_cannot_be_taken_back_is_lost(
+    method: str, most: float, lost: bool, tmp_path: Path
+) -> None:
+    """Of four clients with skewed data one trains far: its updates are above the norm."""
+    given = {"clients": 4, "cohort": 4, "partition": "dirichlet(0.1)", "iterations": 24,
+             "min_replies": 1}  # fmt: skip
+    run(asynchronous("fedbuff", method=method, max_norm=most, **given), tmp_path)
+    told = rounds(tmp_path)
+    assert told["failures"].sum() > 0
+    assert told["lost"].tolist() == (told["failures"] if lost else 0 * told["failures"]).tolist()
