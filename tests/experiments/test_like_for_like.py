@@ -109,6 +109,11 @@ def test_clients_of_a_cohort_pay_what_they_missed_and_their_first_model(digits: 
     try:
         assert digits._bits("eden", 0) == (each / 2 * (1 + 4), 3 * digits._raw)
         assert once == 0
+        number = digits._sizes.bits("ef(flat(projections(1, false)))", None, "own")
+        relayed = 4 * 5 * (number + 24)  # five messages in each of four rounds
+        assert digits._bits("scalars", 0) == (number + relayed, 3 * digits._raw)
+        most = len(rows.ROWS["scalars"].strengths) - 1  # of 3,000 numbers: the model is shorter
+        assert digits._bits("scalars", most)[0] < digits._raw + 32 * 3100
         assert not digits._takes(rows.ROWS["permk"])
     finally:
         digits.task = whole
