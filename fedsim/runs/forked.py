@@ -8,11 +8,12 @@ import logging
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from logging.handlers import QueueHandler
 from multiprocessing.connection import Connection, wait
+from queue import SimpleQueue
 from threading import Lock
 from typing import Any
 
@@ -172,8 +173,13 @@ def _room(workers: list[_Worker]) -> bool:
 class _Told(QueueHandler):
     """Hands what is logged to a function, in a form that goes to another process."""
 
+    def __init__(self, tell: Callable[[logging.LogRecord], None]) -> None:
+        super().__init__(SimpleQueue())
+        self._tell = tell
+
     def enqueue(self, record: logging.LogRecord) -> None:
-        self.queue(record)
+        """See ``QueueHandler``, which has made it fit to be sent."""
+        self._tell(record)
 
 
 def _serve(line: Connection) -> None:
