@@ -4,6 +4,7 @@ import json
 import logging
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -179,6 +180,17 @@ def test_what_workers_log_is_told_here(
     run_beside([("a", tiny, tmp_path / "cells" / "a")], 1, None, None)
     (line,) = caplog.messages
     assert f"{place} is damaged and passed over" in line and "again at round 1" in line
+
+
+def test_a_cell_whose_folder_was_removed_fails_alone(tiny: RunConfig, tmp_path: Path) -> None:
+    def progress(name: str, row: dict[str, Any]) -> None:
+        if name == "a":
+            shutil.rmtree(tmp_path / "cells" / "a", ignore_errors=True)
+
+    cells = [Cell(name, tiny.but(checkpoint_every=1)) for name in "ab"]
+    ended = run_cells(cells, tmp_path, jobs=1, progress=progress)
+    assert [cell["status"] for cell in ended] == ["failed", "done"]
+    assert "cannot be written" in ended[0]["error"]
 
 
 def test_memory_is_not_asked_of_a_process_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
