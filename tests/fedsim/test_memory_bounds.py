@@ -23,7 +23,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def bound(root: Path, kind: str, group: str, most: object, now: int, cached: int) -> None:
     """Makes a group, in which this process is."""
     folder = root / kind / group
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     limit, usage, cache = NAMES[kind]
     (folder / limit).write_text(f"{most}\n")
     (folder / usage).write_text(f"{now}\n")

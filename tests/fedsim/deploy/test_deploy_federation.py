@@ -267,7 +267,7 @@ def test_the_child_ends_whose_program_is_gone_before_it_has_asked() -> None:
     "folder", ["/a b/ü", "/c=d, e", "/back\\slash", "/b\\n", '/"', "/'\"", "/x\\", "/\\u0041"]
 )
 def test_a_supernode_is_told_the_folder_as_it_is_called(folder: str) -> None:
-    settings = {"partition-id": 0, "client-id": "0", "state-dir": folder}
+    settings: dict[str, str | int] = {"partition-id": 0, "client-id": "0", "state-dir": folder}
     command = programs.supernode(1, 2, None, settings)
     assert parse_config_args([command[command.index("--node-config") + 1]]) == settings
 

@@ -65,6 +65,7 @@ def test_nobody_waits_for_a_client_that_hangs_when_the_server_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two messages wait for their replies, and one for the worker that has the two."""
+    from flwr.simulation.ray_transport.ray_actor import BasicActorPool
     from ray.exceptions import GetTimeoutError
 
     from fedsim.engines import pool
@@ -87,7 +88,7 @@ def test_nobody_waits_for_a_client_that_hangs_when_the_server_is_done(
         ended.put(None)
 
     monkeypatch.setattr(pool, "ray", SimpleNamespace(get=get, put=lambda x: x))
-    monkeypatch.setattr(pool.BasicActorPool, "__init__", begin)
+    monkeypatch.setattr(BasicActorPool, "__init__", begin)
     workers = pool.Pool(over)
     workers.add_actors_to_pool(1)
     for _ in range(3):
