@@ -10,7 +10,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.network.quantities import quantity
 from fedsim.results.load import Results
 from fedsim.show.curves import spent_so_far
-from fedsim.show.inputs import check_frame
+from fedsim.show.inputs import check_frame, check_task
 from fedsim.show.layout import Column, Laid, Row, laid
 from fedsim.show.style import higher_is_better, metric_name
 from fedsim.show.within import Steps, steps_of
@@ -93,10 +93,7 @@ def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
     """The rounds of runs that are done, of one task."""
     rounds = results.done_rounds if isinstance(results, Results) else results
     check_frame(rounds, "rounds", "best()")
-    tasks = sorted(rounds["task"].unique())
-    if len(tasks) > 1:
-        raise UsageError(f"best(): the results are of {len(tasks)} tasks ({', '.join(tasks)}): "
-                         "give the rows of results.rounds of one of them")  # fmt: skip
+    check_task(rounds)
     return rounds
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.show.curves import Bits, evaluated
+from fedsim.show.inputs import check_task
 from fedsim.show.style import CellKey
 from fedsim.show.within import steps_of
 
@@ -52,6 +53,7 @@ def budgets(
     Raises:
         UsageError: as `curve_lines`.
     """
+    check_task(rounds)
     sign = 1 if higher else -1
     by_method = rounds.assign(_coded=~rounds["dense"]).groupby(["_coded", "label"])
     methods = []

@@ -11,6 +11,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.ground.rounds import receivers
 from fedsim.results.labels import FACTS, VARIANT, several
 from fedsim.results.schema import KEYS
+from fedsim.show.inputs import check_task
 from fedsim.show.style import CellKey, beside
 
 
@@ -102,8 +103,8 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
         bits: which bits: "wire", whole messages, or "content", as papers count them.
 
     Raises:
-        UsageError: an unknown `x`, `y` or `bits`, several tasks in one cell, two runs of a seed, or
-            nothing to draw.
+        UsageError: an unknown `x`, `y` or `bits`, several tasks, two runs of a seed, or nothing to
+            draw.
     """
     if x not in ("iteration", "up_bits", TIME):
         raise UsageError(f"x is {x!r}: it must be 'iteration', 'up_bits' or {TIME!r}.")
@@ -154,8 +155,7 @@ def pareto_points(
         budget_of: "up", or "total": both ways.
 
     Raises:
-        UsageError: no run is done, several tasks in one cell, or two runs of a seed; or unknown
-            `bits`.
+        UsageError: no run is done, several tasks, or two runs of a seed; or unknown `bits`.
     """
     column = bits_column(bits)
     if both_ways(budget_of):
@@ -211,7 +211,7 @@ def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Serie
     All cells are grouped at once: pandas takes a millisecond per group, however few its rows.
 
     Raises:
-        UsageError: several tasks in one cell, or two runs of a seed.
+        UsageError: several tasks, or two runs of a seed.
     """
     keyed, cells = by_cell(table)
     _check_cells(keyed, cells, along)
@@ -226,19 +226,11 @@ def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Serie
 
 
 def _check_cells(keyed: pd.DataFrame, cells: Sequence[CellKey], along: list[str]) -> None:
-    """Refuses two tasks in one cell, and two runs of one cell and seed."""
-    kinds = keyed[["_cell", "task"]].drop_duplicates()
-    if kinds["_cell"].duplicated().any():
-        place = kinds.loc[kinds["_cell"].duplicated(), "_cell"].min()
-        tasks = kinds.loc[kinds["_cell"] == place, "task"]
-        where = _where(cells[place])
-        raise UsageError(f"{len(tasks)} tasks at {where} ({', '.join(tasks)}): choose one.")
+    """Refuses several tasks, and two runs of one cell and seed."""
+    check_task(keyed)
     repeated = keyed[keyed.duplicated(["_cell", "seed", *along])]
     if len(repeated):
         first = repeated.sort_values("_cell", kind="stable").iloc[0]
-        where = _where(cells[first["_cell"]])
-        raise UsageError(f"several runs of {where}, seed {first['seed']}: choose one.")
-
-
-def _where(cell: CellKey) -> str:
-    return f"n = {cell.temporal}, p = {cell.gradient:g}"
+        cell = cells[first["_cell"]]
+        raise UsageError(f"several runs of n = {cell.temporal}, p = {cell.gradient:g}, seed "
+                         f"{first['seed']}: choose one.")  # fmt: skip

@@ -1,4 +1,4 @@
-"""What figures and tables are made of: whether a function was given the frame that it takes."""
+"""What figures and tables are made of: whether a function was given rows that it can show."""
 
 from typing import Literal
 
@@ -44,3 +44,21 @@ fedsim.load(...), and was given a str
         raise UsageError(f"{takes}, and was given {lacks}")
     if not len(frame):
         raise UsageError(f"{takes}, and was given one without rows: there are no {kind}")
+
+
+def check_task(frame: pd.DataFrame) -> None:
+    """Refuses rows of several tasks, whose metrics share no axis and no mean.
+
+    Raises:
+        UsageError: `frame` has several; the message names them.
+
+    Example:
+        >>> check_task(pd.DataFrame({"task": ["digits", "cifar"]}))
+        Traceback (most recent call last):
+        fedsim.ground.errors.UsageError: the results are of 2 tasks (cifar, digits): give the \
+folders, or the rows, of one of them
+    """
+    tasks = sorted(frame["task"].unique())
+    if len(tasks) > 1:
+        raise UsageError(f"the results are of {len(tasks)} tasks ({', '.join(tasks)}): "
+                         "give the folders, or the rows, of one of them")  # fmt: skip

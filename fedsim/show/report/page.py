@@ -64,7 +64,7 @@ def page(results: Results, budget: float | None = None, budget_of: str = "up") -
         budget_of: which bits budgets count: "up", or "total": both ways.
 
     Raises:
-        UsageError: the runs of a method do not lie on one sparsity plane (several tasks).
+        UsageError: the runs are of several tasks, or two are of one cell and seed.
     """
     title = f"{', '.join(results.runs['task'].unique())}: {method_text(results.runs)}"
     sections = [
