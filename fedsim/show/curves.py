@@ -23,6 +23,7 @@ class Series:
         cell: delay n and fraction of entries sent p; of several methods, the label too.
         x, y: (N,) means over the cell's seeds.
         low, high: (N,) the least and the greatest y of a seed.
+        seeds: how many the cell has.
     """
 
     cell: CellKey
@@ -30,6 +31,7 @@ class Series:
     y: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    seeds: int = 1
 
 
 _TOLD = (*KEYS, *FACTS, VARIANT, "downlink", "run", "round", "iteration")  # whose a row is
@@ -94,6 +96,11 @@ def both_ways(budget_of: str) -> bool:
 def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> list[Series]:
     """Learning curves, one per cell, by method, n upwards and p downwards.
 
+    A point is the mean over the cell's seeds after one round. Where seeds were evaluated in unlike
+    rounds (a controller's, or `--stop-at-bits`), each is read along `x` between its evaluations,
+    and the mean goes from where all have one to where the first seed ends; a cell whose seeds have
+    no such part is left out.
+
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
         x: "iteration", "sim_end_seconds" (the simulated time, of runs on a network), or
@@ -110,7 +117,10 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
         raise UsageError(f"x is {x!r}: it must be 'iteration', 'up_bits' or {TIME!r}.")
     if y not in rounds.columns:
         raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
-    return _series(_scored(rounds, x, y, bits), x, y, ["round"])
+    lines = _series(_scored(rounds, x, y, bits), x, y, ["round"])
+    if not lines:
+        raise UsageError(f"there is no {x} at which all seeds of a cell have a {y} to draw.")
+    return lines
 
 
 def evaluated(
@@ -137,7 +147,6 @@ def _scored(
     table = rounds.sort_values(["run", "round"])
     if x == "up_bits":
         table = table.assign(up_bits=spent_so_far(table, bits, budget_of))
-        table = table[table["up_bits"] > 0]  # a logarithmic axis has no zero
     table = table.loc[table[y].notna(), [c for c in table.columns if c in {*_TOLD, x, y}]]
     if not len(table):
         raise UsageError(f"there are no rounds with a {y} to draw.")
@@ -160,10 +169,11 @@ def pareto_points(
     column = bits_column(bits)
     if both_ways(budget_of):
         runs = runs.assign(**{column: runs[column] + runs[f"down_{bits}_bits"]})
-    done = runs[(runs["status"] == "done") & runs["metric"].notna() & (runs[column] > 0)]
-    if not len(done):
-        raise UsageError("there is no run that is done.")
-    return _series(done, column, "metric", [])
+    done = runs[(runs["status"] == "done") & runs["metric"].notna() & runs[column].notna()]
+    points = _series(done, column, "metric", []) if len(done) else []
+    if not points:
+        raise UsageError("there is no run that is done and has sent bits.")
+    return points
 
 
 def front(points: Sequence[Series], higher: bool) -> list[Series]:
@@ -206,9 +216,10 @@ def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
 
 
 def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Series]:
-    """The Series of each cell: a point per value of the columns `along`.
+    """The Series of each cell that has points: one per value of the columns `along`.
 
-    All cells are grouped at once: pandas takes a millisecond per group, however few its rows.
+    A point at 0 bits is left out: a logarithmic axis has no zero. All cells are
+    grouped at once: pandas takes a millisecond per group, however few its rows.
 
     Raises:
         UsageError: several tasks, or two runs of a seed.
@@ -218,11 +229,29 @@ def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Serie
     by_point = keyed.groupby(["_cell", *along])
     xs, over = by_point[x].mean(), by_point[y]
     of_cell = xs.index.get_level_values("_cell")
+    seeds = keyed.groupby("_cell")["seed"].nunique()
+    whole = by_point.size().to_numpy() == seeds.loc[of_cell].to_numpy()
     numbers = [xs.to_numpy(), *(own.to_numpy() for own in (over.mean(), over.min(), over.max()))]
-    return [
-        Series(cell, *(own[of_cell == place] for own in numbers))
-        for place, cell in enumerate(cells)
-    ]
+    lines = []
+    for place, cell in enumerate(cells):
+        own = of_cell == place
+        points = [values[own] for values in numbers]
+        if not whole[own].all():
+            points = _between(keyed[keyed["_cell"] == place], x, y)
+        there = points[0] > (0 if x.endswith("_bits") else -np.inf)
+        if there.any():
+            lines.append(Series(cell, *(values[there] for values in points), int(seeds.loc[place])))
+    return lines
+
+
+def _between(table: pd.DataFrame, x: str, y: str) -> list[np.ndarray]:
+    """(N,) x, mean, least and greatest y of seeds that were evaluated in unlike rounds."""
+    seeds = [(own[x].to_numpy(float), own[y].to_numpy(float)) for _, own in table.groupby("seed")]
+    first, last = max(at[0] for at, _ in seeds), min(at[-1] for at, _ in seeds)
+    places = np.unique(table[x].to_numpy(float))
+    places = places[(places >= first) & (places <= last)]
+    ys = np.stack([np.interp(places, *seed) for seed in seeds])
+    return [places, ys.mean(axis=0), ys.min(axis=0), ys.max(axis=0)]
 
 
 def _check_cells(keyed: pd.DataFrame, cells: Sequence[CellKey], along: list[str]) -> None:

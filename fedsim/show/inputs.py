@@ -62,3 +62,21 @@ folders, or the rows, of one of them
     if len(tasks) > 1:
         raise UsageError(f"the results are of {len(tasks)} tasks ({', '.join(tasks)}): "
                          "give the folders, or the rows, of one of them")  # fmt: skip
+
+
+def of_done(rounds: pd.DataFrame) -> pd.DataFrame:
+    """The rounds of runs that are done: what a run had before it failed is within no budget.
+
+    All of them where there is no column `status`.
+
+    Raises:
+        UsageError: no run is done.
+
+    Example:
+        >>> of_done(pd.DataFrame({"run": ["a", "b"], "status": ["done", "failed"]}))["run"].tolist()
+        ['a']
+    """
+    done = rounds[rounds["status"] == "done"] if "status" in rounds.columns else rounds
+    if not len(done):
+        raise UsageError("there is no run that is done.")
+    return done

@@ -21,7 +21,7 @@ from fedsim.show.heat import heat
 from fedsim.show.plot import paper
 from fedsim.show.report.charts import lines
 from fedsim.show.report.page import answer
-from fedsim.show.tables import add_difference
+from fedsim.show.tables import add_difference, value_text
 from fedsim.show.times import to_target
 from tests.support.sweepmaker import TOPK, make_run, rounds_frame, rounds_of, runs_of
 from tests.support.sweepmaker import make_cell as cell
@@ -67,3 +67,59 @@ def test_a_price_has_a_row_a_task() -> None:
     ]).assign(sim_end_seconds=[2.0, 4.0])  # fmt: skip
     priced = to_target(rounds, nan)
     assert priced["task"].tolist() == ["t", "u"] and priced["sim_seconds"].tolist() == [2, 4]
+
+
+def test_seeds_of_unlike_rounds_are_read_between_their_evaluations() -> None:
+    """One is evaluated at 10, 20, 30 and 40 bits, one at 15 and 35: the mean goes from 15 to 35."""
+    first = rounds_of("m", [10, 20, 30, 40], [0.1, 0.2, 0.3, 0.4])
+    other = rounds_of("m", [15, 35], [0.35, 0.75], seed=1, run="other")
+    (line,) = curve_lines(pd.concat([first, other]), "up_bits", "metric")
+    assert line.x.tolist() == [15, 20, 30, 35] and line.seeds == 2
+    np.testing.assert_allclose(line.low, [0.15, 0.2, 0.3, 0.35])
+    np.testing.assert_allclose(line.y, [0.25, 0.325, 0.475, 0.55])
+    np.testing.assert_allclose(line.high, [0.35, 0.45, 0.65, 0.75])
+    late = other.assign(up_wire_bits=[200, 200])
+    with pytest.raises(UsageError, match="no up_bits at which all seeds of a cell have a metric"):
+        curve_lines(pd.concat([first, late]), "up_bits", "metric")
+
+
+def test_a_seed_that_has_sent_nothing_counts_everywhere_as_in_best() -> None:
+    """By 20 bits the seeds have 0.1 and 0.7; no axis of bits has a place for the 0 of the one."""
+    rounds = pd.concat([
+        rounds_of("m", [0, 0], [0.1, 0.1]), rounds_of("m", [10, 20], [0.5, 0.7], seed=1, run="b"),
+    ])  # fmt: skip
+    assert fedsim.best(rounds, 20)["metric"].tolist() == pytest.approx([0.4])
+    (own,) = budgets(rounds, True)
+    assert own.metric.tolist() == pytest.approx([0.3, 0.4]) and own.bits.tolist() == [10, 20]
+    (line,) = curve_lines(rounds, "up_bits", "metric")
+    assert line.x.tolist() == [5, 10] and line.y.tolist() == pytest.approx([0.3, 0.4])
+    runs = runs_of([
+        cell(1, 0.1, 0.1, up_wire_bits=0.0), cell(1, 0.1, 0.7, 20.0, seed=1),
+    ])  # fmt: skip
+    (point,) = pareto_points(runs)
+    assert (point.x[0], point.y[0]) == (10, pytest.approx(0.4))
+
+
+def test_a_ladder_begins_where_something_was_sent() -> None:
+    steps = ladder(rounds_of("m", [0, 15, 60], [0.1, 0.5, 0.7]))
+    assert steps["budget"].tolist() == [20, 50, inf]
+    assert ladder(rounds_of("m", [0], [0.1]))["metric"].tolist() == [0.1]
+    with pytest.raises(UsageError, match="no run that is done and has sent bits"):
+        budgets(rounds_of("m", [0], [0.1]), True)
+
+
+
+def test_a_failed_run_has_no_place_within_a_budget(tmp_path: Path) -> None:
+    """The rounds that it did are in `results.rounds`, which `plot.budget` and `best` are given."""
+    make_run(tmp_path / "cells" / "a", 10, 0.1)
+    make_run(tmp_path / "cells" / "b", 5, 0.1, failed=True)
+    done = rounds_frame(5, 0.1, 0, False)
+    done.assign(metric=done["metric"] + 0.3).to_parquet(tmp_path / "cells" / "b" / "rounds.parquet")
+    results = fedsim.load(tmp_path)
+    assert {*results.rounds["status"]} == {"done", "failed"}
+    (own,) = budgets(results.rounds, True)
+    assert {key.temporal for key in own.cells} == {10}
+    (best,) = fedsim.best(results.rounds, "1Mbit").to_dict("records")
+    assert best["temporal"] == 10
+    with pytest.raises(UsageError, match="no run that is done"):
+        fedsim.best(results.rounds[results.rounds["status"] == "failed"], "1Mbit")
