@@ -123,3 +123,40 @@ def test_a_failed_run_has_no_place_within_a_budget(tmp_path: Path) -> None:
     assert best["temporal"] == 10
     with pytest.raises(UsageError, match="no run that is done"):
         fedsim.best(results.rounds[results.rounds["status"] == "failed"], "1Mbit")
+
+
+def test_scores_above_four_nines_have_colours() -> None:
+    """By the logarithm of their error they would all be alike."""
+    cells = [cell(1, 0.1, 0.99991), cell(1, 0.01, 0.99996), cell(2, 0.1, 1.0)]
+    shown = heat(runs_of(cells), "metric")
+    (grid,) = shown.panels.values()
+    places = shown.shades.place(grid.values)
+    assert places[0, 0] == 0 and places[1, 0] == 1 and 0 < places[0, 1] < 1
+    assert len(shown.shades.ticks("accuracy")) >= 2
+    far = heat(runs_of([*cells, cell(2, 0.01, 0.5)]), "metric").shades
+    assert np.isfinite(far.place(np.array([0.5, 0.99996, 1.0]))).all()
+
+
+@pytest.mark.parametrize("column", ["loss", "seconds", "up_wire_bits_per_client", "failures"])
+def test_the_brightest_cell_has_the_least_where_less_is_better(column: str) -> None:
+    values = {(1, 0.1): 1e5, (1, 0.01): 1e4, (2, 0.1): 1e3, (2, 0.01): 1e2}
+    cells = [cell(n, p, 0.9, **{column: value}) for (n, p), value in values.items()]
+    shown = heat(runs_of(cells), column)
+    assert shown.shades.turned
+    (grid,) = shown.panels.values()
+    if column == "up_wire_bits_per_client":
+        assert shown.shades.scale == "ratios" and shown.lines(grid, (0, 0)) == ["100 kbit"]
+        assert shown.shades.ticks(column)[0][1] == "100 bit"
+
+
+def test_delays_have_lines_of_their_own() -> None:
+    """Of several methods the marker tells the method: of the delay only the line is left."""
+    assert len({*map(str, paper._LINES)}) == len({*lines._DASHES}) == 8
+
+
+def test_numbers_without_end_are_written() -> None:
+    assert units.averaged(inf, nan, "perplexity") == "inf"
+    assert units.averaged(3.3e199, inf, "perplexity") == "3.3e+199 ± inf"
+    assert units.averaged(3.3e199, 1e180, "perplexity") == "3.3e+199 ± 1e+180"
+    assert units.averaged_difference(-3.3e199, inf, "perplexity") == "-3.3e+199 ± inf"
+    assert units.places(inf, "perplexity") == 0
