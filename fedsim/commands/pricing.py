@@ -106,8 +106,8 @@ def _laid(
     headings += [] if target is None else [f"to {metric} {target:g}", "seeds there"]
     rows: list[Row] = []
     for cell in table.to_dict("records"):
-        texts = [*(cell[name] for name in tasks), cell["label"], str(cell["temporal"]), units.plain(cell["gradient"]),
-                 units.duration(cell["sim_seconds"])]  # fmt: skip
+        texts = [*(cell[name] for name in tasks), cell["label"], str(cell["temporal"]),
+                 units.plain(cell["gradient"]), units.duration(cell["sim_seconds"])]  # fmt: skip
         if target is not None:
             reached = units.duration(cell["target_seconds"]) or "not reached"
             texts += [reached, f"{cell['reached']} of {cell['seeds']}"]

@@ -84,9 +84,9 @@ def to_target(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
         target: the metric, of one task; at least so much, or at most, where a lower one is better.
 
     Returns:
-        A row per cell (task, label, temporal, gradient), the fastest first: `seeds`; `reached`, how many
-        of them came to the target; `target_seconds`, the mean over the seeds, NaN where one of
-        them did not; `target_seconds_sd`, their sample deviation; `sim_seconds`, the mean length
+        A row per cell (task, label, temporal, gradient), the fastest first: `seeds`; `reached`, how
+        many of them came to the target; `target_seconds`, the mean over the seeds, NaN where one
+        of them did not; `target_seconds_sd`, their sample deviation; `sim_seconds`, the mean length
         of the whole runs.
     """
     sign = 1 if higher_is_better(rounds) else -1

@@ -108,6 +108,57 @@ def test_a_ladder_begins_where_something_was_sent() -> None:
         budgets(rounds_of("m", [0], [0.1]), True)
 
 
+def half_referred() -> pd.DataFrame:
+    """Three seeds at 0.9, 0.8 and 0.7; two of their references, the first at 0.95, failed."""
+    cells = [cell(10, 0.1, m, seed=k) for k, m in enumerate((0.9, 0.8, 0.7))]
+    failed = [cell(1, 1, nan, seed=k, status="failed") for k in (1, 2)]
+    runs = runs_of([*cells, cell(1, 1, 0.95), *failed])
+    return runs.assign(down_wire_bits=8.0)
+
+
+def test_a_difference_counts_the_seeds_that_have_a_reference() -> None:
+    runs = half_referred()
+    averaged = over_seeds(add_difference(runs)).set_index("temporal")
+    assert averaged.loc[10, "difference"] == pytest.approx(-0.05)
+    assert averaged.loc[10, ["seeds", "difference_seeds"]].tolist() == [3, 1]
+    assert table(runs, columns=["temporal", "difference"]).splitlines()[2] == "| 10 | -5.00 (1) |"
+    assert "5.00 points below dense (mean of 3 seeds, 1 of them with a reference)" in answer(runs)
+    ((_, row),) = [own for own in averaged.iterrows() if own[0] == 10]
+    assert value_text("difference", {**row, "temporal": 10}) == "-5.00 (1)"
+
+
+def fewer() -> pd.DataFrame:
+    """Of the best compressed cell one of three seeds is left."""
+    cells = [cell(1, 1, 0.95, 320.0, seed=k) for k in range(3)]
+    cells += [cell(10, 0.1, 0.94, 8.0, seed=k) for k in range(3)]
+    cells += [cell(5, 0.1, nan, seed=k, status="failed") for k in (1, 2)]
+    cells += [cell(5, 0.1, 0.97, 16.0)]
+    return runs_of(cells).assign(down_wire_bits=8.0, clients=4, iterations=100)
+
+
+def test_a_cell_of_fewer_seeds_says_so_where_it_is_the_best() -> None:
+    runs = fewer()
+    assert ", 2.00 points above dense (1 of 3 seeds), with" in answer(runs)
+    text = paper_table(runs, ["temporal", "metric"])
+    assert r"5 & \textbf{0.9700 (1 of 3)} \\" in text and r"(3) \\" in text
+    chart = figures.pareto(runs)
+    hollow = [any(marks.hollow) for marks in chart.marks if marks.kind == "points" and len(marks.x)]
+    assert hollow == [False, True, False] and chart.marks[-1].name == "hollow: fewer seeds"
+    whole = figures.pareto(runs[runs["temporal"] != 5])
+    assert not any(marks.hollow for marks in whole.marks)
+    assert {"hollow: fewer seeds"} <= {trace["name"] for trace in lines.drawn(chart)["data"]}
+    assert "hollow: fewer seeds" in paper.drawn(chart).get_legend_handles_labels()[1]
+
+
+def test_runs_that_were_stopped_are_in_no_table_for_a_paper() -> None:
+    runs = runs_of([
+        cell(1, 1, 0.95), cell(10, 0.1, 0.9), cell(20, 0.1, 0.8),
+        cell(10, 0.01, 0.93, status="stopped"),
+    ]).assign(down_wire_bits=8.0, clients=4, iterations=100)  # fmt: skip
+    text = paper_table(runs, ["gradient", "metric"])
+    assert "0.9300" not in text and r"\textbf{0.9000}" in text
+    assert "0.9" not in paper_table(runs.assign(status="stopped"), ["metric"])
+
 
 def test_a_failed_run_has_no_place_within_a_budget(tmp_path: Path) -> None:
     """The rounds that it did are in `results.rounds`, which `plot.budget` and `best` are given."""
