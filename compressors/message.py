@@ -172,8 +172,12 @@ def compress_all(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Excep
     """
     alike: dict[Any, list[int]] = {}
     for i, (method, update, *_) in enumerate(uploads):
-        one = method, tuple(update), tuple(x.shape for x in update.values())
-        alike.setdefault(i if _plan(method, update) is None else one, []).append(i)
+        try:
+            one = method, tuple(update), tuple(x.shape for x in update.values())
+            own = _plan(method, update) is None
+        except Exception:  # no update, as it is told when it is made by itself
+            own = True
+        alike.setdefault(i if own else one, []).append(i)
     found: dict[int, tuple[Packet, State] | Exception] = {}
     for places in alike.values():
         found |= zip(places, _together([uploads[i] for i in places]), strict=True)

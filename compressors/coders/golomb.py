@@ -150,7 +150,7 @@ class Golomb:
         m = self._m(k, n, indices)
         if self.kind == "fit":
             out.uint(_log2(m), _FIT_BITS)
-        out.reserve(k * (1 + (m - 1).bit_length()) + n // m)
+        out.reserve(k * (1 + (m - 1).bit_length()) + int(indices[-1]) // m)
         if self.order == "split":
             out.position = golomb.encode_split(indices, m, out.words, out.position)
         elif m & (m - 1):

@@ -21,7 +21,7 @@ class Huffman:
     The table (``PrefixCode``) travels and is counted. Codes have at most 32 bits. One distinct
     symbol takes no bits but the table.
 
-    As a position code: gaps by classes, octaves of up to eight parts (``positions/gaps.py``).
+    As a position code: gaps by classes, octaves of up to eight parts (``coders/gaps.py``).
     The classes are symbols as above, then the low bits of all gaps follow as they are.
 
     Source: Gajjala et al. 2020, section 2.2.

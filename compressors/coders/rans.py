@@ -47,7 +47,7 @@ class Ans:
     four times on average (above 2**16, as far as a look at 2**10 of them shows that). Where
     not, symbols are split: the upper 12 bits are coded so, then all lower bits come as they are.
 
-    As a position code: gaps by classes (``positions/gaps.py``), then their low bits.
+    As a position code: gaps by classes (``coders/gaps.py``), then their low bits.
 
     Source: Duda 2009 (arXiv 0902.0271), range variant.
 

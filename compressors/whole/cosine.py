@@ -64,7 +64,8 @@ class Cosine:
         turned = self._turn(x.detach().reshape(-1), x.shape, False)
         sent = write_tensor(self.codec, turned, out, tensor_seed(seed, _INNER))
         if not sent.count:  # of a tensor of zeros
-            return SentTensor(x.new_empty(0), torch.empty(0, dtype=torch.int64), x.shape)
+            nowhere = torch.empty(0, dtype=torch.int64, device=x.device)
+            return SentTensor(x.new_empty(0), nowhere, x.shape)
         return SentTensor(self._turn(sent.decoded, x.shape, True).view(x.shape), ALL, x.shape)
 
     def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:

@@ -55,9 +55,10 @@ class Pipeline:
     entries takes no bits at all. Values are gathered at the positions that the receiver
     will rebuild, so a lossy position code carries true values.
 
-    Raises ``ValueError`` for a quantizer of one sign behind a sparsifier that mixes signs,
-    for a position code where no positions are written, and for a lossy position code with
-    a quantizer of one sign, or one that shifts values with units of several entries.
+    Raises ``ValueError`` for a part in the place of another, for a quantizer of one sign behind a
+    sparsifier that mixes signs, for a position code where no positions are written, and for a lossy
+    position code with a quantizer of one sign, or one that shifts values with units of several
+    entries.
 
     Example:
         >>> from compressors import OneSided, Mean
@@ -76,6 +77,10 @@ class Pipeline:
                 f"a pipeline takes a sparsifier, then a quantizer, not {shown(self.sparsify)} and "
                 f"{shown(self.quantize)}"
             )
+        if not hasattr(self.positions, "write_positions"):
+            raise ValueError(f"a pipeline codes positions, which {shown(self.positions)} does not")
+        if not hasattr(self.symbols, "write_symbols"):
+            raise ValueError(f"a pipeline codes symbols, which {shown(self.symbols)} does not")
         if self.quantize.one_sign and not self.sparsify.one_sign:
             raise ValueError(
                 f"{shown(self.quantize)} sends one value per tensor and {shown(self.sparsify)} "

@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import select
 import signal
 import sys
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import takewhile
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from compressors.printing import printable
 from fedsim.commands import (
@@ -158,6 +159,13 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _unread(stream: TextIO) -> bool:
+    """Whether it goes to a program that has ended, such as ``head``."""
+    poll = select.poll()
+    poll.register(stream, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
 @contextmanager
 def _answering() -> Iterator[None]:
     """Answers Ctrl-C at once, before Ray's workers and other threads end, which takes time."""
@@ -219,10 +227,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_USAGE if isinstance(error, UsageError) else SOME_FAILED
     except KeyboardInterrupt:
         return STOPPED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as `| head` wishes
-        return DONE
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and _unread(sys.stdout):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as `| head` wishes
+            return DONE
         if flags.debug:
             raise
         message = printable(f"fedsim: {type(error).__name__}: {error}")

@@ -23,16 +23,19 @@ from torch import Tensor
 
 from compressors import State
 from fedsim.engines import compat
-from fedsim.engines.local import failed, reason_of
+from fedsim.engines.local import RAISED, failed, reason_of
 from fedsim.ground.children import begin_child
 from fedsim.ground.compiling import compiling_elsewhere, compiling_told
 from fedsim.ground.errors import UsageError, reason
+from fedsim.ground.threads import lock_of_process
 from strategies.channel.payload import settings_in
 
 _LARGE = 1 << 14
 """Bytes from which on a payload goes past the pipe."""
 _ALIGNED = 64
 _COMPILES, _RUN = "compiles", 1
+_FORKING = lock_of_process()
+"""Whose fork holds the ways of another would keep them open when that one is gone."""
 
 
 class ForkedApp(ClientApp):
@@ -146,17 +149,18 @@ class _Child:
     """A process, which answers one message after the other."""
 
     def __init__(self, app_of: Callable[[States], ClientApp]) -> None:
-        self._there, self._back = _Way(copies=False), _Way(copies=True)
         context = multiprocessing.get_context("fork")
         self.process = context.Process(target=self._serve, args=(app_of,), daemon=True)
-        try:
-            self.process.start()
-        except BaseException:
-            self._there.close()
-            self._back.close()
-            raise
-        self._there.reads.close()
-        self._back.writes.close()  # a process that is gone then ends this way
+        with _FORKING:
+            self._there, self._back = _Way(copies=False), _Way(copies=True)
+            try:
+                self.process.start()
+            except BaseException:
+                self._there.close()
+                self._back.close()
+                raise
+            self._there.reads.close()
+            self._back.writes.close()  # a process that is gone then ends this way
 
     def ask(self, what: object) -> tuple[Any, State | None]:
         """Sends a message; waits for what comes back.
@@ -201,7 +205,7 @@ class _Child:
                     try:
                         reply = app(asked, Context(_RUN, 1, node, RecordDict(), {}))
                         answer: Any = [(n, type(x), dict(x)) for n, x in reply.content.items()]
-                    except (Exception, SystemExit) as error:
+                    except RAISED as error:
                         answer = reason_of(error)
                     self._back.send((answer, brought.after))
             except (EOFError, ConnectionError):

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import traceback
+from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -182,7 +183,7 @@ class LocalGrid(Grid):
                 if isinstance(answer, Exception):
                     answer = failed(free[i], reason_of(answer))
                 waiting.append(self._deliver(free[i], contexts[i], answer, call))
-        except (Exception, SystemExit) as error:
+        except RAISED as error:
             for i in sorted(left):
                 reply = failed(free[i], reason_of(error))
                 waiting.append(self._deliver(free[i], contexts[i], reply, call))
@@ -202,7 +203,7 @@ class LocalGrid(Grid):
                 if not isinstance(reply, Message):
                     kind = type(reply).__name__
                     raise TypeError(f"the client app returned {kind}, not a Message")
-            except (Exception, SystemExit) as error:
+            except RAISED as error:
                 reply = failed(message, reason_of(error))
             waiting = self._deliver(message, context, reply, call)
         if waiting is not None:
@@ -300,6 +301,10 @@ class LocalGrid(Grid):
             if reply.metadata.reply_to_message_id not in wanted:
                 self._late.put(reply)
         return [reply for reply in came if reply.metadata.reply_to_message_id in wanted]
+
+
+RAISED = (Exception, SystemExit, CancelledError)
+"""What a client's app may end with. What else is no ``Exception`` is the user's, or ends a run."""
 
 
 def failed(message: Message, reason: str) -> Message:

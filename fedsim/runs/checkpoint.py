@@ -87,17 +87,16 @@ class Checkpoint:
         return size(self.server) + clients
 
 
-def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes ``checkpoint`` under ``folder`` and keeps the one before; removes all others.
+def save(folder: Path, checkpoint: Checkpoint, before: int) -> None:
+    """Writes ``checkpoint`` under ``folder`` and keeps that of the round ``before``.
 
-    Later ones than this are of rounds before a damaged checkpoint was passed over.
+    All others are removed: older ones, and later ones that were damaged and passed over.
     """
     name = f"{_PREFIX}{checkpoint.round:08d}"
     shutil.rmtree(folder / name, ignore_errors=True)
     _write(folder, checkpoint, name)
-    before = [old for old in _all(folder) if old.name < name]
     for old in _all(folder):
-        if old.name != name and old not in before[-1:]:
+        if old.name not in (name, f"{_PREFIX}{before:08d}"):
             shutil.rmtree(old)
     if isinstance(checkpoint.clients, Kept):
         checkpoint.clients.file.keep(checkpoint.clients.mark)
@@ -135,6 +134,8 @@ def end_damage(folder: Path, rounds: int) -> str:
 def forget_end(folder: Path) -> None:
     """Removes the memory that a finished run kept, if there is one."""
     shutil.rmtree(folder / END, ignore_errors=True)
+    if not _all(folder):
+        (folder / NAME).unlink(missing_ok=True)
 
 
 def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:

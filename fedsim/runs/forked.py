@@ -8,9 +8,12 @@ import logging
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
+from logging.handlers import QueueHandler
 from multiprocessing.connection import Connection, wait
+from queue import SimpleQueue
 from threading import Lock
 from typing import Any
 
@@ -74,15 +77,20 @@ class _Worker:
         self.trained = False
 
     def begin(self, item: Together) -> None:
-        self.line.send([(name, SentConfig(config), folder) for name, config, folder in item])
         self.item = item
+        self.tell([(name, SentConfig(config), folder) for name, config, folder in item])
+
+    def tell(self, what: object) -> None:
+        """Sends it. That the process is gone shows where it is waited for."""
+        with suppress(OSError):
+            self.line.send(what)
 
     def end(self) -> None:
         """Ends the process, with its runs if it has any."""
         if self.item is not None:
             self.process.kill()
         else:
-            self.line.send(None)
+            self.tell(None)
         self.process.join()
 
 
@@ -142,9 +150,11 @@ def _run_forked(
                         ended(name)
                 elif told == _COMPILES:
                     compiling_elsewhere()
+                elif isinstance(told, logging.LogRecord):
+                    logging.getLogger(told.name).handle(told)
                 else:
                     worker.trained = True
-                    worker.line.send(progress(*told) if progress else None)
+                    worker.tell(progress(*told) if progress else None)
     finally:
         for worker in workers:
             worker.end()
@@ -154,7 +164,22 @@ def _room(workers: list[_Worker]) -> bool:
     """Whether free memory has room for another, with as much again to spare."""
     if not all(worker.trained for worker in workers):
         return False  # what it takes is not known yet
-    return ram()[1] > 2 * max((own_ram(worker.pid) for worker in workers), default=0)
+    try:
+        return ram()[1] > 2 * max((own_ram(worker.pid) for worker in workers), default=0)
+    except OSError:  # one is gone, which is seen where it is waited for
+        return False
+
+
+class _Told(QueueHandler):
+    """Hands what is logged to a function, in a form that goes to another process."""
+
+    def __init__(self, tell: Callable[[logging.LogRecord], None]) -> None:
+        super().__init__(SimpleQueue())
+        self._tell = tell
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """See ``QueueHandler``, which has made it fit to be sent."""
+        self._tell(record)
 
 
 def _serve(line: Connection) -> None:
@@ -166,9 +191,12 @@ def _serve(line: Connection) -> None:
 
     one_at_a_time = Lock()
 
-    def tell(what: tuple[str, dict[str, Any]] | str) -> None:
+    def tell(what: tuple[str, dict[str, Any]] | str | logging.LogRecord) -> None:
         with one_at_a_time:
             line.send(what)
+
+    log = logging.getLogger("fedsim")
+    log.handlers, log.propagate = [_Told(tell)], False
 
     def ask(name: str, row: dict[str, Any], parcel: object) -> str | None:
         tell((name, row))

@@ -129,6 +129,7 @@ def record(config: RunConfig, folder: Path, error: Exception) -> None:
     failed = {"status": "failed", "error": without_home(why)}
     trace = "".join(traceback.format_exception(error))
     with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)  # somebody may have removed it
         write_text(folder / "error.txt", without_home(_COLOURS.sub("", trace)))
         write_run(folder, describe(config, None) | failed)
 

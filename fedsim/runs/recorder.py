@@ -37,7 +37,13 @@ class Folder:
     def __init__(self, path: Path, config: RunConfig) -> None:
         self.path, self.config = path, config
         self.loaded = checkpoint.load(path)  # clears what a kill left behind, on any engine
+        self._last = self.loaded.round if self.loaded else 0
         self._saved_at = time.monotonic()
+
+    def save(self, made: Checkpoint) -> None:
+        """Writes a checkpoint, and keeps the one that was written or loaded before it."""
+        checkpoint.save(self.path, made, self._last)
+        self._last, self._saved_at = made.round, time.monotonic()
 
     def round(
         self, number: int, traffic: RoundTraffic, memory: Callable[[], Checkpoint] | None,
@@ -71,8 +77,7 @@ class Folder:
                         write_bytes(folder / name, down.beside[BUFFERS])
             due = always or (late if every is None else number % every == 0)
             if memory is not None and due:
-                checkpoint.save(self.path, memory())
-                self._saved_at = time.monotonic()
+                self.save(memory())
 
 
 class Records:
@@ -119,7 +124,7 @@ class Records:
             server.restore(self._before.server, self._before.values)
         if self._afar and self.folder is not None:
             if self._before is None:  # clients keep what they do in round 1 under its channel
-                checkpoint.save(self.folder.path, self.memory(server))
+                self.folder.save(self.memory(server))
             else:
                 server.channel.go_on(checkpoint.gone_on(self.folder.path))
 

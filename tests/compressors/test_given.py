@@ -10,6 +10,7 @@ from torch import nn
 
 import compressors as c
 from compressors import PayloadError, UpdateError, compress, decompress, parse, text
+from compressors.message import Upload, compress_all
 from tests.support.generators import same_bits
 
 W = torch.tensor([1.0, 2.0, 3.0, 4.0])
@@ -242,3 +243,13 @@ def test_a_message_keeps_to_numpys_own_settings(method: str) -> None:
         assert compress(parse(method), x)[0].payload == expected
         decompress(parse(method), expected, x)
         assert np.geterr()["under"] == "raise"
+
+
+def test_what_is_no_update_fails_alone_among_several() -> None:
+    method, good = parse("topk(0.5) | float32 | golomb"), {"w": torch.ones(4)}
+    found = compress_all([
+        Upload(method, good),
+        Upload(method, {"w": [1.0]}),  # type: ignore[dict-item]
+        Upload(method, None),  # type: ignore[arg-type]
+    ])  # fmt: skip
+    assert [type(one).__name__ for one in found] == ["tuple", "UpdateError", "UpdateError"]

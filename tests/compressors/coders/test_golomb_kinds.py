@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compressors import Golomb
+from compressors import BitWriter, Golomb
 from compressors.coders.golomb import fitted_parameter, golomb_parameter
 from compressors.theory.positions import golomb_bits
 from tests.support.positions import round_trip
@@ -83,3 +83,10 @@ def test_exact_quotients_at_multiples_of_m() -> None:
 def test_settings_that_cannot_be(settings: dict, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Golomb(**settings)
+
+
+def test_a_writer_makes_room_for_the_last_index_and_not_for_the_tensor() -> None:
+    """One index of 2**40: seven bits, where all entries as gaps would be 128 GiB."""
+    out = BitWriter()
+    Golomb("fit").write_positions(np.array([0]), 2**40, out, 0)
+    assert out.position == 7 and out.words.nbytes < 2**16

@@ -1,14 +1,17 @@
 """Cosine transforms of tiles, and DeMo: by the definition and by the paper's algorithm."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from compressors import ALL, compress, decompress, parse, text
+from compressors import ALL, BitWriter, SentTensor, compress, decompress, parse, text
 from compressors.kernels.cosine import basis
+from compressors.whole import cosine
+from compressors.whole.cosine import Cosine
 from tests.support.generators import same_bits
 
 
@@ -97,3 +100,19 @@ def test_demo_is_algorithm_1() -> None:
 def test_bad_settings(bad: str) -> None:
     with pytest.raises(ValueError, match="dct(: size is| takes a codec)"):
         parse(bad)
+
+
+def test_of_zeros_nothing_is_sent_and_the_places_are_where_the_tensor_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a GPU a residual takes them away there."""
+
+
+    def nothing(codec: Any, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
+        return SentTensor(x.new_empty(0), x.new_empty(0, dtype=torch.int64), x.shape)
+
+    monkeypatch.setattr(Cosine, "_turn", lambda self, x, *given: x)  # by the CPU
+    monkeypatch.setattr(cosine, "write_tensor", nothing)
+    x = torch.zeros(3, 4, device="meta")
+    sent = parse("dct(2, float32)").codec.write(x, BitWriter(), 0)
+    assert sent.indices.device == sent.values.device == x.device

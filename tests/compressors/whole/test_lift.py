@@ -10,6 +10,7 @@ from compressors import (
     ErrorFeedback,
     Flat,
     Float32,
+    Golomb,
     PerTensor,
     Pipeline,
     Raw,
@@ -181,3 +182,7 @@ def test_a_pipeline_is_a_sparsifier_and_a_quantizer() -> None:
     for parts in ((TopK(0.5), TopK(0.5)), (Float32(), Float32())):
         with pytest.raises(ValueError, match="takes a sparsifier, then a quantizer, not"):
             Pipeline(*parts)
+    with pytest.raises(ValueError, match="a pipeline codes positions, which float32 does not"):
+        Pipeline(TopK(0.5), Float32(), Float32())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a pipeline codes symbols, which golomb does not"):
+        Pipeline(TopK(0.5), Float32(), Golomb(), Golomb())  # type: ignore[arg-type]

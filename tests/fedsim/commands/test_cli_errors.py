@@ -1,10 +1,12 @@
 """Bad input: exit code 2, a line or two that name setting, value and what is allowed, no trace."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from fedsim.commands import cli, theory
 from tests.support.commands import SMALL, Typed, files, no_page, refused, typed
 from tests.support.runs import run_module
 
@@ -239,3 +241,25 @@ def test_a_gpu_that_is_not_there(typed: Typed, monkeypatch: pytest.MonkeyPatch) 
 
 def _no_driver(*_: object, **__: object) -> None:
     raise RuntimeError("Found no driver")
+
+
+@pytest.mark.parametrize(("reader_is_there", "code"), [(False, 0), (True, 1)])
+def test_a_broken_pipe_is_well_where_it_is_the_output_alone(
+    reader_is_there: bool, code: int, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """As of `| head`; a pipe to a process of fedsim's own that is gone is an error."""
+
+    def broken(flags: object) -> int:
+        raise BrokenPipeError("Broken pipe")
+
+    monkeypatch.setattr(theory, "command", broken)
+    reads, writes = os.pipe()
+    with os.fdopen(writes, "w") as stdout:
+        if not reader_is_there:
+            os.close(reads)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert cli.main(["theory"]) == code
+    if reader_is_there:
+        os.close(reads)
+    assert ("fedsim: BrokenPipeError" in capsys.readouterr().err) == reader_is_there

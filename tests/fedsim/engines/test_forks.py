@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from asyncio import CancelledError
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
@@ -217,6 +218,23 @@ def test_a_client_may_start_processes_and_may_leave(make_task: Any) -> None:
     run(config, progress=False)
     leaves = True
     with pytest.raises(RunFailed, match=r"client \d: SystemExit: 3"):
+        run(config, progress=False)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_client_whose_task_was_cancelled_has_failed(make_task: Any, workers: int) -> None:
+    """Its error is no ``Exception``. A worker that it ended would answer nobody any more."""
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        if cancelled:
+            raise CancelledError("too late")
+        return cross_entropy(outputs, targets)
+
+    name, cancelled = make_task(loss=loss).name, False
+    config = RunConfig.of(task=name, workers=workers, temporal=1, iterations=1, timeout=20)
+    run(config, progress=False)
+    cancelled = True
+    with pytest.raises(RunFailed, match=r"client \d: .*CancelledError: too late"):
         run(config, progress=False)
 
 

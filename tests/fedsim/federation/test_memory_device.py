@@ -17,6 +17,7 @@ from fedsim.runs import checkpoint
 from strategies import Trained
 from strategies.channel import directions
 from strategies.channel.payload import put
+from strategies.channel.relay import Means
 from tests.support.runs import small
 
 META = torch.device("meta")
@@ -29,7 +30,7 @@ STATE = {
 
 def from_checkpoint(folder: Path) -> State:
     saved = checkpoint.Checkpoint(1, {}, {}, {0: STATE}, [{"round": 1}], [{"round": 1}])
-    checkpoint.save(folder, saved)
+    checkpoint.save(folder, saved, 0)
     found = checkpoint.load(folder)
     assert found is not None
     return found.clients[0]
@@ -48,7 +49,7 @@ def trainer_on_meta(*_: Any) -> Any:
     return SimpleNamespace(
         device=META, parameters={"w": w}, like={"w": w}, buffers=SimpleNamespace(initial={}),
         federation=SimpleNamespace(shards=[range(2)]), train=lambda *_: trained,
-        filled=lambda weights: weights, plan=small().plan,
+        filled=lambda weights: weights, plan=small().plan, means=Means(),
     )  # fmt: skip
 
 

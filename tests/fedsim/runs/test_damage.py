@@ -1,6 +1,7 @@
 """What a disk damages after it was written is named, and never taken for what was written."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_read(
     name: str, harm: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in (2, 4):
-        checkpoint.save(tmp_path, made(number))
+        checkpoint.save(tmp_path, made(number), number - 2)
     last = tmp_path / "checkpoint-00000004"
     HARM[harm](last / name)
     found = checkpoint.load(tmp_path)
@@ -55,16 +56,19 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_read(
     assert f"({name}: " in line
     if harm != "missing" and name != "values.json":
         assert "its content is not what was written" in line
-    checkpoint.save(tmp_path, made(3))  # a run that goes on keeps what is whole
-    kept = sorted(folder.name for folder in tmp_path.iterdir())
-    assert kept == ["checkpoint-00000002", "checkpoint-00000003"]
+    for number in (3, 5):  # a run that goes on keeps what is whole
+        again = tmp_path / str(number)
+        shutil.copytree(tmp_path, again, ignore=shutil.ignore_patterns("[35]"))
+        checkpoint.save(again, made(number), found.round)
+        kept = sorted(folder.name for folder in again.iterdir())
+        assert kept == ["checkpoint-00000002", f"checkpoint-0000000{number}"]
 
 
 def test_a_checkpoint_with_another_key_is_not_taken_for_an_older_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One flipped bit in the name under which the digests stand."""
-    checkpoint.save(tmp_path, made(2))
+    checkpoint.save(tmp_path, made(2), 0)
     values = tmp_path / "checkpoint-00000002" / "values.json"
     values.write_text(values.read_text().replace('"files"', '"fileq"'))
     assert checkpoint.load(tmp_path) is None

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fedsim import SweepConfig, UsageError, run, sweep
+from fedsim.federation.slots import NAME
 from fedsim.runs import checkpoint
 from fedsim.runs.sweep import run_cells
 from fedsim.settings.config import from_toml
@@ -84,6 +85,11 @@ def test_what_is_large_is_kept_where_it_is_asked_for(
     kept = sized(2, {"keep_checkpoint": True})
     run(kept, tmp_path / "kept")
     assert run(sized(4), tmp_path / "kept").summary["iterations"] == 20
+    cell = [Cell("kept", kept)]
+    for cells in (cell, [Cell("kept", sized(2))]):  # kept, and then not any more
+        run_cells(cells, tmp_path / "cell", described=False)
+        names = {place.name for place in (tmp_path / "cell" / "cells" / "kept").iterdir()}
+        assert (checkpoint.END in names) == (NAME in names) == (cells is cell)
     monkeypatch.setattr(checkpoint, "KEPT_BYTES", 10**9)
     sweep(SweepConfig(sized(2), (5,), (), baseline=False), tmp_path / "sweep")
     assert not list(tmp_path.glob("sweep/cells/*/final"))

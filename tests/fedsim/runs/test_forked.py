@@ -4,11 +4,13 @@ import json
 import logging
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -132,6 +134,69 @@ def test_lost_cells_do_not_stop_the_rest(
     assert "its process ended with -9 (a signal, if below 0), 3 times" in ended[0]["error"]
     told = [r.getMessage().partition(":")[0] for r in caplog.records if "try" in r.getMessage()]
     assert sorted(told) == ["always", "always", "once"]
+
+
+def test_a_process_that_is_lost_before_it_is_answered_is_replaced(
+    tiny: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has told of a row, and waits to hear whether it goes on."""
+    attempt, place = parallel.attempt, tmp_path / "pid"
+
+    def noted(*given: Any) -> None:
+        place.write_text(str(os.getpid()))
+        attempt(*given)
+
+    def progress(name: str, row: dict[str, Any]) -> None:
+        if not killed:
+            killed.append(int(place.read_text()))
+            os.kill(killed[0], signal.SIGKILL)
+            os.waitid(os.P_PID, killed[0], os.WEXITED | os.WNOWAIT)
+
+    killed: list[int] = []
+    monkeypatch.setattr(parallel, "attempt", noted)
+    run_beside([("a", tiny, tmp_path / "a")], 1, None, progress)
+    assert json.loads((tmp_path / "a" / "summary.json").read_text())["status"] == "done"
+    assert int(place.read_text()) != killed[0]
+
+
+def test_a_process_that_is_lost_while_it_waits_is_no_error_until_it_is_needed() -> None:
+    worker = forked._Worker()
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.process.join()
+    worker.begin([])
+    with pytest.raises(EOFError):
+        worker.line.recv()
+    worker.item = None
+    worker.end()
+
+
+def test_what_workers_log_is_told_here(
+    tiny: RunConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A cell whose checkpoints are damaged says so, and trains again."""
+    place = tmp_path / "cells" / "a" / "checkpoint-00000002"
+    place.mkdir(parents=True)
+    (place / "values.json").write_text("{")
+    run_beside([("a", tiny, tmp_path / "cells" / "a")], 1, None, None)
+    (line,) = caplog.messages
+    assert f"{place} is damaged and passed over" in line and "again at round 1" in line
+
+
+def test_a_cell_whose_folder_was_removed_fails_alone(tiny: RunConfig, tmp_path: Path) -> None:
+    def progress(name: str, row: dict[str, Any]) -> None:
+        if name == "a":
+            shutil.rmtree(tmp_path / "cells" / "a", ignore_errors=True)
+
+    cells = [Cell(name, tiny.but(checkpoint_every=1)) for name in "ab"]
+    ended = run_cells(cells, tmp_path, jobs=1, progress=progress)
+    assert [cell["status"] for cell in ended] == ["failed", "done"]
+    assert "cannot be written" in ended[0]["error"]
+
+
+def test_memory_is_not_asked_of_a_process_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = SimpleNamespace(trained=True, pid=2**30)
+    monkeypatch.setattr(forked, "ram", lambda: (2**40, 2**40))
+    assert forked._room([]) and not forked._room([gone])  # type: ignore[list-item]
 
 
 def test_it_is_told_once_that_the_workers_compile(

@@ -95,7 +95,7 @@ def checkpoint(number: int) -> Checkpoint:
 
 def test_a_checkpoint_and_back(tmp_path: Path) -> None:
     wanted = checkpoint(2)
-    save(tmp_path, wanted)
+    save(tmp_path, wanted, 0)
     found = load(tmp_path)
     assert found is not None
     assert (found.round, found.values) == (2, wanted.values)
@@ -115,8 +115,8 @@ def test_a_checkpoint_and_back(tmp_path: Path) -> None:
 
 
 def test_only_the_last_two_checkpoints_stay(tmp_path: Path) -> None:
-    for number in (1, 2, 10):
-        save(tmp_path, checkpoint(number))
+    for before, number in ((0, 1), (1, 2), (2, 10)):
+        save(tmp_path, checkpoint(number), before)
     assert {d.name for d in tmp_path.iterdir()} == {"checkpoint-00000002", "checkpoint-00000010"}
     assert load(tmp_path).round == 10
     remove(tmp_path)
@@ -124,9 +124,9 @@ def test_only_the_last_two_checkpoints_stay(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
-    save(tmp_path, checkpoint(2))
+    save(tmp_path, checkpoint(2), 0)
     (tmp_path / "checkpoint-00000002").rename(tmp_path / ".0011.part")
-    save(tmp_path, checkpoint(1))
+    save(tmp_path, checkpoint(1), 0)
     assert load(tmp_path).round == 1
     assert not parts(tmp_path)
 
