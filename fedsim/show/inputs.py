@@ -10,7 +10,7 @@ from fedsim.results.load import Results
 
 _KEYS = ("task", "method", "temporal", "gradient", "seed")
 _NEEDED = {
-    "runs": (*_KEYS, "metric", "status", *FACTS),
+    "runs": (*_KEYS, "metric", "ratio_wire", *FACTS),
     "rounds": (*_KEYS, "run", "round", "iteration", "clients", "metric", "up_wire_bits", *FACTS),
 }
 
