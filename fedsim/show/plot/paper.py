@@ -23,8 +23,8 @@ from fedsim.show.plot.styles import Style, StyleName, style_of
 
 _MARKERS = "osD^vPX*"
 _LINES: Sequence[Any] = (
-    "-", "--", "-.", ":", (0, (9, 2)), (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (1, 4)),
-    (0, (9, 2, 3, 2)),
+    "-", "--", "-.", ":", (0, (3, 4)), (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (1, 4)),
+    (0, (4, 1, 4, 1, 1, 1)),
 )  # fmt: skip
 _MOST = 40  # marks of a line; of more points, some have one
 

@@ -10,8 +10,8 @@ from fedsim.show.chart import Chart, Marks, Strip, widened
 from fedsim.show.report.charts.frame import FONT, Drawn, Trace, chart, scatter
 
 _DASHES = (
-    "solid", "dash", "dashdot", "dot", "18px,4px", "12px,3px,2px,3px,2px,3px", "2px,8px",
-    "18px,4px,6px,4px",
+    "solid", "dash", "dashdot", "dot", "6px,8px", "12px,3px,2px,3px,2px,3px", "2px,8px",
+    "8px,2px,8px,2px,2px,2px",
 )  # fmt: skip
 _SYMBOLS = (
     "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star",
