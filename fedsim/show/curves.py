@@ -240,7 +240,8 @@ def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Serie
             points = _between(keyed[keyed["_cell"] == place], x, y)
         there = points[0] > (0 if x.endswith("_bits") else -np.inf)
         if there.any():
-            lines.append(Series(cell, *(values[there] for values in points), int(seeds.loc[place])))
+            at, mean, low, high = (values[there] for values in points)
+            lines.append(Series(cell, at, mean, low, high, int(seeds.loc[place])))
     return lines
 
 
