@@ -4,13 +4,10 @@ import math
 from collections.abc import Iterable
 
 import pandas as pd
+from scipy.special import stdtrit
 
 from fedsim import Results
 from fedsim.ground.units import FRACTIONS
-
-_T = {1: math.nan, 2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
-"""Student's 97.5 % quantiles for so many seeds."""
-
 
 COLLAPSED = 10.0
 """Points below the median of a method's seeds at a place, from which on a run has collapsed."""
@@ -43,13 +40,14 @@ def collapsed(runs: pd.DataFrame, place: list[str]) -> pd.Series:
 
 
 def half_width(values: pd.Series) -> float:
-    """Half the 95 % interval of a mean over seeds.
+    """Half the 95 % interval of a mean over seeds, NaN of one; Student's quantile has three places.
 
     Example:
         >>> round(half_width(pd.Series([0.0, 1.0, 2.0])), 3)
         2.484
     """
-    return float(_T[len(values)] * values.std(ddof=1) / math.sqrt(len(values)))
+    quantile = round(float(stdtrit(len(values) - 1, 0.975)), 3)  # as in printed tables
+    return float(quantile * values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def shown(scores: pd.Series, metric: str) -> pd.Series:

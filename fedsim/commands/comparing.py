@@ -1,6 +1,7 @@
 """``fedsim compare``: two folders of runs, cell by cell, by a paired test over seeds."""
 
 import argparse
+from math import isnan
 from typing import Any
 
 from fedsim.commands.document import print_document, records
@@ -52,6 +53,11 @@ def command(flags: argparse.Namespace) -> int:
         words += f" p-values are corrected for {len(table)} cells (Holm)."
     if table["seeds"].min() < FEW:
         words += f" Fewer than {FEW} seeds: a difference may be missed."
+    if table["p_corrected"].isna().any():
+        words += (
+            " Without a p-value: seeds whose differences are all the same, or not finite, say "
+            "nothing of chance."
+        )
     columns = [Column(head, "words" if head == "better" else "number") for head in HEADINGS]
     rows = [(_texts(cell), "") for cell in table.to_dict("records")]
     print_whole(console, laid(columns, rows, console.width, keys=3, title=title, caption=words))
@@ -59,12 +65,15 @@ def command(flags: argparse.Namespace) -> int:
 
 
 def _texts(cell: dict[str, Any]) -> list[str]:
-    """A cell's row."""
+    """A cell's row; empty is what is not known, such as a share of no bits."""
+    shares = (
+        units.fraction(cell[f"other_{bits}"] / cell[bits] if cell[bits] else None)
+        for bits in ("up_bits", "total_bits")
+    )
     return [
         str(cell["temporal"]), units.plain(cell["gradient"]), str(cell["seeds"]),
         f"{cell['metric']:.4f}", f"{cell['other_metric']:.4f}",
-        f"{cell['difference']:+.4f} ± {cell['half']:.4f}", f"{cell['p_corrected']:.2g}",
-        f"{cell['other_up_bits'] / cell['up_bits']:.3g}",
-        f"{cell['other_total_bits'] / cell['total_bits']:.3g}",
+        f"{cell['difference']:+.4f} ± {cell['half']:.4f}",
+        "" if isnan(cell["p_corrected"]) else f"{cell['p_corrected']:.2g}", *shares,
         {"first": "A", "other": "B"}.get(cell["verdict"], "neither"),
     ]  # fmt: skip

@@ -1,7 +1,9 @@
 """Everything private of Flower that fedsim touches, in one place (flwr 1.41 and 1.42)."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -12,6 +14,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 _LOOK_SECONDS = 0.01
+_MOST_THREADS = 1 << 20
 
 
 def identify(run_id: int = 1) -> None:
@@ -57,10 +60,11 @@ def run_of(run_id: int) -> Any:
     return Run.create_empty(run_id)
 
 
-def simulate_with(pool: type[Any]) -> None:
+def simulate_with(pool: Callable[..., Any]) -> None:
     """Flower's simulation has workers of ``pool``, and gives them messages without a pause.
 
-    It would look for messages ten times a second, a node at a time.
+    It would look for messages ten times a second, a node at a time, and have four threads more than
+    this machine has cores to wait for replies, 32 at most, however many workers there are.
     """
     from flwr.server.superlink.fleet.vce import vce_api
     from flwr.server.superlink.fleet.vce.backend import raybackend
@@ -72,6 +76,7 @@ def simulate_with(pool: type[Any]) -> None:
                     waiting.put(message)
 
     vars(vce_api)["add_messages_to_queue"] = hand_out
+    vars(vce_api)["ThreadPoolExecutor"] = partial(ThreadPoolExecutor, _MOST_THREADS)
     vars(raybackend)["BasicActorPool"] = pool
 
 

@@ -3,6 +3,8 @@
 import logging
 import warnings
 from collections.abc import Callable
+from functools import partial
+from threading import Event
 from typing import Any
 
 from flwr.app import Context
@@ -28,6 +30,7 @@ def simulate(
     What ``main`` raises is raised here. All clients are one node of Flower's, for who a client is
     and what it remembers come with the message: a hundred thousand cost what ten do. A message
     whose worker is lost is done again by another, and nothing differs (``fedsim.engines.pool``).
+    When ``main`` is done, nobody waits for a client that is not.
 
     Args:
         main: the server.
@@ -44,7 +47,7 @@ def simulate(
     """
     import ray
 
-    failures: list[BaseException] = []
+    failures, over = list[BaseException](), Event()
     server_app = ServerApp()
 
     @server_app.main()
@@ -55,6 +58,8 @@ def simulate(
         except BaseException as error:
             failures.append(error)
             raise
+        finally:
+            over.set()
 
     logging.getLogger("flwr").setLevel(logging.CRITICAL)  # fedsim tells failures, once
     cluster.connect(workers, address, "--engine is 'flower'")  # here: an error ends the run at once
@@ -63,7 +68,7 @@ def simulate(
 
         from fedsim.engines.pool import Pool
 
-        compat.simulate_with(Pool)
+        compat.simulate_with(partial(Pool, over))
         settings = {"client_resources": actor_options(gpus_per_client)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # run_simulation says that it is deprecated

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -55,16 +56,19 @@ class Pool(BasicActorPool):
     the message, and the reply is the same. A worker that Ray has replaced serves again; where no
     machine has room for it, the others do its work. A message waits at a worker that is busy, so
     that a worker has the next one at once.
+
+    ``over``: set when the server is done; who still waits for a worker or for its reply, as that of
+    a client that hangs, then gets a ``CancelledError``.
     """
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, over: Event, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._room: dict[int, int] = {}  # worker that is there -> how many messages it may get
         self._lives: Counter[int] = Counter()  # worker -> how often it was lost
         self._work: dict[Any, _Work] = {}  # by future
         self._change = Condition()
         self._app: Once | None = None
-        self._over, self._waiting = Event(), list[Thread]()
+        self._over, self._waiting = over, list[Thread]()
 
     def add_actors_to_pool(self, num_actors: int) -> None:
         super().add_actors_to_pool(num_actors)
@@ -84,7 +88,7 @@ class Pool(BasicActorPool):
     def fetch_result_and_return_actor_to_pool(self, future: Any) -> tuple[Any, Any]:
         for losses in count(1):
             try:
-                _, reply, context = ray.get(future)
+                _, reply, context = self._got(future)
             except (RayActorError, ObjectLostError):
                 work = self._work.pop(future)
                 self._lose(work.worker, work.life)
@@ -107,7 +111,10 @@ class Pool(BasicActorPool):
     def _take(self) -> int:
         """The worker that is there and has least to do; waits until there is one."""
         with self._change:
-            self._change.wait_for(lambda: any(self._room.values()))
+            while not any(self._room.values()):
+                if self._over.is_set():
+                    raise CancelledError
+                self._change.wait(_LOOK_SECONDS)
             worker = max(self._room, key=self._room.__getitem__)
             self._room[worker] -= 1
             return worker
@@ -127,26 +134,29 @@ class Pool(BasicActorPool):
     def _answers(self, worker: int) -> bool:
         """Whether a worker is there; waits until it has done what it has to do before."""
         actor: Any = self.pool[worker]
-        asked = actor.__ray_ready__.remote()
+        try:
+            self._got(actor.__ray_ready__.remote())
+        except RayActorError:
+            return False
+        return True
+
+    def _got(self, asked: Any) -> Any:
         while not self._over.is_set():
             with suppress(GetTimeoutError):
-                try:
-                    ray.get(asked, timeout=_LOOK_SECONDS)
-                except RayActorError:
-                    return False
-                return True
-        return False
+                return ray.get(asked, timeout=_LOOK_SECONDS)
+        raise CancelledError
 
     def _lose(self, worker: int, life: int) -> None:
         """Tells, once, that a worker is lost, and takes it back when it is there again."""
 
         def back() -> None:
-            while not (ray.is_initialized() and self._answers(worker)):
-                if self._over.wait(_LOOK_SECONDS):
-                    return
-            with self._change:
-                self._room[worker] = _AT_ONCE
-                self._change.notify_all()
+            with suppress(CancelledError):
+                while not (ray.is_initialized() and self._answers(worker)):
+                    if self._over.wait(_LOOK_SECONDS):
+                        return
+                with self._change:
+                    self._room[worker] = _AT_ONCE
+                    self._change.notify_all()
 
         with self._change:
             if life != self._lives[worker]:

@@ -29,12 +29,15 @@ def forks_train() -> bool:
     """Whether a process that is forked from this one can train: it is tried.
 
     Torch refuses it once its threads for a GPU run, which a first gradient starts where there is
-    one, on the CPU too.
+    one, on the CPU too. Python refuses a daemonic process, such as one of a
+    ``multiprocessing.Pool``, any of its own.
 
     Example:
         >>> forks_train() or torch.cuda.is_available()
         True
     """
+    if multiprocessing.current_process().daemon:
+        return False
     child = os.fork()
     if not child:
         try:

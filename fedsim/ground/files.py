@@ -10,6 +10,7 @@ import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import product
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -225,8 +226,18 @@ def write_parquet(path: Path | str, frame: "pd.DataFrame") -> None:
     default_memory_pool().release_unused()  # else it holds some 20 MB of tables that are gone
 
 
+_CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_BOUNDS = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""Files of both versions: a group's bound, what it uses; and what of that the kernel gives back."""
+
+
 def ram() -> tuple[int, int]:
-    """Bytes of this machine's memory, and how many of them are free.
+    """Bytes of memory that this process may have, and how many of them are free.
+
+    The machine's, unless a control group, such as a container's, bounds them closer.
 
     Example:
         >>> whole, left = ram()
@@ -235,7 +246,25 @@ def ram() -> tuple[int, int]:
     """
     lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     kib = {x.split(":")[0]: int(x.split()[1]) for x in lines if x.startswith("Mem")}
-    return kib["MemTotal"] * 1024, kib["MemAvailable"] * 1024
+    there = [(kib["MemTotal"] * 1024, kib["MemAvailable"] * 1024), *_bounds()]
+    return min(whole for whole, _ in there), min(left for _, left in there)
+
+
+def _bounds() -> Iterator[tuple[int, int]]:
+    """As ``ram``, of each control group that bounds this process's memory."""
+    own = _OWN_CGROUPS.read_text(encoding="utf-8").splitlines() if _OWN_CGROUPS.exists() else []
+    for kinds, path in (line.split(":", 2)[1:] for line in own):
+        if kinds not in ("", "memory"):
+            continue
+        group = _CGROUPS / kinds / path[1:]  # inside a container there may be its parents alone
+        for folder, (bound, used, cached) in product((group, *group.parents), _BOUNDS):
+            try:
+                whole, now = (int((folder / x).read_text(encoding="utf-8")) for x in (bound, used))
+                stat = (folder / "memory.stat").read_text(encoding="utf-8").splitlines()
+            except (OSError, ValueError):  # a group of the other version, or "max": no bound
+                continue
+            now -= int(dict(line.split() for line in stat)[cached])
+            yield whole, max(0, whole - now)
 
 
 def own_ram(pid: int) -> int:

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from math import isfinite, isnan, nan, sqrt
 from pathlib import Path
 from statistics import stdev
+from typing import Any
 
 import pandas as pd
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.intervals import mean
+from fedsim.results.labels import reference
 from fedsim.results.load import load
 
 LEVEL = 0.05
@@ -44,8 +46,8 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
         and verdict: "first", "other" (is better) or "" (cannot be told).
 
     Raises:
-        UsageError: a folder cannot be read or holds several methods; no cell or no two seeds are
-            in both; tasks, metrics or data differ.
+        UsageError: a folder cannot be read, holds several methods, or several runs of a cell and
+            seed; no cell or no two seeds are in both; tasks, metrics or data differ.
 
     Example:
         >>> compare("results/sbc", "results/dropping")  # doctest: +SKIP
@@ -66,7 +68,9 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     lots = []
     for runs, name in named:
         done = runs[runs["status"] == "done"]
-        lots.append(done if done["dense"].all() else done[~done["dense"]])
+        lots.append(next(
+            (lot for lot in (done[~done["dense"]], done[~reference(done)]) if len(lot)), done
+        ))  # fmt: skip
         methods = sorted({*lots[-1]["label"]})
         if len(methods) != 1:
             held = f"it holds {', '.join(methods)}" if methods else "no run in it is done"
@@ -75,19 +79,25 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     tasks = sorted({*lots[0]["task"], *lots[1]["task"]})
     if len(tasks) > 1:
         raise UsageError(f"{first} and {other} are of {len(tasks)} tasks: {', '.join(tasks)}")
+    for lot, (_, name) in zip(lots, named, strict=True):
+        for (n, p, seed), runs in lot.groupby([*_CELL, "seed"]):
+            if len(runs) > 1:
+                raise UsageError(
+                    f"{name}: {' and '.join(map(str, runs.index))} are of one cell, n = {n} and "
+                    f"p = {p:g}, and of one seed, {seed}; give a folder that holds one of them"
+                )
     cells = [sorted({*zip(*(lot[name] for name in _CELL), strict=True)}) for lot in lots]
     alone = all(len(lot) == 1 for lot in cells)
     pairs = [(cells[0][0], cells[1][0])] if alone else [(c, c) for c in cells[0] if c in cells[1]]
     if not pairs:
         raise UsageError(f"{first} and {other} have no cell (n, p) in common")
-    rows = [_row(lots, pair) for pair in pairs]
-    table = pd.DataFrame(rows)
-    table = table[table["seeds"] > 1].reset_index(drop=True)
-    if table.empty:
+    rows = [row for pair in pairs if (row := _row(lots, pair))["seeds"] > 1]
+    if not rows:
         raise UsageError(
             f"{first} and {other} have no two seeds in common: train both with `fedsim sweep "
             "--seeds N`, the same N, five or more"
         )
+    table = pd.DataFrame(rows)
     table["p_corrected"] = _holm(table["p_value"].tolist())
     higher = bool(lots[0]["higher_is_better"].iloc[0])
     told = table["p_corrected"] <= LEVEL
@@ -100,23 +110,25 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
 
 def _row(
     lots: Sequence[pd.DataFrame], pair: Sequence[tuple[int, float]]
-) -> dict[str, object]:  # fmt: skip
-    """What two cells come to over the seeds that both have."""
+) -> dict[str, Any]:  # fmt: skip
+    """What two cells come to over the seeds that both have; of fewer than two, how many."""
     first, other = (
         lot[(lot[_CELL] == list(cell)).all(axis=1)].set_index("seed").sort_index()
         for lot, cell in zip(lots, pair, strict=True)
     )
     seeds = first.index.intersection(other.index)
     first, other = first.loc[seeds], other.loc[seeds]
-    if not len(seeds):
-        return {"seeds": 0}
+    if len(seeds) < 2:
+        return {"seeds": len(seeds)}
     differences = (first["metric"] - other["metric"]).tolist()
     found = mean(differences)
     return {
         "temporal": int(first["temporal"].iloc[0]), "gradient": float(first["gradient"].iloc[0]),
         "method": first["label"].iloc[0], "other_method": other["label"].iloc[0],
         "seeds": len(seeds), "metric": first["metric"].mean(),
-        "other_metric": other["metric"].mean(), "difference": found.value, "half": found.half,
+        "other_metric": other["metric"].mean(), "half": found.half,
+        # The sign of what is not finite counts.
+        "difference": found.value if isfinite(found.value) else sum(differences) / len(seeds),
         "p_value": _p_value(differences),
         "up_bits": first["up_wire_bits"].mean(), "other_up_bits": other["up_wire_bits"].mean(),
         "total_bits": first["total_bits"].mean(), "other_total_bits": other["total_bits"].mean(),
@@ -126,11 +138,12 @@ def _row(
 def _p_value(differences: list[float]) -> float:
     """Student's, of the mean against 0, two-sided; NaN of one value, or where one is not finite.
 
-    Differences that are all the same are told apart where they are not 0.
+    Nothing is known of chance where all differences are the same, but for rounding: of 0 it is 1,
+    of any other NaN.
 
     Example:
         >>> round(_p_value([0.01, 0.02, 0.03]), 4), _p_value([0.0, 0.0]), _p_value([0.1, 0.1])
-        (0.0742, 1.0, 0.0)
+        (0.0742, 1.0, nan)
     """
     from scipy.special import stdtr  # scipy.stats takes a second to import
 
@@ -138,8 +151,8 @@ def _p_value(differences: list[float]) -> float:
     if count < 2 or not all(map(isfinite, differences)):
         return nan
     middle, spread = sum(differences) / count, stdev(differences)
-    if spread == 0:
-        return float(middle == 0)
+    if spread <= 1e-9 * abs(middle):
+        return 1.0 if middle == 0 else nan
     return float(2 * stdtr(count - 1, -abs(middle) / spread * sqrt(count)))
 
 

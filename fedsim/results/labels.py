@@ -191,7 +191,8 @@ def with_labels(runs: pd.DataFrame, methods: Sequence[MethodText]) -> pd.DataFra
         seeds = cells["seed"].transform("nunique") == cells["seed"].transform("size")
         names = names.mask(seeds & (cells["name"].transform("nunique") > 1), "")
     shown = names.where(names != "", forms)
-    given = pd.DataFrame({"name": names, "method": forms.replace(DENSE, RAW), "of": settings})
+    # Who has the name counts too where it is the text of another run's method.
+    given = pd.DataFrame({"name": shown, "method": forms.replace(DENSE, RAW), "of": settings})
     many = given.groupby("name").transform("nunique") > 1
     details = zip(
         forms.where((names != "") & many["method"], ""),

@@ -36,6 +36,7 @@ from fedsim.runs.trackers import chosen
 from fedsim.settings import cellfile
 from fedsim.settings.config import SETTINGS, RunConfig, tables, written
 from fedsim.settings.config import from_toml as from_run_toml
+from fedsim.settings.controllers import parse
 from fedsim.settings.foreign import check_tasks
 from fedsim.settings.grids import Cell, SweepConfig, from_toml, in_full, to_toml
 from fedsim.settings.strategies import FLAGS, adds_codes
@@ -261,8 +262,12 @@ def claim(out: Path, config: SweepConfig) -> None:
 
 
 def _off_grid(base: RunConfig) -> RunConfig:
-    """The settings that all cells share; the method is compared by itself."""
-    method = base.method if adds_codes(base.strategy) else "raw"  # which is not one of their codes
+    """The settings that all cells share; the method is compared by itself.
+
+    It is raw here, but where the strategy's codes or a controller that moves p leave no raw.
+    """
+    moves = () if base.controller is None else parse(base.controller).moves
+    method = base.method if adds_codes(base.strategy) or "p" in moves else "raw"
     return replace(base, method=method, temporal=1, gradient=None, seed=0)
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from experiments.common.scores import half_width
+from fedsim.results.intervals import mean
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
 
@@ -21,6 +23,12 @@ def moving() -> Any:
 @pytest.fixture(scope="module")
 def tables() -> Any:
     return experiment("moving-plane", "tables")
+
+
+@pytest.mark.parametrize("seeds", [2, 5, 6, 7, 8, 9, 10, 20])
+def test_half_widths_are_those_of_student_with_any_number_of_seeds(seeds: int) -> None:
+    scores = [0.9 + 0.01 * (seed % 3) for seed in range(seeds)]
+    assert half_width(pd.Series(scores)) == pytest.approx(mean(scores).half, rel=3e-4)
 
 
 def test_every_cell_has_the_budget_s_iterations_and_controllers_begin_at_one_cell(

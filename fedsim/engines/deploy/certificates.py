@@ -14,6 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from fedsim.ground.errors import UsageError
 
 _DAYS = 30
+_LONGEST_NAME = 64  # of a subject, by X.509
 _CURVE = ec.SECP384R1()  # as Flower's page on SuperNode authentication has it
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -61,7 +62,8 @@ def write(folder: Path, hosts: Sequence[str] = LOCAL) -> Certificates:
             names.append(x509.IPAddress(ipaddress.ip_address(host)))
         except ValueError:
             names.append(x509.DNSName(host))
-    server = _builder(_name(hosts[0]), root_name, key.public_key(), authority=False)
+    subject = _name(hosts[0][:_LONGEST_NAME])  # whole among the names above
+    server = _builder(subject, root_name, key.public_key(), authority=False)
     for extension in (
         x509.SubjectAlternativeName(names),
         x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),

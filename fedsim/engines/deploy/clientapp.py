@@ -84,7 +84,9 @@ def become(connection: socket.socket) -> None:
     """Gives this process, a child, what the program had that asked; it ends when that is gone."""
     asked, files, _, _ = socket.recv_fds(connection, 1 << 16, 2)
     while not asked.endswith(b"\n"):
-        asked += connection.recv(1 << 16)
+        if not (more := connection.recv(1 << 16)):
+            sys.exit()  # the program that asked is gone
+        asked += more
     for file, standard in zip(files, (1, 2), strict=True):
         os.dup2(file, standard)
         os.close(file)

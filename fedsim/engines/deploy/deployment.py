@@ -93,7 +93,7 @@ class Deployment:
     def start(self, client: int) -> None:
         """Starts the SuperNode of ``client`` and waits until the SuperLink knows it."""
         self._let_in([client])
-        self._launch(client)
+        self._launch(client, ports.free(1)[0])
         self._wait([self.nodes[client]])
 
     def kill(self, client: int) -> None:
@@ -192,8 +192,9 @@ class Deployment:
         if self._certificates is not None:
             self._wait([])  # keys are registered at a SuperLink that listens
         self._let_in(range(self.clients))
+        others = [port for port in ports.free(self.clients + 1) if port != self.port]
         for client in range(self.clients):
-            self._launch(client)
+            self._launch(client, others[client])
         self._wait(list(self.nodes.values()))
 
     def _let_in(self, clients: Sequence[int]) -> None:
@@ -216,14 +217,14 @@ class Deployment:
             raise RunFailed(f"the SuperLink takes no keys: {done.stdout}{done.stderr}")
         self._keys |= {client: key.private for client, key in keys.items()}
 
-    def _launch(self, client: int) -> None:
+    def _launch(self, client: int, port: int) -> None:
         state = self.folder / NODES / str(client)
         state.mkdir(parents=True, exist_ok=True)
         settings: dict[str, str | int] = {
             "partition-id": client, "num-partitions": self.clients, "client-id": str(client),
             "state-dir": str(state),
         }  # fmt: skip
-        key, port = self._keys.get(client), ports.free(1)[0]
+        key = self._keys.get(client)
         command = programs.supernode(self.port, port, self._certificates, settings, key)
         home = self.private / f"node-{client}"  # two in one home would install the app at once
         self.nodes[client] = self._group(

@@ -166,9 +166,10 @@ def supernode(
     """
     secret = [] if key is None else ["--auth-supernode-private-key", str(key)]
     spelled = []
-    for name, value in settings.items():  # a text may not hold both kinds of quotes
-        mark = "" if isinstance(value, int) else "'" if '"' in value else '"'
-        spelled.append(f"{name}={mark}{value}{mark}")
+    for name, value in settings.items():
+        if isinstance(value, str):  # TOML, in which Flower looks for the next quote
+            value = '"' + value.replace("\\", r"\\").replace('"', r"\u0022") + '"'
+        spelled.append(f"{name}={value}")
     return [
         find("flower-supernode"), "--superlink", f"{LOOPBACK}:{link}", "--host", LOOPBACK,
         "--port", str(port), "--node-config", " ".join(spelled), *secret, *_trusting(certificates),

@@ -55,6 +55,12 @@ def test_hosts_of_several_machines(tmp_path: Path) -> None:
         write(tmp_path, [])
 
 
+def test_a_host_may_have_a_longer_name_than_a_subject_may(tmp_path: Path) -> None:
+    host = f"ip-10-0-0-1.{'a' * 60}.compute.internal"
+    made = write(tmp_path, [host])
+    assert handshake(made, made.authority, host) == "hello"
+
+
 def test_only_the_owner_reads_the_key(tmp_path: Path) -> None:
     assert write(tmp_path).key.stat().st_mode & 0o077 == 0
     assert write(tmp_path).key.stat().st_mode & 0o077 == 0  # over an older one too

@@ -8,13 +8,15 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from flwr.common.config import parse_config_args
 
 from fedsim import RunFailed, UsageError
 from fedsim.engines.deploy import Deployment, ports, programs
-from fedsim.engines.deploy.clientapp import listening
+from fedsim.engines.deploy.clientapp import become, listening
 from fedsim.engines.deploy.processes import Group
 
 Stand = Callable[..., None]
@@ -93,6 +95,22 @@ def test_nodes_are_told_who_they_are(
     }  # fmt: skip
     assert [node["client-id"] for node in told] == ["0", "1", "1"]
     assert len({*keys}) == 3  # a SuperNode that is started again is a new node
+
+
+@pytest.mark.slow
+def test_no_port_is_given_twice(
+    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same, told = ports.free(4), list[int]()
+    monkeypatch.setattr(ports, "free", lambda count: same[:count])  # nothing has bound them yet
+
+    def noting(link: int, port: int, *_: Any) -> list[str]:
+        told.append(port)
+        return registers()
+
+    monkeypatch.setattr(programs, "supernode", noting)
+    with Deployment(3, tmp_path, insecure=True) as federation:
+        assert [federation.port, *told] == same
 
 
 @pytest.mark.slow
@@ -234,6 +252,24 @@ def test_the_shim_hands_over_and_waits(tmp_path: Path) -> None:
     assert shim.wait(10) == 0 and shim.stdout is not None
     assert shim.stdout.read() == b"from the child"
     shim.stdout.close()
+
+
+def test_the_child_ends_whose_program_is_gone_before_it_has_asked() -> None:
+    left = iter([b""])  # asked once more, it would ask for ever
+    gone: Any = SimpleNamespace(
+        recvmsg=lambda *_: (b'{"arguments"', [], 0, None), recv=lambda _: next(left)
+    )
+    with pytest.raises(SystemExit):
+        become(gone)
+
+
+@pytest.mark.parametrize(
+    "folder", ["/a b/ü", "/c=d, e", "/back\\slash", "/b\\n", '/"', "/'\"", "/x\\", "/\\u0041"]
+)
+def test_a_supernode_is_told_the_folder_as_it_is_called(folder: str) -> None:
+    settings: dict[str, str | int] = {"partition-id": 0, "client-id": "0", "state-dir": folder}
+    command = programs.supernode(1, 2, None, settings)
+    assert parse_config_args([command[command.index("--node-config") + 1]]) == settings
 
 
 def test_free_ports_can_be_used_at_once() -> None:

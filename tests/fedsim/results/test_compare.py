@@ -1,5 +1,6 @@
 """Two folders of runs, cell by cell: differences, their tests, and what cannot be compared."""
 
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def lot(root: Path, form: str, *metrics: list[float]) -> Path:
 def test_differences_and_their_tests(tmp_path: Path) -> None:
     """By hand: 0.01, 0.02, 0.03 have t = 2 * sqrt(3) with 2 degrees: p = 0.0742, half 0.0248."""
     first = lot(tmp_path / "a", SBC, [0.91, 0.92, 0.93], [0.5, 0.7, 0.6])
-    other = lot(tmp_path / "b", TOPK, [0.90, 0.90, 0.90], [0.4, 0.6, 0.5])
+    other = lot(tmp_path / "b", TOPK, [0.90, 0.90, 0.90], [0.4, 0.59, 0.5])
     table = compare(first, other).set_index("gradient")
     row = table.loc[0.1]
     assert (row["method"], row["other_method"], row["seeds"]) == ("sbc", "gradient_dropping", 3)
@@ -70,6 +71,74 @@ def test_a_folder_of_two_methods_is_refused(tmp_path: Path) -> None:
     make_run(first / "cells" / "another", 10, 0.1, 2, form=TOPK)
     with pytest.raises(UsageError, match="it holds gradient_dropping, sbc; give folders of one"):
         compare(first, lot(tmp_path / "b", TOPK, [0.9, 0.8]))
+
+
+def test_two_runs_of_a_seed_are_refused(tmp_path: Path) -> None:
+    """They are no two seeds; that of another cell, and one that failed, are not in the way."""
+    first, other = (lot(tmp_path / "a", SBC, [0.9, 0.8]), lot(tmp_path / "b", TOPK, [0.9, 0.7]))
+    make_run(other / "cells" / "failed", 10, 0.1, 1, form=TOPK, failed=True)
+    assert compare(first, other)["seeds"].tolist() == [2]
+    make_run(other / "cells" / "again", 10, 0.1, 1, form=TOPK)
+    why = r"b: again and n10-p0.1-s1 are of one cell, n = 10 and p = 0.1, and of one seed, 1; give"
+    for pair in ((first, other), (other, first)):
+        with pytest.raises(UsageError, match=why):
+            compare(*pair)
+
+
+def test_raw_sending_leaves_its_reference_out(tmp_path: Path) -> None:
+    """A sweep of raw sending has it too; a folder of references alone is compared by them."""
+    first = lot(tmp_path / "a", SBC, [0.9, 0.8])
+    for seed in (0, 1):
+        make_run(tmp_path / "raw" / "cells" / f"raw{seed}", 10, 1.0, seed, metric=0.7)
+        for name in ("raw", "dense"):
+            make_run(tmp_path / name / "cells" / f"dense{seed}", 1, 1.0, seed, metric=0.6)
+    table = compare(first, tmp_path / "raw")
+    assert table["other_method"].tolist() == ["raw"] and table["other_metric"].tolist() == [0.7]
+    table = compare(first, tmp_path / "dense")
+    assert table["other_method"].tolist() == ["dense"] and table["other_metric"].tolist() == [0.6]
+
+
+def test_a_cell_without_two_seeds_in_common_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = lot(tmp_path / "a", SBC, [0.9, 0.8], [0.5])
+    other = lot(tmp_path / "b", TOPK, [0.8, 0.6], [])
+    make_run(other / "cells" / "another", 10, 0.01, 7, form=TOPK)
+    assert str(compare(first, other).loc[0, "temporal"]) == "10"
+    assert main(["compare", str(first), str(other)]) == 0
+    assert "─ 10 0.1 2 " in " ".join(capsys.readouterr().out.split())
+
+
+def test_equal_differences_say_nothing_of_chance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of one sample of 360, which rounding makes two numbers."""
+    first = lot(tmp_path / "a", SBC, [300 / 360, 307 / 360], [0.9, 0.8])
+    other = lot(tmp_path / "b", TOPK, [301 / 360, 308 / 360], [0.9, 0.8])
+    table = compare(first, other).set_index("gradient")
+    assert table["p_value"].isna().tolist() == [False, True]
+    assert table["p_corrected"].fillna(0).tolist() == [1, 0] and not table["verdict"].any()
+    assert main(["compare", str(first), str(other)]) == 0
+    assert "Without a p-value: seeds whose differences are all the same" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_infinite_scores_and_no_bits_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "150")
+    first = lot(tmp_path / "a", SBC, [inf, 0.8], [0.9, 0.8])
+    other = lot(tmp_path / "b", TOPK, [0.8, 0.6], [inf, 0.8])
+    for seed in (0, 1):
+        silent = {"metric": 0.5, "up_wire_bits": 0.0, "total_bits": 0.0}
+        make_run(first / "cells" / f"silent{seed}", 20, 0.1, seed, **silent)
+        make_run(other / "cells" / f"sent{seed}", 20, 0.1, seed, form=TOPK, metric=0.5)
+    table = compare(first, other).set_index(["temporal", "gradient"])
+    assert table["difference"].to_dict() == {(10, 0.1): inf, (10, 0.01): -inf, (20, 0.1): 0}
+    assert main(["compare", str(first), str(other)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "+inf ±" in out and "-inf ±" in out and "± 0.0000 1 neither" in out
 
 
 def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

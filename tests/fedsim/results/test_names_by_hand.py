@@ -69,6 +69,15 @@ def test_settings_and_methods_that_differ_stand_behind_a_name() -> None:
     assert labels(("a", 1, 0.1, plain), variant=["lr = 1"]) == ["a (lr = 1)"]
 
 
+def test_a_name_that_is_another_method_s_text_is_told_from_it() -> None:
+    named, plain = MethodText("a", name="sbc"), MethodText("sbc")
+    assert labels(("a", 1, 0.1, named), (SBC, 1, 0.1, plain)) == ["sbc (a)", "sbc"]
+    dense = labels(("a", 1, 0.1, named._replace(name="dense")), (RAW, 1, 1.0, MethodText(RAW)))
+    assert dense == ["dense (a)", "dense"]
+    own = labels((SBC, 1, 0.1, plain._replace(name="sbc")), (SBC, 1, 0.1, plain), variant="")
+    assert own == ["sbc", "sbc"]
+
+
 def test_names_of_a_cell_s_seeds_are_not_the_method_s() -> None:
     """Two seeds of one cell that have names of their own go by their method; one name stays."""
     rows = [("a", 1, 0.1, MethodText("a", name=name)) for name in ("first", "second")]

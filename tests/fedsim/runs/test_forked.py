@@ -18,6 +18,7 @@ import pytest
 from numba.core.event import start_event
 
 from fedsim import Cell, RunConfig, SweepConfig, run_cells, sweep
+from fedsim.ground.children import forks_train
 from fedsim.ground.compiling import TOLD, compiling_told
 from fedsim.runs import forked, parallel
 from fedsim.runs.forked import run_beside
@@ -110,6 +111,12 @@ def test_a_process_whose_forks_cannot_train_is_not_forked(
     monkeypatch.setattr(forked, "forks_train", lambda: False)
     run_beside([("there", tiny, tmp_path / "there")], 2, None, None)
     assert given == [2]
+
+
+def test_forks_of_a_daemonic_process_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of a ``multiprocessing.Pool``: Python refuses it children."""
+    monkeypatch.setattr(multiprocessing.current_process(), "daemon", True)
+    assert not forks_train()
 
 
 def test_lost_cells_do_not_stop_the_rest(

@@ -110,6 +110,7 @@ ERRORS = {
     "seed=1,2": "seed cannot be varied: seeds have an option of their own: --seeds",
     "workers=1,2": "workers cannot be varied: no number of a run depends on it",
     "task=digits": "task cannot be varied: .*run a sweep for each",
+    "evaluate-every=5,10": "evaluate_every cannot be varied: .* give one value, the smallest",
     "lr=high": "lr is 'high'; it takes float",
     "lr=0.1,-1": r"--lr is -1.0: give a number above 0",
     "catch_up=maybe": "catch_up is 'maybe'; it takes bool",
@@ -180,3 +181,19 @@ def test_a_folder_takes_more_values_and_no_other_settings(tmp_path: Path) -> Non
         with pytest.raises(UsageError, match="results of other settings"):
             claim(tmp_path, sweep([0.1], **other))
         assert shared_digest(sweep([0.1], **other)) != shared_digest(sweep([0.1]))
+
+
+@pytest.mark.parametrize("controller", ["plateau(3)", "warmup(3)", "delay_first(0.5)", "pace(2)"])
+def test_a_sweep_with_a_controller_has_a_folder_that_it_goes_on_in(
+    controller: str, tmp_path: Path
+) -> None:
+    """Raw sending, for which other sweeps' methods stand aside, has no p to be moved."""
+    own: dict[str, Any] = {"method": "sbc", "network": "4g, compute=20ms"}
+    first = SweepConfig.of(controller=controller, gradient=[1, 0.1], **own)
+    claim(tmp_path, first)
+    claim(tmp_path, SweepConfig.of(controller=controller, gradient=[0.01], **own))
+    for other in (None, "plateau(4)"):
+        changed = SweepConfig.of(controller=other, gradient=[1, 0.1], **own)
+        assert shared_digest(changed) != shared_digest(first)
+        with pytest.raises(UsageError, match="results of other settings"):
+            claim(tmp_path, changed)
