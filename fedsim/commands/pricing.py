@@ -52,12 +52,15 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.network.spec import parse
     from fedsim.results.load import load
     from fedsim.search.goal import Goal
+    from fedsim.show.inputs import check_task
     from fedsim.show.layout import print_whole
     from fedsim.show.style import higher_is_better, metric_name
     from fedsim.show.times import download_told, over_bandwidths, own_times, priced, to_target
 
     networks = [parse(text) for text in flags.network]
     results = load(*map(Path, flags.folders))
+    if flags.target is not None or flags.out is not None:  # a target and a figure are of one
+        check_task(results.runs)
     metric = metric_name(results.runs)
     if flags.target is not None:  # refuses one that no model can have
         Goal(higher_is_better(results.runs), metric, target=flags.target)
@@ -98,19 +101,21 @@ def _laid(
     """A network's table; ``own``: the runs went by that clock themselves."""
     from fedsim.show.layout import Column, Row, laid
 
-    headings = ["method", "n", "p", "whole run"]
+    tasks = ["task"] if table["task"].nunique() > 1 else []
+    headings = [*tasks, "method", "n", "p", "whole run"]
     headings += [] if target is None else [f"to {metric} {target:g}", "seeds there"]
     rows: list[Row] = []
     for cell in table.to_dict("records"):
-        texts = [cell["label"], str(cell["temporal"]), units.plain(cell["gradient"]),
-                 units.duration(cell["sim_seconds"])]  # fmt: skip
+        texts = [*(cell[name] for name in tasks), cell["label"], str(cell["temporal"]),
+                 units.plain(cell["gradient"]), units.duration(cell["sim_seconds"])]  # fmt: skip
         if target is not None:
             reached = units.duration(cell["target_seconds"]) or "not reached"
             texts += [reached, f"{cell['reached']} of {cell['seeds']}"]
         rows.append((texts, ""))
-    columns = [Column(head, "name" if head == "method" else "number") for head in headings]
+    columns = [Column(head, "name" if head in ("task", "method") else "number")
+               for head in headings]  # fmt: skip
     return laid(
-        columns, rows, console.width, keys=3, title=f"Simulated time on {name}",
+        columns, rows, console.width, keys=3 + len(tasks), title=f"Simulated time on {name}",
         caption="As the runs went, by their own clocks." if own else
         "Computed from message lengths and the time per iteration; nothing is trained.",
     )  # fmt: skip

@@ -6,6 +6,10 @@ from collections.abc import Iterable
 # Scores that are fractions: their differences are told in percentage points.
 FRACTIONS = frozenset({"accuracy", "top1", "top5", "hit_rate", "f1", "auc"})
 
+OF_BITS = ("_bits", "_bits_per_client")
+"""How the names of columns of bits end."""
+
+_LONG = 1e6  # from such a deviation on, a mean is written with an exponent
 _UNITS = ("bit", "kbit", "Mbit", "Gbit", "Tbit")
 
 
@@ -66,6 +70,8 @@ def places(deviation: float, name: str) -> int:
     """
     if name in FRACTIONS:
         return 4
+    if not math.isfinite(deviation):
+        return 0
     return max(0, 1 - math.floor(math.log10(deviation))) if deviation > 0 else 2
 
 
@@ -80,6 +86,8 @@ def averaged(value: float | None, deviation: float | None, name: str) -> str:
     """
     if _unknown(value) or _unknown(deviation):
         return score(value, name)
+    if not float(deviation or 0) < _LONG:
+        return f"{score(value, name)} ± {deviation:.2g}"
     decimals = places(float(deviation or 0), name)
     return f"{value:.{decimals}f} ± {deviation:.{decimals}f}"
 
@@ -95,6 +103,8 @@ def averaged_difference(value: float | None, deviation: float | None, name: str)
         return difference(value, name)
     if name in FRACTIONS:
         return f"{difference(value, name)} ± {difference(deviation, name, signed=False)}"
+    if not float(deviation or 0) < _LONG:
+        return f"{difference(value, name)} ± {deviation:.2g}"
     decimals = places(float(deviation or 0), name)
     return f"{value:+.{decimals}f} ± {deviation:.{decimals}f}"
 

@@ -53,8 +53,8 @@ class Results:
             its clients: fewer, where a cohort is smaller than the federation.
         rounds: a row per communication round, in the order of the runs: task, method, temporal,
             gradient, seed, run (its index in `runs`), the columns of `rounds.parquet`, then label,
-            dense, ends_dense, metric_name, higher_is_better, downlink and, where there is one,
-            variant of the run. Bits are sums over the cohort.
+            dense, ends_dense, metric_name, higher_is_better, downlink, status and, where there is
+            one, variant of the run. Bits are sums over the cohort.
         layers: a row per tensor of the model and round that was evaluated: the keys as in `rounds`,
             then round, tensor, entries, sent (the mean over the cohort), label, dense, ends_dense.
             Empty where no run has recorded it.
@@ -177,7 +177,7 @@ def joined(
         MethodText(cell[TOLD]["form"], cell[TOLD].get("whole", ""), given[name].get("label") or "")
         for name, cell in cells.items()
     ])  # fmt: skip
-    facts = ("metric_name", "higher_is_better", "downlink")
+    facts = ("metric_name", "higher_is_better", "downlink", "status")
     return Results(
         runs, _joined(rounds, runs, facts), Path(), layers=_joined(layers, runs), given=given,
         trained={name: cell.get(TRAINED) or {} for name, cell in cells.items()},

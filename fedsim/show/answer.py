@@ -10,7 +10,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.network.quantities import quantity
 from fedsim.results.load import Results
 from fedsim.show.curves import spent_so_far
-from fedsim.show.inputs import check_frame
+from fedsim.show.inputs import check_frame, check_task, of_done
 from fedsim.show.layout import Column, Laid, Row, laid
 from fedsim.show.style import higher_is_better, metric_name
 from fedsim.show.within import Steps, steps_of
@@ -38,8 +38,8 @@ def best(
     `fedsim.search` judges its trials in the same way.
 
     Args:
-        results: what `fedsim.load(...)` gave (failed runs are left out), or rows of its frame
-            `rounds`; of one task.
+        results: what `fedsim.load(...)` gave, or rows of its frame `rounds`; of one task. Runs that
+            are not done are left out.
         up_bits: the budget in bits: `2e6`, or a text such as `"2Mbit"`.
         budget_of: "up": of what a client sends; "total": of what it sends and receives.
 
@@ -75,8 +75,9 @@ def ladder(results: Results | pd.DataFrame, budget_of: str = "up") -> pd.DataFra
     """
     rounds = _rounds(results)
     cells, higher = _cells(rounds, budget_of), higher_is_better(rounds)
-    low = min(own.budgets[0] for _, own in cells)
-    high = max(own.budgets[-1] for _, own in cells)
+    spent = np.concatenate([own.budgets for _, own in cells])
+    spent = spent[spent > 0] if (spent > 0).any() else np.ones(1)  # a cell may have sent nothing
+    low, high = spent.min(), spent.max()
     powers = range(int(log10(low)) - 1, int(log10(high)) + 2)
     for digits in ((1, 2, 5), (1,)):
         steps = np.array([digit * 10.0**power for power in powers for digit in digits])
@@ -93,10 +94,8 @@ def _rounds(results: Results | pd.DataFrame) -> pd.DataFrame:
     """The rounds of runs that are done, of one task."""
     rounds = results.done_rounds if isinstance(results, Results) else results
     check_frame(rounds, "rounds", "best()")
-    tasks = sorted(rounds["task"].unique())
-    if len(tasks) > 1:
-        raise UsageError(f"best(): the results are of {len(tasks)} tasks ({', '.join(tasks)}): "
-                         "give the rows of results.rounds of one of them")  # fmt: skip
+    rounds = of_done(rounds)
+    check_task(rounds)
     return rounds
 
 

@@ -23,8 +23,9 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` with a row per cell: numbers are means over the seeds that are done.
 
     Further columns: `seeds`, how many are done, and `metric_sd`, `difference_sd`, `loss_sd`, their
-    sample standard deviations (ddof = 1; NaN of a single seed). `status` counts the seeds where
-    some failed. Runs of one cell and seed are not averaged: each keeps its row.
+    sample standard deviations (ddof = 1; NaN of a single seed); `difference_seeds`, of how many
+    the difference is. `status` counts the seeds where some failed. Runs of one cell and seed are
+    not averaged: each keeps its row.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, in any order; its order is kept.
@@ -44,6 +45,8 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
             if name in cell.columns:
                 row[f"{name}_sd"] = done[name].astype("float64").std(ddof=1)
         row["seeds"] = len(done)
+        if "difference" in cell.columns:  # a seed without a reference has none
+            row["difference_seeds"] = done["difference"].count()
         counts = cell["status"].value_counts().sort_index()
         if len(counts) > 1:
             row["status"] = ", ".join(f"{count} {name}" for name, count in counts.items())

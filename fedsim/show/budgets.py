@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from fedsim.ground.errors import UsageError
 from fedsim.show.curves import Bits, evaluated
+from fedsim.show.inputs import check_task, of_done
 from fedsim.show.style import CellKey
 from fedsim.show.within import steps_of
 
@@ -42,7 +44,8 @@ def budgets(
     (`fedsim.show.within`). So what a method has can become worse with more bits.
 
     Args:
-        rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
+        rounds: the frame of `fedsim.load(...).rounds`, or some of its rows; those of runs that are
+            not done are left out.
         higher: whether a higher metric is better.
         bits: which bits, as for `curve_lines`.
         x: what is spent, as for `curve_lines`: with `TIME`, the numbers that are called bits are
@@ -52,6 +55,8 @@ def budgets(
     Raises:
         UsageError: as `curve_lines`.
     """
+    rounds = of_done(rounds)
+    check_task(rounds)
     sign = 1 if higher else -1
     by_method = rounds.assign(_coded=~rounds["dense"]).groupby(["_coded", "label"])
     methods = []
@@ -59,6 +64,9 @@ def budgets(
         table, cells = evaluated(own, x, bits, budget_of)
         reached = steps_of(table, x)
         spent = np.unique(np.concatenate([cell.budgets for cell in reached]))
+        spent = spent[spent > 0]  # a logarithmic axis has no zero
+        if not len(spent):
+            continue
         pairs = [(cell, cell.at(spent)) for cell in reached]
         losses = np.stack([np.where(at < 0, np.inf, -sign * cell.metric[at]) for cell, at in pairs])
         since = np.stack([np.where(at < 0, np.inf, cell.budgets[at]) for cell, at in pairs])
@@ -69,6 +77,8 @@ def budgets(
             str(name), not compressed, spent[changes], -sign * best[changes],
             tuple(cells[k] for k in leads[changes]), float(spent[-1]),
         ))  # fmt: skip
+    if not methods:
+        raise UsageError("there is no run that is done and has sent bits.")
     return methods
 
 

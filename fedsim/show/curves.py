@@ -11,6 +11,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.ground.rounds import receivers
 from fedsim.results.labels import FACTS, VARIANT, several
 from fedsim.results.schema import KEYS
+from fedsim.show.inputs import check_task
 from fedsim.show.style import CellKey, beside
 
 
@@ -22,6 +23,7 @@ class Series:
         cell: delay n and fraction of entries sent p; of several methods, the label too.
         x, y: (N,) means over the cell's seeds.
         low, high: (N,) the least and the greatest y of a seed.
+        seeds: how many the cell has.
     """
 
     cell: CellKey
@@ -29,6 +31,7 @@ class Series:
     y: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    seeds: int = 1
 
 
 _TOLD = (*KEYS, *FACTS, VARIANT, "downlink", "run", "round", "iteration")  # whose a row is
@@ -93,6 +96,11 @@ def both_ways(budget_of: str) -> bool:
 def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> list[Series]:
     """Learning curves, one per cell, by method, n upwards and p downwards.
 
+    A point is the mean over the cell's seeds after one round. Where seeds were evaluated in unlike
+    rounds (a controller's, or `--stop-at-bits`), each is read along `x` between its evaluations,
+    and the mean goes from where all have one to where the first seed ends; a cell whose seeds have
+    no such part is left out.
+
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
         x: "iteration", "sim_end_seconds" (the simulated time, of runs on a network), or
@@ -102,14 +110,17 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
         bits: which bits: "wire", whole messages, or "content", as papers count them.
 
     Raises:
-        UsageError: an unknown `x`, `y` or `bits`, several tasks in one cell, two runs of a seed, or
-            nothing to draw.
+        UsageError: an unknown `x`, `y` or `bits`, several tasks, two runs of a seed, or nothing to
+            draw.
     """
     if x not in ("iteration", "up_bits", TIME):
         raise UsageError(f"x is {x!r}: it must be 'iteration', 'up_bits' or {TIME!r}.")
     if y not in rounds.columns:
         raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
-    return _series(_scored(rounds, x, y, bits), x, y, ["round"])
+    lines = _series(_scored(rounds, x, y, bits), x, y, ["round"])
+    if not lines:
+        raise UsageError(f"there is no {x} at which all seeds of a cell have a {y} to draw.")
+    return lines
 
 
 def evaluated(
@@ -136,7 +147,6 @@ def _scored(
     table = rounds.sort_values(["run", "round"])
     if x == "up_bits":
         table = table.assign(up_bits=spent_so_far(table, bits, budget_of))
-        table = table[table["up_bits"] > 0]  # a logarithmic axis has no zero
     table = table.loc[table[y].notna(), [c for c in table.columns if c in {*_TOLD, x, y}]]
     if not len(table):
         raise UsageError(f"there are no rounds with a {y} to draw.")
@@ -154,16 +164,16 @@ def pareto_points(
         budget_of: "up", or "total": both ways.
 
     Raises:
-        UsageError: no run is done, several tasks in one cell, or two runs of a seed; or unknown
-            `bits`.
+        UsageError: no run is done, several tasks, or two runs of a seed; or unknown `bits`.
     """
     column = bits_column(bits)
     if both_ways(budget_of):
         runs = runs.assign(**{column: runs[column] + runs[f"down_{bits}_bits"]})
-    done = runs[(runs["status"] == "done") & runs["metric"].notna() & (runs[column] > 0)]
-    if not len(done):
-        raise UsageError("there is no run that is done.")
-    return _series(done, column, "metric", [])
+    done = runs[(runs["status"] == "done") & runs["metric"].notna() & runs[column].notna()]
+    points = _series(done, column, "metric", []) if len(done) else []
+    if not points:
+        raise UsageError("there is no run that is done and has sent bits.")
+    return points
 
 
 def front(points: Sequence[Series], higher: bool) -> list[Series]:
@@ -206,39 +216,51 @@ def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
 
 
 def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Series]:
-    """The Series of each cell: a point per value of the columns `along`.
+    """The Series of each cell that has points: one per value of the columns `along`.
 
-    All cells are grouped at once: pandas takes a millisecond per group, however few its rows.
+    A point at 0 bits is left out: a logarithmic axis has no zero. All cells are
+    grouped at once: pandas takes a millisecond per group, however few its rows.
 
     Raises:
-        UsageError: several tasks in one cell, or two runs of a seed.
+        UsageError: several tasks, or two runs of a seed.
     """
     keyed, cells = by_cell(table)
     _check_cells(keyed, cells, along)
     by_point = keyed.groupby(["_cell", *along])
     xs, over = by_point[x].mean(), by_point[y]
     of_cell = xs.index.get_level_values("_cell")
+    seeds = keyed.groupby("_cell")["seed"].nunique()
+    whole = by_point.size().to_numpy() == seeds.loc[of_cell].to_numpy()
     numbers = [xs.to_numpy(), *(own.to_numpy() for own in (over.mean(), over.min(), over.max()))]
-    return [
-        Series(cell, *(own[of_cell == place] for own in numbers))
-        for place, cell in enumerate(cells)
-    ]
+    lines = []
+    for place, cell in enumerate(cells):
+        own = of_cell == place
+        points = [values[own] for values in numbers]
+        if not whole[own].all():
+            points = _between(keyed[keyed["_cell"] == place], x, y)
+        there = points[0] > (0 if x.endswith("_bits") else -np.inf)
+        if there.any():
+            at, mean, low, high = (values[there] for values in points)
+            lines.append(Series(cell, at, mean, low, high, int(seeds.loc[place])))
+    return lines
+
+
+def _between(table: pd.DataFrame, x: str, y: str) -> list[np.ndarray]:
+    """(N,) x, mean, least and greatest y of seeds that were evaluated in unlike rounds."""
+    seeds = [(own[x].to_numpy(float), own[y].to_numpy(float)) for _, own in table.groupby("seed")]
+    first, last = max(at[0] for at, _ in seeds), min(at[-1] for at, _ in seeds)
+    places = np.unique(table[x].to_numpy(float))
+    places = places[(places >= first) & (places <= last)]
+    ys = np.stack([np.interp(places, *seed) for seed in seeds])
+    return [places, ys.mean(axis=0), ys.min(axis=0), ys.max(axis=0)]
 
 
 def _check_cells(keyed: pd.DataFrame, cells: Sequence[CellKey], along: list[str]) -> None:
-    """Refuses two tasks in one cell, and two runs of one cell and seed."""
-    kinds = keyed[["_cell", "task"]].drop_duplicates()
-    if kinds["_cell"].duplicated().any():
-        place = kinds.loc[kinds["_cell"].duplicated(), "_cell"].min()
-        tasks = kinds.loc[kinds["_cell"] == place, "task"]
-        where = _where(cells[place])
-        raise UsageError(f"{len(tasks)} tasks at {where} ({', '.join(tasks)}): choose one.")
+    """Refuses several tasks, and two runs of one cell and seed."""
+    check_task(keyed)
     repeated = keyed[keyed.duplicated(["_cell", "seed", *along])]
     if len(repeated):
         first = repeated.sort_values("_cell", kind="stable").iloc[0]
-        where = _where(cells[first["_cell"]])
-        raise UsageError(f"several runs of {where}, seed {first['seed']}: choose one.")
-
-
-def _where(cell: CellKey) -> str:
-    return f"n = {cell.temporal}, p = {cell.gradient:g}"
+        cell = cells[first["_cell"]]
+        raise UsageError(f"several runs of n = {cell.temporal}, p = {cell.gradient:g}, seed "
+                         f"{first['seed']}: choose one.")  # fmt: skip

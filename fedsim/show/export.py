@@ -66,10 +66,10 @@ def table(
     """`runs` as a table in markdown, LaTeX, HTML or CSV.
 
     In all but CSV a cell's seeds are one row: means, and behind metric, difference and loss
-    the sample standard deviation and how many seeds are done, `0.9300 ± 0.0361 (3)`. Name the
-    column "seed" for a row per run. A heading has the column's unit and the metric's name, bits
-    have one unit per column and three digits. The difference from the dense reference is in
-    percentage points where the metric is a fraction.
+    the sample standard deviation and how many seeds are done, `0.9300 ± 0.0361 (3)`; behind the
+    difference, how many have a reference. Name the column "seed" for a row per run. A heading has
+    the column's unit and the metric's name, bits have one unit per column and three digits. The
+    difference from the dense reference is in percentage points where the metric is a fraction.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -114,8 +114,9 @@ def table(
 def paper_table(runs: pd.DataFrame, columns: Sequence[str] | None = None) -> str:
     """`runs` as a table to paste into a paper: what `report` writes to `summary.tex`.
 
-    A row per cell, seeds averaged as by `table`; cells that failed are left out. The best metric of
-    each task's compressed cells is bold. The text needs the package booktabs.
+    A row per cell, seeds averaged as by `table`; runs that failed or were stopped are left out. A
+    cell with fewer seeds than others says so, `(1 of 3)`. The best metric of each task's
+    compressed cells is bold. The text needs the package booktabs.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -131,10 +132,11 @@ def paper_table(runs: pd.DataFrame, columns: Sequence[str] | None = None) -> str
     full = ordered(add_told(runs))
     if columns is not None:
         check_columns(columns, full.columns)
-    several_tasks = full["task"].nunique() > 1
-    if "seed" not in (columns or ()) and full["seed"].nunique() > 1:
+    several_tasks, many = full["task"].nunique() > 1, full["seed"].nunique() > 1
+    full = full[(full["status"] == "done") & full["metric"].notna()]
+    if "seed" not in (columns or ()) and many and len(full):
         full = over_seeds(full)
-    full = full[full["metric"].notna()]
+        full["most_seeds"] = full.groupby("task")["seeds"].transform("max")
     names = [name for name in _PAPER if name != "task" or several_tasks][:_MOST]
     shown = [_column(name, full) for name in columns or sorted(names, key=_SHOWN.index)]
     bold = [column.heading == label(metric_name(full)) for column in shown]
@@ -187,7 +189,7 @@ def _column(name: str, full: pd.DataFrame) -> _Column:
         return _Column(heading, _scores(full, name), True)
     if name == "loss":
         return _Column(heading, _scores(full, name), True)
-    if name.endswith(("_bits", "_bits_per_client")):
+    if name.endswith(units.OF_BITS):
         divisor, unit = units.scale(values.dropna())
         heading = f"{_HEADINGS.get(name, heading.removesuffix(' bits'))} ({unit})"
         return _Column(heading, [units.digits(value) for value in values / divisor], True)
@@ -202,13 +204,18 @@ def _column(name: str, full: pd.DataFrame) -> _Column:
 def _scores(full: pd.DataFrame, name: str) -> list[str]:
     """The column of a score, a difference or a loss, each as its own metric is written.
 
-    Of averaged seeds with deviation and number: `0.9300 ± 0.0361 (3)`.
+    Of averaged seeds with deviation and number: `0.9300 ± 0.0361 (3)`; where `most_seeds` of
+    another cell are told, also `(1 of 3)`.
     """
     text_of = units.averaged_difference if name == "difference" else units.averaged
     averaged = "seeds" in full.columns
+    counted = "difference_seeds" if name == "difference" else "seeds"
     spreads = full[f"{name}_sd"] if averaged else [None] * len(full)
     texts = []
     for row, spread in zip(full.to_dict("records"), spreads, strict=True):
         text = text_of(row[name], spread, "loss" if name == "loss" else row["metric_name"])
-        texts.append(f"{text} ({row['seeds']})" if averaged and text else text)
+        if averaged and text:
+            seeds, most = row[counted], row.get("most_seeds", 0)
+            text += f" ({seeds} of {most})" if seeds < most else f" ({seeds})"
+        texts.append(text)
     return texts

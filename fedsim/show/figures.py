@@ -39,7 +39,10 @@ if TYPE_CHECKING:  # torch comes with the controllers
 SHOWN = 12
 """Lines over time that a reader can still tell apart."""
 
-_LINES = "A line per cell, the mean over its seeds, whose range is the band; "
+_LINES = (
+    "A line per cell, the mean over its seeds, whose range is the band, as far as all seeds were "
+    "run; "
+)
 _BUDGET = (
     "The best cell of a method when a client has sent so many bits, each with its last evaluation "
     "by then, the mean over its seeds. A line ends where the method's longest run does. The bar "
@@ -50,6 +53,7 @@ _POINTS = (
     "A mark per cell, with a bar over the range of its seeds; the line joins those that no other "
     "beats in both bits and metric."
 )
+_FEWER = "hollow: fewer seeds"
 _PALER = " Paler ones send fewer entries."
 
 
@@ -134,6 +138,10 @@ def pareto(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Ch
     styles, best = looks([point.cell for point in points]), front(points, higher)
     leading = {point.cell for point in best}
     named, reading = legend(styles, lines=False)
+    most = max(point.seeds for point in points)
+    if any(point.seeds < most for point in points):
+        look = Look(GREY, 0, 0)
+        reading.append(Marks(look=look, kind="points", size=8, hollow=[True], name=_FEWER))
     marks = [front_of([float(p.x[0]) for p in best], [float(p.y[0]) for p in best])]
     marks = marks if len(best) > 1 else []
     notes = []
@@ -141,7 +149,9 @@ def pareto(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Ch
         marks.append(Marks(
             x=point.x, y=point.y, low=point.low, high=point.high, kind="points", size=8,
             look=styles[point.cell], name=named[point.cell], group=point.cell.method,
-            texts=_texts(point, units.bits, name),
+            hollow=[True] if point.seeds < most else (),
+            texts=[f"{text}\n{point.seeds} of {most} seeds" if point.seeds < most else text
+                   for text in _texts(point, units.bits, name)],
         ))  # fmt: skip
         if point.cell.method and point.cell in leading:  # the others' notes would cover each other
             note = f"{point.cell.temporal}, {units.plain(point.cell.gradient)}"

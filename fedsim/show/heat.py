@@ -18,6 +18,8 @@ from fedsim.show.style import higher_is_better, ink, metric_name
 _FAR = 3.0  # times the middle half's width beyond it: Tukey's "far out"
 _LEAST_ERROR = 1e-4
 _APART = 0.07  # of the scale: a line of text in a column of a paper
+_COSTS = ("loss", "seconds", "failures", "lost", "client_metric_spread")  # and all bits
+_METRICS = ("metric", "client_metric_mean", "client_metric_worst")
 JOINED = "Short lines join cells of equal total sparsity p/n."
 
 
@@ -49,7 +51,7 @@ class Shades:
         scale: Literal["plain", "ratios", "error"] = "plain"
         if name in units.FRACTIONS and not turned:
             scale = "error"
-        elif (name.startswith("ratio") or name.endswith("_bits")) and (known > 0).all():
+        elif (name.startswith("ratio") or name.endswith(units.OF_BITS)) and (known > 0).all():
             scale = "ratios"
         if len(np.unique(known)) < 2:  # a single value is drawn bright, not in the middle's grey
             value = float(known[0]) if len(known) else 0.5
@@ -57,11 +59,13 @@ class Shades:
             if scale == "ratios":
                 return cls(value / 10**below, value * 10**above, scale, turned, True)
             return cls(value - below, value + above, "plain", turned, True)
+        if len(np.unique(_steps(known, scale))) < 2:  # errors too small to tell apart
+            scale = "plain"
         steps = _steps(known, scale)
         first, third = np.quantile(steps, (0.25, 0.75))
         reach = _FAR * max(third - first, 1e-12)
         near = known[(steps >= first - reach) & (steps <= third + reach)]
-        if len(np.unique(near)) < 2:  # most are equal: what differs is what there is to see
+        if len(np.unique(_steps(near, scale))) < 2:  # what differs is what there is to see
             near = known
         low, high = float(near.min()), float(near.max())
         return cls(low, high, scale, turned, False, (known.min() < low, known.max() > high))
@@ -161,7 +165,7 @@ class Heat:
         value, spread = value_text(float(grid.values[at]), self.name), float(grid.spread[at])
         count = f"{grid.done[at]} of {self.seeds}" if self.fewer(grid, at) else f"{grid.done[at]}"
         if spread == spread:
-            if not self.name.startswith("ratio") and not self.name.endswith("_bits"):
+            if not self.name.startswith("ratio") and not self.name.endswith(units.OF_BITS):
                 value = units.averaged(float(grid.values[at]), spread, self.name).split(" ±")[0]
             return [value, spread_text(spread, count, self.name)]
         return [value, f"({count})"] if self.fewer(grid, at) else [value]
@@ -177,7 +181,7 @@ def spread_text(value: float, seeds: int | str, name: str) -> str:
     if name.startswith("ratio"):
         return f"± {units.digits(value)} ({seeds})"
     decimals = units.places(value, name)
-    text = units.bits(value) if name.endswith("_bits") else f"{value:.{decimals}f}"
+    text = units.bits(value) if name.endswith(units.OF_BITS) else f"{value:.{decimals}f}"
     return f"± {text} ({seeds})"
 
 
@@ -185,7 +189,7 @@ def value_text(value: float, name: str) -> str:
     """A value of the column or metric `name` as a cell shows it."""
     if name.startswith("ratio"):
         return units.ratio(value)
-    return units.bits(value) if name.endswith("_bits") else units.score(value, name)
+    return units.bits(value) if name.endswith(units.OF_BITS) else units.score(value, name)
 
 
 def heat(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -> Heat:
@@ -195,7 +199,8 @@ def heat(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -
     shown = of_method(runs, method) if method is not None else runs
     name = metric_name(shown) if value == "metric" else value
     values = np.concatenate([grid.values.ravel() for grid in grids.values()])
-    turned = value.endswith("_bits") or (value == "metric" and not higher_is_better(shown))
+    turned = value in _COSTS or value.endswith(units.OF_BITS)
+    turned |= value in _METRICS and not higher_is_better(shown)
     return Heat(titled(shown), name, grids, Shades.of(values[np.isfinite(values)], name, turned))
 
 
@@ -210,7 +215,7 @@ def tick_text(value: float, name: str) -> str:
     """A round value of the column or metric `name`: `0.99`, `×100`, `2 Mbit`."""
     if name.startswith("ratio"):
         return f"×{value:.6g}"
-    return units.round_bits(value) if name.endswith("_bits") else f"{value:.6g}"
+    return units.round_bits(value) if name.endswith(units.OF_BITS) else f"{value:.6g}"
 
 
 def joints(grid: Plane) -> list[tuple[tuple[float, float], ...]]:

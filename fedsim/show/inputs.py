@@ -1,4 +1,4 @@
-"""What figures and tables are made of: whether a function was given the frame that it takes."""
+"""What figures and tables are made of: whether a function was given rows that it can show."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from fedsim.results.load import Results
 
 _KEYS = ("task", "method", "temporal", "gradient", "seed")
 _NEEDED = {
-    "runs": (*_KEYS, "metric", "status", *FACTS),
+    "runs": (*_KEYS, "metric", "ratio_wire", *FACTS),
     "rounds": (*_KEYS, "run", "round", "iteration", "clients", "metric", "up_wire_bits", *FACTS),
 }
 
@@ -44,3 +44,39 @@ fedsim.load(...), and was given a str
         raise UsageError(f"{takes}, and was given {lacks}")
     if not len(frame):
         raise UsageError(f"{takes}, and was given one without rows: there are no {kind}")
+
+
+def check_task(frame: pd.DataFrame) -> None:
+    """Refuses rows of several tasks, whose metrics share no axis and no mean.
+
+    Raises:
+        UsageError: `frame` has several; the message names them.
+
+    Example:
+        >>> check_task(pd.DataFrame({"task": ["digits", "cifar"]}))
+        Traceback (most recent call last):
+        fedsim.ground.errors.UsageError: the results are of 2 tasks (cifar, digits): give the \
+folders, or the rows, of one of them
+    """
+    tasks = sorted(frame["task"].unique())
+    if len(tasks) > 1:
+        raise UsageError(f"the results are of {len(tasks)} tasks ({', '.join(tasks)}): "
+                         "give the folders, or the rows, of one of them")  # fmt: skip
+
+
+def of_done(rounds: pd.DataFrame) -> pd.DataFrame:
+    """The rounds of runs that are done: what a run had before it failed is within no budget.
+
+    All of them where there is no column `status`.
+
+    Raises:
+        UsageError: no run is done.
+
+    Example:
+        >>> of_done(pd.DataFrame({"run": ["a", "b"], "status": ["done", "failed"]}))["run"].tolist()
+        ['a']
+    """
+    done = rounds[rounds["status"] == "done"] if "status" in rounds.columns else rounds
+    if not len(done):
+        raise UsageError("there is no run that is done.")
+    return done

@@ -7,6 +7,7 @@ import pandas as pd
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.labels import ends_dense, methods_of, of_method, reference, several
+from fedsim.show.inputs import check_task
 from fedsim.show.style import beside
 
 _NAMED = 4
@@ -76,9 +77,7 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
         raise UsageError(f"value is {value!r}: it must be a numeric column of the runs.")
     if not len(runs):
         raise UsageError("there are no runs to lay out on the sparsity plane.")
-    tasks = sorted(runs["task"].unique())
-    if len(tasks) > 1:
-        raise UsageError(f"the runs are of {len(tasks)} tasks ({', '.join(tasks)}): choose one.")
+    check_task(runs)
     if several(runs):
         names = ", ".join(methods_of(runs))
         raise UsageError(f"the runs are of several methods ({names}): name one, method=...")
@@ -122,6 +121,8 @@ def planes(
         raise UsageError(f"method is {method!r}: the runs are of {', '.join(names) or 'none'}.")
     if method is None and not several(runs):
         return {"".join(names): plane(runs, value)}
+    if method is None:
+        check_task(runs)
     chosen = names if method is None else [method]
     grids = {name: plane(of_method(runs, name), value) for name in chosen}
     return {name: grid for name, grid in grids.items() if grid.values.size > 1} or grids

@@ -266,16 +266,17 @@ def value_text(name: str, row: _Shown) -> str:
     if name in _SETTINGS and pd.isna(value):
         return "default" if _SETTINGS[name].of_task else "none"
     if name == "difference":
-        dense = row["temporal"] == 1 and row["method"] == "raw" and value == 0
-        return "dense" if dense else units.averaged_difference(
-            value, row.get("difference_sd"), metric
-        )  # fmt: skip
+        if row["temporal"] == 1 and row["method"] == "raw" and value == 0:
+            return "dense"
+        text = units.averaged_difference(value, row.get("difference_sd"), metric)
+        pairs, seeds = row.get("difference_seeds", 0), row.get("seeds", 0)
+        return f"{text} ({pairs})" if text and pairs < seeds else text
     if name in CLIENT_SCORES:
         return units.averaged(value, None, metric)
     if name in ("metric", "loss"):
         text = units.averaged(value, row.get(f"{name}_sd"), metric if name == "metric" else name)
         return f"{text} ({row['seeds']})" if text and "seeds" in row else text
-    if name.endswith(("_bits", "_bits_per_client")):
+    if name.endswith(units.OF_BITS):
         return units.bits(value)
     if name.startswith("ratio"):
         return units.ratio(value)

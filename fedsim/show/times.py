@@ -17,9 +17,10 @@ from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
 from fedsim.settings import controllers
 from fedsim.settings.controllers.base import NETWORK
+from fedsim.show.inputs import check_task
 from fedsim.show.style import higher_is_better
 
-CELL = ["label", "temporal", "gradient"]
+CELL = ["task", "label", "temporal", "gradient"]
 _DECIDES = 0.5  # of the seconds, from which on the download decides
 _NONE_DONE = "there is no run that is done: a price needs one"
 RATES = tuple(float(x) for x in np.geomspace(1e3, 1e11, 65))
@@ -79,13 +80,13 @@ def to_target(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
     """The simulated time after which each cell first reaches a metric.
 
     Args:
-        rounds: what `priced` or `own_times` gave, of one task.
-        target: the metric; at least so much, or at most, where a lower one is better.
+        rounds: what `priced` or `own_times` gave.
+        target: the metric, of one task; at least so much, or at most, where a lower one is better.
 
     Returns:
-        A row per cell (label, temporal, gradient), the fastest first: `seeds`; `reached`, how many
-        of them came to the target; `target_seconds`, the mean over the seeds, NaN where one of
-        them did not; `target_seconds_sd`, their sample deviation; `sim_seconds`, the mean length
+        A row per cell (task, label, temporal, gradient), the fastest first: `seeds`; `reached`, how
+        many of them came to the target; `target_seconds`, the mean over the seeds, NaN where one
+        of them did not; `target_seconds_sd`, their sample deviation; `sim_seconds`, the mean length
         of the whole runs.
     """
     sign = 1 if higher_is_better(rounds) else -1
@@ -111,8 +112,8 @@ def download_told(rounds: pd.DataFrame) -> str:
 
     Example:
         >>> rounds = pd.DataFrame({
-        ...     "label": ["sbc"], "temporal": [10], "gradient": [0.01], "dense": [False],
-        ...     "downlink": ["raw"], **dict.fromkeys(SECONDS, 1.0)})
+        ...     "task": ["digits"], "label": ["sbc"], "temporal": [10], "gradient": [0.01],
+        ...     "dense": [False], "downlink": ["raw"], **dict.fromkeys(SECONDS, 1.0)})
         >>> download_told(rounds)
         ''
         >>> download_told(rounds.assign(sim_download_seconds=9.0))
@@ -125,7 +126,7 @@ it.'
     shares = spent["sim_download_seconds"] / spent.sum(axis=1)
     if not shares.max() > _DECIDES:
         return ""
-    label, n, _ = shares.idxmax()
+    _, label, n, _ = shares.idxmax()
     most = f"{'up to ' if (shares > _DECIDES).sum() > 1 else ''}{100 * shares.max():.0f} %"
     return (f"The raw downlink takes {most} of the seconds of {label}, n = {n}: "
             "--downlink METHOD compresses it.")  # fmt: skip
@@ -138,7 +139,7 @@ class Bandwidths:
     Attributes:
         rates: (B,) upload and download rate of every client, bits per second.
         seconds: (cells, B); only cells whose every seed reaches the target.
-        cells: (cells, 3) the columns `CELL`.
+        cells: (cells, 4) the columns `CELL`.
     """
 
     rates: np.ndarray
@@ -187,10 +188,7 @@ def over_bandwidths(
         UsageError: the results are of several tasks, or no cell reaches the target with every
             seed.
     """
-    tasks = sorted(results.runs["task"].unique())
-    if len(tasks) > 1:
-        raise UsageError(f"the results are of {len(tasks)} tasks ({', '.join(tasks)}): a target "
-                         "is of one task")  # fmt: skip
+    check_task(results.runs)
     sign = 1 if higher_is_better(results.runs) else -1
     rows = []
     for run in _runs(results, replace(network, name="")):

@@ -22,10 +22,11 @@ def curves(
     """Learning curves, a line per cell, the mean over its seeds, with the seeds' range as a band.
 
     Of one method, colour tells p and line style n. Of several, colour and marker tell the method,
-    line style tells n, and paler lines send fewer entries.
+    line style tells n, and paler lines send fewer entries. Seeds that were evaluated in unlike
+    rounds are read between their evaluations; the mean ends where the first of them ends.
 
     Args:
-        rounds: the frame of `fedsim.load(...).rounds`, or some of its rows.
+        rounds: the frame of `fedsim.load(...).rounds`, or some of its rows, of one task.
         x: "iteration": local iterations; "up_bits": bits that a client of every round has sent so
             far (the mean over the cohort of each round), on a logarithmic axis.
         y: a column of `rounds`; rounds where it is NaN (no evaluation) are passed over.
@@ -56,7 +57,8 @@ def pareto(
     """Final metric over the bits of a client of every round: a point per cell, the front.
 
     The front joins the cells that no other beats in both, fewer bits and a better metric. Seeds
-    are averaged; bars show their range. Failed runs are left out. Of several methods, colour and
+    are averaged; bars show their range. Failed runs are left out, and the mark of a cell that has
+    fewer seeds than another is hollow. Of several methods, colour and
     marker tell the method, paler marks send fewer entries, and beside the front's points stand
     n and p. Where a single point beats all others there is no front to draw.
 
@@ -87,8 +89,8 @@ def budget(
     above is blank where the best had ended with fewer bits and no other is better.
 
     Args:
-        rounds: the frame of `fedsim.load(...).rounds`, or some of its rows. Whether a higher
-            metric is better, it says itself.
+        rounds: the frame of `fedsim.load(...).rounds`, or some of its rows, of one task; runs that
+            are not done are left out. Whether a higher metric is better, it says itself.
         name: what to call the metric; default: the runs' own name of it.
         bits: which bits, as for `curves`: "wire", or "content" as papers count them.
         budget_of: "up": upstream; "total": both ways.

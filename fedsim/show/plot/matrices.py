@@ -35,10 +35,11 @@ def matrix(
     Of several seeds a cell has the mean, and below it the sample standard deviation and how many
     there are, `± 0.0361 (3)`; a cell of fewer seeds than another is hatched and says so. Short
     lines join cells of equal total sparsity p / n, where three or more have it. A cell that no run
-    has is hatched, one whose runs failed says so. Brighter is better. Ratios and bits have a
-    logarithmic scale, and so has the error, 1 - accuracy, by which a fraction is coloured; a value
-    far from all others does not stretch it. The dense reference off the grid stands under
-    the title. Each of several methods has a panel, on one scale of colours.
+    has is hatched, one whose runs failed says so. Brighter is better: of
+    bits, seconds, loss and failures, less. Ratios and bits have a logarithmic scale, and so has the
+    error, 1 - accuracy, by which a fraction is coloured; a value far from all others does not
+    stretch it. The dense reference off the grid stands under the title. Each of several methods has
+    a panel, on one scale of colours.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.

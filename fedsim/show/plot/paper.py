@@ -22,7 +22,10 @@ from fedsim.show.plot import labels
 from fedsim.show.plot.styles import Style, StyleName, style_of
 
 _MARKERS = "osD^vPX*"
-_LINES = ("-", "--", "-.", ":")
+_LINES: Sequence[Any] = (
+    "-", "--", "-.", ":", (0, (3, 4)), (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (1, 4)),
+    (0, (4, 1, 4, 1, 1, 1)),
+)  # fmt: skip
 _MOST = 40  # marks of a line; of more points, some have one
 
 # TrueType fonts inside PDF and PostScript, as journals ask for (matplotlib's own default is

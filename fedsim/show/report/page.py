@@ -64,7 +64,7 @@ def page(results: Results, budget: float | None = None, budget_of: str = "up") -
         budget_of: which bits budgets count: "up", or "total": both ways.
 
     Raises:
-        UsageError: the runs of a method do not lie on one sparsity plane (several tasks).
+        UsageError: the runs are of several tasks, or two are of one cell and seed.
     """
     title = f"{', '.join(results.runs['task'].unique())}: {method_text(results.runs)}"
     sections = [
@@ -139,6 +139,9 @@ def _terms(results: Results) -> str:
 def answer(runs: pd.DataFrame) -> str:
     """How the best compressed cell ends beside the dense reference, in a sentence.
 
+    The difference is that of the seeds that both have; a cell with fewer seeds than another says
+    so.
+
     Args:
         runs: the frame of `fedsim.load(...).runs`.
 
@@ -160,14 +163,18 @@ def answer(runs: pd.DataFrame) -> str:
     )
     up, both = (f"1/{units.digits(r)}" if r >= 1 else f"{1 / r:.3g} times" for r in ratios)
     unit = "points " if name in units.FRACTIONS else ""
-    over = round(best["metric"] - dense["metric"].iloc[0], 9)
+    over = round(best["difference"], 9)  # of the seeds that both have
     gap = units.difference(abs(over), name, signed=False)
     placed = f"{gap} {unit}{'above' if over > 0 else 'below'} dense" if over else "as dense does"
     which = "" if len(cells) == 1 else f", the best of {len(cells)} compressed cells,"
-    seeds = f" (mean of {best['seeds']} seeds)" if best["seeds"] > 1 else ""
+    seeds, pairs = best["seeds"], best["difference_seeds"]
+    most = max(*cells["seeds"], *dense["seeds"])
+    counted = f"{seeds} of {most} seeds" if seeds < most else f"mean of {seeds} seeds"
+    counted += f", {pairs} of them with a reference" if pairs < seeds else ""
+    counted = f" ({counted})" if most > 1 else ""
     return (
         f"{best['label']} with n = {best['temporal']}, p = {units.plain(best['gradient'])}{which} "
-        f"ends at {name} {units.score(best['metric'], name)}, {placed}{seeds}, with "
+        f"ends at {name} {units.score(best['metric'], name)}, {placed}{counted}, with "
         f"{up} of its uplink and {both} of all bits."
     )
 

@@ -285,16 +285,19 @@ def test_a_page_without_a_finished_run_has_no_answer(tmp_path: Path) -> None:
 
 def test_the_page_opens_with_how_the_best_cell_ends() -> None:
     """By hand: 0.95 is 2 points below 0.97; 1000 of 10 bits up, 2000 of 110 both ways."""
-    dense = make_cell(1, 1, 0.97, up_wire_bits=1000.0, down_wire_bits=1000.0)
+    dense = [
+        make_cell(1, 1, 0.97, seed=seed, up_wire_bits=1000.0, down_wire_bits=1000.0)
+        for seed in (0, 1)
+    ]  # fmt: skip
     cells = [
         make_cell(10, 0.1, metric, seed=seed, up_wire_bits=10.0, down_wire_bits=100.0)
         for seed, metric in enumerate((0.94, 0.96))
     ]
     worse = make_cell(10, 0.01, 0.5, up_wire_bits=1.0, down_wire_bits=100.0)
-    told = answer(runs_of([dense, *cells, worse]))
+    told = answer(runs_of([*dense, *cells, worse]))
     assert told == (
         "sbc({p}) with n = 10, p = 0.1, the best of 2 compressed cells, ends at accuracy 0.9500, "
         "2.00 points below dense (mean of 2 seeds), with 1/100 of its uplink and 1/18.2 of all "
         "bits."
     )
-    assert answer(runs_of([dense])) == answer(runs_of([worse])) == ""
+    assert answer(runs_of(dense)) == answer(runs_of([worse])) == ""

@@ -24,7 +24,8 @@ from fedsim.show.times import Bandwidths, over_bandwidths, priced, to_target
 def clocked(label: str, seed: int, ends: list[float], metric: list[float]) -> pd.DataFrame:
     """Rounds of a run, with the clock and the metric at the end of each."""
     return pd.DataFrame({
-        "label": label, "temporal": 1, "gradient": 0.1, "seed": seed, "run": f"{label}{seed}",
+        "task": "digits", "label": label, "temporal": 1, "gradient": 0.1, "seed": seed,
+        "run": f"{label}{seed}",
         "round": range(1, len(ends) + 1), "metric": metric, "sim_end_seconds": ends,
     })  # fmt: skip
 
@@ -111,9 +112,9 @@ def made(tmp_path: Path, bits: dict[str, tuple[int, list[float]]], **given: Any)
                      "status": "done", "clients": 1, "task": "t", "higher_is_better": True})
         count = len(metric)
         rounds.append(pd.DataFrame({
-            "label": label, "temporal": 2, "gradient": 0.1, "seed": seed, "run": name,
-            "round": range(1, count + 1), "metric": metric, "local_iterations": 2, "clients": 1,
-            "train_seconds": 2.0, "higher_is_better": True,
+            "task": "t", "label": label, "temporal": 2, "gradient": 0.1, "seed": seed,
+            "run": name, "round": range(1, count + 1), "metric": metric, "local_iterations": 2,
+            "clients": 1, "train_seconds": 2.0, "higher_is_better": True,
         }))  # fmt: skip
         folders[name] = tmp_path / name
         folders[name].mkdir()

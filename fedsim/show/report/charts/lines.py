@@ -9,7 +9,10 @@ from fedsim.ground import units
 from fedsim.show.chart import Chart, Marks, Strip, widened
 from fedsim.show.report.charts.frame import FONT, Drawn, Trace, chart, scatter
 
-_DASHES = ("solid", "dash", "dashdot", "dot")
+_DASHES = (
+    "solid", "dash", "dashdot", "dot", "6px,8px", "12px,3px,2px,3px,2px,3px", "2px,8px",
+    "8px,2px,8px,2px,2px,2px",
+)  # fmt: skip
 _SYMBOLS = (
     "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star",
 )  # fmt: skip
