@@ -66,6 +66,7 @@ BENCHMARKS = {
     "mnist_lenet5": Benchmark(get_task("mnist_lenet5"), 0.1, 0.02),
     "fashion_lenet5": Benchmark(get_task("fashion_lenet5"), 0.1, 0.02),
     "cifar_resnet20": Benchmark(get_task("cifar_resnet20"), 0.5, 0.02),
+    "cifar_vgg16": Benchmark(get_task("cifar_vgg16"), 0.05, 0.002, few=16),
     "char_lstm256": Benchmark(CHAR_LSTM256, 8, 1.0, epochs=30, batch_size=20),
     "char_lstm": Benchmark(
         get_task("char_lstm"), 1.0, 0.05, 30, batch_size=20, steps=35, clip=5.0, few=5

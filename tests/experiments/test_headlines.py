@@ -139,6 +139,26 @@ def test_which_encoder_is_the_smallest() -> None:
     assert f"smallest in {count}" in said("docs/experiments.md")
 
 
+def test_vgg16_s_ratios_beside_the_papers() -> None:
+    rows = csv("huffman-encoders/tables.csv")
+    rows = rows[(rows["task"] == "cifar_vgg16") & (rows["lift"] == "flat")]
+    ratio = rows.set_index(["quantizer", "encoder"])["ratio"]
+    text = readme("huffman-encoders")
+    gajjala = experiment("huffman-encoders", "gajjala")
+    paper = {row.quantizer: dict(zip(gajjala.COLUMNS, row.ratios, strict=True))
+             for row in gajjala.RATIOS if row.model == "VGG16"}  # fmt: skip
+    rd, tq = ("RLH x{:.0f} (there {}), SHS x{:.0f} ({})", "RLH is x{:.0f} ({}), SHS x{:.0f} ({})")
+    for said_, of in ((rd, "RD"), (tq, "TQ")):
+        pairs = [x for name in ("RLH", "SHS") for x in (ratio[of, name], paper[of][name])]
+        assert said_.format(*pairs) in text
+    assert round(ratio["RD", "Huffman"]) == round(ratio["RD", "SH"]) == 30 == paper["RD"]["SH"]
+    gaps = [ratio[of, "Elias, gaps"] for of in ("RD", "TQ")]
+    theirs = [paper[of]["Elias"] for of in ("RD", "TQ")]
+    assert "gaps* x{:.0f} and x{:.0f} beside x{} and x{}".format(*gaps, *theirs) in text
+    score = rows.groupby("quantizer")["baseline"].first()
+    assert f"a baseline of {100 * score.iloc[0]:.1f} %" in text
+
+
 def test_natural_compression_after_top_k() -> None:
     rows = csv("topk-cnat/fashion_lenet5/tables.csv").set_index("name")
     pairs = [(rows.loc[f"topk-{k}"], rows.loc[f"topk-cnat-{k}"]) for k in ("0.39", "1.56", "6.25")]
