@@ -1,8 +1,9 @@
 """Everything private of Flower that fedsim touches, in one place (flwr 1.41 and 1.42)."""
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from threading import Event
 from typing import Any
@@ -60,8 +61,9 @@ def run_of(run_id: int) -> Any:
     return Run.create_empty(run_id)
 
 
-def simulate_with(pool: Callable[..., Any]) -> None:
-    """Flower's simulation has workers of ``pool``, and gives them messages without a pause.
+@contextmanager
+def simulate_with(pool: Callable[..., Any]) -> Iterator[None]:
+    """Inside, Flower's simulation has workers of ``pool``, and gives them messages without a pause.
 
     It would look for messages ten times a second, a node at a time, and have four threads more than
     this machine has cores to wait for replies, 32 at most, however many workers there are.
@@ -75,9 +77,23 @@ def simulate_with(pool: Callable[..., Any]) -> None:
                 for message in state.get_message_ins(node_id=node, limit=None):
                     waiting.put(message)
 
-    vars(vce_api)["add_messages_to_queue"] = hand_out
-    vars(vce_api)["ThreadPoolExecutor"] = partial(ThreadPoolExecutor, _MOST_THREADS)
-    vars(raybackend)["BasicActorPool"] = pool
+    threads = partial(ThreadPoolExecutor, _MOST_THREADS)
+    with (
+        _standing_in(vce_api, "add_messages_to_queue", hand_out),
+        _standing_in(vce_api, "ThreadPoolExecutor", threads),
+        _standing_in(raybackend, "BasicActorPool", pool),
+    ):
+        yield
+
+
+@contextmanager
+def _standing_in(module: Any, name: str, own: Any) -> Iterator[None]:
+    theirs = vars(module)[name]
+    vars(module)[name] = own
+    try:
+        yield
+    finally:
+        vars(module)[name] = theirs
 
 
 def look_often(grid: Grid) -> None:

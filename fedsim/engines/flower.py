@@ -68,9 +68,8 @@ def simulate(
 
         from fedsim.engines.pool import Pool
 
-        compat.simulate_with(partial(Pool, over))
         settings = {"client_resources": actor_options(gpus_per_client)}
-        with warnings.catch_warnings():
+        with compat.simulate_with(partial(Pool, over)), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # run_simulation says that it is deprecated
             run_simulation(server_app, CarryingApp(client_app), 1, backend_config=settings)
     except Exception as error:

@@ -128,8 +128,15 @@ def test_the_pool_is_told_when_the_server_is_done(
 
 
 def test_as_many_messages_as_workers_wait_for_their_replies(patched: SimpleNamespace) -> None:
-    compat.simulate_with(object)
     everybody = Barrier(40)  # Flower would have 32 threads at most
-    with patched.api.ThreadPoolExecutor() as threads:
+    with compat.simulate_with(object), patched.api.ThreadPoolExecutor() as threads:
         for waiting in [threads.submit(everybody.wait, 20) for _ in range(40)]:
             waiting.result()
+
+
+def test_flower_s_own_simulation_is_as_it_was_after_one_of_ours(patched: SimpleNamespace) -> None:
+    """A pool of a server that is done answers nobody any more."""
+    before = dict(vars(patched.api)), dict(vars(patched.backend))
+    with compat.simulate_with(object):
+        assert patched.backend.BasicActorPool is object
+    assert (dict(vars(patched.api)), dict(vars(patched.backend))) == before
