@@ -48,7 +48,7 @@ def check(config: Settings, plan: Plan) -> None:
     if config.clients.catch_up and isinstance(plan.downlink, Raw):
         raise UsageError(
             "--catch-up is given and --downlink is raw: the model is then as small as one update; "
-            "give a --downlink that compresses, such as 'sbc(0.05)'"
+            "give a --downlink that compresses, such as 'sbc(0.05)', or relay"
         )
     # What simulated time decides needs a clock that is the same on every machine.
     if plan.rules.by_the_clock and (plan.network is None or plan.network.depends):
