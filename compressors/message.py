@@ -175,7 +175,7 @@ def compress_all(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Excep
         try:
             one = method, tuple(update), tuple(x.shape for x in update.values())
             own = _plan(method, update) is None
-        except Exception:  # no update, as it is told when it is made by itself
+        except Exception:  # it is not an update, which is told when it is made by itself
             own = True
         alike.setdefault(i if own else one, []).append(i)
     found: dict[int, tuple[Packet, State] | Exception] = {}

@@ -304,7 +304,7 @@ class LocalGrid(Grid):
 
 
 RAISED = (Exception, SystemExit, CancelledError)
-"""What a client's app may end with. What else is no ``Exception`` is the user's, or ends a run."""
+"""What a client's app may end with; all else that is not an ``Exception`` ends the run."""
 
 
 def failed(message: Message, reason: str) -> Message:
