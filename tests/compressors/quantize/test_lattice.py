@@ -13,6 +13,7 @@ from compressors.kernels import lattice as kernel
 from compressors.parts import Place
 from compressors.quantize.lattice import Lattice
 from compressors.theory import bound
+from tests.support.cases import cases
 
 
 def draw(kind: str, n: int) -> Tensor:
@@ -45,7 +46,7 @@ def test_the_point_is_the_nearest_of_all() -> None:
 
 
 @pytest.mark.parametrize("kind", ["normal", "heavy", "one", "equal"])
-@pytest.mark.parametrize("bits", [0.5, 2, 5])
+@pytest.mark.parametrize("bits", cases({"0.5": 0.5, "2": 2, "5": 5}, quick=["2"]))
 def test_the_error_is_of_one_size_whatever_the_values(kind: str, bits: float) -> None:
     """Theorem 1: the mean square error per entry is the cell's second moment; no bias."""
     x = draw(kind, 60)

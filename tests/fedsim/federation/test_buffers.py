@@ -15,6 +15,7 @@ from fedsim import RunConfig, Task, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.trainer import Trainer, build_model
+from tests.support.cases import cases
 from tests.support.models import normed
 from tests.support.runs import Memories, assert_same, clients, make_task, payloads, rounds, small
 
@@ -189,11 +190,10 @@ def test_a_trainer_passes_nothing_on(make_task: MakeTask) -> None:
 
 
 @pytest.mark.parametrize("buffers", ["mean", "local"])
-@pytest.mark.parametrize(
-    "more",
-    [{}, {"cohort": 2, "downlink": "sbc(0.2)"}, {"strategy": "fedadam", "downlink": "sbc(0.2)"}],
-    ids=["dsgd", "partial cohort, both ways", "fedadam"],
-)
+@pytest.mark.parametrize("more", cases({
+    "dsgd": {}, "partial cohort, both ways": {"cohort": 2, "downlink": "sbc(0.2)"},
+    "fedadam": {"strategy": "fedadam", "downlink": "sbc(0.2)"},
+}, quick=["partial cohort, both ways"]))  # fmt: skip
 def test_it_goes_on_where_it_was_stopped(
     buffers: str, more: dict[str, Any], make_task: MakeTask, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from fedsim.federation.trainer import Trainer
 from fedsim.tasks.base import cross_entropy
 from strategies import generators
 from strategies.generators import drawing, seeded
+from tests.support.cases import cases
 from tests.support.runs import assert_same, make_task, model
 
 __all__ = ["make_task"]  # the fixture
@@ -65,7 +66,9 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", cases({name: name for name in KINDS}, ("a model that is scored, too", "an optimizer"))
+)
 def test_a_run_ends_with_the_same_bits_on_any_workers(
     kind: str, make_task: Any, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from compressors import Compressor
 from fedsim import RunConfig, UsageError, run
 from strategies import Relay
+from tests.support.cases import cases
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import assert_same, clients, model, rounds, small
 
@@ -30,10 +31,7 @@ QUICK = ("all", "raw", "random positions")
 OWN = ["down_", "total_bits", "sim_", "digest_payloads"]
 
 
-@pytest.mark.parametrize("settings", [
-    pytest.param(given, marks=[] if name in QUICK else pytest.mark.slow, id=name)
-    for name, given in SETTINGS.items()
-])  # fmt: skip
+@pytest.mark.parametrize("settings", cases(SETTINGS, QUICK))
 def test_it_is_the_run_with_a_raw_downlink(settings: dict[str, Any], tmp_path: Path) -> None:
     for down in ("raw", "relay"):
         run(small(**settings, downlink=down, keep_payloads=True), tmp_path / down)
@@ -44,10 +42,9 @@ def test_it_is_the_run_with_a_raw_downlink(settings: dict[str, Any], tmp_path: P
     assert list((tmp_path / "relay").glob("payloads/*/*-down-relay.bin"))
 
 
-@pytest.mark.parametrize("name", [
-    "some of many", *(pytest.param(name, marks=pytest.mark.slow)
-                      for name in ("dropout", "empty rounds", "late ones count", "by samples"))
-])  # fmt: skip
+@pytest.mark.parametrize("name", cases({name: name for name in (
+    "some of many", "dropout", "empty rounds", "late ones count", "by samples"
+)}, quick=["some of many"]))  # fmt: skip
 def test_with_catch_up_it_is_the_same_run_with_fewer_bits_down(name: str, tmp_path: Path) -> None:
     for catch_up in (False, True):
         given = dict(SETTINGS[name]) | {"downlink": "relay", "catch_up": catch_up}

@@ -17,6 +17,7 @@ from fedsim.show.report import write
 from fedsim.show.times import priced
 from strategies.channel.framing import Travel
 from tests.support import runs
+from tests.support.cases import cases
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import assert_same, clients, make_task, small
 
@@ -221,7 +222,9 @@ UNDER_WAY: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("settings", UNDER_WAY.values(), ids=UNDER_WAY)
+@pytest.mark.parametrize(
+    "settings", cases(UNDER_WAY, quick=("of equals, the first that come", "count"))
+)
 def test_a_run_with_uploads_under_way_goes_on_from_its_checkpoint(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -239,6 +242,7 @@ def test_a_run_with_uploads_under_way_goes_on_from_its_checkpoint(
     assert late.sum() > 2
 
 
+@pytest.mark.slow
 def test_a_run_with_uploads_under_way_is_extended(tmp_path: Path) -> None:
     settings = LATE | UNDER_WAY["count"] | {"evaluate_every": 4}
     run(small(**settings), tmp_path / "long")

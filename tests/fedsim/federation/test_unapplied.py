@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from compressors import compress, decompress
 from fedsim import run
 from fedsim.federation.orders import uplink_at
+from tests.support.cases import cases
 from tests.support.runs import clients, rounds, small
 
 
@@ -41,7 +42,7 @@ LOSSY = {
 }
 
 
-@pytest.mark.parametrize("settings", LOSSY.values(), ids=LOSSY)
+@pytest.mark.parametrize("settings", cases(LOSSY, quick=("late", "late, and dropped out")))
 def test_every_update_is_applied_or_lost_or_held(settings: dict[str, Any], tmp_path: Path) -> None:
     summary = run(small(**always_late(tmp_path / "in", **settings)), tmp_path / "run").summary
     told, each = rounds(tmp_path / "run"), clients(tmp_path / "run")

@@ -13,6 +13,7 @@ from fedsim.commands.cli import BAD_USAGE, DONE
 from fedsim.ground.errors import UsageError
 from fedsim.results.schema import clients_of
 from fedsim.show import plot
+from tests.support.cases import cases
 from tests.support.commands import Typed, typed
 from tests.support.sweepmaker import make_sweep
 
@@ -211,7 +212,10 @@ def test_an_odd_folder_is_refused_in_words_that_name_it(
     assert str(sweep / CELL) in first and named in first and "Traceback" not in said.err
 
 
-@pytest.mark.parametrize("change", READ.values(), ids=READ)
+@pytest.mark.parametrize("change", cases(READ, quick=(
+    "a key in settings that is not known yet", "config missing", "metric only at the end",
+    "failed, without rounds", "an empty folder among the cells",
+)))  # fmt: skip
 def test_what_does_not_matter_or_is_newer_is_read(
     change: Change, sweep: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

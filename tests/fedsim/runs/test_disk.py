@@ -14,6 +14,7 @@ from fedsim.commands.cli import SOME_FAILED
 from fedsim.ground import files
 from fedsim.ground.errors import RESUMES, RunFailed
 from fedsim.results.schema import read_summary
+from tests.support.cases import cases
 from tests.support.commands import Typed, no_page, typed
 from tests.support.interrupting import stop_after
 from tests.support.runs import assert_same, parts, small
@@ -39,10 +40,13 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return make
 
 
+WRITTEN = ("config.toml", "round-00003", "checkpoint-00000003", "model.safetensors",
+           "clients.parquet", "final", "summary.json")  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "name", ["config.toml", "round-00003", "checkpoint-00000003", "model.safetensors",
-             "clients.parquet", "final", "summary.json"],
-)  # fmt: skip
+    "name", cases({n: n for n in WRITTEN}, quick=("round-00003", "checkpoint-00000003"))
+)
 def test_a_full_disk_names_the_folder_and_the_command_goes_on(
     name: str, full: Callable[[str], None], tmp_path: Path
 ) -> None:

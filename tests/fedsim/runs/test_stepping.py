@@ -12,6 +12,7 @@ import torch
 from fedsim import Federation, RunConfig, RunFailed, RunState, UsageError, run
 from fedsim.engines.local import LocalGrid
 from tests.fedsim.runs.test_callbacks import Diary
+from tests.support.cases import cases
 from tests.support.runs import small
 
 _LINKS = "up=2Mbit, down=8Mbit, latency=30ms, compute=lognormal(20ms, 0.7)"
@@ -53,7 +54,9 @@ def assert_as(federation: Federation, config: RunConfig) -> None:
     }
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize(
+    "settings", cases(SETTINGS, quick=("a part of the clients, both ways coded", "late updates"))
+)
 def test_by_hand_it_is_the_run_and_goes_on_from_any_round(settings: dict[str, Any]) -> None:
     config = small(**settings)
     states = []
