@@ -151,14 +151,16 @@ def ends_over_rates(
         ends = [price(rounds, clients, at(rate), federation, seed)[0]["sim_end_seconds"]
                 for rate in rates]  # fmt: skip
         return np.stack(ends, axis=1)
+    import pandas as pd
+
     _, used = price(rounds, clients, at(np.inf), federation, seed)  # what no rate changes
     fixed = used[list(SECONDS[:3])].sum(axis=1).to_numpy()
     bits = used[list(_bits(network))].sum(axis=1).to_numpy()
     if network.topology == "allreduce":
         bits = bits * (federation - 1) / federation
-    starts = np.flatnonzero(used["round"].diff().ne(0).to_numpy())
-    seconds = np.maximum.reduceat(fixed[:, None] + bits[:, None] / rates, starts, axis=0)
-    return np.cumsum(seconds + coding_seconds(rounds, network)[1], axis=0)
+    each = pd.DataFrame(fixed[:, None] + bits[:, None] / rates)
+    seconds = each.groupby(used["round"].to_numpy()).max() + coding_seconds(rounds, network)[1]
+    return seconds.reindex(rounds["round"], fill_value=0.0).cumsum().to_numpy()
 
 
 def _bits(network: Network) -> tuple[str, str]:

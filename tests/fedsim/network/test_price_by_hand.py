@@ -141,6 +141,28 @@ def test_ends_over_rates_by_hand(server: str) -> None:
     assert ends == pytest.approx(np.array([[13, 4], [24, 9.6]]))
 
 
+@pytest.mark.parametrize("server", ["", ", server_up=1Gbit"])
+def test_ends_over_rates_of_rounds_without_a_used_reply(server: str) -> None:
+    """Round 1 as in the table; nobody's reply of round 2 is used, round 3 is as round 2 was: 11 or
+    5.6 s, and coding takes none in round 2. The rounds stand where they are asked for.
+
+    The server codes for 1 s after rounds 1 and 3.
+    """
+    rounds = pd.DataFrame({
+        "round": [1, 2, 3], "local_iterations": [2, 4, 4], "clients": [2, 0, 1],
+        "train_seconds": [4.0, 0.0, 6.0], "encode_seconds": 0.0, "receive_seconds": 0.0,
+        "decode_seconds": 0.75, "downlink_seconds": 0.25, "downlink": "raw",
+    })  # fmt: skip
+    second = CLIENTS[CLIENTS["round"] == 2]
+    nobody = second.assign(samples=0, up_wire_bits=0, failures=1)
+    clients = pd.concat([CLIENTS[CLIENTS["round"] == 1], nobody, second.assign(round=3)])
+    network = parse(f"latency=500ms, compute=1s, coding=measured{server}")
+    ends = ends_over_rates(rounds, clients, network, 3, 5, np.array([10.0, 100.0]))
+    assert ends == pytest.approx(np.array([[14, 5], [14, 5], [26, 11.6]]))
+    only = ends_over_rates(rounds[1:2], nobody, network, 3, 5, np.array([10.0, 100.0]))
+    assert only.tolist() == [[0, 0]]
+
+
 class Slower(Network):
     """Client 1 takes three times as long for an iteration."""
 
