@@ -4,6 +4,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import overload
 
@@ -21,7 +22,7 @@ _ALLOWED = (
     "clients differ, client"
 )
 _TRIES = 10_000
-"""How many changes are waited for until enough clients are there."""
+"""How many draws, or changes, there are at least before enough clients are never there."""
 
 _REMEMBERED = 10_000
 """Clients whose times are kept; of a million few are met again, and then they are made again."""
@@ -55,8 +56,11 @@ class Availability:
             UsageError: the trace says nothing of one of them.
         """
         rates: Sequence[Rate | OnOff] = ()
+        period = 0.0
         if self.trace is not None:
             rates = self.trace.of(clients)
+            periods = [rate.period for rate in self.trace.values.values()]
+            period = max(filter(math.isfinite, periods), default=0.0)
         elif self.on:
             rates = OnOffs(self.on, self.off, clients, seed)
 
@@ -67,7 +71,7 @@ class Availability:
         def order(round_number: int) -> Iterator[int]:
             return shuffled(clients, derive(seed, "asked in turn", round_number))
 
-        return Presence(rates, drawn, order)
+        return Presence(rates, drawn, order, period)
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,13 @@ class Presence:
         rates: 1 or 0 over time, by client; empty where the clock does not matter.
         drawn: by round and attempt, who is there, where the clock does not matter.
         order: by round, all clients in the order in which they are asked whether they are there.
+        period: seconds after which a trace has shown all that it has, which are waited for.
     """
 
     rates: "Sequence[Rate | OnOff]"
     drawn: Callable[[int, int], np.ndarray]
     order: Callable[[int], Iterator[int]]
+    period: float = 0.0
 
     def at(
         self, now: float, round_number: int, least: int, most: int,
@@ -106,7 +112,10 @@ class Presence:
         Raises:
             RunFailed: it never comes.
         """
-        for attempt in range(_TRIES):
+        begin = now
+        for attempt in count():
+            if math.isinf(now) or attempt >= _TRIES and now >= begin + self.period:
+                break
             there, free, at_work = 0, list[int](), busy(now)
             if not self.rates:
                 drawn = np.flatnonzero(self.drawn(round_number, attempt))
@@ -122,10 +131,9 @@ class Presence:
             if there >= least:
                 return now, np.array(sorted(free), dtype=int)
             now = min(rate.next_change(now) for rate in self.rates)
-            if math.isinf(now):
-                break
+        seen = f" from {begin:.0f} s to {now:.0f} s" if begin < now < math.inf else ""
         raise RunFailed(
-            f"round {round_number}: {least} clients (--min-replies) are never there at once "
+            f"round {round_number}: {least} clients (--min-replies) are never there at once{seen} "
             "(--availability)"
         )
 

@@ -158,7 +158,11 @@ def _values(file: Path, part: "pd.DataFrame") -> np.ndarray:
 
 
 def steps(values: np.ndarray, column: int) -> Rate:
-    """A column of such a table over time; its last step lasts as long as the one before it."""
-    times = values[:, 0]
+    """A column of such a table over time; its last step lasts as long as the one before it.
+
+    Rows that repeat the value before them are no steps.
+    """
+    times, column_values = values[:, 0], values[:, column]
     period = math.inf if len(times) == 1 else float(2 * times[-1] - times[-2])
-    return Rate(tuple(times.tolist()), tuple(values[:, column].tolist()), period)
+    changes = np.flatnonzero(np.diff(column_values, prepend=math.nan) != 0)  # NaN: the first stays
+    return Rate(tuple(times[changes].tolist()), tuple(column_values[changes].tolist()), period)

@@ -68,7 +68,7 @@ def test_a_trace_per_client(tmp_path: Path) -> None:
     file.write_text("client,seconds,up,down\n*,0,10,20\n*,2,5,20\n1,0,1,1\n10,0,3,3\n")
     up, down = read_trace(file).of(3)
     assert [rate.values for rate in up] == [(10.0, 5.0), (1.0,), (10.0, 5.0)]
-    assert up[0].period == 4.0 and down[0].values == (20.0, 20.0)
+    assert up[0].period == 4.0 and down[0].values == (20.0,)
     (tmp_path / "net.toml").write_text('trace = "links.csv"')
     assert [*parse(str(tmp_path / "net.toml")).links(2, 0, 0.0).up] == up[:2]
 

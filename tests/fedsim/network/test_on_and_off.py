@@ -4,7 +4,9 @@ Tolerances are four standard deviations of what an exponential draw gives; all s
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +152,37 @@ def test_the_first_moment_at_which_enough_are_there(
 def test_what_never_comes_is_told() -> None:
     with pytest.raises(RunFailed, match="round 4: 3 clients"):
         Presence(HANDMADE, lambda *given: np.zeros(3), in_turn).at(0.0, 4, 3, 3)
+    with pytest.raises(RunFailed, match="round 5: 1 clients .* never there at once .--avail"):
+        Presence((), lambda *given: np.zeros(3), in_turn).at(7.0, 5, 1, 3)
+
+
+def test_a_trace_s_rows_that_change_nothing_are_not_waited_for(tmp_path: Path) -> None:
+    """All are away for three hours, told every second; the trace lasts as if all rows counted."""
+    file, gone = tmp_path / "there.csv", 10_800
+    rows = [f"{second},{int(second >= gone)}" for second in range(gone + 601)]
+    file.write_text("\n".join(["seconds,available", *rows]))
+    made = parse_availability(str(file)).of(2, seed=0)
+    assert [made.rates[0].times, made.rates[0].period] == [(0.0, gone), gone + 601]
+    assert made.at(3600.0, 1, 1, 2)[0] == gone
+    file.write_text("\n".join(["seconds,available", *(f"{second},1" for second in range(9))]))
+    assert parse_availability(str(file)).of(1, 0).at(5.0, 1, 1, 1)[0] == 5
+
+
+def test_a_trace_is_waited_for_as_long_as_it_lasts(tmp_path: Path) -> None:
+    """Client 0 comes and goes every second, for 20,000 of them; client 1 comes after three hours.
+
+    What never comes is told when all has come again: client 2 is there only where client 1 is not.
+    """
+    rows = [f"0,{second},{second % 2}" for second in range(20_000)]
+    rows += ["1,0,0", "1,10801,1", "1,19998,1", "1,19999,1"]
+    rows += ["2,0,1", "2,10801,0", "2,19998,0", "2,19999,0"]
+    (tmp_path / "there.csv").write_text("\n".join(["client,seconds,available", *rows]))
+    made = parse_availability(str(tmp_path / "there.csv")).of(3, seed=0)
+    now, who = replace(made, order=lambda number: iter([0, 1])).at(2.0, 1, 2, 2)
+    assert (now, who.tolist()) == (10801, [0, 1])
+    told = "2 clients (--min-replies) are never there at once from 2 s to 20002 s (--availability)"
+    with pytest.raises(RunFailed, match=re.escape(told)):
+        replace(made, order=lambda number: iter([1, 2])).at(2.0, 1, 2, 2)
 
 
 def test_a_fraction_is_drawn_again_until_enough_are_there() -> None:
