@@ -31,6 +31,8 @@ CLIENT_COLUMNS = ("round", "client", "samples", "up_wire_bits", "down_wire_bits"
 def measured_iteration(rounds: pd.DataFrame, used: pd.DataFrame) -> float:
     """Seconds per local iteration of one client, as the run measured them: the rounds' median.
 
+    0 where no update of the run was used: it has measured none.
+
     Args:
         rounds: `rounds.parquet`, whose `train_seconds` are sums over the cohort.
         used: a row per round and client whose update was used, with its `local_iterations`.
@@ -43,7 +45,7 @@ def measured_iteration(rounds: pd.DataFrame, used: pd.DataFrame) -> float:
         0.2
     """
     iterations = used.groupby("round")["local_iterations"].sum().reindex(rounds["round"])
-    return float((rounds["train_seconds"].to_numpy() / iterations).median())
+    return float(np.nan_to_num((rounds["train_seconds"].to_numpy() / iterations).median()))
 
 
 def coding_seconds(rounds: pd.DataFrame, network: Network) -> tuple[float, float]:
@@ -70,7 +72,8 @@ def coding_seconds(rounds: pd.DataFrame, network: Network) -> tuple[float, float
     own = (rounds["encode_seconds"] + rounds["receive_seconds"]) / rounds["clients"]
     central = rounds["decode_seconds"] + rounds["downlink_seconds"] - rounds["receive_seconds"]
     waits = network.coding * float(rounds["downlink"].iloc[0] != "relay")
-    return network.coding * float(own.median()), waits * float(central.median())
+    seconds = float(np.nan_to_num(own.median()))  # NaN where no client's reply was used
+    return network.coding * seconds, waits * float(central.median())
 
 
 def price(
@@ -78,9 +81,10 @@ def price(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A synchronous run's rounds and clients with their simulated seconds.
 
-    Clients whose reply was not used are not waited for; what they were sent passes over the
-    server's link beside what the others are sent. With `framing=on` the bits are those of
-    `MESSAGES`, else those of `WIRE`.
+    Clients whose reply did not come are not waited for; what they were sent passes over the
+    server's link beside what the others are sent. A reply that came and was refused is waited for.
+    With `framing=on` the bits are those of `MESSAGES`, else those of `WIRE`; of a refused reply
+    they are those of its payload, `failed_up_bits`.
 
     Args:
         rounds: `rounds.parquet`; with its run's `downlink` where the network has `coding`.
@@ -104,26 +108,12 @@ def price(
         >>> priced.loc[0, ["sim_seconds", *SECONDS]].round(3).tolist()
         [1.5, 0.2, 0.5, 0.8, 0.0]
     """
-    asked = clients.sort_values(["round", "client"], kind="stable").reset_index(drop=True)
-    if "local_iterations" not in asked:  # no controller gives clients unlike numbers
-        steps = rounds.set_index("round")["local_iterations"]
-        asked["local_iterations"] = steps.loc[asked["round"]].to_numpy()
-    is_used = (asked["failures"] == 0) & (asked["samples"] > 0)
-    used = asked[is_used].reset_index(drop=True)
-    links = network.links(federation, seed, measured_iteration(rounds, used))
-    bits = _bits(network)
-    own, central = coding_seconds(rounds, network)
-    if _simple(links):
-        parts = _at_once(links, used, bits, own)
-    else:
-        parts = _in_turn(links, asked, is_used, bits, own)
-    parts[:, -1] += central
-    used[list(SECONDS)] = parts
-    by_round = used.assign(sim_seconds=parts.sum(axis=1)).groupby("round")
-    means = by_round[list(SECONDS)].mean().reindex(rounds["round"])
+    came = _waited_for(rounds, clients, network, federation, seed)
+    used = came[came["failures"] == 0].reset_index(drop=True)
+    means = used.groupby("round")[list(SECONDS)].mean().reindex(rounds["round"])
     priced = rounds.assign(**{name: means[name].to_numpy() for name in SECONDS})
-    seconds = by_round["sim_seconds"].max().reindex(rounds["round"], fill_value=0.0)
-    priced["sim_seconds"] = seconds.to_numpy()
+    seconds = came[list(SECONDS)].sum(axis=1).groupby(came["round"]).max()
+    priced["sim_seconds"] = seconds.reindex(rounds["round"], fill_value=0.0).to_numpy()
     priced["sim_end_seconds"] = priced["sim_seconds"].cumsum()
     return priced, used
 
@@ -153,14 +143,40 @@ def ends_over_rates(
         return np.stack(ends, axis=1)
     import pandas as pd
 
-    _, used = price(rounds, clients, at(np.inf), federation, seed)  # what no rate changes
-    fixed = used[list(SECONDS[:3])].sum(axis=1).to_numpy()
-    bits = used[list(_bits(network))].sum(axis=1).to_numpy()
+    came = _waited_for(rounds, clients, at(np.inf), federation, seed)  # what no rate changes
+    fixed = came[list(SECONDS[:3])].sum(axis=1).to_numpy()
+    bits = came[list(_bits(network))].sum(axis=1).to_numpy()
     if network.topology == "allreduce":
         bits = bits * (federation - 1) / federation
     each = pd.DataFrame(fixed[:, None] + bits[:, None] / rates)
-    seconds = each.groupby(used["round"].to_numpy()).max() + coding_seconds(rounds, network)[1]
+    seconds = each.groupby(came["round"].to_numpy()).max() + coding_seconds(rounds, network)[1]
     return seconds.reindex(rounds["round"], fill_value=0.0).cumsum().to_numpy()
+
+
+def _waited_for(
+    rounds: pd.DataFrame, clients: pd.DataFrame, network: Network, federation: int, seed: int
+) -> pd.DataFrame:
+    """The rows of replies that came in their round, used or refused, with `SECONDS`."""
+    asked = clients.sort_values(["round", "client"], kind="stable").reset_index(drop=True)
+    if "local_iterations" not in asked:  # no controller gives clients unlike numbers
+        steps = rounds.set_index("round")["local_iterations"]
+        asked["local_iterations"] = steps.loc[asked["round"]].to_numpy()
+    is_used = (asked["failures"] == 0) & (asked["samples"] > 0)
+    came, bits = is_used, _bits(network)
+    if "failed_up_bits" in asked:  # a late upload of an earlier round is no failure of this one
+        refused = (asked["failures"] > 0) & (asked["failed_up_bits"] > 0)
+        came = is_used | refused
+        asked[bits[0]] = asked[bits[0]].where(~refused, asked["failed_up_bits"])
+    links = network.links(federation, seed, measured_iteration(rounds, asked[is_used]))
+    own, central = coding_seconds(rounds, network)
+    waited = asked[came].reset_index(drop=True)
+    if _simple(links):
+        parts = _at_once(links, waited, bits, own)
+    else:
+        parts = _in_turn(links, asked, came, bits, own)
+    parts[:, -1] += central
+    waited[list(SECONDS)] = parts
+    return waited
 
 
 def _bits(network: Network) -> tuple[str, str]:
@@ -178,42 +194,42 @@ def _simple(links: Links) -> bool:
 
 
 def _at_once(
-    links: Links, used: pd.DataFrame, bits: tuple[str, str], coding: float
+    links: Links, came: pd.DataFrame, bits: tuple[str, str], coding: float
 ) -> np.ndarray:
     """All rounds' parts at once: what `_in_turn` computes, for links that do not interact."""
     import pandas as pd
 
-    client = used["client"].to_numpy()
+    client = came["client"].to_numpy()
     up, down = (
         rates.values[client] if isinstance(rates, ConstantRates)
         else np.array([rates[c].values[0] for c in client])
         for rates in (links.up, links.down)
     )  # fmt: skip
-    up_bits, down_bits = (used[name].to_numpy() for name in bits)
+    up_bits, down_bits = (came[name].to_numpy() for name in bits)
     download = down_bits / down + links.latency[client]
-    compute = used["local_iterations"].to_numpy() * links.compute[client] + coding
+    compute = came["local_iterations"].to_numpy() * links.compute[client] + coding
     upload = up_bits / up + links.latency[client]
     seconds = pd.Series(download + compute + upload)
-    waiting = seconds.groupby(used["round"].to_numpy()).transform("max") - seconds
+    waiting = seconds.groupby(came["round"].to_numpy()).transform("max") - seconds
     return np.stack([download, compute, upload, waiting.to_numpy()], 1)
 
 
 def _in_turn(
-    links: Links, asked: pd.DataFrame, is_used: pd.Series, bits: tuple[str, str], coding: float
+    links: Links, asked: pd.DataFrame, came: pd.Series, bits: tuple[str, str], coding: float
 ) -> np.ndarray:
     """Round after round, on the clock that runs go by."""
     clock, parts = Clock(links), [np.zeros((0, len(PARTS)))]
     up, down = bits
-    asked = asked.assign(used=is_used, up_bits=asked[up], down_bits=asked[down])
+    asked = asked.assign(came=came, up_bits=asked[up], down_bits=asked[down])
     for number, rows in asked.groupby("round"):
         works = [
             Work(row.client, number, row.down_bits,
                  row.local_iterations * links.compute[row.client] + coding, row.up_bits,
-                 "arrived" if row.used else "received")
+                 "arrived" if row.came else "received")
             for row in rows.itertuples()
         ]  # fmt: skip
-        start, used = clock.now, [work for work in works if work.until == "arrived"]
+        start, coming = clock.now, [work for work in works if work.until == "arrived"]
         clock.ask(works)
-        clock.to(max((work.arrived for work in used), default=start))
-        parts += [work.parts(start, clock.now)[None] for work in used]
+        clock.to(max((work.arrived for work in coming), default=start))
+        parts += [work.parts(start, clock.now)[None] for work in coming]
     return np.concatenate(parts)

@@ -98,6 +98,28 @@ def test_two_rounds_by_hand() -> None:
     assert rounds["round"].tolist() == [1, 2] and len(ROUNDS.columns) == 4  # nothing is changed
 
 
+@pytest.mark.parametrize("server", [math.inf, 1e9])
+def test_an_update_that_is_refused_is_waited_for(server: float) -> None:
+    """In round 2 client 1 trains for 4 * 3.75 s and sends 200 bits, which are refused when they
+    come: 100 / 50 + 0.25 + 15 + 200 / 100 + 0.25 = 19.5 s; client 0 waits for 9.5 s.
+
+    Client 2's late upload of an earlier round is not waited for. Without client 0 the round has no
+    used reply, an iteration is round 1's second, and client 1 takes 2.25 + 12 + 2.25 s.
+    """
+    network: Any = Unlike(server_up=server)
+    refused = CLIENTS.assign(failed_up_bits=[70_000, 200, 0, 0, 0, 0])
+    rounds, used = price(ROUNDS, refused, network, 3, 5)
+    assert rounds["sim_end_seconds"].tolist() == pytest.approx([13.5, 33])
+    assert used["client"].tolist() == [0, 1, 0] and used["up_wire_bits"].tolist() == [100, 50, 20]
+    assert rounds.loc[1, [*SECONDS]].tolist() == pytest.approx([2.5, 5, 2.5, 9.5])
+    nobody = refused[(refused["round"] == 1) | (refused["client"] != 0)]
+    rounds, used = price(ROUNDS, nobody, network, 3, 5)
+    assert rounds["sim_seconds"].tolist() == pytest.approx([13, 16.5])
+    assert used["client"].tolist() == [0, 1] and rounds.loc[1, [*SECONDS]].isna().all()
+    alone, _ = price(ROUNDS[1:], nobody[nobody["round"] == 2], network, 3, 5)
+    assert alone["sim_seconds"].tolist() == pytest.approx([4.5])  # nothing was measured
+
+
 def test_two_rounds_over_a_shared_link_by_hand() -> None:
     """The server takes 12 bit/s. Client 0 sends from 3 s on at 10 bit/s: 47.5 bits by 7.75 s, when
     client 1 begins. Then both have 6: client 1's 50 bits take 8 1/3 s, to 16 1/12 s; of client 0's
@@ -139,6 +161,15 @@ def test_ends_over_rates_by_hand(server: str) -> None:
     network = parse(f"up=1bit, down=3bit, latency=500ms, compute=1s{server}")
     ends = ends_over_rates(ROUNDS, CLIENTS, network, 3, 5, np.array([10.0, 100.0]))
     assert ends == pytest.approx(np.array([[13, 4], [24, 9.6]]))
+
+
+@pytest.mark.parametrize("server", ["", ", server_up=1Gbit"])
+def test_ends_over_rates_wait_for_what_is_refused(server: str) -> None:
+    """As above, but of client 1's 200 bits in round 2, which are refused: 5 + 30 or 5 + 3 s."""
+    network = parse(f"up=1bit, down=3bit, latency=500ms, compute=1s{server}")
+    refused = CLIENTS.assign(failed_up_bits=[70_000, 200, 0, 0, 0, 0])
+    ends = ends_over_rates(ROUNDS, refused, network, 3, 5, np.array([10.0, 100.0]))
+    assert ends == pytest.approx(np.array([[13, 4], [48, 12]]))
 
 
 @pytest.mark.parametrize("server", ["", ", server_up=1Gbit"])

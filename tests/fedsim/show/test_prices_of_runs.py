@@ -19,6 +19,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "dropout": "before=0.3, after=0.3", "seed": 1,
     },
     "clients that are away by chance": {"availability": 0.7},
+    "updates that are refused": {"availability": 1, "max_norm": 0.3},
+    "updates that are all refused": {
+        "availability": 1, "max_norm": 1e-9,
+        "network": f"{NETWORK}, server_down=100kbit, server_up=150kbit",
+    },
     "both": {
         "controller": "link(0.5)", "method": "sbc", "dropout": "after=0.2", "seed": 1,
         "network": f"{NETWORK}, server_down=100kbit, server_up=150kbit",
