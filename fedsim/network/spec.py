@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -194,7 +195,7 @@ def parse(text: str, name: str = "--network") -> Network:
             made[key] = parse_varying(factor if measured else value, what, "delay")
             made["measured"] = measured
         elif key == "trace":
-            made[key] = read_trace(folder / value)
+            made[key] = read_trace(folder / _unquoted(value))
         elif key in ("server_up", "server_down"):
             made[key] = quantity(value, what, "rate")
         else:
@@ -209,15 +210,29 @@ def parse(text: str, name: str = "--network") -> Network:
 
 
 def written(key: str, value: object) -> str:
-    """A setting's value as a network's text has it: a rate that is a number, with its unit.
+    """A setting's value as a network's text has it.
+
+    A rate that is a number has its unit, a path with a comma or a parenthesis stands in quotes.
 
     Example:
         >>> written("up", 5e6), written("up", "5Mbit"), written("latency", 0.05)
         ('5000000bit', '5Mbit', '0.05')
+        >>> written("trace", "links.csv"), written("trace", "at home, wifi.csv")
+        ('links.csv', "'at home, wifi.csv'")
     """
+    if key == "trace":
+        path = f"{value}"
+        mark = '"' if "'" in path else "'"
+        return path if split(f"{path},") == [path, ""] else f"{mark}{path}{mark}"
     number = isinstance(value, Real) and not isinstance(value, bool) and value != math.inf
     unit = "bit" if key in RATES and number else ""
     return f"{value}".removesuffix(".0" if unit else "") + unit
+
+
+def _unquoted(path: str) -> str:
+    """A path without the quotes that ``written`` puts around it."""
+    quoted = re.fullmatch(r"'[^']*'|\"[^\"]*\"", path)
+    return path[1:-1] if quoted else path
 
 
 def without_file(text: str, name: str = "--network") -> str:
@@ -235,7 +250,7 @@ def without_file(text: str, name: str = "--network") -> str:
     file = Path(text.strip())
     given = _from_file(file, name)
     if "trace" in given:
-        given["trace"] = str(file.parent / given["trace"])
+        given["trace"] = written("trace", file.parent / _unquoted(given["trace"]))
     return ", ".join(f"{key}={value}" for key, value in given.items())
 
 

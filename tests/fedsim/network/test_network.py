@@ -180,6 +180,21 @@ def test_a_run_s_network_does_not_change_with_its_file(tmp_path: Path) -> None:
         assert getattr(changed, name) == getattr(typed, name)
 
 
+@pytest.mark.parametrize("name", ["a, b.csv", "(open.csv", "it's, this.csv", "plain.csv"])
+def test_a_trace_s_path_has_commas_and_parentheses(name: str, tmp_path: Path) -> None:
+    """In quotes, which a text has where a path without them reads as another one."""
+    folder = tmp_path / "x, y"
+    folder.mkdir()
+    (folder / name).write_text("seconds,up,down\n0,10,20\n")
+    file = folder / "net.toml"
+    file.write_text(f'trace = "{name}"\ncompute = "5ms"\n')
+    network = Network(str(file))
+    assert network == Network(str(network)) == Network(trace=folder / name, compute="5ms")
+    assert parse(f'compute=5ms, trace="{folder / name}"').trace is not None
+    (up,), _ = parse(str(network)).trace.of(1)
+    assert up.values == (10.0,) and parse(str(network)).compute.first == 0.005
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "value"),
     [("2e6", "bits", 2e6), (np.float32(8), "bits", 8), ("812 bit", "bits", 812),
