@@ -68,8 +68,8 @@ class Rate:
             turn -= 1
         if not turn:
             return 0, bisect_right(self.times, time) - 1
-        starts = [self._start(turn, step) for step in range(len(self.times))]
-        return turn, bisect_right(starts, time) - 1
+        shift = turn * self.period
+        return turn, bisect_right(self.times, time, key=lambda start: start + shift) - 1
 
 
 class ConstantRates(Sequence[Rate]):

@@ -6,6 +6,7 @@ holds for any.
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,3 +162,21 @@ def test_a_clock_that_follows_the_changes_never_stands_still(
         assert after > now
         now = after
     assert seen[:10] == [float(1 + i % len(rate.values)) for i in range(10)]
+
+
+def test_a_place_in_a_long_trace_is_found_by_few_looks_in_any_period() -> None:
+    """A day with a step every second, in which 17 looks find a place; not one look per step."""
+
+    class Counted(tuple[float, ...]):
+        looks = 0
+
+        def __getitem__(self, key: Any) -> Any:
+            Counted.looks += 1
+            return super().__getitem__(key)
+
+    day = 86_400
+    rate = Rate(Counted(map(float, range(day))), tuple(map(float, range(day))), float(day))
+    for time in (5.5, day + 5.5, 10 * day + 70_000.0, 3 * day - 0.25):
+        Counted.looks = 0
+        assert rate.at(time) == time % day // 1 and rate.next_change(time) == time // 1 + 1
+        assert Counted.looks < 60
