@@ -25,7 +25,7 @@ _OTHER_TIMES = {
 }  # fmt: skip
 _QUANTITY = re.compile(r"(\+?[0-9.]+(?:e[+-]?[0-9]+)?) *([a-z]*)(/s)?", re.IGNORECASE)
 
-Kind = Literal["bits", "rate", "time", "delay", "bytes"]
+Kind = Literal["bits", "rate", "time", "delay", "factor", "bytes"]
 _KINDS: dict[Kind, tuple[dict[str, float], str]] = {
     "bits": (_SIZES, "a number of bits above 0, such as 2e6, 500kbit, 2Mbit or 1Gbit"),
     "rate": (
@@ -35,6 +35,7 @@ _KINDS: dict[Kind, tuple[dict[str, float], str]] = {
     "bytes": (_BYTES, "a number of bytes above 0, such as 500MB or 2GiB"),
     "time": (_TIMES, "a time above 0, such as 90s, 30min or 2h"),
     "delay": (_TIMES, "a number of seconds, such as 50ms, 0.2s, 10min or 0"),
+    "factor": ({"": 1.0}, "a number without a unit before measured, as in 2*measured"),
 }  # fmt: skip
 
 _MOST_SIGMA = 5.0
@@ -74,7 +75,7 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
     Args:
         text: `5Mbit`, `lognormal(5Mbit, 1)` (median and sigma), `uniform(1Mbit, 20Mbit)`.
         name: the setting, as the message calls it.
-        kind: what the numbers are: `rate` or `delay`.
+        kind: what the numbers are: `rate`, `delay` or `factor`.
 
     Raises:
         UsageError: the text is none of these.
@@ -118,7 +119,8 @@ def quantity(value: object, name: str, kind: Kind) -> float:
         value: `2e6`, `"2Mbit"`, `"2 Mbit"` (as `bits` prints it); of a rate also `"5Mbit/s"` and
             `"inf"`; of a time `"50ms"`, `"30s"`, `"10min"`, `"2h"`.
         name: the setting, as the message calls it.
-        kind: `bits`, `rate` (bits per second), `time`, `delay`: a time that may be 0, or `bytes`.
+        kind: `bits`, `rate` (bits per second), `time`, `delay`: a time that may be 0, `factor`: of
+            a measured time, which has no unit, or `bytes`.
 
     Raises:
         UsageError: it is none of its kind, negative, or 0 where that is not allowed, or a rate
@@ -141,7 +143,7 @@ def quantity(value: object, name: str, kind: Kind) -> float:
     if parsed is not None and (kind == "rate" or not parsed[3]):
         with contextlib.suppress(KeyError, ValueError):  # another unit; 1.2.3
             number = float(parsed[1]) * units[parsed[2].lower()]
-    if not (0 < number < math.inf or number == 0 and kind == "delay"):
+    if not (0 < number < math.inf or number == 0 and kind in ("delay", "factor")):
         raise UsageError(f"{name} is {value!r}: give {allowed}{_meant(text, kind)}")
     return number
 

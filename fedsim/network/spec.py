@@ -192,7 +192,8 @@ def parse(text: str, name: str = "--network") -> Network:
                 raise UsageError(f"{what} is {value!r}: give measured, or 0.1*measured for coders "
                                  "ten times as fast as the run's")  # fmt: skip
         elif key == "compute":
-            made[key] = parse_varying(factor if measured else value, what, "delay")
+            made[key] = (parse_varying(factor, what, "factor") if measured
+                         else parse_varying(value, what, "delay"))  # fmt: skip
             made["measured"] = measured
         elif key == "trace":
             made[key] = read_trace(folder / _unquoted(value))

@@ -127,7 +127,16 @@ REFUSED = {
     "4g, trace=x.csv": "trace stands in the place of up and down",
     "trace=x.csv": "trace x.csv cannot be read",
     "compute=fast": "compute is 'fast'",
+    "compute=20ms*measured": "compute is '20ms': give a number without a unit before measured",
+    "compute=20ms measured": "compute is '20ms': give a number without a unit before measured",
+    "compute=lognormal(20ms, 1)*measured": "compute is '20ms': give a number without a unit",
 }
+
+
+def test_a_factor_of_what_was_measured_may_vary() -> None:
+    compute = parse("compute=lognormal(2, 0.5)*measured").compute
+    assert (compute.kind, compute.first, compute.second) == ("lognormal", 2, 0.5)
+    assert parse("compute=0*measured").compute.first == 0
 
 
 @pytest.mark.parametrize("text", REFUSED)
