@@ -37,6 +37,12 @@ def test_it_is_the_slow_reference(size: int, p: float) -> None:
             assert twin.tolist() == indices.tolist()
 
 
+def test_the_count_is_that_of_all_chunks_however_many_there_are() -> None:
+    for p, size, n in ((0.3, 7, 0), (0.3, 7, 6), (0.3, 7, 7), (0.3, 7, 51), (0.01, 64, 1000)):
+        assert ChunkTopK(p, size).count(n) == chunk_counts(p, size, n).sum()
+    assert ChunkTopK(0.1, 64).count(10**18) == 10**18 // 64 * 6  # 64 divides it
+
+
 def test_no_chunk_is_left_out() -> None:
     """One large chunk takes all of topk, and its share of chunk_topk."""
     x = torch.ones(1000)
