@@ -2,6 +2,7 @@
 
 import math
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +126,11 @@ def read_table(file: Path, columns: Sequence[str], named: str) -> dict[str, np.n
     import pandas as pd  # settings are read where it is not installed: a client's machine
 
     try:
-        table = pd.read_csv(file, dtype={"client": str})
+        with warnings.catch_warnings():  # of values that have no column, which would be left out
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            table = pd.read_csv(file, dtype={"client": str}, index_col=False)
+    except pd.errors.ParserWarning as error:
+        raise UsageError(f"trace {file}: a row has more values than there are columns") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"trace {file} cannot be read: {reason(error)}") from error
     missing = [name for name in columns if name not in table.columns]

@@ -155,6 +155,9 @@ def test_what_is_no_network_is_told_in_a_line(text: str) -> None:
         ("seconds,up,down\n0,1,1\n0,2,2\n", "rise"),
         ("seconds,up,down\n0,0,1\n", "not all 0"),
         ("seconds,up,down\n0,x,1\n", "could not convert"),
+        ("seconds,up,down\n0,0,5,7\n1,3,5,7\n", "a row has more values than there are columns"),
+        ("seconds,up,down\n0,0,0,5,7\n1,1,3,5,7\n", "a row has more values"),
+        ("seconds,up,down\n0,1,2\n5,1,2,3\n", "Expected 3 fields in line 3, saw 4"),
         ("client,seconds,up,down\na,0,1,1\n", "client is 'a': give a client's number from 0"),
         ("client,seconds,up,down\n1.0,0,1,1\n", "client is '1.0'"),
         ("client,seconds,up,down\n0,0,1,1\n,0,1,1\n", "client is ''"),
@@ -164,6 +167,12 @@ def test_a_trace_that_is_none_is_told_in_a_line(rows: str, told: str, tmp_path: 
     (tmp_path / "t.csv").write_text(rows)
     with pytest.raises(UsageError, match=told):
         read_trace(tmp_path / "t.csv")
+
+
+def test_rows_of_a_trace_may_end_with_a_comma(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("seconds,up,down\n0,1,2,\n5,3,4,\n")
+    (up,), (down,) = read_trace(tmp_path / "t.csv").of(1)
+    assert (up.times, up.values, down.values) == ((0.0, 5.0), (1.0, 3.0), (2.0, 4.0))
 
 
 def test_a_run_s_network_is_checked_first_and_names_the_run_only_where_it_is_given() -> None:
