@@ -15,7 +15,7 @@ from fedsim.ground.threads import one_thread
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.measure.inputs import check_repeat, checked_updates
 from fedsim.measure.methods import Progress, in_turn, timed
-from fedsim.measure.patterns import patterns
+from fedsim.measure.patterns import has_pipeline, patterns
 from fedsim.measure.plan import OFS, Coder, Of, choose_coders
 from fedsim.settings.methods import compressor_of
 
@@ -77,7 +77,8 @@ def measure_coders(
 
     Raises:
         UsageError: a text that is not a coder or not a method, a method that sends no positions
-            or no symbols of these updates, a setting out of its range, or what ``measure`` refuses.
+            or no symbols of these updates, or has them in no pipeline, a setting out of its range,
+            or what ``measure`` refuses.
 
     Example:
         >>> import fedsim, torch
@@ -92,9 +93,12 @@ def measure_coders(
     given: dict[Of, list[Any]] = {}
     for at, (of, method) in enumerate(zip(OFS, plan[1:], strict=True)):
         if of in {coder.of for coder in plan.coders}:
-            given[of] = list(patterns(compressor_of(method), named, seed)[at])
+            compressor = compressor_of(method)
+            given[of] = list(patterns(compressor, named, seed)[at])
             if not given[of]:
-                raise UsageError(f"{of}_of is {method!r}: it sends no {of} of these updates")
+                why = (f"sends no {of} of these updates" if has_pipeline(compressor) else
+                       "has no pipeline, and coders of its own cannot be measured alone")  # fmt: skip
+                raise UsageError(f"{of}_of is {method!r}: it {why}")
     with one_thread():
         turns = in_turn([(coder.name, coder) for coder in plan.coders], progress)
         rows = [_measured(coder, given[coder.of], repeat, seed) for _, coder in turns]

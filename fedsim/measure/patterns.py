@@ -1,5 +1,6 @@
 """Which positions and which symbols a method sends of an update: what lossless coders code."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar
@@ -105,6 +106,11 @@ class _KeptSymbols:
             self.per_tensor.append(SymbolsSent(codes.cpu().clone(), alphabet))
 
 
+def has_pipeline(compressor: Compressor) -> bool:
+    """Whether there is a pipeline inside, from which ``patterns`` takes what its coders code."""
+    return _with(compressor, _KeptPositions(), _KeptSymbols()) is not compressor
+
+
 def patterns(
     compressor: Compressor, updates: Sequence[Tensors], seed: int
 ) -> tuple[list[Positions], list[SymbolsSent]]:
@@ -129,7 +135,8 @@ def _with(part: Any, positions: Any, symbols: Any) -> Any:
             return replace(part, positions=positions, symbols=symbols)
         return replace(part, symbols=symbols)
     if isinstance(part, tuple):
-        return tuple(_with(item, positions, symbols) for item in part)
+        items = tuple(_with(item, positions, symbols) for item in part)
+        return part if all(map(operator.is_, items, part)) else items
     if not is_dataclass(part) or isinstance(part, type):
         return part
     values = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
