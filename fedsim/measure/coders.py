@@ -96,9 +96,10 @@ def measure_coders(
             compressor = compressor_of(method)
             given[of] = list(patterns(compressor, named, seed)[at])
             if not given[of]:
-                why = (f"sends no {of} of these updates" if has_pipeline(compressor) else
-                       "has no pipeline, and coders of its own cannot be measured alone")  # fmt: skip
-                raise UsageError(f"{of}_of is {method!r}: it {why}")
+                why = f"it sends no {of} of these updates"
+                if not has_pipeline(compressor):
+                    why = "it has no pipeline, and coders of its own cannot be measured alone"
+                raise UsageError(f"{of}_of is {method!r}: {why}")
     with one_thread():
         turns = in_turn([(coder.name, coder) for coder in plan.coders], progress)
         rows = [_measured(coder, given[coder.of], repeat, seed) for _, coder in turns]

@@ -180,3 +180,16 @@ def test_a_place_in_a_long_trace_is_found_by_few_looks_in_any_period() -> None:
         Counted.looks = 0
         assert rate.at(time) == time % day // 1 and rate.next_change(time) == time // 1 + 1
         assert Counted.looks < 60
+
+
+@pytest.mark.parametrize("step", [0.1, 0.3, 0.7, 0.9])
+def test_who_is_done_as_an_outage_begins_does_not_wait_for_its_end(step: float) -> None:
+    """1 bit/s from 3 to 6 s, from 9 to 12 s and so on: 36 bits are there at 72 s, alone or beside
+    somebody whose link changes every so often, in steps whose sums are rounded.
+    """
+    works, stands = Rate((0.0, 3.0), (0.0, 1.0), 6.0), np.array([36.0, 200.0])
+    changing = Rate((0.0, step), (1.0, 2.0), 2 * step)
+    assert transfers(np.zeros(1), stands[:1], [works], math.inf).tolist() == [72]
+    beside = np.zeros(2), stands, [works, changing], math.inf
+    assert transfers(*beside)[0] == pytest.approx(72, abs=1e-9)
+    assert left_at(72.0, *beside)[0] == pytest.approx(0, abs=1e-9)
