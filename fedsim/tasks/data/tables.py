@@ -45,7 +45,7 @@ def read_frame(
     task: str, table: pd.DataFrame, what: str, inputs: str | Sequence[str] | None, label: str,
     groups: str | None,
 ) -> Part:  # fmt: skip
-    """The rows of a frame, in order: inputs (N, columns), float32.
+    """The rows of a frame, in order: inputs (N, columns), float64.
 
     Args:
         task: the name that messages begin with.
@@ -82,7 +82,7 @@ def read_frame(
         raise DataError(
             f"task {task}: inputs are numbers, and {why}; name those that are: inputs=[...]"
         )
-    x = torch.from_numpy(table[chosen].to_numpy(dtype=np.float32, copy=True))
+    x = torch.from_numpy(table[chosen].to_numpy(dtype=np.float64, copy=True))
     members = None if groups is None else np.array(table[groups].tolist())
     return Part(x, np.array(table[label].tolist()), members)
 
@@ -95,9 +95,7 @@ def standardized(train: Part, test: Part) -> tuple[Part, Part]:
         >>> standardized(part, part)[0].x.tolist()  # a column that never changes is zero
         [[-1.0, 0.0], [1.0, 0.0]]
     """
-    mean, std = train.x.double().mean(0), train.x.double().std(0, correction=0)
-    std = std.where(std > 0, 1.0)
-    return (
-        train._replace(x=((train.x - mean) / std).float()),
-        test._replace(x=((test.x - mean) / std).float()),
-    )
+    constant = (train.x == train.x[0]).all(0)  # whose mean is rounded, and its deviation not 0
+    mean = train.x[0].where(constant, train.x.mean(0))
+    std = train.x.std(0, correction=0).masked_fill(constant, 1.0)
+    return train._replace(x=(train.x - mean) / std), test._replace(x=(test.x - mean) / std)

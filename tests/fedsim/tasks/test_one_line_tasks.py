@@ -245,6 +245,19 @@ def test_a_csv_s_columns_are_standardized_over_the_training_rows(folder: Path) -
     assert data.test_x.shape == (200, 1) and 60 < data.test_x.mean() < 80
 
 
+def test_columns_are_standardized_before_they_are_float32() -> None:
+    """Unix seconds are 128 apart in float32; a constant's mean is not it in float64."""
+    frame = pd.DataFrame(
+        {"second": 1.7e9 + np.arange(1000), "one": 0.1, "odd": np.arange(1000) % 2}
+    )
+    data = read(from_frame(frame, linear, name="made", label="odd"))
+    assert data.train_x.dtype == data.test_x.dtype == torch.float32
+    assert len(data.train_x[:, 0].unique()) == 800 and not data.train_x[:, 1].any()
+    torch.testing.assert_close(data.train_x[:, 0].std(correction=0), torch.tensor(1.0))
+    raw = read(from_frame(frame, linear, name="made", label="odd", standardize=False))
+    assert raw.train_x.dtype == torch.float32
+
+
 def test_a_path_is_looked_for_in_the_data_folder_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
