@@ -109,7 +109,8 @@ class Task:
             The same for every client, however many rounds it took part in.
         partition: the default partition, see `fedsim.tasks.data.partition`.
         evaluation_batch: held-out samples that go through the model at once.
-        channels_last: whether models and batches are best laid out NHWC in memory.
+        channels_last: whether models and batches are best laid out NHWC in memory; a model of
+            Conv3d is not.
         clients: default number of clients.
         place: `FILE.py:NAME`, where a user's own task was found by it; else empty.
     """
