@@ -149,6 +149,12 @@ def as_tensor(task: str, i: int, x: Any) -> Tensor:
         torch.float32
     """
     if hasattr(x, "getbands"):  # PIL
+        if x.mode[0] in "IF":  # "I;16" too
+            raise DataError(
+                f"task {task}: the input of sample {i} is an image of mode {x.mode}, whose numbers "
+                "are no bytes; give the data set a transform that makes an array of it: "
+                "lambda image: np.array(image, np.float32)[None] / 65535"
+            )
         x = np.array(x if x.mode in ("L", "RGB") else x.convert("RGB"))
     if isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.ndim in (2, 3):
         x = torch.from_numpy(x if x.ndim == 2 else x.transpose(2, 0, 1).copy())

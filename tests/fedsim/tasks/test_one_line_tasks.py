@@ -96,6 +96,26 @@ def test_grey_images_have_one_channel() -> None:
 
 
 def test_numbers_are_float32_and_symbols_int64() -> None:
+@pytest.mark.parametrize("kind", [np.uint16, np.int32, np.float32])
+def test_images_that_are_no_bytes_are_refused(kind: Any) -> None:
+    """Their conversion to bytes cuts off whatever is above 255, or below 1."""
+    images = [Image.fromarray(i[..., 0].astype(kind) * kind(200)) for i in IMAGES]
+    with pytest.raises(DataError, match="input of sample 0 is an image of mode .*transform"):
+        read(made(Pairs(images, LABELS)))
+    data = read(made(Pairs(images, LABELS, lambda x: np.array(x, np.float32)[None] / 51000)))
+    assert data.train_x.shape[1:] == (1, 6, 5) and len(data.train_x.unique()) > 200
+
+
+def test_a_channel_that_never_changes_is_zero() -> None:
+    images = IMAGES.copy()
+    images[..., 1] = 7
+    other = images[:4].copy()
+    other[..., 1] = 8
+    data = read(made(Pairs(images, LABELS), Pairs(other, LABELS[:4])))
+    assert data.train_x[:][:, 1].abs().max() < 1e-6
+    torch.testing.assert_close(data.test_x[:][:, 1], torch.full((4, 6, 5), 1 / 255))
+
+
     assert read(made(Pairs(np.ones((8, 3)), LABELS[:8]))).train_x.dtype == torch.float32
     data = read(made(TensorDataset(torch.arange(32).view(8, 4), torch.arange(32).view(8, 4))))
     assert (data.train_x.dtype, data.train_y.shape) == (torch.int64, (6, 4))
