@@ -183,7 +183,7 @@ class Task:
         """
         means = {name: x / count for name, x in sums.items()}
         if "" in means:
-            return {"": self.reported(means[""])}
+            return {"": float(self.reported(means[""]))}
         made = means if self.reported is float else self.reported(means)
         named = isinstance(made, Mapping) and all(re.fullmatch(r"\w+", str(name)) for name in made)
         if not named or not made:

@@ -254,6 +254,13 @@ def test_metrics_that_are_sums(make_task: Any, tmp_path: Path) -> None:
         assert run(config, tmp_path / str(number)).summary["status"] == "done"
 
 
+def test_a_reported_tensor_is_a_number(make_task: Any, tmp_path: Path) -> None:
+    task = make_task(reported=lambda mean: torch.tensor(mean).exp())
+    assert type(task.scores({"": 0.0}, 1)[""]) is float
+    run(RunConfig(task=task, temporal=3, iterations=3), tmp_path)
+    assert (tmp_path / "rounds.parquet").is_file()
+
+
 def test_fedsims_own_tasks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precheck, "_passes", None)
     precheck.check(RunConfig(task="digits"))
