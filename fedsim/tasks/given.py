@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # for frames alone
 Augment = Callable[[Tensor, Generator], Tensor]
 Groups = str | Sequence[Any] | None
 
-_ONE = lock_of_process()  # clients on several threads wait for one copy
+_ONE = lock_of_process()  # clients on several threads wait for one copy; tasks may nest
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import cloudpickle
@@ -194,6 +195,20 @@ def test_data_are_read_once_in_a_process_and_travel_with_the_task() -> None:
 
 
 # ---- the page's lines
+def test_data_may_come_from_another_task_of_one_line() -> None:
+    first = made()
+
+    def dataset() -> TensorDataset:
+        data = read(first)
+        return TensorDataset(data.train_x[:], data.train_y)
+
+    found: list[Any] = []
+    waits = Thread(target=lambda: found.append(read(made(dataset))), daemon=True)
+    waits.start()
+    waits.join(60)
+    assert found and len(found[0].train_x) == 22
+
+
 
 
 def task_of(text: str, name: str, folder: Path) -> str:
