@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # for tables alone: a client of another task need not have it
 def read_csv(
     task: str, path: Path, inputs: str | Sequence[str] | None, label: str, groups: str | None
 ) -> Part:
-    """The rows of a CSV file, as ``read_frame`` has them.
+    """The rows of a CSV file, as ``read_frame`` has them; of words, only "" is missing.
 
     Args:
         task: as for ``read_frame``.
@@ -33,9 +33,16 @@ def read_csv(
         DataError: the file cannot be read; else as ``read_frame``.
     """
     import pandas as pd
+    from pandas.api.types import is_numeric_dtype
 
     try:
         table = pd.read_csv(path)
+        for name in {label, groups} & set(table.columns):
+            if table[name].isna().any() and not is_numeric_dtype(table[name]):
+                # A class may be called None or NA, which pandas takes for no number.
+                table[name] = pd.read_csv(
+                    path, usecols=[name], keep_default_na=False, na_values=[""]
+                )[name]
     except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors too
         raise DataError(f"task {task}: {path} cannot be read ({first_line(error)})") from error
     return read_frame(task, table, path.name, inputs, label, groups)

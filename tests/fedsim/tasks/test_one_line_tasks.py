@@ -315,6 +315,37 @@ def test_another_loss_takes_fractions(folder: Path) -> None:
     assert read(task).train_y.dtype == torch.float32
 
 
+@pytest.mark.parametrize("column", ["label", "groups"])
+def test_none_and_na_are_words_of_classes_and_groups(column: str, folder: Path) -> None:
+    words = ["None", "NA", "mild"] * 10
+    rows = [f"{i},{i % 2},{word}" for i, word in enumerate(words)]
+    (folder / "words.csv").write_text("\n".join(["x,ill,word", *rows]) + "\n")
+    names = {"label": "word", "inputs": "x"} if column == "label" else {
+        "label": "ill", "groups": "word"}  # fmt: skip
+    task = from_csv("words.csv", linear, name="made", test="words.csv", **names)
+    assert read(task).groups().tolist() == [1, 0, 2] * 10
+
+
+def test_a_number_that_is_missing_is_no_class(folder: Path) -> None:
+    (folder / "gap.csv").write_text("x,y\n" + "1,0\n2,NA\n" * 5)
+    with pytest.raises(DataError, match="column 'y' of gap.csv has 5 empty cells"):
+        read(from_csv("gap.csv", linear, name="made", label="y"))
+
+
+def test_the_index_that_pandas_wrote_is_no_input(folder: Path) -> None:
+    wards(folder)
+    frame = pd.read_csv("wards.csv").drop(columns="hospital")
+    frame.to_csv("indexed.csv")
+    for task in (
+        from_csv("indexed.csv", linear, name="made", label="ill"),
+        from_frame(pd.read_csv("indexed.csv"), linear, name="made", label="ill"),
+    ):
+        with pytest.raises(DataError, match=r"column 'Unnamed: 0' of .*index=False.*inputs=\['size"):
+            read(task)
+    task = from_csv("indexed.csv", linear, name="made", label="ill", inputs=["Unnamed: 0"])
+    assert read(task).train_x.shape == (160, 1)
+
+
 @pytest.mark.slow
 def test_a_search_takes_it(folder: Path) -> None:
     base = RunConfig.of(task=wards(folder), iterations=20)
