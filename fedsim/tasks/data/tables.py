@@ -63,7 +63,8 @@ def read_frame(
         groups: the column that a partition may go by; None: none.
 
     Raises:
-        DataError: the table lacks a column, has empty cells, or inputs that are no numbers.
+        DataError: the table lacks a column, has empty cells, inputs that are no numbers, or
+            a column without a name among those that nobody chose.
     """
     from pandas.api.types import is_numeric_dtype
 
@@ -83,6 +84,14 @@ def read_frame(
                 f"task {task}: column {name!r} of {what} has {empty} empty cells; fill them, "
                 "or leave the rows out"
             )
+    left = [c for c in chosen if not str(c).startswith("Unnamed: ")]  # pandas' word for no name
+    if inputs is None and len(left) < len(chosen):
+        nameless = next(c for c in chosen if c not in left)
+        raise DataError(
+            f"task {task}: column {nameless!r} of {what} has no name in the first line, as the "
+            "index that to_csv writes; leave it out (to_csv(..., index=False)), or name the "
+            f"inputs: inputs={left!r}"
+        )
     words = [c for c in chosen if not is_numeric_dtype(table[c])]
     if words or not chosen:
         why = f"column {words[0]!r} of {what} is no numbers" if words else "there are none"
