@@ -199,7 +199,7 @@ def data(
         augment: (inputs of a training batch, generator) -> those that are trained on.
 
     Raises:
-        DataError: inputs of the parts are unlike, or targets are not classes.
+        DataError: inputs or targets of the parts are unlike, or targets are not classes.
     """
     if train.x.shape[1:] != test.x.shape[1:] or train.x.dtype != test.x.dtype:
         here, there = (f"{p.x.dtype} {tuple(p.x.shape[1:])}" for p in (train, test))
@@ -207,6 +207,14 @@ def data(
     if train.y.shape[1:] != test.y.shape[1:]:
         here, there = (str(p.y.shape[1:]) for p in (train, test))
         raise DataError(f"task {task}: a target of train has the shape {here} and of test {there}")
+    if (train.y.dtype.kind in "US") != (test.y.dtype.kind in "US"):
+        here, there = (
+            f"{'words' if p.y.dtype.kind in 'US' else 'numbers'}, such as {p.y.flat[0].item()!r}"
+            for p in (train, test)
+        )
+        raise DataError(
+            f"task {task}: targets of train are {here}, and those of test {there}; give both alike"
+        )
     x, x_test = _inputs(train.x), _inputs(test.x)
     if isinstance(x, Pixels):
         x_test = Pixels(test.x, x.mean, x.std)

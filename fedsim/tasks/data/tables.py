@@ -37,7 +37,7 @@ def read_csv(
 
     try:
         table = pd.read_csv(path)
-        for name in {label, groups} & set(table.columns):
+        for name in [c for c in table.columns if c in (label, groups)]:
             if table[name].isna().any() and not is_numeric_dtype(table[name]):
                 # A class may be called None or NA, which pandas takes for no number.
                 table[name] = pd.read_csv(
