@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -149,6 +150,16 @@ class Task:
             value = getattr(self, role)
             if not isinstance(value, int) or value < 1:
                 raise UsageError(f"task {self.name}: {role} is {value!r}; give a number above 0")
+        steps: Any = self.lr_steps
+        pairs = isinstance(steps, tuple | list) and all(
+            isinstance(step, tuple | list) and [isinstance(x, Real) for x in step] == [True, True]
+            for step in steps
+        )
+        if not pairs or [start for start, _ in steps] != sorted({start for start, _ in steps}):
+            raise UsageError(
+                f"task {self.name}: lr_steps is {steps!r}; give pairs (first iteration, factor) in "
+                "the order of their iterations: ((500, 0.1), (750, 0.01))"
+            )
 
     @property
     def written(self) -> str:
