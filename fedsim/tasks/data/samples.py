@@ -237,7 +237,8 @@ def _inputs(x: Tensor) -> Samples:
         pixels = images.double().div_(255).transpose(0, 1).flatten(1)
         total += torch.stack([pixels.sum(1), pixels.square().sum(1)]).numpy()
     mean, square = total / (x.numel() / x.shape[1])
-    std = np.sqrt(np.maximum(square - mean**2, 1e-12))
+    variance = square - mean**2
+    std = np.sqrt(np.where(variance > 1e-12, variance, 1))  # a channel that never changes is zero
     return Pixels(x, tuple(mean.tolist()), tuple(std.tolist()))
 
 
