@@ -138,6 +138,12 @@ def test_missing_files_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "cifar10.npz").write_bytes(b"no archive")
     with pytest.raises(DataError, match="cifar10.npz cannot be used"):
         cifar.load(tmp_path)
+    pack(tmp_path / "cifar10.npz", **arrays(), source="made up")
+    whole = (tmp_path / "cifar10.npz").read_bytes()
+    for kept in (len(whole) // 2, len(whole) - 3):
+        (tmp_path / "cifar10.npz").write_bytes(whole[:kept])
+        with pytest.raises(DataError, match="cifar10.npz cannot be used"):
+            cifar.load(tmp_path)
     np.savez(tmp_path / "cifar10.npz", train_x=np.zeros(3))
     with pytest.raises(DataError, match="train_y"):
         cifar.load(tmp_path)
