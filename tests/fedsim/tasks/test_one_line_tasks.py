@@ -96,7 +96,6 @@ def test_grey_images_have_one_channel() -> None:
     assert data.train_x[:2].shape == (2, 1, 6, 5)
 
 
-def test_numbers_are_float32_and_symbols_int64() -> None:
 @pytest.mark.parametrize("kind", [np.uint16, np.int32, np.float32])
 def test_images_that_are_no_bytes_are_refused(kind: Any) -> None:
     """Their conversion to bytes cuts off whatever is above 255, or below 1."""
@@ -117,6 +116,7 @@ def test_a_channel_that_never_changes_is_zero() -> None:
     torch.testing.assert_close(data.test_x[:][:, 1], torch.full((4, 6, 5), 1 / 255))
 
 
+def test_numbers_are_float32_and_symbols_int64() -> None:
     assert read(made(Pairs(np.ones((8, 3)), LABELS[:8]))).train_x.dtype == torch.float32
     data = read(made(TensorDataset(torch.arange(32).view(8, 4), torch.arange(32).view(8, 4))))
     assert (data.train_x.dtype, data.train_y.shape) == (torch.int64, (6, 4))
@@ -194,7 +194,6 @@ def test_data_are_read_once_in_a_process_and_travel_with_the_task() -> None:
     assert len(cloudpickle.dumps(large)) < len(cloudpickle.dumps(made(Pairs(IMAGES, LABELS))))
 
 
-# ---- the page's lines
 def test_data_may_come_from_another_task_of_one_line() -> None:
     first = made()
 
@@ -209,6 +208,7 @@ def test_data_may_come_from_another_task_of_one_line() -> None:
     assert found and len(found[0].train_x) == 22
 
 
+# ---- the page's lines
 
 
 def task_of(text: str, name: str, folder: Path) -> str:
