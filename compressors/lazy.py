@@ -1,7 +1,8 @@
 """Packages that import a name when it is first used, so that a command waits for nothing else.
 
-A user's own file, which stands in no package, imports what stands beside it (``beside``). The public names of such a package are written once, as imports under ``if TYPE_CHECKING:`` in its
-``__init__``. Type checkers and editors read them there, and so does this module.
+The public names of such a package are written once, as imports under ``if TYPE_CHECKING:`` in its
+``__init__``. Type checkers and editors read them there, and so does this module. A user's own file
+stands in no package; it imports what stands beside it (``beside``).
 """
 
 import ast

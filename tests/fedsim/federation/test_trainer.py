@@ -105,7 +105,8 @@ def test_parameters_of_five_dimensions_train(stack: str, make_task: Any) -> None
         build=lambda: nn.Sequential(
             nn.Unflatten(1, (1, 3, 2, 1)), nn.Conv3d(1, 2, 1), nn.Flatten(1, 2),
             nn.Conv2d(6, 4, 1), nn.Flatten(), nn.Linear(8, 3),
-        )
+        ),
+        channels_last=True,
     )  # fmt: skip
     config = RunConfig.of(task=task, method="raw", temporal=2, iterations=2, stack=stack)
     assert run(config).summary["status"] == "done"
