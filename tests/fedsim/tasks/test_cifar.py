@@ -15,7 +15,7 @@ from fedsim.ground.errors import DataError
 from fedsim.tasks import get_task
 from fedsim.tasks.data import cifar
 from fedsim.tasks.data.images import CropAndFlip, Pixels, crop_and_flip
-from fedsim.tasks.pack_cifar import main, pack
+from fedsim.tasks.pack_cifar import main, pack, read
 from tests.support.images import arrays
 from tests.support.realdata import folder_with
 from tests.support.runs import assert_same
@@ -98,6 +98,17 @@ def test_any_form_packs_to_the_same(
     with np.load(out, allow_pickle=False) as file:
         for name, x in made.items():
             assert (file[name] == x).all() and file[name].shape == x.shape
+
+
+def test_strips_that_cannot_be_packed(tmp_path: Path) -> None:
+    strips(tmp_path, arrays())
+    for labels in ({"train_labels": arrays()["train_y"]}, None):
+        if labels is None:
+            (tmp_path / "labels.npz").write_bytes(b"PK\x03\x04 cut off")
+        else:
+            np.savez(tmp_path / "labels.npz", **labels)
+        with pytest.raises(DataError, match="labels.npz cannot be used"):
+            read(tmp_path)
 
 
 def test_torchvisions_layout_is_read_as_it_is(
