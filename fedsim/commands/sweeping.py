@@ -119,9 +119,11 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
         return cellfile.from_values(written, flags.config, given)
     typed = varied.read(flags.vary)
     own = grids.flat_grid(written, flags.config)
-    values = over({name: value for name, value in own.items() if name not in typed}, given)
-    if vary := {**own.get("vary", {}), **typed}:
-        values["vary"] = vary
+    values = {name: value for name, value in own.items() if name not in typed}
+    vary = {**own.get("vary", {}), **typed}
+    # What belongs to a strategy is that of each that is varied, and not of the default.
+    merged = values | given if {"strategy", *given} & vary.keys() else over(values, given)
+    values = merged | ({"vary": vary} if vary else {})
     if flags.temporal is not None:
         values["temporal"] = shared.numbers(flags.temporal, "temporal", int)
     if flags.gradient is not None:

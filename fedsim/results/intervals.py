@@ -43,15 +43,17 @@ def tied(first: Sequence[float], other: Sequence[float]) -> bool:
     """Whether two lots of values, of the same seeds in order, cannot be told apart.
 
     They can where the interval of the mean of their differences leaves 0 out, or where all
-    differences are the same and not 0. One seed tells nothing apart.
+    differences are the same and not 0. One seed tells nothing apart. Values that are not finite
+    must be of the same seeds, and are left out.
 
     Example:
         >>> tied([0.90, 0.91, 0.92], [0.80, 0.81, 0.83]), tied([0.9, 0.8], [0.8, 0.9])
         (False, True)
     """
-    if not all(map(isfinite, [*first, *other])):
-        return [isfinite(a) for a in first] == [isfinite(b) for b in other]
-    if len(first) < 2:
+    if [isfinite(a) for a in first] != [isfinite(b) for b in other]:
+        return False
+    differences = [a - b for a, b in zip(first, other, strict=True) if isfinite(a)]
+    if len(differences) < 2:
         return True
-    difference = mean([a - b for a, b in zip(first, other, strict=True)])
+    difference = mean(differences)
     return abs(difference.value) <= difference.half

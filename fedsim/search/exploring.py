@@ -9,7 +9,7 @@ from typing import Any
 
 from compressors import parse, text
 from fedsim.ground import units
-from fedsim.ground.errors import RESUMES, RunFailed
+from fedsim.ground.errors import RESUMES, RunFailed, UsageError
 from fedsim.results.folders import run_folders
 from fedsim.runs import checkpoint
 from fedsim.runs.forked import run_beside
@@ -99,6 +99,7 @@ class Exploration:
         self._failed: set[int] = set()
         self._iteration: dict[str, int] = {}
         self._best, self._saturated = inf, False
+        self._left = 0  # trials that the time's end interrupted
 
     def run(self, jobs: int, ray_address: str | None) -> None:
         """Runs trials until a limit is reached.
@@ -152,14 +153,18 @@ class Exploration:
 
     def _work(self) -> Iterator[Work]:
         for number, params in self._asked():
-            cell = self.space.cell(params)
+            try:
+                cell = self.space.cell(params)
+            except UsageError as error:  # its settings do not go together, such as n and a buffer
+                self._tell(number, params, "", Curve((), ()), str(error))
+                continue
             folder = self.cells / cell.name
             summary = curves.ended(folder)
             if self.goal.budget and self.space.bits(params) > _TOO_LONG * self.goal.budget:
                 self._tell(number, params, cell.name, Curve((), ()), TOO_LONG)
             elif cell.name in self._running:
                 self._tell(number, params, cell.name, Curve((), ()), REPEATED)
-            elif summary is not None and summary["status"] != "failed":
+            elif summary is not None and summary["status"] != "failed" and summary["error"] != OVER:
                 why = summary["error"] if summary["status"] == "stopped" else ""
                 took = float(summary.get("seconds") or 0.0)
                 self._tell(number, params, cell.name, self._curve(folder), why, took)
@@ -171,14 +176,14 @@ class Exploration:
                 yield cell.name, cell.config, folder
 
     def _asked(self) -> Iterator[tuple[int, Params]]:
-        """The trials that a kill interrupted, then new ones while the limits allow."""
+        """The trials that a kill or the time's end interrupted, then new ones in the limits."""
         yield from list(self.study.left_running())
         self.limits.reserved = self.limits.reserve()
         while self._again or not self.limits.trials_over():
             if self._again:
                 yield self._again.pop()
                 continue
-            asked = len(self.study.trials) + len(self._running)
+            asked = len(self.study.trials) + len(self._running) + self._left
             if self.limits.trials is not None and asked >= self.limits.trials:
                 return
             yield self.study.ask()
@@ -203,6 +208,12 @@ class Exploration:
             self._again.append((number, params))
             self.say(f"trial {number}: {why}; it is tried once more")
             return
+        if why == OVER:  # it goes on where more time is given
+            self._left += 1
+            self.study.seconds = self.limits.spent()
+            self.standings.end(name, at(self.space.used(params)), self._curve(folder), why, False)
+            self.say(f"trial {number}: {at(self.space.used(params))}: {OVER}; more --time goes on")
+            return
         if why not in ("", stopping.REACHED):  # a finalist runs to its end, or to the target
             took *= self.space.base.plan.iterations / self._iteration.get(name, inf)
         self._tell(number, params, name, self._curve(folder), why, took)
@@ -220,7 +231,7 @@ class Exploration:
         self.limits.reserved = self.limits.reserve()
         best = " · best so far" if better else ""
         point = at(self.space.used(params))
-        if why != REPEATED:
+        if name and why != REPEATED:
             self.standings.end(name, point, curve, why, good)
         self.say(f"trial {number}: {point}: {outcome(curve, self.goal, why)}{best}")
         if self._saturated and not before:
@@ -268,6 +279,8 @@ def _place(config: RunConfig, space: Space) -> Params | None:
     p, whole = config.plan.method.gradient, config.plan.method.text
     for method in space.methods:
         own = p if takes_fraction(method) else None
+        if own is not None and own > most(method):
+            continue
         for coder in CODERS:
             if text(compressor(method, own, coder, rates["lr"])) == whole:
                 return {"method": method, "coder": coder, "temporal": config.temporal,

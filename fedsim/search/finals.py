@@ -1,7 +1,7 @@
 """The finalists: the best trials again on fresh seeds, ranked by mean; then on held-out samples."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isnan, log10
 from pathlib import Path
@@ -34,11 +34,24 @@ class Lot:
         points: bits and metric by which each seed is judged; None where there is none.
         losses: of each seed, as ``Goal.loss``; infinity where there is none.
         task_losses: of each seed, as ``Goal.task_loss``.
+        misses: of the seeds that have an evaluation and no point, as ``Goal.loss``.
     """
 
     points: tuple[tuple[float, float] | None, ...]
     losses: tuple[float, ...]
     task_losses: tuple[float, ...] = ()
+    misses: tuple[float, ...] = ()
+
+    def place(self) -> tuple[int, float, float]:
+        """By which lots are sorted: the seeds without a point, the others' mean loss, the misses'.
+
+        Example:
+            >>> Lot((None, (9.0, 0.5)), (inf, -0.5)).place()
+            (1, -0.5, inf)
+        """
+        known = [loss for loss in self.losses if loss < inf]
+        missing = len(self.losses) - len(known)
+        return missing, _last(mean(known).value), _last(mean(self.misses).value)
 
     def metric(self) -> Mean:
         """The mean metric of the seeds that have a point."""
@@ -50,7 +63,7 @@ class Lot:
 
     def log_bits(self) -> Mean:
         """The mean logarithm (base 10) of the bits; infinite where a seed has no point."""
-        return mean([log10(point[0]) if point else inf for point in self.points])
+        return mean([log10(max(point[0], 1.0)) if point else inf for point in self.points])
 
 
 @dataclass(frozen=True)
@@ -125,19 +138,24 @@ class Lineup:
 
 
 def fitting(
-    study: Study, out: Path, seeds: int, jobs: int, left: float = inf, pace: float = _PACE
+    study: Study, out: Path, seeds: int, jobs: int, left: float = inf, pace: float = _PACE,
+    ran: Container[str] = (),
 ) -> Lineup:
     """The finalists and seeds whose runs fit into the seconds ``left``, one of each at least.
 
     Where the time is short there are fewer finalists, down to two; then fewer seeds; then one
-    finalist. A run takes ``pace`` times what the trial took; one that is done takes nothing.
+    finalist. A run takes ``pace`` times what the trial took; one that is done takes nothing, nor
+    does one whose name ``ran`` holds: it failed.
     """
     first = study.space.base.seed + 1
     fewer = [(most, seeds) for most in range(ON_FRONT, 1, -1)]
     for most, count in [*fewer, *((2, k) for k in range(seeds - 1, 0, -1)), (1, 1)]:
         trials, fresh, needed = chosen(study, most), range(first, first + count), 0.0
         for t in trials:
-            waiting = sum(not _done(folder) for _, _, folder in _runs(study.space, t, fresh, out))
+            waiting = sum(
+                name not in ran and not _done(folder)
+                for name, _, folder in _runs(study.space, t, fresh, out)
+            )
             needed += pace * waiting * t.user_attrs[TOOK] / jobs
         if needed <= left:
             break
@@ -189,7 +207,7 @@ def play(
         _run(study, [w for w, _ in waiting], jobs, ray_address, limits, say, told)
         ran |= {w[0] for w, _ in waiting}
         pace = (limits.spent() - before) / took if took else pace
-        more = fitting(study, out, seeds, jobs, limits.left(), pace)
+        more = fitting(study, out, seeds, jobs, limits.left(), pace, ran)
         if not waiting or not more.needed < limits.left() or not more.needed:
             break
         lineup = more
@@ -271,13 +289,14 @@ def _finalist(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path)
 
 def _lot(goal: Goal, runs: Sequence[Curve]) -> Lot:
     points = tuple(goal.point(curve) for curve in runs)
-    pairs = zip(points, map(goal.loss, runs), strict=True)
+    pairs = [*zip(points, map(goal.loss, runs), strict=True)]
     losses = tuple(inf if not point or loss is None else loss for point, loss in pairs)
-    return Lot(points, losses, tuple(goal.task_loss(curve) for curve in runs))
+    misses = tuple(loss for point, loss in pairs if not point and loss is not None)
+    return Lot(points, losses, tuple(goal.task_loss(curve) for curve in runs), misses)
 
 
 def _ranked(finalists: list[Finalist], goal: Goal) -> list[Finalist]:
-    """By mean loss; on the front by bits, what has none last. Ties are those with the first.
+    """By ``Lot.place``; on the front by bits, what has none last. Ties are those with the first.
 
     Of equal means the least mean of the task's loss goes first, then the fewest bits; where the
     metric cannot rise any more, the fewest bits do.
@@ -288,7 +307,7 @@ def _ranked(finalists: list[Finalist], goal: Goal) -> list[Finalist]:
     def place(final: Finalist) -> tuple[float, ...]:
         lot = final.validated
         learned = 0.0 if goal.saturated(lot.metric().value) else mean(lot.task_losses).value
-        return mean(lot.losses).value, _last(learned), _last(lot.bits()), final.trial
+        return *lot.place(), _last(learned), _last(lot.bits()), final.trial
 
     ranked = sorted(finalists, key=place)
     return [
@@ -309,6 +328,6 @@ def winner(finalists: Sequence[Finalist], goal: Goal) -> Finalist | None:
     """
     if not finalists or not goal.front:
         return finalists[0] if finalists else None
-    best = min(finalists, key=lambda f: mean(f.validated.losses).value)
+    best = min(finalists, key=lambda f: f.validated.place())
     losses = best.validated.losses
     return next(f for f in finalists if f is best or tied(losses, f.validated.losses))

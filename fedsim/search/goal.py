@@ -136,7 +136,8 @@ class Goal:
         Infinite where it is not known.
         """
         place = self._place(curve)
-        return math.inf if place is None or not curve.losses else curve.losses[place]
+        known = place is not None and bool(curve.losses) and not math.isnan(curve.losses[place])
+        return curve.losses[place] if known and place is not None else math.inf
 
     def saturated(self, metric: float) -> bool:
         """Whether a metric within a budget cannot rise any more, so that fewer bits are better.
@@ -160,7 +161,7 @@ class Goal:
         if self.target is None:
             return None if point is None else self.worse(point[1])
         if point is not None:
-            return math.log10(point[0])
+            return math.log10(max(point[0], 1.0))  # the first score may come before any bits
         missing = [abs(score - self.target) for score in curve.metric]
         return NOT_REACHED + min(missing) if missing else None
 

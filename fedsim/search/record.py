@@ -38,7 +38,7 @@ def trials(study: Study, out: Path) -> pd.DataFrame:
             "trial": trial.number, "state": trial.state.name.lower(), "why": why_told(trial),
             "method": short(used.pop("method")), **used,
             "bits": point[0] if point else None, "metric": point[1] if point else None,
-            "loss": loss, "cell": folder.name,
+            "loss": loss, "cell": trial.user_attrs[CELL],
         })  # fmt: skip
     frame = pd.DataFrame(rows)
     return frame.astype({name: float for name in ("bits", "metric", "loss") if name in frame})
@@ -80,6 +80,7 @@ def importance(frame: pd.DataFrame, goal: Goal) -> dict[str, dict[str, float]]:
 
     Optuna's fANOVA over the ranks of the trials, as they were run: a method that takes no fraction
     has p = 1. Trials that were ended early count as they stood. Empty where there are too few.
+    What is the same of all trials is left out.
 
     Args:
         frame: what ``trials`` gave.
@@ -95,7 +96,7 @@ def importance(frame: pd.DataFrame, goal: Goal) -> dict[str, dict[str, float]]:
     values = {goal.name: ended["loss"], "bits": ended["bits"]} if goal.front else {
         "bits to the target" if goal.target is not None else goal.name: ended["loss"]
     }  # fmt: skip
-    return {name: _shares(ended, column) for name, column in values.items()}
+    return {name: _shares(ended, column) for name, column in values.items() if column.nunique() > 1}
 
 
 def _shares(ended: pd.DataFrame, column: pd.Series) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """The search from settings to results: which way of saving bits is best for a task."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from fedsim.ground.errors import RunFailed, UsageError, writing
 from fedsim.ground.files import write_text
 from fedsim.network.quantities import quantity
 from fedsim.runs import lock
-from fedsim.runs.sweep import check
+from fedsim.runs.sweep import check, check_folder
 from fedsim.search import best, exploring, finals, record, tables
 from fedsim.search.exploring import Exploration, Limits, Say
 from fedsim.search.finals import Finalist
@@ -112,6 +113,7 @@ def search(
     out, base = Path(out), _base(base)
     limits = _limits(time, trials, seeds)
     check([Cell("search", base)], jobs, here=ray_address is None)
+    check_folder(out)
     task, texts = base.plan.task, chosen(methods)
     bits = None if budget is None else quantity(budget, "--budget", "bits")
     goal = Goal(task.higher_is_better, task.metric_name, bits, target, base.budget_of)
@@ -131,8 +133,8 @@ def search(
             Exploration(study, out, limits, say, standings).run(jobs, ray_address)
             if not study.trials and limits.seconds is not None:
                 raise RunFailed(
-                    f"the time, {units.duration(limits.seconds)}, was over before a trial began; "
-                    "give more --time: the same folder goes on"
+                    f"the time, {units.duration(limits.seconds)}, was over before a trial had "
+                    "ended; give more --time: the same folder goes on"
                 )
             ranked, played = finals.play(
                 study, out, seeds, jobs, ray_address, limits, say, standings
@@ -159,8 +161,8 @@ def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
             raise UsageError(f"{flag} is {value}: give a number above 0")
     if isinstance(time, str) and time.strip().replace(".", "", 1).isdecimal():
         raise UsageError(f"--time is {time!r}: it needs a unit: s, min or h, such as {time}min")
-    limit = None if trials is not None else quantity(time or TIME, "--time", "time")
-    return Limits(trials, limit)
+    whole = quantity(TIME if time is None else time, "--time", "time")
+    return Limits(trials, None if trials is not None else whole)
 
 
 def _name(space: Space) -> str:
@@ -188,6 +190,8 @@ def _written(
     write_text(out / "trials.csv", frame.to_csv(index=False))
     write_text(out / "finalists.csv", record.finalists(ranked, goal).to_csv(index=False))
     again = ""
+    for name in ("best.toml", "search.png"):  # of an earlier call, which may have had another goal
+        (out / name).unlink(missing_ok=True)
     if first is not None:
         write_text(out / "best.toml", best.to_toml(first, goal))
         again = rerun(out)
@@ -211,4 +215,5 @@ def _written(
 
 def rerun(out: Path) -> str:
     """The command that runs the winner again."""
-    return f"fedsim run --config {out / 'best.toml'} --out {out / 'best'}"
+    config, best = (shlex.quote(str(out / name)) for name in ("best.toml", "best"))
+    return f"fedsim run --config {config} --out {best}"

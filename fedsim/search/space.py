@@ -68,10 +68,19 @@ class Space:
             "lr": (rate / _RATES, rate * _RATES),
         }
         if middle := getattr(self.base.plan.algorithm, "server_lr", None):
-            limits["server_lr"] = (middle / _SERVER_RATES, middle * _SERVER_RATES)
+            # A share of the model in some strategies, which is one at most.
+            ends = (end for end in (middle * _SERVER_RATES, 1.0) if self._takes_rate(end))
+            limits["server_lr"] = (middle / _SERVER_RATES, max(middle, next(ends, middle)))
         if self.downlinks:
             limits["down_gradient"] = (self.least, 1.0)
         return limits
+
+    def _takes_rate(self, server_lr: float) -> bool:
+        """Whether the strategy takes a rate of the server."""
+        try:
+            return bool(self.base.but(server_lr=server_lr).plan)
+        except UsageError:
+            return False
 
     @cached_property
     def downlinks(self) -> tuple[str, ...]:

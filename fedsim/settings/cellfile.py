@@ -46,7 +46,7 @@ from fedsim.settings.config import (
 from fedsim.settings.grids import BESIDE, GRID, Cell
 
 _MACHINE = ("data", "device", "gpus_per_client", "gpus_per_run")
-_PLACE = re.compile(r"(?:^|[-_])(n|p|seed|s)(\d[\d.]*(?:e-?\d+)?)(?=[-_]|$)")
+_PLACE = re.compile(r"(?:^|[-_])(n|p|seed|s)(\d+(?:\.\d*)?(?:e-?\d+)?)(?=[-_]|$)")
 _ALWAYS = ("task", "method", "temporal")  # what a run is, whether or not it is the default
 _FROM_TASK = ("clients", "iterations", "batch_size", "partition")
 

@@ -52,7 +52,9 @@ def _text(value: Any, flag: str) -> Any:
         from fedsim.settings.controllers import text
 
         return text(value)
-    return f"{value:g}" if isinstance(value, int | float) else value
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return repr(value) if isinstance(value, int | float) else value
 
 
 def _amount(kind: "Kind") -> Callable[[Any, str], float]:

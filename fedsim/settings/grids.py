@@ -23,7 +23,7 @@ from fedsim.settings.config import (
 )
 from fedsim.settings.config import from_flat as config_from_flat
 from fedsim.settings.methods import resolve, spelled, takes_fraction
-from fedsim.settings.strategies import FLAGS, of_reference
+from fedsim.settings.strategies import FLAGS, of_reference, with_settings
 
 GRID = ("temporal", "gradient", "seeds")
 BESIDE = ("baseline", "vary")  # what else a sweep has that no run has
@@ -232,6 +232,10 @@ def from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
     for name in vary:
         if rest.get(name) is not None:
             raise PlacedError(f"{origin}: {name} is {rest[name]!r} and is varied too: give one")
+    own = {name: rest[name] for name in FLAGS if rest.get(name) is not None}
+    if own and "strategy" in vary:  # each of the strategies has them
+        vary["strategy"] = tuple(with_settings(one, own) for one in vary["strategy"])
+        rest = {name: value for name, value in rest.items() if name not in own}
     chosen = next(varied.combinations(vary))
     method = str(spelled(chosen.get("method", rest.get("method", "sbc")), "--method"))
     gradient = _numbers(rest.pop("gradient", []), origin, "gradient")

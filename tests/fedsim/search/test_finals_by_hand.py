@@ -12,7 +12,7 @@ from optuna.trial import TrialState
 from fedsim.results.intervals import mean, tied
 from fedsim.search import exploring, finals, stopping, tables
 from fedsim.search.exploring import Limits
-from fedsim.search.finals import Lot, _ranked, chosen, winner
+from fedsim.search.finals import Lot, _lot, _ranked, chosen, winner
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.record import finalists as rows_of
 from tests.support.madesearch import SEED, Cells, curve, finalist, lot, study_of, trial
@@ -138,6 +138,26 @@ def test_ranks_go_by_the_mean_loss_over_the_seeds_and_then_by_the_trial() -> Non
         finalist(1, [-1.0, inf]),
     ]  # fmt: skip
     assert [f.trial for f in _ranked(found, BUDGET)] == [2, 3, 5, 1]
+
+
+def test_seeds_without_a_point_leave_the_ranks_to_the_others() -> None:
+    """One of three seeds failed of each: 0.95 is before 0.3, and they are told apart.
+
+    To 0.9, two seeds that reach it are before one; of settings that never do, the nearest leads.
+    """
+    none, far, near = curve(), curve((100, 0.1), (200, 0.2)), curve((100, 0.8), (200, 0.89))
+
+    def of(goal: Goal, number: int, *runs: Curve) -> Any:
+        return replace(finalist(number, []), validated=_lot(goal, runs))
+
+    good, bad = [curve((900, x)) for x in (0.94, 0.96)], [curve((800, x)) for x in (0.31, 0.32)]
+    ranked = _ranked([of(BUDGET, 1, *bad, none), of(BUDGET, 2, *good, none)], BUDGET)
+    assert [(f.trial, f.tie) for f in ranked] == [(2, False), (1, False)]
+    once, twice = curve((9000, 0.91)), curve((10000, 0.95))
+    ranked = _ranked([of(TARGET, 1, once, far, far), of(TARGET, 2, twice, twice, near)], TARGET)
+    assert [f.trial for f in ranked] == [2, 1]
+    ranked = _ranked([of(TARGET, 1, far, far), of(TARGET, 2, near, near)], TARGET)
+    assert [f.trial for f in ranked] == [2, 1]
 
 
 def test_ties_are_those_with_the_first_and_the_first_is_none() -> None:
@@ -355,6 +375,33 @@ def test_finals_say_of_how_many_settings_and_seeds_the_time_is_enough_for(
     _, words = finals.play(study, tmp_path, 3, 1, None, limits, said.append)
     assert words == "2 of 3 settings, 2 of 3 fresh seeds each"
     assert said[0] == f"finals: {words}: the time is enough for no more; 8 of 8 runs to do"
+
+
+def test_finals_that_failed_make_no_fewer_finalists(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Trials of 10 s, four of them on two seeds, of which three runs fail: the best stays."""
+    study: Any = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=10.0) for k in range(4)])
+    study.space, now, failed = Cells(BUDGET), [0.0], set[Path]()
+    failing = {("held-out", "sbc-n1-s8"), ("held-out", "sbc-n4-s8"), ("held-out", "sbc-n4-s9")}
+    monkeypatch.setattr(exploring, "clock", lambda: now[0])
+    of: Any = defaultdict(lambda: curve((500, 0.6)))
+    of |= {("finals", f"sbc-n4-s{seed}"): curve((500, 0.99)) for seed in (8, 9)}
+    played = Played(monkeypatch, of)
+    monkeypatch.setattr(finals.curves, "ended", lambda folder: (
+        {"status": "failed", "error": "NaN"} if folder in failed else
+        {"status": "done", "error": None} if folder in played.done else None
+    ))  # fmt: skip
+
+    def run(work: Any, progress: Any, told: Any) -> None:
+        for name, config, folder in work:
+            now[0] += 10
+            failed.update([folder] if (folder.parts[-3], name) in failing else [])
+            played._run([(name, config, folder)], progress, told)
+
+    monkeypatch.setattr(finals, "run_here", run)
+    ranked, words = finals.play(study, tmp_path, 2, 1, None, Limits(seconds=185.0), [].append)
+    assert words == "4 settings, 2 fresh seeds each" and ranked[0].trial == 3
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,12 @@ def test_of_a_front_metric_and_bits_are_explained() -> None:
     assert [*importance(matters(), Goal(True, "accuracy", target=0.5))] == ["bits to the target"]
 
 
+def test_trials_of_one_metric_explain_nothing() -> None:
+    """All at the same: of a front the bits are left to explain."""
+    assert importance(matters(loss=[-1.0] * 16), BUDGET) == {}
+    assert [*importance(matters(loss=[-1.0] * 16), FRONT)] == ["bits"]
+
+
 def test_few_trials_say_nothing() -> None:
     """Seven with a loss; those that have none, or an infinite one, do not count."""
     rows = matters()

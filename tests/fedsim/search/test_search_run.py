@@ -69,7 +69,7 @@ def test_a_search_of_both_ways_chooses_the_downlink(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_time_that_is_over_before_a_trial_begins_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match="was over before a trial began.*give more --time"):
+    with pytest.raises(RunFailed, match="was over before a trial had ended.*give more --time"):
         searched(tmp_path, trials=None, time=0.001, seeds=1)
     assert searched(tmp_path, trials=1, seeds=1).finalists  # the folder goes on
 

@@ -72,6 +72,11 @@ def test_a_server_rate_is_searched_around_the_strategy_s_or_the_one_given(
     assert "server_lr" not in space().limits
 
 
+def test_a_server_rate_that_is_a_share_is_searched_up_to_one() -> None:
+    base = BASE.but(strategy="fedasync", network="up=1Mbit, compute=1ms")
+    assert space(base).limits["server_lr"] == (pytest.approx(0.02), 1.0)
+
+
 # --- a point as it is run -----------------------------------------------------------------------
 
 
@@ -310,6 +315,14 @@ def test_what_a_first_point_wastes_both_ways() -> None:
     assert both_ways()._wasted(both) == pytest.approx(log10(2000 / 1900))
     whole = BOTH | {"temporal": 50, "gradient": 1.0, "down_gradient": 1.0}
     assert both_ways()._wasted(whole) == pytest.approx(log10(1.5) + 10 * log10(3.5))
+
+
+def test_a_run_of_more_entries_than_another_method_takes_has_its_own_point() -> None:
+    """cocktailsgd, which takes a tenth at most, is tried first."""
+    tried = Space(BASE, BUDGET, ("cocktailsgd", "sbc"), sizes())
+    assert _place(BASE.but(method="sbc", gradient=0.5, temporal=4, lr=0.02), tried) == POINT | {
+        "temporal": 4, "gradient": 0.5
+    }  # fmt: skip
 
 
 def test_a_run_with_a_downlink_lies_at_its_point() -> None:

@@ -10,7 +10,7 @@ import pytest
 from optuna.trial import TrialState
 
 from fedsim import Evaluation, RunConfig
-from fedsim.ground.errors import RESUMES, RunFailed
+from fedsim.ground.errors import RESUMES, RunFailed, UsageError
 from fedsim.search import exploring, finals, search
 from fedsim.search.curves import curve_of
 from fedsim.search.exploring import OVER, REPEATED, TOO_LONG, Exploration, Limits
@@ -230,9 +230,9 @@ def ended(why: str, *points: tuple[float, float]) -> tuple[dict[str, Any], Curve
 @pytest.mark.parametrize(
     ("goal", "why", "state"),
     [
-        (BUDGET, "", "COMPLETE"), (BUDGET, BEHIND, "PRUNED"), (BUDGET, OVER, "PRUNED"),
-        (BUDGET, "NaN", "PRUNED"), (TARGET, REACHED, "COMPLETE"), (TARGET, DEARER, "PRUNED"),
-        (TARGET, BEHIND, "PRUNED"), (FRONT, BEHIND, "COMPLETE"), (FRONT, OVER, "PRUNED"),
+        (BUDGET, "", "COMPLETE"), (BUDGET, BEHIND, "PRUNED"), (BUDGET, "NaN", "PRUNED"),
+        (TARGET, REACHED, "COMPLETE"), (TARGET, DEARER, "PRUNED"), (TARGET, BEHIND, "PRUNED"),
+        (FRONT, BEHIND, "COMPLETE"),
     ],
 )  # fmt: skip
 def test_which_ends_count(
@@ -243,6 +243,39 @@ def test_which_ends_count(
     (told,) = made.study.trials
     assert told.state == TrialState[state] and told.user_attrs[WHY] == why
     assert made.ran == ["sbc-n1-s7"]
+
+
+@pytest.mark.parametrize("goal", [BUDGET, FRONT])
+def test_a_trial_that_the_time_ended_goes_on_with_more_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, goal: Goal
+) -> None:
+    """The study has it as running, and its folder is run again."""
+    first = Made(monkeypatch, tmp_path, goal, lambda name: ended(OVER, (100, 0.5)), trials=1)
+    assert first.study.trials == [] and first.ran == ["sbc-n1-s7"]
+    assert OVER in first.said[-1]
+    again = Made(
+        monkeypatch, tmp_path, goal, lambda name: ended("", (100, 0.95)), trials=1, before=first
+    )
+    assert again.ran == ["sbc-n1-s7"]
+    assert [(t.number, t.state) for t in again.study.trials] == [(0, TrialState.COMPLETE)]
+
+
+def test_settings_that_do_not_go_together_end_a_trial(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Such as a delay that leaves fewer updates than a buffer takes: the others go on."""
+    cell = Cells.cell
+
+    def refusing(self: Cells, params: dict[str, Any], *given: Any) -> Any:
+        if params["method"] == "sbc":
+            raise UsageError("buffer_size is 10: there are 4 updates")
+        return cell(self, params, *given)
+
+    monkeypatch.setattr(Cells, "cell", refusing)
+    made = Made(monkeypatch, tmp_path, BUDGET, lambda name: ended("", (100, 0.5)), trials=2)
+    assert [(t.state.name, t.user_attrs[WHY]) for t in made.study.trials] == [
+        ("PRUNED", "buffer_size is 10: there are 4 updates"), ("COMPLETE", ""),
+    ]  # fmt: skip
 
 
 def test_the_number_of_trials_counts_all_calls(

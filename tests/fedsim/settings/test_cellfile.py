@@ -187,3 +187,15 @@ def test_the_example_of_the_page() -> None:
 def test_doctests() -> None:
     result = doctest.testmod(cellfile)
     assert result.attempted and not result.failed
+
+
+def test_a_name_with_a_version_keeps_it() -> None:
+    cell = Cell("sbc-n1.2.3-s4", replace(BASE, seed=4))
+    assert cellfile.labelled(cell).config.label == "sbc-n1.2.3"
+
+
+def test_numbers_that_stand_for_a_text_keep_their_digits() -> None:
+    network = "4g, compute=10ms"
+    assert BASE.but(stack=1000000, engine="local").machine.stack == "1000000"
+    assert BASE.but(deadline=1234567.5, network=network).clients.deadline == "1234567.5"
+    assert BASE.but(deadline=2.0, network=network).clients.deadline == "2"

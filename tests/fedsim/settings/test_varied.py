@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig, SweepConfig, UsageError
+from fedsim.commands import cli, sweeping
 from fedsim.runs.sweep import claim, shared_digest
 from fedsim.settings import varied
 from fedsim.settings.grids import from_toml, to_toml
@@ -136,12 +137,33 @@ def test_a_setting_is_given_once(typed: Typed, tmp_path: Path) -> None:
     assert "--vary has lr twice" in twice.err
     fixed = typed("sweep", "--vary", "lr=0.1", "--lr", "0.2")
     assert "lr is 0.2 and is varied too: give one" in fixed.err
+    rates = ("--vary", "strategy=nesterov,fedadam", "--vary", "server_lr=0.1,0.5")
+    fixed = typed("sweep", *rates, "--server-lr", "0.3")
+    assert "server_lr is 0.3 and is varied too: give one" in fixed.err
     listed = tmp_path / "list.toml"
     listed.write_text("[cells.a]\nmethod = 'raw'\n")
     refused = typed("sweep", "--config", str(listed), "--vary", "lr=0.1,0.2")
     assert "lists cells, it is not a grid" in refused.err
     listed.write_text("[vary]\nlr = [0.1]\n[cells.a]\nmethod = 'raw'\n")
     assert "vary is" in typed("sweep", "--config", str(listed)).err
+
+
+@pytest.mark.parametrize("how", ["python", "flags"])
+def test_a_setting_of_strategies_is_that_of_each_which_is_varied(how: str, typed: Typed) -> None:
+    if how == "python":
+        vary = {"strategy": ["fedadam", "fedavgm"]}
+        grid = SweepConfig.of(method="raw", server_lr=0.5, vary=vary)
+    else:
+        line = ("sweep", "--vary", "strategy=fedadam,fedavgm", "--server-lr", "0.5")
+        made = sweeping.from_flags(cli.parser().parse_args([*line, "--method", "raw"]))
+        assert isinstance(made, SweepConfig)
+        grid = made
+    assert {cell.config.strategy for cell in grid.cells()} == {
+        "fedadam(server_lr=0.5)", "fedavgm(server_lr=0.5)"
+    }  # fmt: skip
+    refused = typed("sweep", "--vary", "strategy=dsgd,fedadam", "--server-lr", "0.5")
+    assert "--server-lr is 0.5: it belongs to" in refused.err
+    assert "--strategy is 'dsgd'" in refused.err
 
 
 CONFIGS = {
