@@ -7,7 +7,7 @@ line, the contract suite, the catalogue page and the benchmarks run over these r
 
 from importlib.util import find_spec
 
-from compressors.lazy import beside
+from compressors.beside import beside
 from compressors.recent import RECENT
 from compressors.row import Kind, Row
 

@@ -1,18 +1,14 @@
 """Packages that import a name when it is first used, so that a command waits for nothing else.
 
 The public names of such a package are written once, as imports under ``if TYPE_CHECKING:`` in its
-``__init__``. Type checkers and editors read them there, and so does this module. A user's own file
-stands in no package; it imports what stands beside it (``beside``).
+``__init__``. Type checkers and editors read them there, and so does this module.
 """
 
 import ast
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -26,29 +22,6 @@ def make_lazy(package: str) -> None:
         (Raw(), True)
     """
     sys.modules[package].__class__ = _Lazy
-
-
-@contextmanager
-def beside(file: Path) -> Iterator[None]:
-    """Inside, a module that stands beside ``file`` can be imported, as by a script of that name.
-
-    Afterwards it is not listed any more, so that it travels to other processes by value with what
-    the file defines, and that another file imports its own neighbour of that name.
-
-    Example:
-        >>> with beside(Path("somewhere/mine.py")):
-        ...     sys.path[0] == str(Path("somewhere").resolve())
-        True
-    """
-    folder, before = str(file.resolve().parent), set(sys.modules)
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)
-        for name in set(sys.modules) - before:
-            if getattr(sys.modules[name], "__file__", None) == f"{folder}/{name}.py":
-                del sys.modules[name]
 
 
 class _Lazy(ModuleType):

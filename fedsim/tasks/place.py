@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from compressors.lazy import beside
+from compressors.beside import beside
 from fedsim.ground.errors import UsageError
 
 SEPARATOR = ":"
