@@ -7,6 +7,7 @@ line, the contract suite, the catalogue page and the benchmarks run over these r
 
 from importlib.util import find_spec
 
+from compressors.beside import beside
 from compressors.recent import RECENT
 from compressors.row import Kind, Row
 
@@ -268,7 +269,8 @@ def add_rows(place: str) -> None:
         raise ValueError(f"there is no Python file {place}")
     for file in files:
         try:
-            run_path(str(file), run_name="rows_of_a_user")
+            with beside(file):
+                run_path(str(file), run_name="rows_of_a_user")
         except Exception as error:
             raise ValueError(f"{file}: {type(error).__name__}: {error}") from error
 

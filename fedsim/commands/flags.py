@@ -97,15 +97,16 @@ def folder(flags: argparse.Namespace, name: str) -> Path:
     return Path(flags.out) if flags.out else Path("fedsim-results") / name
 
 
-def add_table(parser: Any) -> None:
-    """Adds the flags of the table that a command prints."""
+def add_table(parser: Any, seeds: bool = True) -> None:
+    """Adds the flags of the table that a command prints, of several seeds or of one run."""
     parser.add_argument(
         "--columns", metavar="NAME,...",
         help="columns of the table, by their names in summary.csv, or difference, ratio_both",
     )  # fmt: skip
-    parser.add_argument(
-        "--per-seed", action="store_true", help="a row per run in the table, not per cell"
-    )
+    if seeds:
+        parser.add_argument(
+            "--per-seed", action="store_true", help="a row per run in the table, not per cell"
+        )
 
 
 def columns(flags: argparse.Namespace) -> list[str] | None:

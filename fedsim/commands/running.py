@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
         "--ray-address", metavar="ADDRESS", help="a running Ray cluster, for --engine flower"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    shared.add_table(parser, seeds=False)
     shared.add_settings(parser)
     parser.set_defaults(command=command)
 
@@ -40,6 +41,7 @@ def add(commands: Any) -> None:
 def command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
     config = from_flags(flags)  # a wrong value is told before torch is imported
+    columns = shared.columns(flags)
     from fedsim.results.schema import write_summary
     from fedsim.runs.progress import Bars, Named, short_rounds
     from fedsim.runs.run import run
@@ -65,7 +67,7 @@ def command(flags: argparse.Namespace) -> int:
         print_document({"out": str(out), **summary})
     else:
         console = Console()
-        print_whole(console, summary_table(results.runs, console.width))
+        print_whole(console, summary_table(results.runs, console.width, columns))
         print(printable(f"Results: {out}"))
     return 0
 

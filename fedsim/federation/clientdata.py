@@ -107,7 +107,7 @@ def _load(
                 f"--partition is 'feature': the inputs of task {task.name} are not numbers in "
                 "memory that could be averaged"
             )
-        feature = x.flatten(1).mean(dim=1).numpy()
+        feature = x.reshape(len(x), -1).mean(dim=1).numpy()
     labels = np.zeros(len(data.train_x), np.int64) if groups is None else groups.numpy()
     if validation is None:
         shards = partitions.split(labels, clients, partition, seed, feature)

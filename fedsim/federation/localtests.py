@@ -13,7 +13,8 @@ class Parts(Sequence[np.ndarray]):
 
     A client keeps out the fraction of its samples that comes first in one order of all samples, so
     that clients with equal shards keep out the same. One that has a single sample trains on it; any
-    other keeps one out at least, and trains on one at least.
+    other keeps one out at least, and trains on one at least. A sample that it holds several times
+    counts as one, and is on one side.
 
     Args:
         shards: per client, numbers of training samples.
@@ -45,6 +46,7 @@ class Parts(Sequence[np.ndarray]):
         if isinstance(client, slice):
             return [self[one] for one in range(len(self))[client]]
         shard = self.shards[client]
-        count = min(max(1, round(self.fraction * len(shard))), len(shard) - 1)
-        order = np.argsort(self._place[shard], kind="stable")
-        return np.sort(shard[order[:count] if self.scored else order[count:]])
+        own = np.unique(shard)  # a client that draws may hold a sample several times
+        count = min(max(1, round(self.fraction * len(own))), len(own) - 1)
+        kept = own[np.argsort(self._place[own])[: max(0, count)]]
+        return np.sort(shard[np.isin(shard, kept, invert=not self.scored)])

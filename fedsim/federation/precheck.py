@@ -197,25 +197,37 @@ def _one_score(trainer: Trainer) -> None:
             sums = task.sums(outputs, y)
         with _calling(task, "reported: of the means of what metric returned"):
             task.scores(sums, len(i))
-        scores.append((mean, float(torch.as_tensor(next(iter(sums.values()))).sum())))
-    (loss, once), (losses, twice) = scores
-    text = f"for {len(index)} samples and {{:g}} for the same samples twice; it returns"
+        totals = {name: float(torch.as_tensor(x).sum()) for name, x in sums.items()}
+        scores.append((mean, totals, f"outputs are {_shape(outputs)} and targets {_shape(y)}"))
+    (loss, sums, shapes), (losses, doubled, _) = scores
+    text = f"for {len(index)} samples and {{:g}} for the same samples twice"
     if abs(losses - 2 * loss) < abs(losses - loss):
         raise UsageError(
-            f"task {task.name}: loss is {loss:g} {text.format(losses)} the mean over the batch, "
-            "not the sum: reduction='mean'"
+            f"task {task.name}: loss is {loss:g} {text.format(losses)}; it returns the mean over "
+            "the batch, not the sum: reduction='mean'"
         )
-    if abs(twice - once) < abs(twice - 2 * once):
-        raise UsageError(
-            f"task {task.name}: metric is {once:g} {text.format(twice)} the sum of the score over "
-            "the samples, not their mean: .sum(), not .mean()"
-        )
+    for name, once in sums.items():
+        twice, called = doubled.get(name, 2 * once), f"metric's {name!r}" if name else "metric"
+        told = f"task {task.name}: {called} is {once:g} {text.format(twice)}"
+        if abs(twice - once) < abs(twice - 2 * once):
+            raise UsageError(
+                f"{told}; it returns the sum of the score over the samples, not their mean: "
+                ".sum(), not .mean()"
+            )
+        if abs(twice - 4 * once) < abs(twice - 2 * once):
+            raise UsageError(
+                f"{told}, where the sum of a score over the samples is twice as much: {shapes}; "
+                "a sample's score is of its own output and target, both of one shape "
+                "(nn.Flatten(0) behind the model, or outputs.squeeze(1))"
+            )
+
+
+def _shape(value: object) -> str:
+    return str(tuple(value.shape)) if isinstance(value, Tensor) else type(value).__name__
 
 
 def _returned(task: Task, role: str, value: object, wanted: str) -> UsageError:
-    what = type(value).__name__
-    if isinstance(value, Tensor):
-        what = f"a tensor of shape {tuple(value.shape)}"
+    what = f"a tensor of shape {_shape(value)}" if isinstance(value, Tensor) else _shape(value)
     return UsageError(f"task {task.name}: {role} returned {what}; it returns {wanted}")
 
 

@@ -8,6 +8,7 @@ kept over rounds as plain tensors by name.
 import threading
 from collections.abc import Iterable
 from functools import cached_property, partial
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -92,11 +93,14 @@ class Trainer:
         self.task = self.plan.task
         self.device = torch.device(config.machine.device)
         self.data = resident(federation.data, self.device)
-        layout = torch.channels_last if self.task.channels_last else torch.contiguous_format
-        self.layout = layout
         with enough(self.device):
-            model = self._built().to(self.device)
-        self.model = model.to(memory_format=layout) if self.task.channels_last else model
+            self.model = self._built().to(self.device)
+        held = chain(self.model.parameters(), self.model.buffers())
+        if self.task.channels_last and all(x.dim() != 5 for x in held):  # of Conv3d: not NHWC
+            self.layout = torch.channels_last
+            self.model.to(memory_format=self.layout)
+        else:
+            self.layout = torch.contiguous_format
         self.model.train()
         named = dict(self.model.named_parameters())
         self.parameters = {name: p for name, p in named.items() if p.requires_grad}

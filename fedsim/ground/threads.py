@@ -2,21 +2,24 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Lock
+from contextlib import AbstractContextManager, contextmanager
+from threading import RLock
 
 import torch
 
 
-def lock_of_process() -> Lock:
+def lock_of_process() -> AbstractContextManager[bool]:
     """A lock that is free in a forked process, where the thread that may have it is not.
 
+    The thread that has it may take it again.
+
     Example:
-        >>> with lock_of_process():
+        >>> lock = lock_of_process()
+        >>> with lock, lock:
         ...     print("alone")
         alone
     """
-    lock = Lock()
+    lock = RLock()
     os.register_at_fork(after_in_child=lock._at_fork_reinit)  # type: ignore[attr-defined]
     return lock
 

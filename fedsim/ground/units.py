@@ -55,8 +55,8 @@ def difference(value: float | None, name: str, signed: bool = True) -> str:
     """A difference of two scores: percentage points for a fraction, else in the score's unit."""
     if _unknown(value):
         return ""
-    # Rounded, so that equal scores do not differ by 4e-15.
-    shown = round(float(value or 0), 9)
+    # Rounded, so that equal scores do not differ by 4e-15, nor by -0.
+    shown = round(float(value or 0), 9) + 0.0
     sign = "+" if signed and shown else ""
     return f"{100 * shown:{sign}.2f}" if name in FRACTIONS else f"{shown:{sign}.3g}"
 

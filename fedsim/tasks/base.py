@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -109,7 +110,8 @@ class Task:
             The same for every client, however many rounds it took part in.
         partition: the default partition, see `fedsim.tasks.data.partition`.
         evaluation_batch: held-out samples that go through the model at once.
-        channels_last: whether models and batches are best laid out NHWC in memory.
+        channels_last: whether models and batches are best laid out NHWC in memory; a model of
+            Conv3d is not.
         clients: default number of clients.
         place: `FILE.py:NAME`, where a user's own task was found by it; else empty.
     """
@@ -148,6 +150,16 @@ class Task:
             value = getattr(self, role)
             if not isinstance(value, int) or value < 1:
                 raise UsageError(f"task {self.name}: {role} is {value!r}; give a number above 0")
+        steps: Any = self.lr_steps
+        pairs = isinstance(steps, tuple | list) and all(
+            isinstance(step, tuple | list) and [isinstance(x, Real) for x in step] == [True, True]
+            for step in steps
+        )
+        if not pairs or [start for start, _ in steps] != sorted({start for start, _ in steps}):
+            raise UsageError(
+                f"task {self.name}: lr_steps is {steps!r}; give pairs (first iteration, factor) in "
+                "the order of their iterations: ((500, 0.1), (750, 0.01))"
+            )
 
     @property
     def written(self) -> str:
@@ -182,7 +194,7 @@ class Task:
         """
         means = {name: x / count for name, x in sums.items()}
         if "" in means:
-            return {"": self.reported(means[""])}
+            return {"": float(self.reported(means[""]))}
         made = means if self.reported is float else self.reported(means)
         named = isinstance(made, Mapping) and all(re.fullmatch(r"\w+", str(name)) for name in made)
         if not named or not made:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # for frames alone
 Augment = Callable[[Tensor, Generator], Tensor]
 Groups = str | Sequence[Any] | None
 
-_ONE = lock_of_process()  # clients on several threads wait for one copy
+_ONE = lock_of_process()  # clients on several threads wait for one copy; tasks may nest
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,6 +318,7 @@ def _of_rows(
         first, second = found if share is None else samples.held_out(name, found[0], share)
         if standardize and first.x.shape[1:] == second.x.shape[1:]:
             first, second = standardized(first, second)
+        first, second = (part._replace(x=part.x.float()) for part in (first, second))
         return samples.data(name, what, first, second, classes)
 
     return _task(name, model, read, fields)

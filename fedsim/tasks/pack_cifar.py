@@ -12,6 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.ground.files import replacing
 from fedsim.tasks.data import cifar
+from fedsim.tasks.optional import first_line
 
 
 def pack(
@@ -66,15 +68,21 @@ def read(source: Path) -> tuple[dict[str, NDArray[Any]], str]:
             f"{source}: Pillow cannot be imported ({error}).\nInstall it: pip install pillow"
         ) from error
     arrays: dict[str, NDArray[Any]] = {}
-    with np.load(source / "labels.npz", allow_pickle=False) as labels:
-        for part in ("train", "test"):
-            strips = []
-            for path in sorted(source.glob(f"{part}_*.webp")):
-                with Image.open(path) as image:
-                    strips.append(np.asarray(image.convert("RGB")).reshape(-1, 32, 32, 3))
-            arrays[f"{part}_x"] = np.concatenate(strips)
-            arrays[f"{part}_y"] = labels[f"{part}_labels"]
-        inexact = sum(len(labels[k]) for k in labels if k.startswith("approx_"))
+    try:
+        with np.load(source / "labels.npz", allow_pickle=False) as labels:
+            for part in ("train", "test"):
+                strips = []
+                for path in sorted(source.glob(f"{part}_*.webp")):
+                    with Image.open(path) as image:
+                        strips.append(np.asarray(image.convert("RGB")).reshape(-1, 32, 32, 3))
+                arrays[f"{part}_x"] = np.concatenate(strips)
+                arrays[f"{part}_y"] = labels[f"{part}_labels"]
+            inexact = sum(len(labels[k]) for k in labels if k.startswith("approx_"))
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise DataError(
+            f"{source}: its strips or labels.npz cannot be used ({first_line(error)}).\nIt holds "
+            "train_000.webp, ..., test_000.webp, ... and labels.npz with train_labels, test_labels."
+        ) from error
     form = f"lossless WebP strips, {inexact} images not exact" if inexact else "WebP strips"
     return arrays, form
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from compressors.beside import beside
 from fedsim.ground.errors import UsageError
 
 SEPARATOR = ":"
@@ -81,7 +82,8 @@ def _from_file(
 ) -> Any:
     """What is called ``name`` in the file's module, which is listed while it is carried out alone.
 
-    Dataclasses in it look the module up. What stays unlisted travels to other processes by value.
+    Dataclasses in it look the module up. What stays unlisted travels to other processes by value,
+    and so do the modules beside it.
     ``changed``: when the file was, so that a notebook gets its newest text.
     """
     listed = f"fedsim_own_in_{path.stem}"
@@ -89,7 +91,8 @@ def _from_file(
     assert spec is not None and spec.loader is not None
     module = sys.modules[listed] = module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        with beside(path):
+            spec.loader.exec_module(module)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]

@@ -3,6 +3,7 @@
 import hashlib
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -60,7 +61,7 @@ def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], str]:
         with np.load(path, allow_pickle=False) as file:
             arrays = {part: file[part] for part in _PARTS}
             copy = str(file["source"]) if "source" in file else "of unknown origin"
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise _damaged(path, str(error).strip("'\"").splitlines()[0]) from error
     for part in ("train_x", "test_x"):
         if arrays[part].ndim == 4 and arrays[part].shape[1:] == (3, 32, 32):

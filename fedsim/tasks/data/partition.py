@@ -234,6 +234,13 @@ def _drawn(spec: str, given: Sequence[object]) -> _Spec:
 def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int) -> None:
     if labels.ndim != 1:
         raise UsageError(f"labels has the shape {labels.shape}: give one label per sample, (N,)")
+    if parsed.kind == "pathological" or parsed.alpha is not None or parsed.kind == "dirichlet":
+        fractions = labels[labels % 1 != 0]
+        if len(fractions):
+            raise UsageError(
+                f"--partition is {spec!r}: it goes by classes, and a label is {fractions[0]:g}; "
+                "such labels take iid, contiguous or shards(NUMBER)"
+            )
     if parsed.kind == DRAWN and parsed.value > len(labels) and parsed.alpha is None:
         raise UsageError(
             f"--partition is {spec!r}: it draws {parsed.value:.0f} samples per client, more than "

@@ -142,7 +142,8 @@ def interactions(task: str, ratings: NDArray[np.int64], copy: str) -> Data:
     last = each.cumsum(0) - 1
     held_out = torch.zeros(len(pairs), dtype=torch.bool)
     held_out[last[each > 1]] = True
-    train, test = pairs[~held_out], pairs[held_out]
+    keys = pairs[:, 0].long() * count + pairs[:, 1]
+    train, test = pairs[~torch.isin(keys, keys[held_out])], pairs[held_out]  # one rated twice, too
     generator = torch.Generator().manual_seed(_TEST_SEED)
     others = Known.of(pairs, count).strangers(test[:, 0], HELD_OUT_NEGATIVES, generator, apart=True)
     candidates = torch.cat([test[:, 1:], others], dim=1)

@@ -149,6 +149,12 @@ def as_tensor(task: str, i: int, x: Any) -> Tensor:
         torch.float32
     """
     if hasattr(x, "getbands"):  # PIL
+        if x.mode[0] in "IF":  # "I;16" too
+            raise DataError(
+                f"task {task}: the input of sample {i} is an image of mode {x.mode}, whose numbers "
+                "are no bytes; give the data set a transform that makes an array of it: "
+                "lambda image: np.array(image, np.float32)[None] / 65535"
+            )
         x = np.array(x if x.mode in ("L", "RGB") else x.convert("RGB"))
     if isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.ndim in (2, 3):
         x = torch.from_numpy(x if x.ndim == 2 else x.transpose(2, 0, 1).copy())
@@ -193,7 +199,7 @@ def data(
         augment: (inputs of a training batch, generator) -> those that are trained on.
 
     Raises:
-        DataError: inputs of the parts are unlike, or targets are not classes.
+        DataError: inputs or targets of the parts are unlike, or targets are not classes.
     """
     if train.x.shape[1:] != test.x.shape[1:] or train.x.dtype != test.x.dtype:
         here, there = (f"{p.x.dtype} {tuple(p.x.shape[1:])}" for p in (train, test))
@@ -201,6 +207,14 @@ def data(
     if train.y.shape[1:] != test.y.shape[1:]:
         here, there = (str(p.y.shape[1:]) for p in (train, test))
         raise DataError(f"task {task}: a target of train has the shape {here} and of test {there}")
+    if (train.y.dtype.kind in "US") != (test.y.dtype.kind in "US"):
+        here, there = (
+            f"{'words' if p.y.dtype.kind in 'US' else 'numbers'}, such as {p.y.flat[0].item()!r}"
+            for p in (train, test)
+        )
+        raise DataError(
+            f"task {task}: targets of train are {here}, and those of test {there}; give both alike"
+        )
     x, x_test = _inputs(train.x), _inputs(test.x)
     if isinstance(x, Pixels):
         x_test = Pixels(test.x, x.mean, x.std)
@@ -223,7 +237,8 @@ def _inputs(x: Tensor) -> Samples:
         pixels = images.double().div_(255).transpose(0, 1).flatten(1)
         total += torch.stack([pixels.sum(1), pixels.square().sum(1)]).numpy()
     mean, square = total / (x.numel() / x.shape[1])
-    std = np.sqrt(np.maximum(square - mean**2, 1e-12))
+    variance = square - mean**2
+    std = np.sqrt(np.where(variance > 1e-12, variance, 1))  # a channel that never changes is zero
     return Pixels(x, tuple(mean.tolist()), tuple(std.tolist()))
 
 

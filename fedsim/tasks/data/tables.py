@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # for tables alone: a client of another task need not have it
 def read_csv(
     task: str, path: Path, inputs: str | Sequence[str] | None, label: str, groups: str | None
 ) -> Part:
-    """The rows of a CSV file, as ``read_frame`` has them.
+    """The rows of a CSV file, as ``read_frame`` has them; of words, only "" is missing.
 
     Args:
         task: as for ``read_frame``.
@@ -33,9 +33,16 @@ def read_csv(
         DataError: the file cannot be read; else as ``read_frame``.
     """
     import pandas as pd
+    from pandas.api.types import is_numeric_dtype
 
     try:
         table = pd.read_csv(path)
+        for name in [c for c in table.columns if c in (label, groups)]:
+            if table[name].isna().any() and not is_numeric_dtype(table[name]):
+                # A class may be called None or NA, which pandas takes for no number.
+                table[name] = pd.read_csv(
+                    path, usecols=[name], keep_default_na=False, na_values=[""]
+                )[name]
     except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors too
         raise DataError(f"task {task}: {path} cannot be read ({first_line(error)})") from error
     return read_frame(task, table, path.name, inputs, label, groups)
@@ -45,7 +52,7 @@ def read_frame(
     task: str, table: pd.DataFrame, what: str, inputs: str | Sequence[str] | None, label: str,
     groups: str | None,
 ) -> Part:  # fmt: skip
-    """The rows of a frame, in order: inputs (N, columns), float32.
+    """The rows of a frame, in order: inputs (N, columns), float64.
 
     Args:
         task: the name that messages begin with.
@@ -56,7 +63,8 @@ def read_frame(
         groups: the column that a partition may go by; None: none.
 
     Raises:
-        DataError: the table lacks a column, has empty cells, or inputs that are no numbers.
+        DataError: the table lacks a column, has empty cells, inputs that are no numbers, or
+            a column without a name among those that nobody chose.
     """
     from pandas.api.types import is_numeric_dtype
 
@@ -76,13 +84,21 @@ def read_frame(
                 f"task {task}: column {name!r} of {what} has {empty} empty cells; fill them, "
                 "or leave the rows out"
             )
+    left = [c for c in chosen if not str(c).startswith("Unnamed: ")]  # pandas' word for no name
+    if inputs is None and len(left) < len(chosen):
+        nameless = next(c for c in chosen if c not in left)
+        raise DataError(
+            f"task {task}: column {nameless!r} of {what} has no name in the first line, as the "
+            "index that to_csv writes; leave it out (to_csv(..., index=False)), or name the "
+            f"inputs: inputs={left!r}"
+        )
     words = [c for c in chosen if not is_numeric_dtype(table[c])]
     if words or not chosen:
         why = f"column {words[0]!r} of {what} is no numbers" if words else "there are none"
         raise DataError(
             f"task {task}: inputs are numbers, and {why}; name those that are: inputs=[...]"
         )
-    x = torch.from_numpy(table[chosen].to_numpy(dtype=np.float32, copy=True))
+    x = torch.from_numpy(table[chosen].to_numpy(dtype=np.float64, copy=True))
     members = None if groups is None else np.array(table[groups].tolist())
     return Part(x, np.array(table[label].tolist()), members)
 
@@ -95,9 +111,7 @@ def standardized(train: Part, test: Part) -> tuple[Part, Part]:
         >>> standardized(part, part)[0].x.tolist()  # a column that never changes is zero
         [[-1.0, 0.0], [1.0, 0.0]]
     """
-    mean, std = train.x.double().mean(0), train.x.double().std(0, correction=0)
-    std = std.where(std > 0, 1.0)
-    return (
-        train._replace(x=((train.x - mean) / std).float()),
-        test._replace(x=((test.x - mean) / std).float()),
-    )
+    constant = (train.x == train.x[0]).all(0)  # whose mean is rounded, and its deviation not 0
+    mean = train.x[0].where(constant, train.x.mean(0))
+    std = train.x.std(0, correction=0).masked_fill(constant, 1.0)
+    return train._replace(x=(train.x - mean) / std), test._replace(x=(test.x - mean) / std)

@@ -92,6 +92,13 @@ def test_files_that_cannot_be(typed: Typed, tmp_path: Path) -> None:
     assert (said.code, said.err) == (2, f"fedsim: --rows: there is no Python file {gone}\n")
 
 
+def test_a_file_may_import_what_stands_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "part.py").write_text("share = 0.5\n")
+    (tmp_path / "mine.py").write_text("from part import share\n\nassert share == 0.5\n")
+    add_rows(str(tmp_path / "mine.py"))
+    assert str(tmp_path) not in sys.path and "part" not in sys.modules
+
+
 def test_threads_may_send_them_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """numba numbers a function when it is pickled first, and two threads may not do so at once."""
     sent, failed = SentConfig(RunConfig(method="sz(0.1)", temporal=1, iterations=1)), []

@@ -146,6 +146,13 @@ def test_run_json(typed: Typed, no_page: None) -> None:
     assert changed <= {"summary.csv", "summary.parquet"}
 
 
+def test_the_columns_of_a_run(typed: Typed, no_page: None) -> None:
+    said = typed("run", "--iterations", "1", "--out", "out", "--columns", "metric,ratio_both")
+    assert said.out.splitlines()[2].split() == ["accuracy", "both"]
+    refused = typed("run", "--columns", "metric,speed")
+    assert refused.code == 2 and "--columns has speed: it may name label, " in refused.err
+
+
 def test_a_budget_below_a_round_makes_one_short_round(typed: Typed, no_page: None) -> None:
     printed = document(typed("run", "--iterations", "4", "--json").out)
     assert (printed["temporal"], printed["iterations"], printed["rounds"]) == (4, 4, 1)

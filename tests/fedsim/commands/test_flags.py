@@ -23,7 +23,7 @@ RUN = (
     "workers",
 )  # fmt: skip
 GONE = {
-    "run": set(),
+    "run": {"columns"},
     "sweep": {"seed"},
     "search": {"method", "temporal", "gradient", "controller", "stop-at-bits",
                "evaluate-every", "label", "engine", "workers", "gpus-per-client", "config"},
@@ -32,7 +32,7 @@ GONE = {
                "dropout", "ask", "deadline", "staleness", "buffer-size", "ray-address"},
 }  # fmt: skip
 MORE = {
-    "run": set(),
+    "run": {"columns"},
     "sweep": {"seeds", "vary", "no-baseline", "jobs", "columns", "per-seed"},
     "search": {"budget", "target", "time", "trials", "methods", "seeds", "jobs"},
     "deploy": {"port", "insecure"},

@@ -41,6 +41,14 @@ def test_a_client_keeps_out_a_part_of_its_own_samples(
             assert not any({*kept.tolist()} & {*after.shards[other].tolist()} for other in range(6))
 
 
+def test_a_sample_that_is_drawn_twice_is_on_one_side() -> None:
+    shards = [np.array([0, 1, 1, 1, 1, 2, 2, 3]), np.array([4, 4])]
+    kept, trained = (localtests.Parts(shards, 5, 0.5, scored) for scored in (True, False))
+    assert not {*kept[0].tolist()} & {*trained[0].tolist()}
+    assert np.array_equal(np.sort(np.concatenate([kept[0], trained[0]])), shards[0])
+    assert len(np.unique(kept[0])) == 2 and len(kept[1]) == 0
+
+
 def test_every_seed_keeps_out_the_same() -> None:
     parts = [
         ClientData.of(RunConfig.of(partition="contiguous", evaluate_clients=0.2, seed=seed))

@@ -98,6 +98,20 @@ def test_a_learning_rate_of_the_users(make_task: Any) -> None:
     assert rates == [0.8, 0.4, 0.4]
 
 
+@pytest.mark.parametrize("stack", ["1", "2"])
+def test_parameters_of_five_dimensions_train(stack: str, make_task: Any) -> None:
+    """NHWC is a layout of four; a model of both kinds keeps its own."""
+    task = make_task(
+        build=lambda: nn.Sequential(
+            nn.Unflatten(1, (1, 3, 2, 1)), nn.Conv3d(1, 2, 1), nn.Flatten(1, 2),
+            nn.Conv2d(6, 4, 1), nn.Flatten(), nn.Linear(8, 3),
+        ),
+        channels_last=True,
+    )  # fmt: skip
+    config = RunConfig.of(task=task, method="raw", temporal=2, iterations=2, stack=stack)
+    assert run(config).summary["status"] == "done"
+
+
 def test_what_a_trainer_is_given_is_not_changed(make_task: Any) -> None:
     config = RunConfig(task=make_task().name, method="raw", temporal=2)
     trainer = Trainer(config, ClientData.of(config))

@@ -42,6 +42,7 @@ def test_other_numbers() -> None:
     assert [units.digits(x) for x in (0.99998, 0.00232, 35.14)] == ["1.00", "0.00232", "35.1"]
     assert units.difference(-0.01234, "accuracy") == "-1.23"
     assert units.difference(0.5, "perplexity") == "+0.5"
+    assert units.difference(-4e-15, "accuracy") == "0.00"
     assert units.score(0.98765, "accuracy") == "0.9877"
     assert units.score(31.4159, "perplexity") == "31.42"
 

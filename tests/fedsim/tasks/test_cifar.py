@@ -15,7 +15,7 @@ from fedsim.ground.errors import DataError
 from fedsim.tasks import get_task
 from fedsim.tasks.data import cifar
 from fedsim.tasks.data.images import CropAndFlip, Pixels, crop_and_flip
-from fedsim.tasks.pack_cifar import main, pack
+from fedsim.tasks.pack_cifar import main, pack, read
 from tests.support.images import arrays
 from tests.support.realdata import folder_with
 from tests.support.runs import assert_same
@@ -100,6 +100,17 @@ def test_any_form_packs_to_the_same(
             assert (file[name] == x).all() and file[name].shape == x.shape
 
 
+def test_strips_that_cannot_be_packed(tmp_path: Path) -> None:
+    strips(tmp_path, arrays())
+    for labels in ({"train_labels": arrays()["train_y"]}, None):
+        if labels is None:
+            (tmp_path / "labels.npz").write_bytes(b"PK\x03\x04 cut off")
+        else:
+            np.savez(tmp_path / "labels.npz", **labels)
+        with pytest.raises(DataError, match="labels.npz cannot be used"):
+            read(tmp_path)
+
+
 def test_torchvisions_layout_is_read_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +149,12 @@ def test_missing_files_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "cifar10.npz").write_bytes(b"no archive")
     with pytest.raises(DataError, match="cifar10.npz cannot be used"):
         cifar.load(tmp_path)
+    pack(tmp_path / "cifar10.npz", **arrays(), source="made up")
+    whole = (tmp_path / "cifar10.npz").read_bytes()
+    for kept in (len(whole) // 2, len(whole) - 3):
+        (tmp_path / "cifar10.npz").write_bytes(whole[:kept])
+        with pytest.raises(DataError, match="cifar10.npz cannot be used"):
+            cifar.load(tmp_path)
     np.savez(tmp_path / "cifar10.npz", train_x=np.zeros(3))
     with pytest.raises(DataError, match="train_y"):
         cifar.load(tmp_path)

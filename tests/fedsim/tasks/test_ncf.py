@@ -45,6 +45,13 @@ def test_a_user_with_one_rating_is_for_training() -> None:
     assert len(data.test_x) == 5
 
 
+def test_an_item_that_was_rated_twice_is_not_trained_on_where_it_is_held_out() -> None:
+    again = [[0, item, time] for item, time in ((7, 900), (8, 901), (7, 902))]
+    data = interactions("ncf", np.concatenate([many(), again]), "made up")
+    held, mine = data.test_x[0, 0].tolist(), data.train_x[data.labels == 0].tolist()
+    assert held == [0, 7] and held not in mine and [0, 8] in mine
+
+
 def test_nobody_is_judged_on_what_he_rated_or_twice_on_the_same() -> None:
     ratings = many()
     data = interactions("ncf", ratings, "made up")

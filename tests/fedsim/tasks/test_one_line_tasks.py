@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import cloudpickle
@@ -95,6 +96,26 @@ def test_grey_images_have_one_channel() -> None:
     assert data.train_x[:2].shape == (2, 1, 6, 5)
 
 
+@pytest.mark.parametrize("kind", [np.uint16, np.int32, np.float32])
+def test_images_that_are_no_bytes_are_refused(kind: Any) -> None:
+    """Their conversion to bytes cuts off whatever is above 255, or below 1."""
+    images = [Image.fromarray(i[..., 0].astype(kind) * kind(200)) for i in IMAGES]
+    with pytest.raises(DataError, match="input of sample 0 is an image of mode .*transform"):
+        read(made(Pairs(images, LABELS)))
+    data = read(made(Pairs(images, LABELS, lambda x: np.array(x, np.float32)[None] / 51000)))
+    assert data.train_x.shape[1:] == (1, 6, 5) and len(data.train_x.unique()) > 200
+
+
+def test_a_channel_that_never_changes_is_zero() -> None:
+    images = IMAGES.copy()
+    images[..., 1] = 7
+    other = images[:4].copy()
+    other[..., 1] = 8
+    data = read(made(Pairs(images, LABELS), Pairs(other, LABELS[:4])))
+    assert data.train_x[:][:, 1].abs().max() < 1e-6
+    torch.testing.assert_close(data.test_x[:][:, 1], torch.full((4, 6, 5), 1 / 255))
+
+
 def test_numbers_are_float32_and_symbols_int64() -> None:
     assert read(made(Pairs(np.ones((8, 3)), LABELS[:8]))).train_x.dtype == torch.float32
     data = read(made(TensorDataset(torch.arange(32).view(8, 4), torch.arange(32).view(8, 4))))
@@ -173,6 +194,20 @@ def test_data_are_read_once_in_a_process_and_travel_with_the_task() -> None:
     assert len(cloudpickle.dumps(large)) < len(cloudpickle.dumps(made(Pairs(IMAGES, LABELS))))
 
 
+def test_data_may_come_from_another_task_of_one_line() -> None:
+    first = made()
+
+    def dataset() -> TensorDataset:
+        data = read(first)
+        return TensorDataset(data.train_x[:], data.train_y)
+
+    found: list[Any] = []
+    waits = Thread(target=lambda: found.append(read(made(dataset))), daemon=True)
+    waits.start()
+    waits.join(60)
+    assert found and len(found[0].train_x) == 22
+
+
 # ---- the page's lines
 
 
@@ -245,6 +280,19 @@ def test_a_csv_s_columns_are_standardized_over_the_training_rows(folder: Path) -
     assert data.test_x.shape == (200, 1) and 60 < data.test_x.mean() < 80
 
 
+def test_columns_are_standardized_before_they_are_float32() -> None:
+    """Unix seconds are 128 apart in float32; a constant's mean is not it in float64."""
+    frame = pd.DataFrame(
+        {"second": 1.7e9 + np.arange(1000), "one": 0.1, "odd": np.arange(1000) % 2}
+    )
+    data = read(from_frame(frame, linear, name="made", label="odd"))
+    assert data.train_x.dtype == data.test_x.dtype == torch.float32
+    assert len(data.train_x[:, 0].unique()) == 800 and not data.train_x[:, 1].any()
+    torch.testing.assert_close(data.train_x[:, 0].std(correction=0), torch.tensor(1.0))
+    raw = read(from_frame(frame, linear, name="made", label="odd", standardize=False))
+    assert raw.train_x.dtype == torch.float32
+
+
 def test_a_path_is_looked_for_in_the_data_folder_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +313,37 @@ def test_another_loss_takes_fractions(folder: Path) -> None:
         metric=lambda outputs, targets: (outputs - targets).abs().sum(),
     )  # fmt: skip
     assert read(task).train_y.dtype == torch.float32
+
+
+@pytest.mark.parametrize("column", ["label", "groups"])
+def test_none_and_na_are_words_of_classes_and_groups(column: str, folder: Path) -> None:
+    words = ["None", "NA", "mild"] * 10
+    rows = [f"{i},{i % 2},{word}" for i, word in enumerate(words)]
+    (folder / "words.csv").write_text("\n".join(["x,ill,word", *rows]) + "\n")
+    names = {"label": "word", "inputs": "x"} if column == "label" else {
+        "label": "ill", "groups": "word"}  # fmt: skip
+    task = from_csv("words.csv", linear, name="made", test="words.csv", **names)
+    assert read(task).groups().tolist() == [1, 0, 2] * 10
+
+
+def test_a_number_that_is_missing_is_no_class(folder: Path) -> None:
+    (folder / "gap.csv").write_text("x,y\n" + "1,0\n2,NA\n" * 5)
+    with pytest.raises(DataError, match="column 'y' of gap.csv has 5 empty cells"):
+        read(from_csv("gap.csv", linear, name="made", label="y"))
+
+
+def test_the_index_that_pandas_wrote_is_no_input(folder: Path) -> None:
+    wards(folder)
+    frame = pd.read_csv("wards.csv").drop(columns="hospital")
+    frame.to_csv("indexed.csv")
+    for task in (
+        from_csv("indexed.csv", linear, name="made", label="ill"),
+        from_frame(pd.read_csv("indexed.csv"), linear, name="made", label="ill"),
+    ):
+        with pytest.raises(DataError, match=r"'Unnamed: 0' of .*index=False.*inputs=\['size"):
+            read(task)
+    task = from_csv("indexed.csv", linear, name="made", label="ill", inputs=["Unnamed: 0"])
+    assert read(task).train_x.shape == (160, 1)
 
 
 @pytest.mark.slow
@@ -315,6 +394,10 @@ def test_a_line_that_is_no_task(options: dict[str, Any], words: str) -> None:
         ({"train": Pairs(IMAGES[:0], LABELS[:0])}, "has no samples"),
         ({"train": TensorDataset(torch.ones(4))}, "sample 0 is of type tuple"),
         ({"test": Pairs(IMAGES[:, 1:], LABELS)}, r"train is torch.uint8 \(3, 6, 5\) and of test"),
+        ({"test": Pairs(IMAGES, ["a", "b"] * 20)},
+         "targets of train are numbers, such as 0, and those of test words, such as 'a'"),
+        ({"train": Pairs(IMAGES, ["1", "x"] * 20), "test": Pairs(IMAGES, LABELS)},
+         "targets of train are words, such as '1', and those of test numbers, such as 0"),
         ({"test": 0.001}, "test is 0.001, 0 of 40 samples"),
         ({"groups": [1, 2]}, r"groups has the shape \(2,\).*40 training samples"),
         ({"groups": "writer"}, "the samples are pairs without named columns"),

@@ -43,6 +43,9 @@ __all__ = ["make_task"]  # the fixture
         ({"name": "a/b"}, "name is 'a/b'"), ({"name": ""}, "name is ''"),
         ({"metric": "accuracy"}, "metric is 'accuracy'; give a function"),
         ({"batch_size": 0}, "batch_size is 0"),
+        ({"lr_steps": (100, 0.1)}, "lr_steps is (100, 0.1); give pairs (first iteration, factor)"),
+        ({"lr_steps": ((100, "0.1"),)}, "lr_steps is ((100, '0.1'),); give pairs"),
+        ({"lr_steps": ((100, 0.1), (50, 0.5))}, "lr_steps is ((100, 0.1), (50, 0.5)); give pairs"),
     ],
 )
 def test_a_field_that_is_no_such_function(

@@ -141,6 +141,30 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "task mine: metric returned a tensor of shape (12,); it returns the sum over the batch, "
         "one number",
     ),
+    "outputs of a column against targets of none": (
+        holding(y=X[:, 0]) | {
+            "build": lambda: nn.Linear(6, 1),
+            "loss": lambda outputs, y: (outputs - y).square().mean(),
+            "metric": lambda outputs, y: (outputs - y).square().sum(),
+        },
+        "for the same samples twice, where the sum of a score over the samples is twice as much: "
+        "outputs are (12, 1) and targets (12,); a sample's score is of its own output and target, "
+        "both of one shape (nn.Flatten(0) behind the model, or outputs.squeeze(1))",
+    ),
+    "a second score that is a mean": (
+        {"metric": lambda outputs, y: {"right": (outputs.argmax(1) == y).sum(),
+                                       "share": mean(outputs, y)}},
+        "task mine: metric's 'share' is 0.5 for 12 samples and 0.5 for the same samples twice; it "
+        "returns the sum of the score over the samples, not their mean: .sum(), not .mean()",
+    ),
+    "a reported text": (
+        {"reported": lambda mean: f"{mean:.1%}"},
+        "task mine: reported: of the means of what metric returned fails: ValueError: could not ",
+    ),
+    "nothing reported": (
+        {"reported": lambda mean: None},
+        "task mine: reported: of the means of what metric returned fails: TypeError: float() arg",
+    ),
     "a metric that fails": (
         {"metric": lambda outputs, y: (outputs == y).sum()},
         "task mine: metric(model(x), y) fails on a batch: RuntimeError: The size of tensor a (3)",
@@ -229,6 +253,13 @@ def test_metrics_that_are_sums(make_task: Any, tmp_path: Path) -> None:
     for number, metric in enumerate(metrics):
         config = RunConfig(task=make_task(metric=metric), temporal=3, iterations=3)
         assert run(config, tmp_path / str(number)).summary["status"] == "done"
+
+
+def test_a_reported_tensor_is_a_number(make_task: Any, tmp_path: Path) -> None:
+    task = make_task(reported=lambda mean: torch.tensor(mean).exp())
+    assert type(task.scores({"": 0.0}, 1)[""]) is float
+    run(RunConfig(task=task, temporal=3, iterations=3), tmp_path)
+    assert (tmp_path / "rounds.parquet").is_file()
 
 
 def test_fedsims_own_tasks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,16 +3,19 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from datasets import Dataset
 from flwr_datasets.partitioner import IidPartitioner
 
-from fedsim import Clients, RunConfig
+from fedsim import Clients, Data, RunConfig
 from fedsim.federation import ClientData
 from fedsim.ground.errors import UsageError
+from fedsim.tasks import get_task
 from fedsim.tasks.data.partition import check, split
 
 LABELS = np.random.default_rng(0).integers(0, 10, 1003)
@@ -149,6 +152,14 @@ def test_feature_cuts_the_rising_samples():
     assert [part.tolist() for part in parts] == [[0, 3], [1, 5], [2, 4]]
 
 
+def test_inputs_that_are_one_number_each_are_a_feature():
+    x = torch.tensor([0.1, 0.4, 0.9, 0.0])
+    data = Data(x, x.long(), x, x.long(), "made up")
+    task = replace(get_task("digits"), name="numbers", load=lambda folder, download: data)
+    shards = ClientData.of(RunConfig(task=task, clients=Clients(2, partition="feature"))).shards
+    assert [part.tolist() for part in shards] == [[0, 3], [1, 2]]
+
+
 def test_clients_of_a_run_are_unlike_by_brightness():
     shards = ClientData.of(RunConfig(clients=Clients(3, partition="feature"))).shards
     x = ClientData.of(RunConfig()).data.train_x.flatten(1).mean(1).numpy()
@@ -178,6 +189,13 @@ def test_what_is_no_split_is_refused(spec, words):
     with pytest.raises(UsageError, match=words) as refused:
         check(spec)
     assert repr(spec) in str(refused.value)
+
+
+@pytest.mark.parametrize("spec", ["dirichlet(0.3)", "pathological(2)", "drawn(5, 0.3)"])
+def test_targets_that_are_no_classes(spec):
+    with pytest.raises(UsageError, match=r"goes by classes, and a label is 0\.5; .*shards\(NUMBER"):
+        split(np.arange(10) / 2 + 0.5, 2, spec, 0)
+    assert sum(len(part) for part in split(np.arange(10) % 2.0, 2, "dirichlet(9)", 0)) == 10
 
 
 @pytest.mark.parametrize(

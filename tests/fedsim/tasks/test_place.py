@@ -1,6 +1,7 @@
 """A task of a user's own, named ``FILE.py:NAME``: in a run, in files of settings, on workers."""
 
 import os
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -96,6 +97,22 @@ def test_it_travels_to_other_processes_by_value(folder: Path) -> None:
     carried = cloudpickle.dumps(RunConfig(task=PLACE))
     (folder / "spirals.py").unlink()
     assert cloudpickle.loads(carried).plan.task.load(None, False).source == "spirals, made up"
+
+
+def test_a_file_may_import_what_stands_beside_it(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each its own, which travels with it; the path is as it was."""
+    before, sources = list(sys.path), []
+    for source in ("one", "two"):
+        there = tmp_path_factory.mktemp(source)
+        (there / "beside.py").write_text(f"import sys\n\n\ndef said():\n    return {source!r}\n")
+        text = FILE.replace('"spirals, made up"', "beside.said()")
+        (there / "mine.py").write_text("import beside\n" + text)
+        carried = cloudpickle.dumps(RunConfig(task=f"{there}/mine.py:spirals"))
+        sources.append(cloudpickle.loads(carried).plan.task.load(None, False).source)
+    assert sources == ["one", "two"]
+    assert sys.path == before and "beside" not in sys.modules
 
 
 def test_a_file_that_changed_is_read_again(folder: Path) -> None:

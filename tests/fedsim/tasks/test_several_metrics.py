@@ -82,7 +82,7 @@ def test_the_headline_is_what_a_single_metric_is() -> None:
         ({"reported": lambda means: {"top 5": 1.0}}, "reported returned {'top 5': 1.0}; where"),
         ({"reported": lambda means: means["f1"]}, "reported: .* fails: KeyError: 'f1'"),
         ({"metric": lambda x, y: {"a": torch.ones(3)}}, "reported: .* fails: "),
-        ({"metric": lambda x, y: {"a": torch.ones(())}}, "metric is 1 for .* it returns the sum"),
+        ({"metric": lambda x, y: {"a": torch.ones(())}}, "metric's 'a' is 1 .* it returns the sum"),
         ({"metric": lambda x, y: {}}, "metric"),
     ],
 )
