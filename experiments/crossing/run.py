@@ -94,7 +94,10 @@ def _cell(row: pd.Series, bold: bool) -> str:
 
 def places(told: pd.DataFrame) -> str:
     """A row per place: what met, how often an entry was sent, and the mask's gain in points."""
-    grouped = told.groupby(laws.PLACE, sort=False)
+    in_order = told.assign(by=pd.factorize(told["setting"])[0]).sort_values(
+        ["by", "iterations", "budget"], ascending=[True, True, False], kind="stable"
+    )
+    grouped = in_order.groupby(laws.PLACE, sort=False)
     lines = [
         [
             setting, f"{iterations}", f"{budget:g}", part["mask"].iloc[0], part["topk"].iloc[0],
@@ -144,7 +147,7 @@ def figure(told: pd.DataFrame) -> Figure:
         xscale="log", xlabel="R p: how often the mask sends an entry in the whole run",
         ylabel="log-odds of an error, top-k less mask\n(above 0: the mask is better)",
     )
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="lower right")
     grids([axes])
     return drawn
 
