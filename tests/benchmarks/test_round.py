@@ -40,6 +40,7 @@ def test_every_loop_is_timed_in_every_repeat(bench, result):
         assert row["processor"] > 0
 
 
+@pytest.mark.slow
 def test_ratios_stand_beside_their_targets(bench, result):
     ratios = [(r["of"], r["to"], r["bound"], r["target"]) for r in result["ratios"]]
     assert ratios == list(bench.TARGETS)

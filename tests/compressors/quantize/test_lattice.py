@@ -45,7 +45,9 @@ def test_the_point_is_the_nearest_of_all() -> None:
         assert mine <= 1 / math.sqrt(3) + 1e-12  # the corner of a cell
 
 
-@pytest.mark.parametrize("kind", ["normal", "heavy", "one", "equal"])
+@pytest.mark.parametrize(
+    "kind", cases({kind: kind for kind in ("normal", "heavy", "one", "equal")}, quick=["heavy"])
+)
 @pytest.mark.parametrize("bits", cases({"0.5": 0.5, "2": 2, "5": 5}, quick=["2"]))
 def test_the_error_is_of_one_size_whatever_the_values(kind: str, bits: float) -> None:
     """Theorem 1: the mean square error per entry is the cell's second moment; no bias."""

@@ -146,6 +146,7 @@ def test_a_full_disk_leaves_every_memory_as_it_was(
     assert all(same(states.copy()[client], kept[client]) for client in range(4))
 
 
+@pytest.mark.slow
 def test_the_place_of_memories_changes_no_bit(tmp_path: Path) -> None:
     for place, memory in PLACES.items():
         run(small(**SOME, memory=memory, keep_payloads=True), tmp_path / place)
@@ -257,6 +258,7 @@ def test_what_will_be_kept_is_told_and_refused_where_it_does_not_fit(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_bfloat16_halves_what_is_kept_wherever_it_lies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

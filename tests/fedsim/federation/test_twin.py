@@ -10,7 +10,7 @@ from tests.support.twin.compare import differences
 
 CASES = int(os.environ.get("FEDSIM_TWIN", "200"))
 CHUNK = 10
-QUICK = 30
+QUICK = 20
 """Cases of the quick suite; the slow one draws the others."""
 
 

@@ -91,6 +91,7 @@ def test_what_no_ring_adds_up_is_refused(settings: dict[str, Any], words: str) -
         small(**{"method": "raw", "network": RING} | settings)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_ring_has_no_price_on_one(tmp_path: Path) -> None:
     run(small(method="sbc(0.1)"), tmp_path / "sbc")
     run(small(method="raw", cohort=3), tmp_path / "some")

@@ -45,7 +45,7 @@ WRITTEN = ("config.toml", "round-00003", "checkpoint-00000003", "model.safetenso
 
 
 @pytest.mark.parametrize(
-    "name", cases({n: n for n in WRITTEN}, quick=("round-00003", "checkpoint-00000003"))
+    "name", cases({n: n for n in WRITTEN}, quick=["checkpoint-00000003"])
 )
 def test_a_full_disk_names_the_folder_and_the_command_goes_on(
     name: str, full: Callable[[str], None], tmp_path: Path
@@ -74,6 +74,7 @@ def test_a_folder_that_is_deleted_during_a_run_is_named(tmp_path: Path) -> None:
     assert run(config, out).summary["status"] == "done"
 
 
+@pytest.mark.slow
 def test_a_sweep_on_a_full_disk_names_its_cell(
     full: Callable[[str], None], typed: Typed, no_page: None
 ) -> None:

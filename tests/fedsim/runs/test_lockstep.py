@@ -101,6 +101,7 @@ def test_a_cell_that_fails_fails_alone(make_task: Any, tmp_path: Path) -> None:
         assert_same(*(tmp_path / name / "cells" / cell.name for name in ("with", "without")))
 
 
+@pytest.mark.slow
 def test_cells_broken_off_go_on_together(
     make_task: Any, tmp_path: Path, sizes: list[int]
 ) -> None:
@@ -127,6 +128,7 @@ def test_cells_broken_off_go_on_together(
         assert_same(*(tmp_path / name / "cells" / cell.name for name in ("once", "twice")))
 
 
+@pytest.mark.slow
 def test_cells_together_in_forked_processes(make_task: Any, tmp_path: Path) -> None:
     """Two of two cells each, of which one fails: the files of all four in this process."""
     cells = cells_of(make_task().name, (*SOME, "momentum"))

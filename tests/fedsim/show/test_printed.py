@@ -97,6 +97,7 @@ def test_axes_show_and_are_saved_with_their_figure(one: Results, tmp_path: Any) 
     assert (tmp_path / "a.pdf").stat().st_size > 1000 < (tmp_path / "b.pdf").stat().st_size
 
 
+@pytest.mark.slow
 def test_ten_lines_have_their_names_beside_them(one: Results) -> None:
     axes = plot.curves(one.rounds)
     names = {marks.name for marks in figures.curves(one.rounds).marks}

@@ -152,6 +152,7 @@ def test_a_table_for_a_paper(tmp_path: Path) -> None:
     assert "{lrrr}" in latex and r"\_bits" not in latex
 
 
+@pytest.mark.slow
 def test_the_table_that_is_pasted_into_a_paper(tmp_path: Path) -> None:
     make_sweep(tmp_path, (1, 10), (0.1, 0.01), seeds=(0, 1), failed=[(10, 0.1)])
     write(tmp_path)

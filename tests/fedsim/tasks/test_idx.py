@@ -184,6 +184,7 @@ def test_real_mnist():
 
 
 @pytest.mark.skipif(not FASHION.is_dir(), reason="Debian's dataset-fashion-mnist is not installed")
+@pytest.mark.slow
 def test_real_fashion_mnist_both_ways(tmp_path):
     packed = tmp_path / "packed" / "FashionMNIST" / "raw"
     unpacked = tmp_path / "unpacked" / "FashionMNIST" / "raw"
