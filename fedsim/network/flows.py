@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import simpy
 
 from fedsim.network.rates import Rate
+from fedsim.network.sharing import ROUNDED
 
 Link = Hashable
 
@@ -119,8 +120,9 @@ class Flows:
         yield self.env.timeout(max(0.0, until - self.env.now))
         if number != self._wake:  # another message came or went meanwhile
             return
-        over = [flow for flow in self._flows if flow.end <= until]
-        self._flows = [flow for flow in self._flows if flow.end > until]
+        ends = until * ROUNDED
+        over = [flow for flow in self._flows if flow.end <= ends]
+        self._flows = [flow for flow in self._flows if flow.end > ends]
         self._share()
         for flow in over:
             flow.done.succeed()

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsim.network.rates import Rate
 
-_ROUNDED = 1 + 1e-12
+ROUNDED = 1 + 1e-12
 """A transfer that lacks so little of its time has ended: after many events sums are rounded, and
 what is left of it by rounding would wait where its link then stands still."""
 
@@ -115,7 +115,7 @@ def _by_events(
             raise RuntimeError("a link stays at 0 bits per second: its transfer never ends")
         with np.errstate(invalid="ignore"):  # inf * 0: a message over a link without a limit
             left[active] -= shares * (after - now)
-        done = active[finish <= after * _ROUNDED]
+        done = active[finish <= after * ROUNDED]
         ends[done], left[done], waiting[done] = after, 0.0, False
         now = float(after)
     return ends, left
