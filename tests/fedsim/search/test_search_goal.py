@@ -34,6 +34,16 @@ def test_a_curve_that_misses_its_target_is_worse_than_any_that_reaches_it() -> N
     assert nearer is not None and nearer < missed
 
 
+def test_a_target_that_is_reached_before_any_bits_is_the_cheapest() -> None:
+    goal = Goal(True, "accuracy", target=0.5)
+    assert goal.loss(Curve((0.0, 50.0), (0.6, 0.9))) == 0 < goal.loss(Curve((9.0,), (0.6,)))
+
+
+def test_a_task_loss_that_is_no_number_is_the_last() -> None:
+    goal = Goal(True, "accuracy", budget=100.0)
+    assert goal.task_loss(Curve((50.0,), (0.5,), (math.nan,))) == math.inf
+
+
 def test_curves_are_compared_at_steps_of_equal_bits() -> None:
     goal = Goal(True, "accuracy", budget=400.0)  # sixteenths: 25 bits
     losses = goal.at_steps(Curve((100.0, 250.0), (0.5, 0.9)))

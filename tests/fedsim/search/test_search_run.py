@@ -22,6 +22,7 @@ from fedsim.search import space as space_module
 from fedsim.search.curves import read_curve
 from fedsim.search.goal import Goal
 from fedsim.search.methods import chosen
+from fedsim.search.search import rerun
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
 from fedsim.settings.config import from_toml
@@ -72,6 +73,32 @@ def test_a_time_that_is_over_before_a_trial_begins_is_told(tmp_path: Path) -> No
     with pytest.raises(RunFailed, match="was over before a trial had ended.*give more --time"):
         searched(tmp_path, trials=None, time=0.001, seeds=1)
     assert searched(tmp_path, trials=1, seeds=1).finalists  # the folder goes on
+
+
+def test_a_folder_that_holds_a_run_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("method = 'raw'")
+    with pytest.raises(UsageError, match="it holds a run"):
+        searched(tmp_path)
+    for time in (0, ""):
+        with pytest.raises(UsageError, match="--time is"):
+            searched(tmp_path / "other", trials=None, time=time)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
+def test_the_command_that_runs_the_winner_again_can_be_pasted() -> None:
+    assert rerun(Path("my results")) == (
+        "fedsim run --config 'my results/best.toml' --out 'my results/best'"
+    )
+
+
+@pytest.mark.slow
+def test_what_an_earlier_search_left_goes_where_there_is_no_winner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert searched(tmp_path, trials=2, seeds=1).winner and (tmp_path / "best.toml").exists()
+    monkeypatch.setattr(finals, "winner", lambda ranked, goal: None)
+    assert searched(tmp_path, trials=2, seeds=1).winner is None
+    assert not (tmp_path / "best.toml").exists()
 
 
 class Clock:
