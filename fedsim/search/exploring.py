@@ -177,8 +177,9 @@ class Exploration:
 
     def _asked(self) -> Iterator[tuple[int, Params]]:
         """The trials that a kill or the time's end interrupted, then new ones in the limits."""
-        yield from list(self.study.left_running())
         self.limits.reserved = self.limits.reserve()
+        if not self.limits.trials_over():  # else the same command would train a round of each
+            yield from list(self.study.left_running())
         while self._again or not self.limits.trials_over():
             if self._again:
                 yield self._again.pop()

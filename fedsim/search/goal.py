@@ -136,8 +136,9 @@ class Goal:
         Infinite where it is not known.
         """
         place = self._place(curve)
-        known = place is not None and bool(curve.losses) and not math.isnan(curve.losses[place])
-        return curve.losses[place] if known and place is not None else math.inf
+        if place is None or not curve.losses or math.isnan(curve.losses[place]):
+            return math.inf
+        return curve.losses[place]
 
     def saturated(self, metric: float) -> bool:
         """Whether a metric within a budget cannot rise any more, so that fewer bits are better.

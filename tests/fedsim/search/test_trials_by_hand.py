@@ -253,6 +253,9 @@ def test_a_trial_that_the_time_ended_goes_on_with_more_time(
     first = Made(monkeypatch, tmp_path, goal, lambda name: ended(OVER, (100, 0.5)), trials=1)
     assert first.study.trials == [] and first.ran == ["sbc-n1-s7"]
     assert OVER in first.said[-1]
+    same = made_study(goal, 10, str(tmp_path))  # the same command, and no more time
+    Exploration(same, tmp_path, Limits(seconds=0.0), [].append).run(1, None)
+    assert first.ran == ["sbc-n1-s7"] and same.trials == []
     again = Made(
         monkeypatch, tmp_path, goal, lambda name: ended("", (100, 0.95)), trials=1, before=first
     )
