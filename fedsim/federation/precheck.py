@@ -27,6 +27,7 @@ from fedsim.federation.trainer import Trainer, build_model
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
+from fedsim.tasks.base import cross_entropy
 
 _KEPT = "what a client keeps is a tensor or a number in optimizer.state[parameter] or param_groups"
 """Each client has an optimizer's memory of its own, which must be what can be handed to it."""
@@ -147,6 +148,14 @@ def _one_step(trainer: Trainer) -> None:
             outputs = trainer.model(x)
         with _calling(task, "loss(model(x), y)", facts):
             loss: Any = task.loss(outputs, y)
+    if task.loss is cross_entropy:
+        for part in ("train_y", "test_y"):
+            most, known = int(getattr(data, part).max()), outputs.shape[1]
+            if most >= known:
+                raise UsageError(
+                    f"task {task.name}: {part} holds the class {most}, and build's model has "
+                    f"{known} outputs; classes are numbered from 0, and each has an output"
+                )
     if not isinstance(loss, Tensor) or loss.dim():
         raise _returned(task, "loss", loss, "the mean over the batch, a tensor of one number")
     if not loss.requires_grad:

@@ -42,10 +42,16 @@ def write(folder: Path, hosts: Sequence[str] = LOCAL) -> Certificates:
         folder: made if need be.
         hosts: the names and IP addresses under which the SuperLink is reached.
 
-    Raises ``UsageError`` where no host is given.
+    Raises ``UsageError`` where no host is given, or one that no certificate can name.
     """
     if not hosts:
         raise UsageError("a certificate is for one host at least")
+    for host in hosts:
+        if not host or not host.isascii():
+            raise UsageError(
+                f"a certificate is for the host {host!r}; give a name of ASCII letters (of an "
+                "international one its xn-- form), or an IP address"
+            )
     folder.mkdir(parents=True, exist_ok=True)
     root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     root_name = _name("fedsim deployment")

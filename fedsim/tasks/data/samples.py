@@ -73,7 +73,7 @@ def read(
     Raises:
         DataError: a sample is something else, or samples are of several shapes or types.
     """
-    xs: list[Tensor] = []
+    xs = torch.empty(0)
     ys: list[Any] = []
     members: list[Any] = []
     with drawn_alike():
@@ -96,19 +96,22 @@ def read(
                     f"task {task}: sample {i} is of type {type(sample).__name__}; a sample is a "
                     "pair (input, target) or a row of named columns"
                 )
-            xs.append(as_tensor(task, i, x))
+            x = as_tensor(task, i, x)
+            if not ys:
+                xs = torch.empty((len(dataset), *x.shape), dtype=x.dtype)
             ys.append(y.tolist() if isinstance(y, Tensor | np.ndarray) else y)
-            if (xs[-1].shape, xs[-1].dtype) != (xs[0].shape, xs[0].dtype):
-                here, first = (f"{x.dtype} {tuple(x.shape)}" for x in (xs[-1], xs[0]))
+            if (x.shape, x.dtype) != (xs.shape[1:], xs.dtype):
+                here, first = (f"{t.dtype} {tuple(t.shape)}" for t in (x, xs[0]))
                 raise DataError(
                     f"task {task}: the input of sample {i} is {here} and that of sample 0 {first}; "
                     "give the data set a transform that makes them alike (images: Resize, "
                     "CenterCrop)"
                 )
-    if not xs:
+            xs[i] = x  # now: a data set may return the same tensor again, with other numbers
+    if not ys:
         raise DataError(f"task {task}: the data set has no samples; it has one or more")
     try:
-        return Part(torch.stack(xs), np.array(ys), np.array(members) if members else None)
+        return Part(xs, np.array(ys), np.array(members) if members else None)
     except ValueError as error:
         raise DataError(f"task {task}: targets are of several lengths ({error})") from error
 

@@ -63,8 +63,8 @@ def read_frame(
         groups: the column that a partition may go by; None: none.
 
     Raises:
-        DataError: the table lacks a column, has empty cells, inputs that are no numbers, or
-            a column without a name among those that nobody chose.
+        DataError: the table lacks a column, has empty cells, inputs that are not numbers or are
+            infinite, or a column without a name among those that nobody chose.
     """
     from pandas.api.types import is_numeric_dtype
 
@@ -99,6 +99,12 @@ def read_frame(
             f"task {task}: inputs are numbers, and {why}; name those that are: inputs=[...]"
         )
     x = torch.from_numpy(table[chosen].to_numpy(dtype=np.float64, copy=True))
+    for name, column in zip(chosen, x.T, strict=True):
+        if infinite := int(column.isinf().sum()):
+            raise DataError(
+                f"task {task}: column {name!r} of {what} has {infinite} infinite cells; give "
+                "numbers in their place, or leave the rows out"
+            )
     members = None if groups is None else np.array(table[groups].tolist())
     return Part(x, np.array(table[label].tolist()), members)
 

@@ -53,6 +53,10 @@ def test_hosts_of_several_machines(tmp_path: Path) -> None:
     assert handshake(made, made.authority, "link.example.org") == "hello"
     with pytest.raises(UsageError, match="one host at least"):
         write(tmp_path, [])
+    for host in ("", "bücher.example"):
+        with pytest.raises(UsageError, match=rf"for the host '{host}'; give a name of ASCII"):
+            write(tmp_path / "none", [host])
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_host_may_have_a_longer_name_than_a_subject_may(tmp_path: Path) -> None:

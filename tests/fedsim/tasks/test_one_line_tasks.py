@@ -364,6 +364,17 @@ def test_a_sweep_on_ray_takes_it(folder: Path) -> None:
     assert both[0][0]["metric"] == both[1][0]["metric"]
 
 
+def test_a_data_set_that_returns_one_tensor_again_and_again() -> None:
+    class Buffered(Pairs):
+        row = torch.zeros(2)
+
+        def __getitem__(self, index: int) -> tuple[Any, Any]:
+            return self.row.copy_(torch.tensor([index, -index])), self.ys[index]
+
+    data = read(made(Buffered(IMAGES, LABELS), 0.5))
+    assert sorted(torch.cat([data.train_x, data.test_x])[:, 0].tolist()) == list(range(40))
+
+
 # ---- what is refused
 
 
@@ -417,11 +428,13 @@ def test_data_that_do_not_fit(options: dict[str, Any], words: str) -> None:
         ({"label": "sick"}, "label is 'sick'; the columns of wards.csv are size, pulse, ill, hosp"),
         ({"inputs": ["pulse", "name"]}, "column 'name' of wards.csv is no numbers"),
         ({"groups": "gap"}, "column 'gap' of wards.csv has 1 empty cells"),
+        ({"inputs": ["pulse", "far"]}, "column 'far' of wards.csv has 2 infinite cells"),
         ({"label": "size", "inputs": "pulse"}, "a target is .*; classes are whole numbers"),
     ],
 )  # fmt: skip
 def test_a_csv_that_does_not_fit(options: dict[str, Any], words: str, folder: Path) -> None:
-    wards(folder, name=["x"] * 200, gap=[*range(199), ""])
+    wards(folder, name=["x"] * 200, gap=[*range(199), ""],
+          far=[*range(198), "inf", "-inf"])
     task = from_csv("wards.csv", linear, **({"name": "made", "label": "ill"} | options))
     with pytest.raises(DataError, match=words):
         read(task)

@@ -57,6 +57,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"load": lambda folder, download: Data(X, Y, X, Y.float(), "")},
         "test_x is float32 (60, 6), test_y is float32 (60,)" + CLASSES,
     ),
+    "a class that the model has no output for": (
+        {"load": lambda folder, download: Data(X, Y, X, Y + 1, "")},
+        "task mine: test_y holds the class 3, and build's model has 3 outputs; classes are "
+        "numbered from 0, and each has an output",
+    ),
     "float64 inputs": (
         holding(X.double()),
         "task mine: model(x), of build's model, fails on a batch: RuntimeError: mat1 and mat2 must "
