@@ -91,7 +91,8 @@ def _priced(results: Results, compute: str, rate: str, clock: str) -> pd.DataFra
     for part, ring in _by_collective(results):
         links = _CLOCKS["" if ring else clock].format(rate=rate)
         rounds = priced(part, parse(f"compute={compute}, {links}{ring}"))
-        moved = (rounds["clients"] - 1) / rounds["clients"] if ring else 1.0
+        # An allreduce sends 2 (K - 1) / K models, and receives as many.
+        moved = 2 * (rounds["clients"] - 1) / rounds["clients"] if ring else 1.0
         bits = moved * (rounds["up_wire_bits"] + rounds["down_wire_bits"]) / rounds["clients"]
         tables.append(rounds.assign(mbit=bits.groupby(rounds["run"]).cumsum() / 1e6))
     return pd.concat(tables)
@@ -99,7 +100,7 @@ def _priced(results: Results, compute: str, rate: str, clock: str) -> pd.DataFra
 
 def markdown(frame: pd.DataFrame) -> str:
     """A line per method: iterations and bits to the target, and the time at every rate."""
-    heading = ["method", "seeds there", "iterations", "Mbit per client", *RATES]
+    heading = ["method", "seeds there", "iterations", "Mbit per client, up and down", *RATES]
     lines = []
     for row, part in frame.groupby("row", sort=False):
         at = part.groupby("rate")

@@ -81,7 +81,9 @@ def curves(task: str, results: Results) -> pd.DataFrame:
         rows = results.rounds[results.rounds["run"] == column.name]
         table = pd.DataFrame(
             {
-                "method": column.title, "temporal": column.temporal, "gradient": column.gradient,
+                "method": column.title,
+                "temporal": results.runs.loc[column.name, "temporal"],  # shorter in a short run
+                "gradient": column.gradient,
                 "iteration": rows["iteration"], "metric": rows["metric"],
                 "up_bits": (rows["up_content_bits"] / rows["clients"]).cumsum(),
             }

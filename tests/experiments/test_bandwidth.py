@@ -21,17 +21,22 @@ def tables() -> Any:
 def test_times_follow_from_bits_and_iterations(tables: Any, task: str) -> None:
     """Exactly where messages are of one length; else the longest of a round counts.
 
-    Dense rows move 2 (K - 1) / K of a model each way in all, one after the other.
+    Dense rows send 2 (K - 1) / K of a model per iteration and receive as much at once.
     """
     frame = pd.read_csv(RESULTS / task / "times.csv")
     compute = experiment("bandwidth").TASKS[task]["short"].compute
     assert (frame["computing"] == float(compute.removesuffix("ms")) / 1000).all()
     least = frame["iteration"] * frame["computing"]
-    least += 1e6 * frame["mbit"] / frame["rate"].map(tables.RATES)
+    both = frame["row"].isin(["dense", "delay10"])
+    least += 1e6 * frame["mbit"] / frame["rate"].map(tables.RATES) / both.map({True: 2, False: 1})
     ratio = (frame["seconds"] / least).dropna()
     assert len(ratio) > 30 and ratio.between(1 - 1e-4, 1.05).all()
     dense = ratio[frame.loc[ratio.index, "row"].isin(["dense", "delay10", "cnat"])]
     assert dense.between(1 - 1e-4, 1 + 1e-4).all()
+    parameters = pd.read_csv(RESULTS / task / "summary.csv")["parameters"].iloc[0]
+    models = 1e6 * frame["mbit"] / (32 * parameters * frame["iteration"])
+    # 2 x 3 / 4 each way; no model goes down before the first round.
+    assert models[frame["row"] == "dense"].dropna().between(2.97, 3).all()
     for what in ("seconds", "each"):
         told = frame[frame[what].notna()]
         assert (told[f"{what}_coded"] >= told[what] * (1 - 1e-5)).all()
