@@ -75,6 +75,11 @@ def differences(trials: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def of_equal_bits(told: pd.DataFrame) -> pd.DataFrame:
+    """The lines of places where the mask sent 0.8 to 1.25 of top-k's bits, a mean over seeds."""
+    return told[told.groupby(PLACE)["bits"].transform("mean").between(0.8, 1.25)]
+
+
 @dataclass(frozen=True)
 class Law:
     """What the test found.

@@ -35,7 +35,7 @@ def show(asked: Asked, results: Results | None) -> Shown:
         stages = Stages(asked.task, scale, iterations, asked.out, asked.jobs, asked.data)
         for name, frame in zip(FRAMES, stages.frames(), strict=True):
             write_csv(asked.out / f"{name}-{iterations}.csv", frame)
-    trials, finals = read(asked.out.parent)
+    trials, finals = read(asked.out.parent, asked.scale)
     told = laws.differences(trials, finals)
     for name, frame in tables(trials, finals).items():
         write_csv(asked.out.parent / f"{name}.csv", frame)
@@ -44,12 +44,17 @@ def show(asked: Asked, results: Results | None) -> Shown:
     return Shown({"means": laws.means(mine)}, {"means": scores(laws.means(mine))})
 
 
-def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Trials and finals of all settings and lengths in a folder."""
+def read(folder: Path, scale: str = "short") -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Trials and finals of all settings in a folder, of the lengths that the scale has."""
     made = []
     for name in FRAMES:
-        paths = [p for s in SETTINGS for p in sorted((folder / s).glob(f"{name}-*.csv"))]
-        made.append(pd.concat([pd.read_csv(path) for path in paths], ignore_index=True))
+        paths = [
+            folder / setting / f"{name}-{n}.csv"
+            for setting in SCALES[scale].settings
+            for n in sorted(SETTINGS[setting].lengths or SCALES[scale].lengths, key=str)
+        ]
+        there = [pd.read_csv(path) for path in paths if path.exists()]
+        made.append(pd.concat(there, ignore_index=True))
     return made[0], made[1]
 
 
@@ -58,7 +63,11 @@ def tables(trials: pd.DataFrame, finals: pd.DataFrame) -> dict[str, pd.DataFrame
     told = laws.differences(trials, finals)
     found = {"differences": told, "collapses": laws.collapses(finals)}
     if told["x"].nunique() > 2:
-        found["law"] = pd.DataFrame([asdict(laws.law(told))])
+        parts = {"all": told, "equal bits": laws.of_equal_bits(told)}
+        found["law"] = pd.DataFrame([
+            {"of": name, **asdict(laws.law(part))} for name, part in parts.items()
+            if part["x"].nunique() > 2
+        ])  # fmt: skip
     return found
 
 
@@ -122,16 +131,20 @@ def collapsed(frame: pd.DataFrame) -> str:
 
 
 def verdict(frame: pd.DataFrame) -> str:
-    """The test in a table of one row."""
-    row = frame.iloc[0]
-    low, at, high = (f"{10 ** row[name]:.2g}" for name in ("low", "crossing", "high"))
-    found = "none: any is in it" if (low, high) == ("0", "inf") else f"{low} to {high}"
-    return table(
-        ("places", "runs", "slope", "likelihood ratio's p", "crossing at R p", "95 % interval"),
-        [[f"{row['places']:.0f}", f"{row['runs']:.0f}", f"{row['slope']:.3f} ± {row['error']:.3f}",
-          f"{row['chance']:.2f}" if row["chance"] > 0.01 else f"{row['chance']:.1g}",
-          "none" if at == "nan" else at, found]],
-    )  # fmt: skip
+    """The test of all places, and of those of equal bits."""
+    lines = []
+    for row in frame.to_dict("records"):
+        low, at, high = (f"{10 ** row[name]:.2g}" for name in ("low", "crossing", "high"))
+        found = "none: any is in it" if (low, high) == ("0", "inf") else f"{low} to {high}"
+        lines.append([
+            row["of"], f"{row['places']:.0f}", f"{row['runs']:.0f}",
+            f"{row['slope']:.3f} ± {row['error']:.3f}",
+            f"{row['chance']:.2f}" if row["chance"] > 0.01 else f"{row['chance']:.1g}",
+            "none" if at == "nan" else at, found,
+        ])  # fmt: skip
+    head = ("of", "places", "runs", "slope", "likelihood ratio's p", "crossing at R p",
+            "95 % interval")  # fmt: skip
+    return table(head, lines)
 
 
 def figure(told: pd.DataFrame) -> Figure:
@@ -145,7 +158,8 @@ def figure(told: pd.DataFrame) -> Figure:
     axes.axhline(0, color="0.5", linewidth=0.8)
     axes.set(
         xscale="log", xlabel="R p: how often the mask sends an entry in the whole run",
-        ylabel="log-odds of an error, top-k less mask\n(above 0: the mask is better)",
+        ylabel="log-odds of an error, top-k less mask\n(above 0: the mask is better; bars: "
+        "standard errors)",
     )
     axes.legend(fontsize="small", loc="lower right")
     grids([axes])

@@ -116,7 +116,7 @@ def test_the_test_finds_a_slope_and_where_it_crosses() -> None:
 def test_where_the_mask_gains_with_every_round_nothing_crosses() -> None:
     made = law.law(drawn(0.5))
     assert made.slope > 0 and np.isnan(made.crossing)
-    table = run.verdict(pd.DataFrame([vars(made)]))
+    table = run.verdict(pd.DataFrame([{"of": "all", **vars(made)}]))
     assert "| none | none: any is in it |" in table
 
 
@@ -128,6 +128,14 @@ def test_the_crossing_is_of_lines_that_start_where_each_setting_does() -> None:
     both = pd.concat([low, high.assign(gain=high["gain"] + 4)])
     assert np.polyfit(both["x"], both["gain"], 1)[0] > 0
     assert all(np.isfinite(law.interval(both, 200)))
+
+
+def test_places_of_equal_bits_are_by_the_mean_over_seeds() -> None:
+    made = drawn(0.0).assign(bits=1.0)
+    far = (made["setting"] == "a") & (made["budget"] == 0.01)
+    made.loc[far, "bits"] = np.where(made.loc[far, "seed"] == 1, 1.0, 1.4)
+    kept = law.of_equal_bits(made)
+    assert len(kept) == (~far).sum() and not (kept.index.isin(made.index[far])).any()
 
 
 def test_the_test_finds_none_where_there_is_none() -> None:

@@ -276,11 +276,19 @@ def test_where_masks_and_top_k_cross_so_far() -> None:
     law, text = csv("crossing/law.csv").iloc[0], readme("crossing")
     assert law["slope"] > 0 and f"(p = {law['chance']:.2f})" in text
     assert f"{law['places']:.0f} of the plan's 57 places" in text
+    ends = (law["slope"] + z * law["error"] for z in (-1.96, 1.96))
+    assert "95 % interval, {:.2f} to {:.2f} per tenfold R p".format(*ends) in text
     told = csv("crossing/differences.csv").groupby(["setting", "iterations", "budget"])
     gains, points = told["gain"].mean(), told["points"].mean()
     assert f"above zero at {(gains > 0).sum()} of {len(gains)} places" in text
     mnist = f"by {range_of(gains['mnist_skewed'], 1)} in the log-odds of an error on MNIST, which"
     assert f"{mnist} is {range_of(points['mnist_skewed'], 0)} points" in text
+    alike = csv("crossing/law.csv").iloc[1]
+    same = gains[told["bits"].mean().between(0.8, 1.25)]
+    assert (alike["of"], len(same), len(gains) - len(same)) == ("equal bits", alike["places"], 8)
+    assert f"The {len(same)} places where the mask sent 0.8 to 1.25 of top-k's bits" in text
+    assert f"is {alike['slope']:.2f} ± {alike['error']:.2f} (p = {alike['chance']:.2f})" in text
+    assert f"gain is above zero at {(same > 0).sum()} of them" in text
     digits = gains["digits_skewed"]
     assert ((digits < 0).sum(), len(digits)) == (7, 9) and "zero at seven of nine places" in text
     x = told["x"].mean()
@@ -289,6 +297,19 @@ def test_where_masks_and_top_k_cross_so_far() -> None:
     assert (least, most) == ("chars_iid", "digits_skewed")
     between = f"from {slopes[least]:.2f} (characters iid) to {slopes[most]:+.2f} (skewed digits)"
     assert between in text
+
+
+def test_what_methods_use_of_a_hundredth_of_dense() -> None:
+    runs = pd.concat(map(pd.read_csv, (HOME / "crossing" / "results").glob("*/finals-*.csv")))
+    place = ["setting", "iterations"]
+    dense = runs[runs["method"] == "dense"].groupby(place)[["bits", "rounds"]].mean()
+    message = (dense["bits"] / dense["rounds"]).rename("message")
+    mine = runs[runs["budget"] == 0.01].join(message, on=place)
+    used = mine["bits"] / (0.01 * mine["message"] * mine["iterations"])
+    used = used.groupby([mine["kind"], mine["method"], mine["setting"], mine["iterations"]]).mean()
+    masks, tops = (range_of(100 * used[kind], 0) for kind in ("mask", "topk"))
+    text = readme("crossing")
+    assert f"top-k methods use {tops} % of the budget there, masks {masks} %" in text
 
 
 def test_masks_gain_at_nine_places_and_top_k_at_none() -> None:
@@ -357,7 +378,7 @@ def test_masks_end_above_dense_messages_on_skewed_mnist() -> None:
     assert f"ended at {range_of(late['mean'], 0)} %, whatever the method" in text
     soon = soon[soon["budget"] > 0.0001]
     masks, sbc = (soon[soon["method"].str.startswith(kind)]["mean"] for kind in ("mask", "sbc"))
-    assert f"masks ended at {range_of(masks, 0)} %" in text and len(masks) == 4
+    assert f"masks ended at {range_of(masks, 1)} %" in text and len(masks) == 4
     ef21 = at.loc[("ef21", 0.01)]
     assert ef21["n"] == 5 and f"EF21 at a hundredth at {ef21['mean']:.1f} %" in text
     assert f"and SBC at {range_of(sbc, 0)} %" in text
