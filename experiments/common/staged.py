@@ -6,7 +6,9 @@ from typing import Any
 
 from experiments.common.budgets import KEPT
 from fedsim import Cell, RunFailed, run_cells
+from fedsim.runs.folder import same_settings
 from fedsim.search import Curve, ended, read_curve
+from fedsim.settings.config import from_toml
 
 _DIVERGED = ("not finite", "NaN or infinity", "a finite number")
 """In the error of a run whose weights, an update or a loss stopped to be finite."""
@@ -27,7 +29,8 @@ class Runs:
         """Runs what the folder does not hold.
 
         A run whose weights stopped to be finite has ended, too; any other failure is raised, and
-        its run is tried again by the next call.
+        its run is tried again by the next call. Raises ``UsageError`` where the folder holds a run
+        of a cell's name that has other settings.
 
         Args:
             cells: those that are wanted; some may be the same.
@@ -36,6 +39,9 @@ class Runs:
         """
         folder = self.out / part
         once = {cell.name: cell for cell in cells}.values()
+        for cell in once:
+            if (written := folder / "cells" / cell.name / "config.toml").exists():
+                same_settings(from_toml(written), cell.config, written.parent)
         waiting = [cell for cell in once if _broken(folder / "cells" / cell.name) is not None]
         if waiting:
             run_cells(waiting, folder, jobs=self.jobs, described=described)

@@ -126,6 +126,43 @@ def verdict(finals: pd.DataFrame) -> pd.DataFrame:
     return model.merge(apart(told, model["method"].iloc[0])).merge(mean, how="left")
 
 
+def each_place_once(told: pd.DataFrame) -> pd.DataFrame:
+    """What the plan does not have: every place weighs alike, however many seeds it has.
+
+    Args:
+        told: from ``scored``.
+
+    Returns:
+        A line per method, the best of those that ran everywhere first: ``places``, those that both
+        have; ``effect``, the log-odds of an error less the best's, a mean over places; ``seeds``
+        and ``chance``, p-values against the best by Holm's correction, where places are given and
+        seeds vary, and where places vary (paired t); ``behind``, ``low`` and ``high``, by how many
+        points, and the 90 % interval over places.
+    """
+    from statsmodels.stats.multitest import multipletests  # a second, which the runs do not need
+
+    at = told.groupby(["method", "place"])[["logit", "points"]].agg(["mean", "var", "size"])
+    mean = at["logit", "mean"].unstack()
+    noise = (at["logit", "var"] / at["logit", "size"]).unstack()
+    points = at["points", "mean"].unstack()
+    top = mean.dropna().mean(axis=1).idxmin()
+    less, behind = mean - mean.loc[top], points.loc[top] - points
+    count = less.count(axis=1)
+    frame = pd.DataFrame({"places": count, "effect": less.mean(axis=1)})
+    frame = pd.concat([frame.loc[[top]], frame.drop(top).sort_values("effect")])
+    rest = frame.index[1:]
+    error = (noise + noise.loc[top]).where(less.notna()).sum(axis=1) ** 0.5 / count
+    alone = 2 * norm.sf((frame["effect"] / error)[rest].abs())
+    spread = less.std(axis=1) / count**0.5
+    over = 2 * t.sf((frame["effect"] / spread)[rest].abs(), count[rest] - 1)
+    for name, chances in (("seeds", alone), ("chance", over)):
+        frame.loc[rest, name] = multipletests(chances, method="holm")[1]
+    half = t.ppf(1 - LEVEL, count - 1) * behind.std(axis=1) / count**0.5
+    middle = behind.mean(axis=1)
+    frame = frame.assign(behind=middle, low=middle - half, high=middle + half)
+    return frame.rename_axis("method").reset_index()
+
+
 def means(finals: pd.DataFrame) -> pd.DataFrame:
     """A line per method and budget: metric in per cent, collapses, bits and seconds: means."""
     place = ["method", "budget"]

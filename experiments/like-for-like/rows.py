@@ -13,7 +13,7 @@ KNOBS: dict[str, tuple[Any, ...]] = {  # from weak to strong: by the bits of a m
     "p": tuple(float(f"{d}e-{e}") for e in (5, 4, 3, 2, 1) for d in (1, 2.5, 5)),
     "bits": (1, 2, 3, 4), "levels": (1, 3, 7, 15, 63, 127), "rank": (1, 2, 4, 8, 16),
     "numbers": (1, 3, 10, 30, 100, 300, 1000, 3000), "format": ("e2m1", "e3m2", "e4m3", "e5m2"),
-    "step": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
+    "step": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1),
 }  # fmt: skip
 """What a method's text may leave to the tuner, as in ``topk({p}) | float32``."""
 
@@ -66,7 +66,8 @@ ROWS = {
     "floats": Row("mx({format})", BITS, "Rouhani et al. 2023: FP4 to FP8, a scale per 32"),
     "qsgd": Row("qsgd({levels}, bucket=512) | elias_gaps", BITS, "Alistarh et al. 2017"),
     "fedpaq": Row("fedpaq({levels})", BITS, "Reisizadeh et al. 2020: QSGD with one norm"),
-    "natural": Row("natural_dither({levels}) | huffman", BITS, "Horváth et al. 2022"),
+    "natural": Row("natural_dither({levels}) | huffman", BITS,
+                   "Horváth et al. 2022; Huffman's code as Gajjala et al. 2020"),
     "eden": Row("eden({bits})", BITS, "Vargaftik et al. 2022; with 1 bit DRIVE, 2021"),
     "uveqfed": Row("uveqfed({bits})", BITS, "Shlezinger et al. 2021"),
     "majority": Row("signsgd({step})", BITS, "Bernstein et al. 2018", "", {"strategy": "majority"}),
@@ -79,8 +80,7 @@ ROWS = {
     "sketched": Row("sketched({p}, 2)", BOTH, "Konečný et al. 2016"),
     "sbc": Row("sbc({p})", BOTH, "Sattler et al. 2018"),
     "stc": Row("stc({p})", BOTH, "Sattler et al. 2020"),
-    "sparseloco": Row("sparseloco({p}, 0.95)", BOTH, "Sarfi et al. 2025", "",
-                      {"strategy": "nesterov"}),
+    "sparseloco": Row("sparseloco({p}, 0.95)", BOTH, "Sarfi et al. 2025"),
     "scalars": Row("ef(flat(projections({numbers}, false)))", "scalars",
                    "Rostami & Kia 2024, with a memory", "relay"),
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from math import floor, inf
+from math import floor, inf, isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,8 +85,11 @@ class Stages(Runs):
         self.rows = {name: row for name, row in rows.items() if self._takes(row)}
 
     def _takes(self, row: Row) -> bool:
-        """Whether the method runs with the task's clients: Perm-K deals to four, to all of them."""
-        return row.more.get("strategy") != "permk" or self.task.clients == 4 != self.task.cohort
+        """Whether the method runs with the task's clients.
+
+        Perm-K deals to all four; EF21's server keeps the mean of what all clients sent last.
+        """
+        return row.more.get("strategy") not in ("permk", "ef21") or self.task.cohort is None
 
     def cases(self) -> list[Case]:
         """The methods at the budgets that one round of theirs keeps, and dense without a budget."""
@@ -111,14 +114,15 @@ class Stages(Runs):
     def strengths(self, case: Case, rounds: int) -> list[int]:
         """Those of which so many rounds fit the budget and use a quarter of what the best one does.
 
-        The last model's way down is paid, too, though no run sends it.
+        The last model's way down is paid, too, though no run sends it. First models take of the
+        budget, and are no use that a strength makes of it.
         """
-        cost = {}
+        fit = {}
         for place in range(len(self.rows[case.method].strengths)):
             each, once = self.bits(case.method, place)
-            cost[place] = rounds * each + once * (rounds > 1)
-        fit = {place: c for place, c in cost.items() if c <= case.budget * self.dense}
-        return [place for place, c in fit.items() if 4 * c >= max(fit.values())]
+            if rounds * each + once * (rounds > 1) <= case.budget * self.dense:
+                fit[place] = each
+        return [place for place, each in fit.items() if 4 * each >= max(fit.values())]
 
     def draws(self, case: Case) -> list[Trial]:
         """The same points of a Latin hypercube for every case: rounds, rate, strength."""
@@ -160,14 +164,31 @@ class Stages(Runs):
         ending = f"l{part}" if seed is None else f"seed{seed}"
         return Cell(f"{case.method}-{drawn}-{ending}", config)
 
+    def told_before(self, name: str) -> dict[tuple[str, float, str], dict[str, Any]]:
+        """The lines of a table that the folder holds, by ``_named``.
+
+        What they say is not run again, though the runs' own folders may be gone.
+        """
+        path = self.out / f"{name}.csv"
+        frame = pd.read_csv(path, dtype={"run": str}) if path.exists() else pd.DataFrame()
+        if "run" not in frame:
+            return {}
+        lines = frame.to_dict("records")
+        return {(line["method"], line["budget"], line["run"]): line for line in lines}
+
     def losses(
         self, wanted: Mapping[Case, list[Trial]], part: int
     ) -> dict[Case, dict[Trial, float]]:
         """The validation loss of trials; infinite where they diverged or exceed their budget."""
         cells = {(c, t): self.cell(c, t, part) for c, trials in wanted.items() for t in trials}
-        self.run(cells.values(), "trials")
+        before = self.told_before("trials")
+        lines = {key: before.get(_named(cell, key[0])) for key, cell in cells.items()}
+        self.run([cell for key, cell in cells.items() if lines[key] is None], "trials")
         told: dict[Case, dict[Trial, float]] = {case: {} for case in wanted}
         for (case, trial), cell in cells.items():
+            if (line := lines[case, trial]) is not None:
+                told[case][trial] = inf if isnan(line["loss"]) else line["loss"]
+                continue
             curve = self.curve(cell, "trials", "total")
             place = curve.within(KEPT * case.budget * self.dense)
             told[case][trial] = inf if place is None else curve.losses[place]
@@ -179,17 +200,24 @@ class Stages(Runs):
         first, lines = waiting, list[dict[str, Any]]()
         for part in RUNGS:
             told = self.losses(waiting, part)
-            lines += [self._line(c, t) | {"part": part, "loss": loss if loss < inf else None}
-                      for c, trials in told.items() for t, loss in trials.items()]  # fmt: skip
+            lines += self._lines(told, part)
             waiting = {c: halved(trials) for c, trials in told.items()}
         for _ in range(EXTENSIONS):
             edges = {c: self.beyond(c, best(told[c]), {*first[c], *told[c]}) for c in told}
             more = self.losses({c: trials for c, trials in edges.items() if trials}, 1)
+            lines += self._lines(more, 1)
             for case, trials in more.items():
                 told[case] |= trials
-                lines += [self._line(case, t) | {"part": 1, "loss": loss if loss < inf else None}
-                          for t, loss in trials.items()]  # fmt: skip
         return told, lines
+
+    def _lines(
+        self, told: Mapping[Case, Mapping[Trial, float]], part: int
+    ) -> list[dict[str, Any]]:
+        return [
+            self._line(c, t) | {"part": part, "loss": loss if loss < inf else None,
+                                "run": self.cell(c, t, part).config.digest}
+            for c, trials in told.items() for t, loss in trials.items()
+        ]  # fmt: skip
 
     def beyond(self, case: Case, top: Trial, tried: set[Trial]) -> list[Trial]:
         """A step beyond each edge of what was tried on which the best lies, where one fits."""
@@ -227,13 +255,19 @@ class Stages(Runs):
             for seed in range(1, self.seeds + 1)
             for case, (stood, trial) in self.stands(told).items()
         }  # fmt: skip
-        self.run(cells.values(), "finals", described=True)
-        times = self._times()
-        finals = [
-            self._line(case, trial) | {"tuned_at": two(stood.budget, 3), "seed": seed}
-            | self._ended(cell, case) | times.get(cell.name, {})
-            for (case, stood, trial, seed), cell in cells.items()
-        ]  # fmt: skip
+        before = self.told_before("finals")
+        lines = {key: before.get(_named(cell, key[0])) for key, cell in cells.items()}
+        waiting = [cell for key, cell in cells.items() if lines[key] is None]
+        self.run(waiting, "finals", described=True)
+        times = self._times() if waiting else {}
+        finals = []
+        for (case, stood, trial, seed), cell in cells.items():
+            mine = self._line(case, trial) | {"tuned_at": two(stood.budget, 3), "seed": seed}
+            line = lines[case, stood, trial, seed]
+            if line is None:
+                line = self._ended(cell, case) | times.get(cell.name, {})
+                line["run"] = cell.config.digest
+            finals.append(mine | line | mine)
         return pd.DataFrame(trials), pd.DataFrame(finals)
 
     def _ended(self, cell: Cell, case: Case) -> dict[str, Any]:
@@ -280,6 +314,11 @@ class Stages(Runs):
             f"{whole:.0f} whole runs, then what edges ask for, and {finals} final runs: "
             f"{steps / 1e6:.2f} million steps of clients"
         )
+
+
+def _named(cell: Cell, case: Case) -> tuple[str, float, str]:
+    """How a line of a table is found: its method and budget, and the digest of a run's settings."""
+    return case.method, two(case.budget, 3), cell.config.digest
 
 
 def even(rounds: int, iterations: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from experiments.common import staged
-from fedsim import Cell, RunConfig, RunFailed
+from fedsim import Cell, RunConfig, RunFailed, UsageError
 
 CELL = Cell("one", RunConfig.of(method="raw", task="digits", temporal=1, iterations=1))
 
@@ -42,3 +42,14 @@ def test_a_diverged_run_has_ended_and_another_failure_is_tried_again(
     assert asked == ["one"] * tries
     if tries == 1:
         assert runs.curve(CELL, "trials").losses == ()
+
+
+def test_a_run_of_that_name_with_other_settings_is_refused(tmp_path: Path) -> None:
+    """Also a longer one: it would be another scale's."""
+    runs = staged.Runs(tmp_path, 1)
+    runs.run([CELL], "trials")
+    runs.run([CELL], "trials")
+    for other in (CELL.config.but(seed=1), CELL.config.but(iterations=2)):
+        with pytest.raises(UsageError, match="it holds results of other settings"):
+            runs.run([Cell("one", other)], "trials")
+    assert runs.summary(CELL, "trials")["iterations"] == 1
