@@ -25,7 +25,7 @@ _DIGESTS = ["digest_payloads", "digest_model"]
 
 
 class Times:
-    """Milliseconds a message of every round: on the clock, and of this process."""
+    """Milliseconds of a round per message, its training too: on the clock, and of this process."""
 
     def __init__(self, cohort: int, then: Callable[[int], None] = lambda number: None) -> None:
         self.cohort, self.then, self.rows = cohort, then, list[tuple[float, float]]()

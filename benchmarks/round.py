@@ -186,7 +186,7 @@ def take_turns(loops: Mapping[str, Loop], rounds: int, repeats: int) -> Times:
             for name in order:
                 clock, processor = time.perf_counter(), time.process_time()
                 loops[name].round()
-                processor = time.process_time() - processor  # of all threads; who waits takes none
+                processor = time.process_time() - processor  # of this process's threads
                 turn = Turn(1e3 * (time.perf_counter() - clock), 1e3 * processor)
                 times[name][-1].append(turn)
             order = order[1:] + order[:1]

@@ -10,9 +10,9 @@ from typing import Any
 
 from compressors.base import nominal_count
 from compressors.bounds import kept
-from compressors.coders.golomb import rice_parameter
+from compressors.coders.golomb import golomb_parameter, rice_parameter
 from compressors.printing import is_foreign, name_of
-from compressors.theory.positions import ideal_position_bits, rice_bits
+from compressors.theory.positions import golomb_bits, ideal_position_bits, rice_bits
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,15 @@ def expected_bits(thing: Any, d: int) -> ExpectedBits | None:
         return None
     positions = 0.0
     if thing.writes_positions:
-        if _name(thing.positions) != "golomb":
+        if _name(thing.positions) != "golomb" or thing.positions.kind == "fit":
             return None
         unit, p = thing.sparsify.unit, thing.positions.p
         units, chosen = -(-d // unit), mean / unit  # whole units have positions
         share = min(1.0, chosen / units)
-        each = _position_bits(share) if p is None else rice_bits(share, rice_parameter(p))
+        if thing.positions.kind == "exact" and share < 1:
+            each = golomb_bits(share, golomb_parameter(share if p is None else p))
+        else:
+            each = _position_bits(share) if p is None else rice_bits(share, rice_parameter(p))
         positions = chosen * each
     each, side = cost(quantizer, round(mean))
     return ExpectedBits(positions, float(mean * each), float(side))

@@ -109,7 +109,8 @@ def added(text: str) -> dict[str, Row]:
         known = ", ".join(f"{{{knob}}}" for knob in KNOBS)
         raise UsageError(f"--add is {text!r}: give one of {known}, or none")
     row = Row(method, "added", "added", more.pop("downlink", ""), more)
-    name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
+    # Signs and points stay: a row of -0.5 is another one than that of 0.5.
+    name = re.sub(r"[^A-Za-z0-9.+-]+", "-", text.replace(" --", " ")).strip("-")
     if any(row.spelled == other.spelled for other in ROWS.values()):
         raise UsageError(f"--add is {text!r}: this is compared already, see --only")
     try:

@@ -124,6 +124,8 @@ def test_a_row_of_ones_own_is_read() -> None:
     assert (row.text, row.downlink, row.more) == (
         "ef(topk({p}) | cnat)", "relay", {"strategy": "nesterov"})  # fmt: skip
     assert name == "ef-topk-p-cnat-strategy-nesterov-downlink-relay"
+    rates = {*rows.added("ef21(topk({p}) | cnat) --server-lr 0.7")}
+    assert rates != {*rows.added("ef21(topk({p}) | cnat) --server-lr 0-7")}
     assert row.at(0.01) == ("ef(topk(0.01) | cnat)", "relay")
     for other in rows.ROWS.values():
         assert rows._FLAG.split(other.spelled)[0] == other.text

@@ -45,6 +45,19 @@ def test_expected_bits_are_those_of_a_random_vector(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["cint", "threshold(1) | float32", "nonzero | cnat",
-                                    "lowrank(2)", "by_name('*', raw)"])  # fmt: skip
+                                    "lowrank(2)", "topk(0.1) | float32 | golomb(fit)",
+                                    "by_name('*', raw)"])  # fmt: skip
 def test_no_formula_where_the_values_or_shapes_decide(method: str) -> None:
     assert expected_bits(parse(method), 1000) is None
+
+
+def test_an_exact_golomb_code_takes_less_than_equation_5() -> None:
+    """At this fraction by 2.5 %, ten times what random gaps differ by."""
+    x = {"w": torch.from_numpy(np.random.default_rng(2).normal(size=100_000).astype("float32"))}
+    method = parse("topk(0.214) | float32 | golomb(exact)")
+    packet, _ = compress(method, x, seed=3)
+    ideal, of_rice = (expected_bits(m, 100_000)
+                      for m in (method, parse("topk(0.214) | float32 | golomb")))  # fmt: skip
+    assert ideal is not None and of_rice is not None
+    assert packet.spans["positions"] == pytest.approx(ideal.positions, rel=0.005)
+    assert of_rice.positions > 1.02 * ideal.positions
