@@ -9,14 +9,18 @@ AXES = {"up_bits": "bits that a client has sent", "seconds": "simulated seconds"
 
 
 def figure(task: str, lines: pd.DataFrame, limits: pd.DataFrame) -> Figure:
-    """The mean score over seeds of every method; a dotted line per budget."""
+    """The mean score over seeds of every method; a dotted line per budget.
+
+    A method that moves n is scored at other iterations with other seeds: its points are those that
+    all seeds have.
+    """
     drawn = canvas(10, 3.8)
     panels = drawn.subplots(1, 2, sharey=True)
     fixed = {name for name in lines["name"] if name.startswith("n") and "-p" in name}
     for axes, (unit, label) in zip(panels, AXES.items(), strict=True):
         place = 0
         for name, mine in lines.groupby("name", sort=False):
-            means = mine.groupby("iteration")[[unit, "score"]].mean()
+            means = of_all_seeds(mine).groupby("iteration")[[unit, "score"]].mean()
             look = {"color": "0.7", "linewidth": 1.0, "zorder": 1}
             if name not in fixed:
                 look = {"color": COLOURS[place % len(COLOURS)], "label": name, "zorder": 2}
@@ -29,3 +33,8 @@ def figure(task: str, lines: pd.DataFrame, limits: pd.DataFrame) -> Figure:
     panels[0].set(ylabel="accuracy (%)", title=f"{task}, fixed cells in grey")
     panels[0].legend(fontsize="small")
     return drawn
+
+
+def of_all_seeds(mine: pd.DataFrame) -> pd.DataFrame:
+    """The lines of a method at the iterations that all its seeds have."""
+    return mine[mine.groupby("iteration")["seed"].transform("nunique") == mine["seed"].nunique()]

@@ -125,3 +125,9 @@ def test_plateau_and_noise_did_not_move_on_lenet5() -> None:
     frame = results("mnist_lenet5").set_index(["budget", "name"])["score"]
     for budget in ("more bits", "more time"):
         assert frame[budget, "plateau"] == frame[budget, "noise"] == frame[budget, "n5-p0.01"]
+
+
+def test_a_curve_has_the_points_that_all_seeds_have() -> None:
+    lines = pd.DataFrame({"seed": [0, 0, 1, 1], "iteration": [5, 10, 5, 9], "score": [1.0] * 4})
+    kept = experiment("moving-plane", "figures").of_all_seeds(lines)
+    assert kept["iteration"].tolist() == [5, 5]
