@@ -145,22 +145,44 @@ def each_place_once(told: pd.DataFrame) -> pd.DataFrame:
     mean = at["logit", "mean"].unstack()
     noise = (at["logit", "var"] / at["logit", "size"]).unstack()
     points = at["points", "mean"].unstack()
-    top = mean.dropna().mean(axis=1).idxmin()
+    everywhere = mean.dropna()
+    top = (everywhere if len(everywhere) else mean).mean(axis=1).idxmin()
     less, behind = mean - mean.loc[top], points.loc[top] - points
     count = less.count(axis=1)
     frame = pd.DataFrame({"places": count, "effect": less.mean(axis=1)})
     frame = pd.concat([frame.loc[[top]], frame.drop(top).sort_values("effect")])
     rest = frame.index[1:]
     error = (noise + noise.loc[top]).where(less.notna()).sum(axis=1) ** 0.5 / count
-    alone = 2 * norm.sf((frame["effect"] / error)[rest].abs())
     spread = less.std(axis=1) / count**0.5
-    over = 2 * t.sf((frame["effect"] / spread)[rest].abs(), count[rest] - 1)
-    for name, chances in (("seeds", alone), ("chance", over)):
-        frame.loc[rest, name] = multipletests(chances, method="holm")[1]
+    effect = frame.loc[rest, "effect"]
+    alone, over = ((effect / e[rest]).abs() for e in (error, spread))
+    both = {"seeds": 2 * norm.sf(alone), "chance": 2 * t.sf(over, count[rest] - 1)}
+    for name, chances in both.items():
+        known = pd.Series(chances, rest).dropna()  # a single place has no spread
+        frame[name] = np.nan
+        if len(known):
+            frame.loc[known.index, name] = multipletests(known, method="holm")[1]
     half = t.ppf(1 - LEVEL, count - 1) * behind.std(axis=1) / count**0.5
     middle = behind.mean(axis=1)
     frame = frame.assign(behind=middle, low=middle - half, high=middle + half)
     return frame.rename_axis("method").reset_index()
+
+
+def leaving_out(told: pd.DataFrame) -> pd.DataFrame:
+    """What the primary test says without a task, which is not in the plan.
+
+    Args:
+        told: from ``scored``.
+
+    Returns:
+        A line per task: ``without``, it; ``best``, the method; ``near``, those not told from it.
+    """
+    lines = []
+    for task in (name for name in TASKS if name in set(told["task"])):
+        frame = effects(told[told["task"] != task])
+        near = frame.loc[frame["chance"] > LEVEL, "method"]
+        lines.append({"without": task, "best": frame["method"].iloc[0], "near": ", ".join(near)})
+    return pd.DataFrame(lines)
 
 
 def means(finals: pd.DataFrame) -> pd.DataFrame:
@@ -170,6 +192,6 @@ def means(finals: pd.DataFrame) -> pd.DataFrame:
     grouped = told.groupby(place, sort=False)
     first = grouped[["tuned_at", "rounds", "n", "factor", "strength"]].first()
     metric = grouped["metric"].agg(["mean", "median", "std", "size"])
-    columns = ["bits_up", "bits_down", "encode_ms", "4g_seconds", "wifi_seconds"]
+    columns = ["bits_up", "bits_down", "used", "encode_ms", "4g_seconds", "wifi_seconds"]
     spent, fell = grouped[columns].mean(), grouped["fell"].sum()
     return pd.concat([first, metric, fell, spent], axis=1).reset_index()

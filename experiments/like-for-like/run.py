@@ -1,4 +1,4 @@
-"""Every method at equal bits up and down, tuned by the same number of runs.
+"""Every method within equal budgets of bits up and down, tuned by the same number of runs.
 
     fedsim experiment like-for-like --only digits_skewed
     fedsim experiment like-for-like --only digits_skewed --add 'ef(topk({p}) | cnat | golomb)'
@@ -52,6 +52,11 @@ def show(asked: Asked, results: Results | None) -> Shown:
     if finals.loc[finals["budget"] < 1, ["task", "budget"]].drop_duplicates().shape[0] > 1:
         told = analysis.verdict(finals)
         write_csv(asked.out.parent / "verdict.csv", told)
+        alike = analysis.each_place_once(analysis.scored(finals))
+        write_csv(asked.out.parent / "places.csv", alike)
+        if finals["task"].nunique() > 1:
+            left = analysis.leaving_out(analysis.scored(finals))
+            write_csv(asked.out.parent / "leaving.csv", left)
         if (ranked := analysis.ranks(analysis.scored(finals))).size:
             save(figure(ranked), asked.out.parent / "ranks.png")
     mine = analysis.means(before[asked.task]["finals"])
@@ -106,12 +111,12 @@ def costs(means: pd.DataFrame, budget: float) -> str:
         [row["method"], f"{row['rounds']}", f"{row['n']}",
          "" if pd.isna(row["strength"]) else str(row["strength"]),
          f"{row['factor']:g}", share(row["tuned_at"]), round_bits(row["bits_up"]),
-         round_bits(row["bits_down"]), f"{row['encode_ms']:.1f}",
+         round_bits(row["bits_down"]), f"{100 * row['used']:.0f}", f"{row['encode_ms']:.1f}",
          duration(row["4g_seconds"]), duration(row["wifi_seconds"])]
         for row in means[means["budget"] == budget].to_dict("records")
     ]  # fmt: skip
     head = ("method", "rounds", "n", "strength", "rate", "tuned at", "bits up", "bits down",
-            "encoding (ms)", "on 4g", "on wifi")  # fmt: skip
+            "used (%)", "encoding (ms)", "on 4g", "on wifi")  # fmt: skip
     return table(head, lines)
 
 
@@ -137,6 +142,20 @@ def verdict(told: pd.DataFrame) -> str:
     ]  # fmt: skip
     head = ("method", "log-odds of an error, less the best's", "p (Holm)", "p, other places",
             "points behind (90 % interval)", "practically equal", "mean rank")  # fmt: skip
+    return table(head, lines)
+
+
+def places(alike: pd.DataFrame) -> str:
+    """A row per method where every place weighs alike, the best first."""
+    lines = [
+        [row["method"], f"{row['places']}", f"{row['effect']:.2f}",
+         *("" if pd.isna(row[p]) else f"{row[p]:.2g}" if row[p] > 1e-99 else "< 1e-99"
+           for p in ("seeds", "chance")),
+         f"{row['behind']:.1f} ({row['low']:.1f} to {row['high']:.1f})"]
+        for row in alike.to_dict("records")
+    ]  # fmt: skip
+    head = ("method", "places", "log-odds of an error, less the best's", "p (Holm), seeds vary",
+            "p (Holm), places vary", "points behind (90 % interval)")  # fmt: skip
     return table(head, lines)
 
 
@@ -190,6 +209,11 @@ def readme_tables(results: Path) -> dict[str, str]:
             means = pd.read_csv(results / name / "means.csv")
             made[f"{name}/scores"] = scores(means)
             made[f"{name}/costs"] = costs(means, 0.00333)
+        elif (begun := results / "unfinished" / name / "finals.csv").exists():
+            made[f"{name}/scores"] = scores(analysis.means(pd.read_csv(begun)))
     if (results / "verdict.csv").exists():
         made["verdict"] = verdict(pd.read_csv(results / "verdict.csv"))
+        made["places"] = places(pd.read_csv(results / "places.csv"))
+        left = pd.read_csv(results / "leaving.csv").fillna("none")
+        made["leaving"] = table(("without", "best", "not told from it"), left.to_numpy().tolist())
     return made

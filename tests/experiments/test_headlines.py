@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm, ttest_1samp
+from scipy.stats import ttest_1samp
 
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
@@ -429,57 +429,57 @@ def test_dropping_where_words_have_tables() -> None:
 LIKE = {"digits_skewed": "on skewed labels", "digits_iid": "iid", "mnist": "on MNIST"}
 
 
+def named(names: Any) -> str:
+    *some, last = names
+    return f"{', '.join(some)} and {last}"
+
+
 def test_the_like_for_like_verdict_so_far() -> None:
     told, verdict = readme("like-for-like"), csv("like-for-like/verdict.csv").set_index("method")
-    assert verdict.index[0] == "stc"
+    assert verdict.index[0] == "sparseloco" and "SparseLoCo errs least" in told
     near = verdict.index[1:][verdict["chance"].iloc[1:] > 0.05]
-    names = f"{', '.join(near[:-1])} and {near[-1]}"
     least = verdict.loc[near, "chance"].min()
-    assert f"Not told from it are {names} (Holm's p is at least {least:.2f})" in told
+    assert f"Not told from it are {named(near)} (Holm's p is at least {least:.2g})" in told
     assert len(verdict) - 1 - len(near) == 10 and "the ten others are." in told
-    assert "the order of the first eight" in told and len(near) + 1 == 8
-    assert [*verdict.index[verdict["equal"]]] == ["stc"]
-    assert verdict["elsewhere"].isna().idxmax() == "eden"
-    far = [*verdict.index[verdict["elsewhere"] <= 0.05]]
-    assert f"in which eden leads, tells {', '.join(far[:-1])} and {far[-1]} from it" in told
+    assert [*verdict.index[verdict["equal"]]] == ["sparseloco", "stc"]
+    assert verdict["elsewhere"].isna().idxmax() == "sparseloco"
+    far = verdict.index[verdict["elsewhere"] <= 0.05]
+    assert f"which tells {named(far)} from it, and no other" in told
+    alike = csv("like-for-like/places.csv").set_index("method")
+    assert alike.index[0] == "sparseloco" and alike["seeds"].max() < 0.05
+    assert f"all are told from it (Holm's p is at most {alike['seeds'].max():.2g})" in told
+    assert [*alike.index[alike["chance"] < 0.05]] == ["scalars"]
+    assert {*csv("like-for-like/leaving.csv")["best"]} == {"sparseloco"}
+
+
+def test_where_methods_of_like_for_like_differ() -> None:
+    told, verdict = readme("like-for-like"), csv("like-for-like/verdict.csv").set_index("method")
+    near = verdict.index[1:][verdict["chance"].iloc[1:] > 0.05]
     frames = {task: csv(f"like-for-like/{task}/means.csv") for task in LIKE}
     for task, place in LIKE.items():
         least = frames[task].loc[frames[task]["budget"] < 0.001, "mean"]
         assert f"between {least.min():.1f} and {least.max():.1f} % {place}" in told
     scores = pd.concat([frame.assign(task=task) for task, frame in frames.items()])
     scores = scores[scores["budget"] < 1]
-    above = scores.pivot(index=["task", "budget"], columns="method", values="mean")
-    above = above.sub(above["stc"], axis=0)
-    few = above.loc["digits_skewed"].iloc[0]
-    others = -few[near.drop("sbc")]
-    assert f"STC is {-few['sbc']:.1f} points above SBC and {range_of(others, 1)} above" in told
-    ahead = above.loc["mnist", ["eden", "natural", "uveqfed"]].iloc[:2].to_numpy().ravel()
-    assert f"uveqfed are {range_of(pd.Series(ahead), 1)} points above STC at 1/300" in told
-    qsgd = above.loc["mnist", "qsgd"]
-    assert f"places, is {qsgd.iloc[1]:.1f} and {qsgd.iloc[0]:.1f}." in told
-    largest = above.xs(above.index.levels[1][-1], level="budget")[near].abs().max().max()
-    assert f"lie within {largest:.1f} points of STC on all tasks" in told
-
-
-def test_what_seeds_alone_tell_from_the_first_of_like_for_like() -> None:
-    """Places as given: a method's mean over places, its variance that of the seeds at each."""
-    from statsmodels.stats.multitest import multipletests  # a second, which others do not need
-
-    analysis = experiment("like-for-like", "analysis")
-    paths = sorted((HOME / "like-for-like" / "results").glob("*/finals.csv"))
-    told = analysis.scored(pd.concat(map(pd.read_csv, paths), ignore_index=True))
-    at = told.groupby(["method", "place"])["logit"].agg(["mean", "var", "size"])
-    mean, var = at["mean"].unstack(), (at["var"] / at["size"]).unstack()
-    less, noise = mean - mean.loc["stc"], var + var.loc["stc"]
-    errors = noise.where(less.notna()).sum(axis=1) ** 0.5 / less.count(axis=1)
-    z = (less.mean(axis=1) / errors).drop("stc")
-    chance = pd.Series(multipletests(2 * norm.sf(z.abs()), method="holm")[1], z.index)
-    near = chance > 0.05
-    assert {*chance.index[near]} == {"eden", "natural", "uveqfed"} and (z[~near] > 0).all()
-    text = readme("like-for-like")
-    assert chance[near].min() > 0.99 and "not told from STC (Holm's p is at least 0.99)" in text
-    assert (~near).sum() == 14
-    assert f"the fourteen others are (at most {chance[~near].max():.2g})" in text
+    copies = (scores["tuned_at"] != scores["budget"]).sum()
+    assert f"At {copies} of {len(scores)} cases what was chosen at 1/300 stands at 1/30" in told
+    mean = scores.pivot(index=["task", "budget"], columns="method", values="mean")
+    few = mean.loc["digits_skewed"].iloc[0]
+    assert f"{few['sparseloco']:.1f}" == f"{few['stc']:.1f}"
+    assert f"SparseLoCo and STC have {few['stc']:.1f} % there, SBC {few['sbc']:.1f} %" in told
+    others = few[near.drop(["stc", "sbc"])]
+    assert len(others) == 5
+    assert f"five others that are not told from SparseLoCo {range_of(others, 1)} %" in told
+    once = scores[(scores["task"] == "mnist") & (scores["budget"] < 0.001)]
+    assert {*once["rounds"]} == {1} and not once["bits_down"].any()
+    assert f"uses more than {100 * once['used'].max():.0f} % of the budget" in told
+    one = mean.loc["mnist"].iloc[0]
+    every = one[["eden", "natural", "uveqfed", "qsgd", "floats", "sparseloco"]]
+    assert f"SparseLoCo have {range_of(every, 1)} % there, STC {one['stc']:.1f} %" in told
+    assert f"SBC {one['sbc']:.1f} %." in told
+    behind = mean.sub(mean["sparseloco"], axis=0).xs(mean.index.levels[1][-1], level="budget")
+    largest = behind[near].abs().max().max()
+    assert f"all eight lie within {largest:.1f} points of SparseLoCo on all tasks" in told
 
 
 def test_total_sparsity_on_resnet20(phases: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm, ttest_1samp
 
 from fedsim import UsageError
 from tests.support.experiments import experiment
@@ -114,9 +115,15 @@ def test_clients_of_a_cohort_pay_what_they_missed_and_their_first_model(digits: 
         assert digits._bits("scalars", 0) == (number + relayed, 3 * digits._raw)
         most = len(rows.ROWS["scalars"].strengths) - 1  # of 3,000 numbers: the model is shorter
         assert digits._bits("scalars", most)[0] < digits._raw + 32 * 3100
-        assert not digits._takes(rows.ROWS["permk"])
+        assert not digits._takes(rows.ROWS["permk"]) and not digits._takes(rows.ROWS["ef21"])
     finally:
         digits.task = whole
+    assert digits._takes(rows.ROWS["permk"]) and digits._takes(rows.ROWS["ef21"])
+
+
+def test_sparseloco_has_one_momentum() -> None:
+    """Its memory stands for DiLoCo's outer momentum: the server adds the mean."""
+    assert not rows.ROWS["sparseloco"].more
 
 
 def test_a_row_of_ones_own_is_read() -> None:
@@ -170,6 +177,40 @@ def drawn(effects: dict[str, float], seed: int = 0) -> pd.DataFrame:
             right = {(m, budget): list(1 / (1 + np.exp(x))) for m, x in logits.items()}
             parts.append(made(right, task))
     return pd.concat(parts, ignore_index=True)
+
+
+def test_what_the_test_says_without_a_task() -> None:
+    """On one task a is better by far, on the other no method is."""
+    far, even = drawn({"a": -1.0, "b": 0.0}), drawn({"a": 0.0, "b": 0.0}, 1)
+    far, even = (part[part["task"] == "digits_iid"] for part in (far, even))
+    told = pd.concat([far, even.assign(task="mnist")], ignore_index=True)
+    found = analysis.leaving_out(analysis.scored(told)).set_index("without")
+    assert found.loc["mnist"].tolist() == ["a", ""]
+    assert found.loc["digits_iid", "near"] in ("a", "b")
+
+
+def test_each_place_weighs_once_however_many_seeds_it_has() -> None:
+    """Two places, of four and of two seeds: b is worse by 10 and by 30 points, c by a half more."""
+    four = made({("z", 0.0333): [0.7, 0.9, 0.7, 0.9], ("b", 0.0333): [0.6, 0.8, 0.6, 0.8],
+                 ("c", 0.0333): [0.55, 0.75, 0.55, 0.75]})  # fmt: skip
+    two = made({("z", 0.00333): [0.8, 0.9], ("b", 0.00333): [0.5, 0.6], ("c", 0.00333): [0.3, 0.5]})
+    told = analysis.scored(pd.concat([four, two], ignore_index=True))
+    found = analysis.each_place_once(told).set_index("method")
+    assert [*found.index] == ["z", "b", "c"] and found["places"].tolist() == [2, 2, 2]
+    behind, low = found.loc["b", ["behind", "low"]]
+    assert behind == pytest.approx(20) and behind - low == pytest.approx(6.3138 * 10, rel=1e-4)
+    at = told.groupby(["method", "place"])["logit"]
+    odds, noise = at.mean().unstack(), at.agg(lambda x: x.var() / len(x)).unstack()
+    chances: dict[str, list[float]] = {"seeds": [], "chance": []}
+    for name in "bc":
+        less = odds.loc[name] - odds.loc["z"]
+        assert found.loc[name, "effect"] == pytest.approx(less.mean())
+        error = (noise.loc[[name, "z"]].to_numpy().sum() / 4) ** 0.5
+        chances["seeds"].append(2 * norm.sf(less.mean() / error))
+        chances["chance"].append(ttest_1samp(less, 0).pvalue)
+    for kind, both in chances.items():
+        holm = [min(1.0, max(p, 2 * min(both))) for p in both]
+        assert found.loc[["b", "c"], kind].tolist() == pytest.approx(holm)
 
 
 def test_the_analysis_finds_what_was_put_in() -> None:
@@ -259,7 +300,8 @@ def test_the_critical_difference_is_demsars() -> None:
 def test_the_table_of_scores_by_hand() -> None:
     frame = made({("a", 0.00333): [0.9, 0.9, 0.79], ("b", 0.00333): [0.8, 0.8, 0.8],
                   ("a", 0.0333): [0.9, nan, 0.9]})  # fmt: skip
-    spent = dict.fromkeys(("bits_up", "bits_down", "encode_ms", "4g_seconds", "wifi_seconds"), 1.0)
+    columns = ("bits_up", "bits_down", "used", "encode_ms", "4g_seconds", "wifi_seconds")
+    spent = dict.fromkeys(columns, 1.0)
     chosen = dict.fromkeys(("tuned_at", "rounds", "n", "factor", "strength"), 1)
     lines = run.scores(analysis.means(frame.assign(**spent, **chosen))).splitlines()
     assert lines[0] == "| method | 1/30 of dense | 1/300 of dense |"
@@ -290,9 +332,7 @@ def test_committed_runs_are_what_the_plan_asks_for(task: str) -> None:
     free = finals[finals["budget"] == 1].iloc[0]
     dense = 2 * free["bits_up"] / free["rounds"] * rows.TASKS[task].iterations
     spent = (finals["bits_up"] + finals["bits_down"]) / (finals["budget"] * dense)
-    longer = finals[(finals["budget"] < 1) & (spent > 1.03)]
-    assert {*longer["method"]} == ({"ef21"} if task == "mnist" else set()), "as the page says"
-    assert spent[longer.index].max() < 1.07 if len(longer) else True
+    assert spent[finals["budget"] < 1].max() <= 1.03
 
 
 @pytest.mark.skipif(len(COMMITTED) < 1, reason="no runs are committed yet")
@@ -300,7 +340,45 @@ def test_the_pages_numbers_are_those_of_the_runs() -> None:
     finals = pd.concat([pd.read_csv(RESULTS / task / "finals.csv") for task in COMMITTED])
     told = analysis.verdict(finals.reset_index(drop=True))
     pd.testing.assert_frame_equal(pd.read_csv(RESULTS / "verdict.csv"), told, rtol=1e-3)
+    alike = analysis.each_place_once(analysis.scored(finals.reset_index(drop=True)))
+    pd.testing.assert_frame_equal(pd.read_csv(RESULTS / "places.csv"), alike, rtol=1e-3)
+    left = pd.read_csv(RESULTS / "leaving.csv").fillna("")
+    assert left.equals(analysis.leaving_out(analysis.scored(finals.reset_index(drop=True))))
     for task in COMMITTED:
         means = analysis.means(finals[finals["task"] == task])
         kept = pd.read_csv(RESULTS / task / "means.csv")
         pd.testing.assert_frame_equal(kept, means, rtol=1e-3, check_dtype=False)
+
+
+def test_first_models_are_no_use_that_a_strength_makes_of_a_budget(digits: Any) -> None:
+    """They take two thirds of this budget: by the whole cost the weakest would use a quarter."""
+    case, costs = Case("stc", TINY), digits.bits
+    free = 3 * max(digits.bits("stc", place)[0] for place in digits.strengths(case, 1))
+    before = digits.strengths(case, 4)
+    digits.bits = lambda method, place: (costs(method, place)[0], free)
+    try:
+        room = Case("stc", TINY + free / digits.dense)
+        assert digits.strengths(room, 4) == before and len(before) < len(rows.KNOBS["p"]) / 2
+    finally:
+        digits.bits = costs
+
+
+def test_lines_that_a_folder_holds_are_not_run_again(digits: Any, tmp_path: Path) -> None:
+    """A trial's loss and a final's line come from the tables, for the same settings alone."""
+    case, trial = Case("stc", SMALL), Trial(10, 3.0, 5)
+    before, digits.out, asked = digits.out, tmp_path, []
+    digits.run = lambda cells, part, described=False: asked.extend(cell.name for cell in cells)
+    try:
+        lines = digits._lines({case: {trial: 0.25}}, 2)
+        pd.DataFrame(lines).to_csv(tmp_path / "trials.csv", index=False)
+        assert digits.losses({case: [trial]}, 2) == {case: {trial: 0.25}} and not asked
+        with pytest.raises(AssertionError):  # there is no such run, and none was made here
+            digits.losses({case: [trial._replace(factor=1.0)]}, 2)
+        assert asked == ["stc-r10-x1-s5-l2"]
+        lines[0]["run"] = "0badc0de"
+        pd.DataFrame(lines).to_csv(tmp_path / "trials.csv", index=False)
+        with pytest.raises(AssertionError):
+            digits.losses({case: [trial]}, 2)
+    finally:
+        digits.out = before
+        del digits.run
