@@ -482,6 +482,18 @@ def test_where_methods_of_like_for_like_differ() -> None:
     assert f"all eight lie within {largest:.1f} points of SparseLoCo on all tasks" in told
 
 
+def test_where_the_greatest_strength_of_like_for_like_was_chosen() -> None:
+    rows = experiment("like-for-like", "rows").ROWS
+    scores = pd.concat([csv(f"like-for-like/{task}/means.csv") for task in LIKE])
+    knobs = scores[(scores["budget"] < 1) & scores["strength"].notna()]
+    most = knobs["method"].map(lambda name: str(rows[name].strengths[-1]))
+    at = knobs["strength"].astype(str).str.removesuffix(".0") == most
+    told = readme("like-for-like")
+    assert f"At {at.sum()} of {len(knobs)} cases with a knob" in told
+    ends = at.groupby(knobs["method"]).sum()
+    assert ends[["eden", "uveqfed", "sparseloco", "sketched"]].tolist() == [4, 4, 5, 5]
+
+
 def test_total_sparsity_on_resnet20(phases: Any) -> None:
     table, told = csv("sbc-matrix/cifar_resnet20/diagonals.csv"), readme("sbc-matrix")
     assert (table["decides"].sum(), len(table)) == (2, 6)
