@@ -159,3 +159,13 @@ def test_the_pages_numbers_are_those_of_the_runs() -> None:
     for name, frame in made.items():
         kept = pd.read_csv(RESULTS / f"{name}.csv")
         pd.testing.assert_frame_equal(kept, frame, rtol=1e-3, check_dtype=False)
+
+
+def test_lengths_of_another_scale_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "digits_iid").mkdir()
+    for name in run.FRAMES:
+        for n in (8, 125):
+            frame = pd.DataFrame({"iterations": [n]})
+            frame.to_csv(tmp_path / "digits_iid" / f"{name}-{n}.csv", index=False)
+    for scale, length in (("short", 125), ("smoke", 8)):
+        assert [[*f["iterations"]] for f in run.read(tmp_path, scale)] == [[length], [length]]
