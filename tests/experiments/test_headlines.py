@@ -482,6 +482,15 @@ def test_where_methods_of_like_for_like_differ() -> None:
     assert f"all eight lie within {largest:.1f} points of SparseLoCo on all tasks" in told
 
 
+def test_what_has_run_of_the_characters() -> None:
+    runs = csv("like-for-like/unfinished/chars/finals.csv").query("budget < 0.001")
+    mean = 100 * runs.groupby("method")["metric"].mean()
+    sparse = mean[["sparseloco", "sbc", "stc", "sketched", "topk"]]
+    least, most = mean[["eden", "natural"]].min(), mean[["eden", "natural"]].max()
+    told = f"{least - sparse.max():.1f} to {most - sparse.min():.1f} points above sparseloco"
+    assert told in readme("like-for-like")
+
+
 def test_where_the_greatest_strength_of_like_for_like_was_chosen() -> None:
     rows = experiment("like-for-like", "rows").ROWS
     scores = pd.concat([csv(f"like-for-like/{task}/means.csv") for task in LIKE])
