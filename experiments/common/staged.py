@@ -6,9 +6,7 @@ from typing import Any
 
 from experiments.common.budgets import KEPT
 from fedsim import Cell, RunFailed, run_cells
-from fedsim.runs.folder import same_settings
 from fedsim.search import Curve, ended, read_curve
-from fedsim.settings.config import from_toml
 
 _DIVERGED = ("not finite", "NaN or infinity", "a finite number")
 """In the error of a run whose weights, an update or a loss stopped to be finite."""
@@ -29,8 +27,8 @@ class Runs:
         """Runs what the folder does not hold.
 
         A run whose weights stopped to be finite has ended, too; any other failure is raised, and
-        its run is tried again by the next call. Raises ``UsageError`` where the folder holds a run
-        of a cell's name that has other settings.
+        its run is tried again by the next call. What the folder holds is looked at as well: raises
+        ``UsageError`` where a run of a cell's name has other settings.
 
         Args:
             cells: those that are wanted; some may be the same.
@@ -39,13 +37,10 @@ class Runs:
         """
         folder = self.out / part
         once = {cell.name: cell for cell in cells}.values()
-        for cell in once:
-            if (written := folder / "cells" / cell.name / "config.toml").exists():
-                same_settings(from_toml(written), cell.config, written.parent)
-        waiting = [cell for cell in once if _broken(folder / "cells" / cell.name) is not None]
-        if waiting:
-            run_cells(waiting, folder, jobs=self.jobs, described=described)
-        for cell in waiting:
+        wanted = [cell for cell in once if not _diverged(folder / "cells" / cell.name)]
+        if wanted:
+            run_cells(wanted, folder, jobs=self.jobs, described=described)
+        for cell in wanted:
             if error := _broken(folder / "cells" / cell.name):
                 raise RunFailed(f"{cell.name}: {error}")
 
@@ -68,14 +63,18 @@ class Runs:
         return read_curve(self.out / part / "cells" / cell.name, budget_of)
 
 
+def _diverged(folder: Path) -> bool:
+    """Whether a run has ended because its weights, an update or a loss stopped to be finite."""
+    summary = ended(folder) or {"status": ""}
+    return summary["status"] == "failed" and any(x in str(summary["error"]) for x in _DIVERGED)
+
+
 def _broken(folder: Path) -> str | None:
     """Why a run does not count: empty before it ends, None where it ended, also by diverging."""
     summary = ended(folder)
     if summary is None:
         return ""
-    error = str(summary["error"] or "")
-    failed = summary["status"] == "failed" and not any(text in error for text in _DIVERGED)
-    return error if failed else None
+    return summary["error"] if summary["status"] == "failed" and not _diverged(folder) else None
 
 
 def within(curve: Curve, bits: float) -> tuple[float, float] | None:

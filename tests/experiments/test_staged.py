@@ -45,11 +45,12 @@ def test_a_diverged_run_has_ended_and_another_failure_is_tried_again(
 
 
 def test_a_run_of_that_name_with_other_settings_is_refused(tmp_path: Path) -> None:
-    """Also a longer one: it would be another scale's."""
+    """And the summary has all runs that are wanted, of earlier calls too."""
     runs = staged.Runs(tmp_path, 1)
-    runs.run([CELL], "trials")
-    runs.run([CELL], "trials")
-    for other in (CELL.config.but(seed=1), CELL.config.but(iterations=2)):
-        with pytest.raises(UsageError, match="it holds results of other settings"):
+    for cells in ([CELL], [CELL, Cell("two", CELL.config.but(seed=1))]):
+        runs.run(cells, "trials")
+    assert (tmp_path / "trials" / "summary.csv").read_text().count("\n") == 3
+    for other in (CELL.config.but(seed=1), CELL.config.but(iterations=2, evaluate_every=2)):
+        with pytest.raises(UsageError, match="results of other settings|cannot be extended"):
             runs.run([Cell("one", other)], "trials")
     assert runs.summary(CELL, "trials")["iterations"] == 1
