@@ -114,8 +114,8 @@ class Stages(Runs):
     def strengths(self, case: Case, rounds: int) -> list[int]:
         """Those of which so many rounds fit the budget and use a quarter of what the best one does.
 
-        The last model's way down is paid, too, though no run sends it. First models take of the
-        budget, and are no use that a strength makes of it.
+        The last model's way down is paid, too, though no run sends it. First models take a part of
+        the budget, which does not depend on the strength: the quarter is of the rest.
         """
         fit = {}
         for place in range(len(self.rows[case.method].strengths)):
