@@ -3,8 +3,12 @@
 from torch import Tensor
 
 from compressors.base import Compressor, State, Tensors
+from compressors.bounds import bound
 from compressors.whole.lift import ByName
 from compressors.whole.memory import nest, unnest
+
+_MANY = 2**20
+"""Entries: a method that is exact for so many is for all."""
 
 
 def holds(compressor: Compressor, like: Tensors) -> bool:
@@ -33,6 +37,22 @@ def loses(compressor: Compressor, like: Tensors) -> set[str]:
     if isinstance(compressor, ByName):
         return set[str]().union(*(loses(own, part) for own, part in compressor.parts(like)))
     return set() if _kind(compressor) else {*like}
+
+
+def leaves_out(compressor: Compressor) -> bool:
+    """Whether messages may leave out something that no later message brings.
+
+    Not where all is sent, nor where a residual keeps the whole rest; one that decays does not.
+
+    Example:
+        >>> from compressors import Raw, parse
+        >>> [leaves_out(method) for method in (Raw(), parse("sbc(0.01)"), parse("cnat"))]
+        [False, False, True]
+    """
+    if isinstance(compressor, ByName):
+        return any(leaves_out(own) for _, own in compressor.rules)
+    whole = _kind(compressor) == "residual" and getattr(compressor, "decay", 1.0) == 1
+    return not whole and bound(compressor, _MANY).omega != 0
 
 
 def take_back(

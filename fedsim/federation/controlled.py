@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -75,10 +75,14 @@ class Controlled(Fixed):
 
     Args:
         config: the run, which names a controller.
-        weights: the initial model.
+        weights: what travels, as it is before the first round.
+        trained: the names of the model's parameters. An algorithm may send more, such as control
+            variates, of which a change of the model says nothing.
     """
 
-    def __init__(self, config: RunConfig, weights: Mapping[str, Tensor]) -> None:
+    def __init__(
+        self, config: RunConfig, weights: Mapping[str, Tensor], trained: Collection[str]
+    ) -> None:
         super().__init__(config)
         assert config.controller is not None
         self.controller, self.name = parse(config.controller), config.controller
@@ -88,6 +92,7 @@ class Controlled(Fixed):
         self.facts, self.memory = Facts(), Memory()
         self.work: dict[int, Work] = {}
         self._weights, self._change = dict(weights), State()
+        self._trained = frozenset(trained)
         self._entries = sum(x.numel() for x in weights.values())
 
     def begin(self, round_number: int, now: float) -> ConfigRecord:
@@ -154,7 +159,7 @@ class Controlled(Fixed):
             raise self._failed(number, f"it chose n = {n!r}: give a whole number from 1")
         if not 0 < p <= 1:
             raise self._failed(number, f"it chose p = {p!r}: it lies in (0, 1]")
-        return Work(min(n, self.plan.iterations - done), orders.rounded(p), done)
+        return Work(min(n, self.plan.iterations - done), orders.understood(self.config, p), done)
 
     def _failed(self, number: int, why: str) -> RunFailed:
         return RunFailed(f"round {number}: controller {self.name}: {why}")
@@ -172,7 +177,7 @@ class Controlled(Fixed):
         if not math.isnan(row["metric"]):
             facts.metric, facts.loss = row["metric"], row["loss"]
         facts.seconds = row.get("sim_end_seconds", 0.0)
-        change = {name: x - self._weights[name] for name, x in weights.items()}
+        change = {n: x - self._weights[n] for n, x in weights.items() if n in self._trained}
         self._weights, facts.agreement = dict(weights), None
         size = facts.update_norm = orders.norm(change)
         if AGREEMENT in self.controller.needs and size:

@@ -170,7 +170,8 @@ def failures(traffic: RoundTraffic) -> dict[str, Any]:
     """How many replies of a round's cohort were not used, why, and the bits of such uploads.
 
     ``absent`` of them had no node, so that nothing was sent to them. ``returned`` and ``lost``
-    count clients whose message before was not applied, and went back into their memory or did not.
+    count updates of earlier rounds that were not applied, and went back into their client's memory
+    or did not; a client tells what has gone back with its next reply that is used.
     The bits are those that arrived in this round: an upload that comes late is booked where it
     comes, and its failure where it was asked for.
     """
@@ -185,10 +186,10 @@ def failures(traffic: RoundTraffic) -> dict[str, Any]:
 
 
 def _fates(traffic: RoundTraffic, client: int) -> dict[str, int]:
-    """Whether an update of the client went back into its memory, and how many are lost."""
+    """How many updates of the client went back into its memory, and how many are lost."""
     up = traffic.uplinks.get(client)
     lost = (up.lost if up else 0) + traffic.dropped.count(client)
-    return {"returned": int(up is not None and up.returned), "lost": lost}
+    return {"returned": up.returned if up else 0, "lost": lost}
 
 
 def client_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
@@ -294,14 +295,15 @@ def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def share(rounds: pd.DataFrame, parameters: int) -> float:
-    """The share of the trained entries that travelled, over all uploads that were used.
+def share(rounds: pd.DataFrame, entries: int) -> float:
+    """The share of an update's entries that travelled, over all uploads that were used.
 
     The share differs from the nominal p: a tensor sends at least one entry, and zeros are never
-    sent. Frozen entries are in no update, and not among the `parameters`.
+    sent. `entries`: those of an update, to which frozen ones do not belong, but control variates
+    do.
     """
     uploads = rounds["clients"].sum()
-    return float(rounds["up_sent"].sum() / (uploads * parameters)) if uploads else 0.0
+    return float(rounds["up_sent"].sum() / (uploads * entries)) if uploads else 0.0
 
 
 def ratio(trained: int, iterations: int, up_bits: float) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 from flwr.app import RecordDict
 
 from compressors import Compressor, ErrorFeedback, Raw, State
+from compressors.whole.lift import ByName
 from compressors.whole.memory import unnest
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
@@ -69,12 +70,27 @@ def rounded(p: float) -> float:
     return float(f"{p:.3g}")
 
 
+def understood(config: RunConfig, p: float) -> float:
+    """What both ends take p of an order for: three digits, or all of the settings' own p.
+
+    So a controller that leaves p alone changes nothing.
+
+    Example:
+        >>> config = RunConfig(method="sbc", gradient=0.012345)
+        >>> understood(config, 0.0123), understood(config, 0.012345), understood(config, 0.067891)
+        (0.012345, 0.012345, 0.0679)
+    """
+    own = config.plan.method.gradient
+    return own if rounded(p) == rounded(own) else rounded(p)
+
+
 def to_payload(config: RunConfig, work: Work) -> bytes:
-    """The order of ``work``, whose p is ``rounded``."""
+    """The order of ``work``, whose p is ``understood``."""
     data = varint(work.n)
     if takes_fraction(config.method):
-        down = 2 - math.floor(math.log10(work.p))
-        data += (down * _DIGITS + round(work.p * 10**down)).to_bytes(2, "big")
+        p = rounded(work.p)
+        down = 2 - math.floor(math.log10(p))
+        data += (down * _DIGITS + round(p * 10**down)).to_bytes(2, "big")
     if config.plan.task.lr_steps:
         data += varint(work.start)
     return data
@@ -91,7 +107,7 @@ def from_payload(config: RunConfig, data: bytes) -> Work:
     (n, at), p, start = read_varint(data), config.plan.method.gradient, 0
     if takes_fraction(config.method):
         down, digits = divmod(int.from_bytes(data[at : at + 2], "big"), _DIGITS)
-        p, at = float(f"{digits}e-{down}"), at + 2
+        p, at = understood(config, float(f"{digits}e-{down}")), at + 2
     if config.plan.task.lr_steps:
         start, at = read_varint(data, at)
     if at != len(data):
@@ -119,14 +135,25 @@ def norm(tensors: State) -> float:
 def residual_of(uplink: Compressor, memory: State) -> State:
     """What a client's method will add to the next update: ``ef``'s residual, ``dgc``'s velocity.
 
+    Not the shifts of ``ef21`` and ``diana``, which are of what was sent.
+
     Example:
         >>> import torch
         >>> from compressors import sbc
         >>> residual_of(sbc(0.1), {"uplink/residual/w": torch.ones(2), "base/w": torch.ones(2)})
         {'w': tensor([1., 1.])}
     """
-    name = getattr(uplink, "held", None)
-    return unnest(name, unnest("uplink", memory)) if isinstance(name, str) else {}
+    return _residual(uplink, unnest("uplink", memory))
+
+
+def _residual(method: Compressor, memory: State) -> State:
+    if isinstance(method, ByName):
+        held: State = {}
+        for i, (_, rule) in enumerate(method.rules):
+            held |= _residual(rule, unnest(f"{i}", memory))
+        return held
+    kind = getattr(method, "held", None)
+    return unnest(kind, memory) if kind in ("residual", "velocity") else {}
 
 
 def report(
@@ -136,10 +163,11 @@ def report(
 
     ``memory``: of the client, after its update was encoded with ``uplink``.
     """
+    held = residual_of(uplink, memory)  # of all that is sent, of which the update may be a part
     known = {
         "train_loss": lambda: trained.loss,
         "update_norm": lambda: norm(trained.update),
-        "residual_norm": lambda: norm(residual_of(uplink, memory)),
+        "residual_norm": lambda: norm({n: x for n, x in held.items() if n in trained.update}),
     }
     wanted = wanted_in(settings)
     return {REPORT: to_report(known[name]() for name in wanted)} if wanted else {}

@@ -85,7 +85,8 @@ class Server:
         self.trainer, self.recorder = trainer, recorder
         model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
         self.initial = config.plan.client.shares(model)
-        self.work = Controlled(config, self.initial) if config.controller else Fixed(config)
+        controlled = config.controller is not None
+        self.work = Controlled(config, self.initial, model) if controlled else Fixed(config)
         buffers = server_buffers(config, trainer.buffers, self._may_score)
         self.strategy = make_strategy(config, buffers)
         self.strategy.ordering = self.work.ordering

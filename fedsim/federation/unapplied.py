@@ -35,10 +35,9 @@ def unapplied(
         {'held': 0, 'held_norm': 0.5}
     """
     total: State = {}
-    adds = getattr(end.uplink, "held", None) != "shift"  # that is what was sent, not what was not
     waiting = 0
     for client, memory in memories.items():
-        for name, x in residual_of(end.uplink, restored(memory, way)).items() if adds else ():
+        for name, x in residual_of(end.uplink, restored(memory, way)).items():
             total[name] = total.get(name, torch.zeros(())) + x.double()
         if ROUND_KEPT in memory and int(memory[ROUND_KEPT]) != end.applied.get(client):
             lost = end.lost.get(client, 0) > int(memory.get(LOST_KEPT, 0))

@@ -96,7 +96,7 @@ def merged(number: int, updates: list[Update]) -> Updates:
             made.uplinks[place] = Uplink(
                 payload=b"".join(up.payload for up in ups), spans=_spans([up.spans for up in ups]),
                 update=whole, metrics=every[0].metrics | {"sent": sum(sent.values())}, sent=sent,
-                beside=_beside(ups), returned=any(up.returned for up in every),
+                beside=_beside(ups), returned=max(up.returned for up in every),
                 lost=max(up.lost for up in every),
             )  # fmt: skip
         failed = sum(traffic.failed_bits.get(client, 0) for traffic in messages)

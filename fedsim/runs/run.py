@@ -337,7 +337,7 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
     if "sim_seconds" in rounds:
         summary["sim_seconds"] = float(rounds["sim_seconds"].sum())
     summary |= {
-        "up_share": ledger.share(rounds, summary["trained_parameters"]),
+        "up_share": ledger.share(rounds, sum(x.numel() for x in server.initial.values())),
         "iterations": int(rounds["iteration"].iloc[-1]),  # fewer where it stopped at its bits
         "rounds": len(rounds),
         "metric": float(rounds["metric"].iloc[-1]),

@@ -144,9 +144,9 @@ def _strategy(config: Settings, plan: Plan) -> None:
         )
     asked = Asked(
         name=plan.strategy, method=config.method, uplink=plan.method.compressor,
-        temporal=plan.temporal, cohort=plan.cohort, required=plan.required, masks=plan.masks,
-        clients=plan.clients, late=config.clients.late, network=plan.network, task=plan.task.name,
-        optimizer=partial(_optimizer, config, plan),
+        downlink=plan.downlink, temporal=plan.temporal, cohort=plan.cohort,
+        required=plan.required, masks=plan.masks, clients=plan.clients, late=config.clients.late,
+        network=plan.network, task=plan.task.name, optimizer=partial(_optimizer, config, plan),
         corrects=corrects_momentum(plan.method.compressor),
     )  # fmt: skip
     try:

@@ -134,6 +134,7 @@ class Asked:
     name: str
     method: str
     uplink: Compressor
+    downlink: Compressor
     temporal: int
     cohort: int
     required: int
@@ -157,6 +158,7 @@ class Runs(Protocol):
     """The Flower strategy that runs an algorithm, as far as the algorithm looks at it."""
 
     uplink: Compressor
+    downlink: Compressor
     clients: int | None
     cohort: int | None
     required: int | None

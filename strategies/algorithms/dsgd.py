@@ -38,7 +38,8 @@ class DSGD(Algorithm):
 
     @property
     def averages(self) -> bool:
-        return type(self).step is DSGD.step and self.weighting != "nova"
+        own = type(self)
+        return own.step is DSGD.step and own.mean is DSGD.mean and self.weighting != "nova"
 
     def step(
         self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round

@@ -63,13 +63,16 @@ class FedProx(Client):
 
 
 def pull(mu: float, sent: Mapping[str, Tensor]) -> Force:
-    """The pull towards the model ``sent``; a parameter without a gradient is not trained."""
+    """The pull towards the model ``sent``.
+
+    A parameter without a gradient is not trained; one that was not sent, a client's own, is free.
+    """
     here: dict[str, Tensor] = {}  # where the parameters are
 
     @torch.no_grad()
     def add(parameters: Mapping[str, Tensor]) -> None:
         for name, p in parameters.items():
-            if p.grad is not None:
+            if p.grad is not None and name in sent:
                 if name not in here:
                     here[name] = sent[name].to(p.device)
                 p.grad.add_(p - here[name], alpha=mu)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.optim import SGD
 
-from compressors import Packet, State, Tensors
+from compressors import Packet, State, Tensors, text
 from compressors.whole.memory import nest, unnest
-from compressors.whole.returned import loses
+from compressors.whole.returned import leaves_out, loses
 from strategies.algorithms.base import (
     Algorithm,
     Asked,
@@ -24,6 +24,7 @@ from strategies.algorithms.base import (
     Job,
     Refused,
     Round,
+    Runs,
     Trained,
     momentum_of,
 )
@@ -36,7 +37,13 @@ CONTROL = "control"
 
 _OWN, _BEFORE = "own", "before"
 """In a client's memory: its own variate, zero before its first round; and that variate before its
-last message, as far as that message may be lost."""
+last message, as far as that message may be lost or leave something out."""
+
+
+_DRIFTS = (
+    "what it leaves out stays in the server's control variate, which drifts away from the mean of "
+    "the clients' own"
+)
 
 
 class Variates(Client):
@@ -68,11 +75,12 @@ class Variates(Client):
     ) -> State:  # fmt: skip
         """c_i, moved by what the server adds to its own.
 
-        That is what was decoded, where a message may be lost, and the client takes it back where
-        it was not applied. A method with a residual sends all of the change sooner or later.
+        That is what was decoded, where the rest is not sent later or a message may be lost; the
+        client takes it back where it was not applied. A method with a residual that does not decay
+        sends all of the change sooner or later.
         """
         change, mine = unnest(CONTROL, dict(update)), _own(came, own)
-        gone = loses(came.uplink, update)
+        gone = {*update} if leaves_out(came.uplink) else loses(came.uplink, update)
         lost = [name for name in change if f"{CONTROL}/{name}" in gone]
         change |= {name: packet.sent[f"{CONTROL}/{name}"].decoded for name in lost}
         before = {
@@ -117,8 +125,17 @@ class Scaffold(Algorithm):
             raise Refused(f"{said}, and the clients' momentum is {used:g}: give --momentum 0")
         if len({group["lr"] for group in optimizer.param_groups}) > 1:
             raise Refused(f"{said}, and task {asked.task} has several learning rates: give --lr")
+        if leaves_out(asked.downlink):
+            raise Refused(
+                f"--downlink is {text(asked.downlink)!r} and --strategy {asked.name}: {_DRIFTS}; "
+                "give raw, or a method with a residual such as sbc(0.1) or ef(cnat)"
+            )
         if asked.corrects:
             raise Refused(f"{said}, and --method is {asked.method}, which keeps a momentum")
+
+    def check(self, strategy: Runs) -> None:
+        if leaves_out(strategy.downlink):
+            raise ValueError(f"downlink is {text(strategy.downlink)}: {_DRIFTS}")
 
     def step(
         self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round

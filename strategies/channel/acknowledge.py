@@ -31,8 +31,8 @@ CHANNEL = "channel"
 LIVES = 2**10
 """How many numbers a channel has: one of them each time that its server goes on after a kill."""
 
-CHANNEL_KEPT, ROUND_KEPT, PAYLOAD_KEPT, LOST_KEPT = (
-    f"pending/{name}" for name in ("channel", "round", "payload", "lost")
+CHANNEL_KEPT, ROUND_KEPT, PAYLOAD_KEPT, LOST_KEPT, RETURNED_KEPT = (
+    f"pending/{name}" for name in ("channel", "round", "payload", "lost", "returned")
 )
 """In a client's memory."""
 
@@ -72,13 +72,14 @@ def read_applied(settings: Mapping[str, Any]) -> int:
 class Settled:
     """The method's memory once the fate of the message before is known.
 
-    ``applied``: whether that counts, or there was none; ``returned``: whether it went back into the
-    memory; ``lost``: how many updates of the client are lost so far.
+    ``applied``: whether that counts, or there was none; ``returned``: how many updates went back
+    into the memory since the last one that was applied; ``lost``: how many updates of the client
+    are lost so far.
     """
 
     uplink: State
     applied: bool = True
-    returned: bool = False
+    returned: int = 0
     lost: int = 0
 
 
@@ -86,30 +87,36 @@ def fate_of(settled: Settled) -> dict[str, bytes]:
     """What a reply says of the client's message before, as the side payload ``FATE``.
 
     Nothing where all has gone well, else a whole number: twice how many updates of the client are
-    lost so far, and 1 more where its last one went back into its memory.
+    lost so far, and 1 more where its last one went back into its memory; then how many went back
+    since the last that was applied, where these are several.
 
     Example:
-        >>> fate_of(Settled({}, returned=True, lost=2)), fate_of(Settled({}))
+        >>> fate_of(Settled({}, returned=1, lost=2)), fate_of(Settled({}))
         ({'fate': b'\\x05'}, {})
+        >>> fate_of(Settled({}, returned=3))
+        {'fate': b'\\x01\\x03'}
     """
-    number = 2 * settled.lost + settled.returned
-    return {FATE: varint(number)} if number else {}
+    number, several = 2 * settled.lost + bool(settled.returned), settled.returned > 1
+    return {FATE: varint(number) + (varint(settled.returned) if several else b"")} if number else {}
 
 
-def read_fate(beside: Mapping[str, Any]) -> tuple[bytes, bool, int]:
-    """The bytes of ``fate_of``, whether the message went back, and how many are lost.
+def read_fate(beside: Mapping[str, Any]) -> tuple[bytes, int, int]:
+    """The bytes of ``fate_of``, how many updates went back, and how many are lost.
 
-    Raises ``PayloadError`` where the bytes say no such number.
+    Raises ``PayloadError`` where the bytes say no such numbers.
     """
     data = beside.get(FATE, b"")
     if not isinstance(data, bytes):
         raise PayloadError(f"{FATE} is {repr(data)}: it is a whole number, as bytes")
     if not data:
-        return b"", False, 0
-    number, end = read_varint(data)
-    if end != len(data) or number // 2 >= 2**53:
-        raise PayloadError(f"{FATE} is {repr(data)}: it is one whole number below 2**54")
-    return data, bool(number % 2), number // 2
+        return b"", 0, 0
+    (number, end), back = read_varint(data), 1
+    if number % 2 and end < len(data):
+        back, end = read_varint(data, end)
+    if end != len(data) or number // 2 >= 2**53 or not 0 < back < 2**53:
+        raise PayloadError(f"{FATE} is {repr(data)}: it is one whole number below 2**54, and a "
+                           "second one where it is odd and updates went back")  # fmt: skip
+    return data, back * (number % 2), number // 2
 
 
 def pending(
@@ -117,19 +124,21 @@ def pending(
     payload: bytes,
     settings: Mapping[str, Any],
     like: Mapping[str, Tensor],
-    lost: int = 0,
+    settled: Settled,
     keeps: bool = False,
 ) -> State:
     """What a client keeps of its answer to the message that came with ``settings``.
 
     The payload is kept only where a memory could take it back, or where the client ``keeps`` it
-    for a relay (``relay``); ``lost``: see ``Settled``.
+    for a relay (``relay``). With it is kept how many updates were lost or went back until then
+    (``settled``).
     """
     asked, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
     memory = {ROUND_KEPT: torch.tensor(asked), CHANNEL_KEPT: torch.tensor(channel)}
     if keeps or holds(uplink, like):
         memory[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
-    return memory | ({LOST_KEPT: torch.tensor(lost)} if lost else {})
+    counts = {LOST_KEPT: settled.lost, RETURNED_KEPT: settled.returned}
+    return memory | {name: torch.tensor(count) for name, count in counts.items() if count}
 
 
 def channel_of(settings: Mapping[str, Any]) -> int:
@@ -194,14 +203,14 @@ def settle(
         raise OutOfOrder(f"round {asked} was asked by a server that has gone on since")
     if asked <= answered:
         raise OutOfOrder(f"round {asked} was asked of a client that has answered round {answered}")
-    before = int(memory.get(LOST_KEPT, 0))
+    before, gone_back = int(memory.get(LOST_KEPT, 0)), int(memory.get(RETURNED_KEPT, 0))
     if applied >= answered:  # above: this is the memory before one that was damaged
         return Settled(state, lost=before)
     if PAYLOAD_KEPT not in memory:
-        return Settled(state, applied=False, lost=before + 1)
+        return Settled(state, applied=False, returned=gone_back, lost=before + 1)
     carried = decompress(uplink, memory[PAYLOAD_KEPT].numpy().tobytes(), like)
     back, lost = take_back(uplink, carried, placed(state, like))
-    return Settled(back, False, not lost, before + bool(lost))
+    return Settled(back, False, gone_back + (not lost), before + bool(lost))
 
 
 def placed(state: State, like: Mapping[str, Tensor]) -> State:

@@ -235,9 +235,8 @@ class ClientEnd:
         seed = derive(self.seed, "uplink", client, delivery.round)
         packet, after, _ = yield Upload(self.uplink, update, before, seed)
         memory = nest("uplink", after)
-        lost = delivery.settled.lost
-        keeps = isinstance(self.downlink, Relay)
-        memory |= pending(self.uplink, packet.payload, delivery.settings, self.like, lost, keeps)
+        keeps, settled = isinstance(self.downlink, Relay), delivery.settled
+        memory |= pending(self.uplink, packet.payload, delivery.settings, self.like, settled, keeps)
         if not isinstance(self.downlink, Raw):  # else the model is what is sent
             version = torch.tensor(int(str(delivery.settings[VERSION])))
             memory |= nest("base", delivery.base) | {VERSION: version}

@@ -47,8 +47,8 @@ class Uplink:
 
     ``sent``: by tensor, how many entries travelled, as the message has it.
     ``beside``: side payloads by name (``beside``); ``statistics``, ``report``: what they say.
-    ``returned``: whether the client's message before went back into its memory; ``lost``: how many
-    of its updates are lost of which the server had not heard.
+    ``returned``: how many of the client's updates went back into its memory since the last that was
+    applied; ``lost``: how many of its updates are lost of which the server had not heard.
     ``asked``: the round that asked for it, where that is an earlier one.
     """
 
@@ -60,7 +60,7 @@ class Uplink:
     beside: Mapping[str, bytes] = field(default_factory=dict)
     statistics: dict[str, Tensor] = field(default_factory=dict)
     report: dict[str, float] = field(default_factory=dict)
-    returned: bool = False
+    returned: int = 0
     lost: int = 0
     asked: int = 0
 

@@ -128,6 +128,18 @@ def test_a_refused_update_is_sent_with_the_next_by_hand() -> None:
     assert world.server.traffic.failed_bits[0] > 0  # the late upload came in the second round
 
 
+def test_several_that_went_back_are_counted_once_each() -> None:
+    """Rounds 1 and 2 of client 0 are late, 3 is used; then 4 is late and 5 is used."""
+    world = World(gradient_dropping(0.5), Raw())
+    fine = dict.fromkeys(range(CLIENTS), "fine")
+    told = []
+    for number, late in enumerate((True, True, False, True, False, False), 1):
+        world.fates = []
+        world.round(number, fine | ({0: "reply late"} if late else {}), updates(number))
+        told.append(world.fates.count("returned"))
+    assert told == [0, 0, 2, 0, 1, 0]
+
+
 def test_a_method_without_a_memory_counts_what_is_lost() -> None:
     world = World(Raw(), Raw())
     fine = dict.fromkeys(range(CLIENTS), "fine")

@@ -52,6 +52,30 @@ def test_fedper_s_last_layer_stays_with_the_client(
     assert frames[0]["train_loss"].iloc[-1] < frames[0]["train_loss"].iloc[0]
 
 
+def test_proximal_pulls_the_layers_that_were_sent(mine: str, tmp_path: Path) -> None:
+    config = small(strategy=f"{mine}:FedPer", method="raw")
+    pulled = small(strategy=f"{mine}:FedPer", method="raw", proximal=1.0)
+    run(config, tmp_path / "free")
+    run(pulled, tmp_path / "pulled")
+    assert model(tmp_path / "free") != model(tmp_path / "pulled")
+
+
+HALF = """
+from strategies import DSGD
+
+class Half(DSGD):
+    def mean(self, uplinks, now):
+        return {name: x / 2 for name, x in super().mean(uplinks, now).items()}
+"""
+
+
+def test_a_mean_of_ones_own_is_none_that_clients_make(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(HALF, encoding="utf-8")
+    own = f"{tmp_path / 'half.py'}:Half"
+    with pytest.raises(UsageError, match="every client makes the model of the others' messages"):
+        small(strategy=own, downlink="relay")
+
+
 def test_without_layers_of_its_own_it_is_dsgd(mine: str, tmp_path: Path) -> None:
     namespace: dict[str, Any] = {"__name__": "mine"}
     exec(PAGE, namespace)

@@ -8,7 +8,15 @@ import torch
 from flwr.app import Context, RecordDict
 
 from compressors import Raw, compress, parse
-from strategies.channel.acknowledge import APPLIED, CHANNEL, LIVES, OutOfOrder, pending, settle
+from strategies.channel.acknowledge import (
+    APPLIED,
+    CHANNEL,
+    LIVES,
+    OutOfOrder,
+    Settled,
+    pending,
+    settle,
+)
 from strategies.channel.memory import KEPT, commit, forget, load
 from strategies.channel.payload import ROUND
 
@@ -30,7 +38,7 @@ def committed(folder: Path, rounds: range, life: int = 0) -> list[Path]:
     """The files after these rounds, in each of which ``w`` is its number."""
     for number in rounds:
         kept = {"w": torch.full((4,), float(number))}
-        kept |= pending(HALF, b"a", asked(number, life), LIKE)
+        kept |= pending(HALF, b"a", asked(number, life), LIKE, Settled({}))
         commit(node(folder), KEY, asked(number, life), kept)
     return sorted(folder.rglob("memory-*"))
 
@@ -102,7 +110,7 @@ def test_a_memory_of_the_round_before_takes_nothing_back_twice() -> None:
     method = HALF
     packet, after = compress(method, {"w": torch.tensor([4.0, 1.0, 0.0, 3.0])}, None)
     kept = {f"uplink/{name}": x for name, x in after.items()}
-    kept |= pending(method, packet.payload, {"round": 1}, LIKE)
+    kept |= pending(method, packet.payload, {"round": 1}, LIKE, Settled({}))
     settled = settle(method, {"round": 3, APPLIED: b"\x01"}, kept, LIKE)
     assert settled.applied and torch.equal(settled.uplink["residual/w"], after["residual/w"])
     lost = settle(method, {"round": 3}, kept, LIKE)  # none was applied
@@ -112,6 +120,6 @@ def test_a_memory_of_the_round_before_takes_nothing_back_twice() -> None:
 def test_lost_updates_are_counted_over_rounds() -> None:
     """``raw`` keeps no residual: what was not applied is lost, beside the two before it."""
     payload = compress(Raw(), LIKE)[0].payload
-    kept = pending(Raw(), payload, {"round": 1}, LIKE, lost=2)
+    kept = pending(Raw(), payload, {"round": 1}, LIKE, Settled({}, lost=2))
     assert settle(Raw(), {"round": 3}, kept, LIKE).lost == 3
     assert settle(Raw(), {"round": 2, APPLIED: b"\x01"}, kept, LIKE).lost == 2

@@ -43,6 +43,16 @@ def test_fixed_is_the_ordinary_run_and_its_orders(tmp_path: Path) -> None:
     assert (rows["sent_fraction"] == 0.05).all() and (rows["local_iterations"] == 5).all()
 
 
+def test_all_digits_of_p_are_meant_where_it_stays(tmp_path: Path) -> None:
+    """Three of them travel, and both ends know the others."""
+    for name, more in (("plain", {}), ("fixed", {"controller": "fixed"})):
+        run(controlled(gradient=0.12345, iterations=10, **more), tmp_path / name)
+    assert model(tmp_path / "plain") == model(tmp_path / "fixed")
+    one, other = rounds(tmp_path / "plain"), rounds(tmp_path / "fixed")
+    assert one["up_sent"].equals(other["up_sent"])
+    assert (other["sent_fraction"] == 0.12345).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", CONTROLLED.values(), ids=CONTROLLED)
 def test_a_stopped_run_goes_on_with_the_same_n_and_p(

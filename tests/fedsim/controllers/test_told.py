@@ -244,7 +244,7 @@ def flight(recorded: type[Recorded], make_task: Any) -> Callable[..., list[Told]
         network = "compute=1s"
         config = RunConfig.of(task=task.name, controller="recorded", network=network, **settings)
         weights = {"w": torch.zeros(3)}
-        pilot = Controlled(config, weights)
+        pilot = Controlled(config, weights, weights)
         for number, move in enumerate(moves, 1):
             pilot.give(number, [0, 1])
             weights = {"w": weights["w"] + torch.tensor(move)}
@@ -281,6 +281,21 @@ def test_an_update_of_nothing_has_no_cosine(flight: Callable[..., list[Told]]) -
     assert told[4].agreement == pytest.approx(1.0)
 
 
+def test_what_travels_beside_the_model_is_no_update_of_it(make_task: Any) -> None:
+    """w goes 0, 3, 4, and a control variate beside it 0, -9, 9."""
+    task = make_task(**threes([16.0, 32.0]))
+    config = RunConfig.of(task=task.name, controller="noise", method=METHOD, gradient=0.34,
+                          temporal=1, iterations=9)  # fmt: skip
+    sent = [{"w": torch.tensor([w]), "control/w": torch.tensor([c])}
+            for w, c in ((0.0, 0.0), (3.0, -9.0), (4.0, 9.0))]  # fmt: skip
+    pilot, told = Controlled(config, sent[0], ["w"]), []
+    for number, weights in enumerate(sent[1:], 1):
+        pilot.give(number, [0])
+        pilot.learn(ROW | {"iteration": number}, RoundTraffic(number), weights)
+        told.append((pilot.facts.update_norm, pilot.facts.agreement))
+    assert told == [(3, None), (1, 1)]
+
+
 def test_losses_and_scores_are_those_of_the_last_time(flight: Callable[..., list[Told]]) -> None:
     """The mean is over those who reported; a score stays until the next evaluation."""
     rows = [{"metric": 0.5, "loss": 2.0}, {}, {"metric": 0.75, "loss": 1.0}]
@@ -313,13 +328,13 @@ def test_what_a_controller_remembers_outlives_a_checkpoint(make_task: Any) -> No
     task = make_task(**threes([16.0, 32.0]))
     settings = {"method": METHOD, "gradient": 0.34, "temporal": 4, "iterations": 40}
     config = RunConfig.of(task=task.name, controller="plateau(2)", **settings)
-    pilot = Controlled(config, {"w": torch.zeros(3)})
+    pilot = Controlled(config, {"w": torch.zeros(3)}, ["w"])
     orders = []
     for number in range(1, 5):
         orders.append(pilot.give(number, [0])[0].iterations)
         traffic = RoundTraffic(number, uplinks={0: up({"train_loss": 1.0})})
         pilot.learn(ROW | {"iteration": 4 * number}, traffic, {"w": torch.zeros(3)})
         tensors, values = pilot.state()
-        pilot = Controlled(config, {"w": torch.zeros(3)})
+        pilot = Controlled(config, {"w": torch.zeros(3)}, ["w"])
         pilot.restore(tensors, json.loads(json.dumps(values)))
     assert orders == [4, 4, 4, 2]

@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.optim import SGD
 
-from compressors import Raw
+from compressors import Raw, parse
 from fedsim import Data, RunConfig, UsageError, run
-from strategies import Round, Scaffold, Uplink
+from strategies import Round, Scaffold, Uplink, build
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import Memories, assert_same, make_task, payloads, rounds, small
 
@@ -81,6 +81,9 @@ def test_both_ways_are_compressed_and_charged(tmp_path: Path) -> None:
     for column in ("up_content_bits", "down_content_bits", "up_sent"):
         assert (other[column] == 2 * one[column]).all()
     assert other["metric"].iloc[-1] > 0.5
+    shares = [json.loads((tmp_path / n / "summary.json").read_text())["up_share"]
+              for n in ("dsgd", "scaffold")]  # fmt: skip
+    assert shares == [1, 1]
 
 
 @pytest.mark.slow
@@ -106,6 +109,9 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
         ({"momentum": 0, "weighting": "samples"}, "--weighting is 'samples'"),
         ({"momentum": 0, "method": "dgc(0.1)", "temporal": 1}, "keeps a momentum"),
         ({"momentum": 0, "late": "drop"}, "strategy scaffold adds up changes of control variates"),
+        *(({"momentum": 0, "downlink": down}, "which drifts away")
+          for down in ("cnat", "topk(0.1) | float32", "sparseloco(0.1)",
+                       "by_name('*.bias', raw, '*', cnat)")),
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], said: str) -> None:
@@ -113,7 +119,18 @@ def test_what_is_refused(settings: dict[str, Any], said: str) -> None:
         RunConfig.of(**{"strategy": "scaffold", "method": "sbc(0.1)", **settings})
 
 
-@pytest.mark.parametrize("method", ["raw", "topk(0.1) | float32 | golomb", "qsgd(4)"])
+def test_downlinks_that_send_all_sooner_or_later_are_taken() -> None:
+    """The uplink may leave out what it does: c moves by what was decoded, and so does c_i."""
+    for down in ("raw", "float32", "sbc(0.1)", "ef(cnat)", "by_name('*.bias', raw, '*', sbc(0.1))"):
+        small(method="cnat", strategy="scaffold", momentum=0, downlink=down)
+    with pytest.raises(ValueError, match=r"downlink is .*cnat.: what it leaves out"):
+        build(Scaffold(), Raw(), parse("cnat"), clients=2)
+
+
+LEAVING_OUT = ("raw", "topk(0.1) | float32 | golomb", "qsgd(4)", "sparseloco(0.1)")
+
+
+@pytest.mark.parametrize("method", LEAVING_OUT)
 def test_the_server_s_variate_is_the_mean_of_the_clients(method: str, tmp_path: Path) -> None:
     """Of what was applied: a client whose last message was not has that from before."""
     settings = {"momentum": 0, "lr": 0.05, "partition": "dirichlet(0.5)", "iterations": 40}

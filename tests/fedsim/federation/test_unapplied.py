@@ -72,6 +72,38 @@ def test_the_norm_of_what_residuals_hold(tmp_path: Path) -> None:
     assert summary["held_norm"] == pytest.approx(norm) and norm > 0 and summary["held"] == 0
 
 
+@pytest.mark.parametrize(
+    ("method", "settings", "holds"),
+    [("diana(qsgd(7))", {"strategy": "diana"}, False),
+     ("by_name('*.bias', raw, '*', sbc(0.1))", {}, True)],
+)  # fmt: skip
+def test_what_is_held_is_what_will_be_sent(
+    method: str, settings: dict[str, Any], holds: bool, tmp_path: Path
+) -> None:
+    """Not a shift, which is of what was sent; with rules by name, what the rules hold."""
+    config = small(method=method, keep_checkpoint=True, **settings)
+    summary = run(config, tmp_path).summary
+    kept = load_file(tmp_path / "final" / "memory.safetensors")
+    total: dict[str, torch.Tensor] = {}
+    for name, x in kept.items():
+        _, of, tensor = name.partition("/residual/")
+        if of:
+            total[tensor] = total.get(tensor, torch.zeros(())) + x.double()
+    norm = sum(float((x / 4).square().sum()) for x in total.values()) ** 0.5
+    assert summary["held_norm"] == pytest.approx(norm) and (norm > 0) == holds
+
+
+def test_all_that_went_back_is_told_with_the_next_reply_that_is_used(tmp_path: Path) -> None:
+    """Half of the replies drop out after training: each was returned, or is held at the end."""
+    settings = {"method": "sbc(0.05)", "dropout": "after=0.5", "iterations": 24, "temporal": 1}
+    summary = run(small(**settings), tmp_path).summary
+    told = clients(tmp_path)
+    used = told[told["failures"] == 0].groupby("client")["round"].max()
+    seen = told[told["failures"] > 0]
+    counted = (seen["round"] < seen["client"].map(used)).sum()
+    assert summary["returned"] == counted > 20 and summary["lost"] == 0
+
+
 def test_what_is_raw_at_one_sends_what_waited() -> None:
     """A controller goes from p = 0.5 to 1: 4 of (4, 1) was sent, and 1 waits."""
     config = small(method="sbc", gradient=0.5, controller="plateau(1)")

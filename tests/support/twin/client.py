@@ -39,6 +39,7 @@ class Client:
         self.memory = np.zeros(sum(tensors))  # ef: the residual; ef21, diana: the shift
         self.variate = np.zeros(sum(task.TENSORS))  # SCAFFOLD's
         self.moved: Any = 0.0  # how its last message moved that
+        self.gone_back = 0  # updates that it took back since the last one that was used
         self.pending: Message | None = None  # its last message, while nobody told what became of it
         self.taken = False  # whether the server took any message of its
         self.holds: int | None = None  # the version of the model that it is known to hold

@@ -219,7 +219,8 @@ class Federation:
         if exchange.client.pending is None:
             return
         exchange.client.take_back()
-        exchange.told = {"returned": int(exchange.client.method.takes_back)}
+        exchange.client.gone_back += exchange.client.method.takes_back
+        exchange.told = {"returned": exchange.client.gone_back}
 
     def is_lost(self, client: Client) -> int:
         """1 where an update that is not applied has no place to go back to."""
@@ -257,7 +258,7 @@ class Federation:
             exchange.client.holds = exchange.version
         if self.late == "drop" and exchange.client.pending is exchange.message:
             exchange.client.pending, exchange.client.taken = None, True
-            exchange.dropped = True
+            exchange.dropped, exchange.client.gone_back = True, 0
 
     def charge(self, exchange: Exchange, rows: dict[int, dict[str, Any]]) -> None:
         """What came when its round was over is charged in the round in which it came."""
@@ -275,6 +276,7 @@ class Federation:
         client, row, message = exchange.client, exchange.row, exchange.message
         assert message is not None
         client.pending, client.taken, client.holds = None, True, exchange.version
+        client.gone_back = 0
         row["samples"], row["train_loss"] = client.samples, exchange.loss
         for name, count in exchange.told.items():
             row[name] += count
