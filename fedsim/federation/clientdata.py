@@ -53,7 +53,8 @@ class ClientData:
 
         Returns:
             (clients, labels) numbers of samples; labels are those that a partition may go by
-            (`Data.groups`), ascending.
+            (`Data.groups`), ascending. The columns are called "group" where the data has groups of
+            its own, such as writers, else "label".
 
         Raises:
             UsageError: the samples have no labels.
@@ -69,7 +70,8 @@ class ClientData:
         labels, numbers = np.unique(groups.numpy(), return_inverse=True)
         counts = [np.bincount(numbers[shard], minlength=len(labels)) for shard in self.shards]
         index = pd.RangeIndex(len(counts), name="client")
-        return pd.DataFrame(counts, index=index, columns=pd.Index(labels, name="label"))
+        kind = "label" if self.data.labels is None else "group"
+        return pd.DataFrame(counts, index=index, columns=pd.Index(labels, name=kind))
 
 
 @lru_cache(maxsize=4)

@@ -91,6 +91,7 @@ class Server:
         self.strategy = make_strategy(config, buffers)
         self.strategy.ordering = self.work.ordering
         self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
+        self._dense = 64.0 * sum(x.numel() for x in self.initial.values())  # bits, both ways
         self._timed: TimedGrid | None = None
         self._far = ""  # who sent an update in the round before that is far from the others'
 
@@ -132,8 +133,7 @@ class Server:
         before it sent on average, and the first to be dense both ways.
         """
         rounds, spent = self.recorder.rounds_done, self.recorder.spent
-        dense = 64.0 * sum(x.numel() for x in self.initial.values())
-        each = spent / rounds if rounds else dense
+        each = spent / rounds if rounds else self._dense
         # Twice, as ``book`` looks one message beyond the round's own.
         return self.work.evaluates(number) or self.plan.reaches(spent + 2 * 1.5 * each)
 
@@ -212,12 +212,15 @@ class Server:
         }
         bits = ledger.round_bits(traffic)
         # The last round is scored. A run that stops at so many bits is scored in the round before
-        # the last too, the last within its budget: the next message is taken to be as large.
+        # the last too, the last within its budget: the next round is taken to send as much. Of both
+        # ways the first sends less, as the initial model is free: the next may be dense.
         sent = ledger.bits_of_each(row | bits, self.plan.budget_of)
+        both = self.plan.budget_of == "total"
+        ahead = max(sent, 1.5 * self._dense) if both and number == 1 else sent
         local = () if self.config.evaluation.clients is None else CLIENT_SCORES
         row |= dict.fromkeys(("metric", "loss", *local), float("nan"))
         if self.plan.evaluates_between(done, done + steps) or self.plan.reaches(
-            self.recorder.spent + 2 * sent
+            self.recorder.spent + sent + ahead
         ):
             if self.strategy.buffers is not None:
                 self.trainer.buffers.load(self.strategy.buffers.values)

@@ -59,7 +59,7 @@ def partition(
         step = -(-len(names) // _TICKS)
         ticked.set_ticks(range(0, len(names), step), [str(name) for name in names[::step]])
     axes.set_xlabel("client", fontsize=look.font)
-    axes.set_ylabel("label", fontsize=look.font)
+    axes.set_ylabel(held.columns.name or "label", fontsize=look.font)
     axes.tick_params(length=0, labelsize=look.font)
     axes.spines[:].set_color("#bbbbbb")
     bar = whole_of(axes).colorbar(image, ax=axes, fraction=0.06, pad=0.02)

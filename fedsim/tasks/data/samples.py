@@ -226,8 +226,11 @@ def data(
     labels = None
     if train.groups is not None:
         labels = torch.from_numpy(np.unique(train.groups, return_inverse=True)[1].reshape(-1))
-    digest = hashlib.sha256(np.ascontiguousarray(train.x.numpy()).tobytes()).hexdigest()[:12]
-    source = f"{what}, {len(y):,} and {len(y_test):,} samples, training inputs sha256 {digest}"
+    known = hashlib.sha256()
+    for tensor in (train.x, y, test.x, y_test):
+        known.update(np.ascontiguousarray(tensor.numpy()).tobytes())
+    digest = known.hexdigest()[:12]
+    source = f"{what}, {len(y):,} and {len(y_test):,} samples, all of them sha256 {digest}"
     draw = None if augment is None else Augmented(x, y, augment)
     return Data(x, y, x_test, y_test, source, labels, draw)
 

@@ -65,6 +65,15 @@ def test_of_the_total_both_ways_count(whole: Path, tmp_path: Path) -> None:
     assert list(rounds(tmp_path / "a")["metric"].notna()) == [False, False, True, True]
 
 
+@pytest.mark.parametrize("budget", [1.0, 1.1, 2.0, 2.99])
+def test_of_the_total_the_first_round_may_be_the_last_within(budget: float) -> None:
+    """A dense message is all that round 1 sends; from round 2 on the model comes down, too."""
+    bits = 32 * 21_386 * budget + 100  # and a header
+    config = small(method="raw", **MANY, stop_at_bits=bits, budget_of="total")
+    seen = run(config).rounds
+    assert seen is not None and list(seen["metric"].notna()) == [True, True]
+
+
 def test_what_a_budget_counts_is_one_of_two() -> None:
     with pytest.raises(UsageError, match="--budget-of is 'down'"):
         RunConfig(budget_of="down")

@@ -218,6 +218,9 @@ def test_a_partition_is_drawn_cell_by_cell() -> None:
     assert plot.partition(held, ax=own) is own
     many = plot.partition(pd.DataFrame(np.ones((300, 4))))
     assert not many.texts and len(many.get_xticks()) <= 20
+    assert many.get_ylabel() == "label"
+    groups = pd.DataFrame(np.ones((3, 2)), columns=pd.Index([7, 9], name="group"))
+    assert plot.partition(groups).get_ylabel() == "group"
     with pytest.raises(UsageError, match=r"held has the shape \(0, 2\)"):
         plot.partition(held[:0])
 
@@ -226,6 +229,7 @@ def test_clients_hold_the_labels_that_they_were_dealt() -> None:
     config = RunConfig(task="digits", clients=Clients(5, partition="pathological(6)"))
     data = ClientData.of(config)
     held = data.held()
+    assert held.columns.name == "label"
     assert held.shape == (5, 10) and ((held > 0).sum(axis=1) <= 6).all()
     assert held.sum(axis=1).tolist() == [len(shard) for shard in data.shards]
     labels = data.data.train_y.numpy()

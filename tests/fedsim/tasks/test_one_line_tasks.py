@@ -257,7 +257,23 @@ def test_a_run_takes_the_page_s_line(kind: Callable[[Path], str], folder: Path) 
     )  # fmt: skip
     summary = run(config, folder / "out", progress=False).summary
     assert summary["task"] == kind.__name__ and summary["clients"] == 2
-    assert "training inputs sha256" in summary["data_source"]
+    assert "all of them sha256" in summary["data_source"]
+
+
+def test_a_digest_is_of_all_that_is_trained_and_scored() -> None:
+    """Tasks of one name whose targets or test samples differ are not taken for the same."""
+    frame = pd.DataFrame({"a": [float(x) for x in range(20)], "ill": [0, 1] * 10})
+    other = frame.assign(ill=frame["ill"].to_numpy()[::-1])
+    moved = pd.concat([frame[:10], frame[10:].assign(a=0.5)])
+    sources = [
+        from_frame(train, lambda: nn.Linear(1, 2), name="mine", label="ill", test=test)
+        .load(None, False).source
+        for train, test in ((frame[:10], frame[10:]), (frame[:10], other[10:]),
+                            (other[:10], frame[10:]), (frame[:10], moved[10:]))
+    ]  # fmt: skip
+    assert len({*sources}) == 4
+    assert all(source.partition(" sha256 ")[0] == sources[0].partition(" sha256 ")[0]
+               for source in sources)  # fmt: skip
 
 
 def test_the_page_s_groups_are_what_natural_goes_by(folder: Path) -> None:
