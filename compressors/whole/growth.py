@@ -17,7 +17,7 @@ from math import ceil
 from typing import Any
 
 from compressors.base import Compressor, Tensors, nominal_count
-from compressors.bounds import Bound, bound, kept
+from compressors.bounds import Bound, bound, compose_omegas, kept
 from compressors.coders.bloom import Bloom, expected_positives
 from compressors.printing import short_text, text
 from compressors.quantize.compose import Then
@@ -173,11 +173,20 @@ def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
         yield Fault(select, "multiplies what it keeps", TopK(select.p))
     if not getattr(select, "scaled", False):
         return
+    # An entry that comes with chance r, times s, has an error of 1 + r s (s (1 + omega) - 2) in the
+    # mean, omega the quantizer's: at least all of it from s (1 + omega) = 2 on, whatever r is. So
+    # neither a pool of the largest nor a position code that is lossy changes what is refused.
     alone = bound(select, d)
-    if _noisy(alone) or (isinstance(select, RTopK) and alone.kind == "neither"):
+    own = alone.omega  # s - 1
+    if isinstance(select, RTopK) and alone.kind != "unknown":
+        own = nominal_count(select.m, d) / select.count(d) - 1
+    noise = bound(one.quantize, max(1, most)).omega
+    if own is None:
+        return
+    if own >= 1:
         yield Fault(select, "multiplies what it keeps", replace(select, scaled=False))
-    elif not faulty and _noisy(bound(one, d)):
-        why = f"and {text(one.quantize)} are unbiased with omega >= 1 together"
+    elif not faulty and noise is not None and compose_omegas(own, noise) >= 1:
+        why = f"and {text(one.quantize)} together add noise of omega >= 1"
         yield Fault(select, why, replace(select, scaled=False))
 
 

@@ -35,7 +35,9 @@ ALWAYS = {
     "dct(8, randk(0.1) | float32)": "dct(8, randk(0.1, false) | float32)",
     "topk(0.01) | float32 | bloom(0.01, naive)": "topk(0.01) | float32 | bloom(0.01, 'p2')",
     "flat(count_sketch(0.004, 3, 40))": "flat(count_sketch(0.004, columns=40))",
-}
+    "bernoulli(0.53, true, false) | terngrad(none) | bloom(0.01, p0)":
+        "bernoulli(0.53, false, false) | terngrad(none) | bloom(0.01)",
+}  # fmt: skip
 """Refused whatever the tensors are, and the cure."""
 
 BY_SIZE = {
@@ -46,6 +48,10 @@ BY_SIZE = {
         "topk(0.9) | then(shrink(dither(2)), l1_sign) | golomb",
     "randk(0.6) | qsgd(36)": "randk(0.6, false) | dither(36)",
     "count_sketch(0.05, 5, 60)": "count_sketch(0.05, columns=500)",
+    "rtopk(0.3, 0.58, true) | minmax(2)": "rtopk(0.3, 0.58) | minmax(2) | golomb",
+    "rtopk(0.53, 1, true) | qsgd(40)": "rtopk(0.53, 1) | dither(40) | golomb",
+    "randk(0.53, true, false) | minmax(2) | bloom(0.01, p1)":
+        "randk(0.53, false, false) | minmax(2) | bloom(0.01, 'p1')",
 }  # fmt: skip
 """Refused for a tensor of 1,000 entries, and the cure."""
 
@@ -54,6 +60,8 @@ ALLOWED = (
     "topk(0.04) | qsgd(7)", "topk(0.5) | minmax(2)", "shrink(qsgd(1))", "cnat(5, 0)", "cint",
     "randk(0.1, false) | float32", "topk(0.01) | float32 | bloom(0.01, p2)", "threelc(1.75)",
     "rtopk(0.05, 0.2) | float32", "randk(0.8) | float32", "sketchml(0.3, 16, 4)", "qsgd(9, 64)",
+    "rtopk(0.3, 0.5, true) | minmax(8)", "randk(0.6, true, false) | float32 | bloom(0.01, p1)",
+    "randk(0.6, true, false) | cnat | bloom(0.01, p2)",
 )  # fmt: skip
 
 
