@@ -138,7 +138,7 @@ class Steps:
         return (1 << self.bits - 1) - 1
 
     def _bucket(self, k: int) -> int:
-        return max(1, k) if self.bucket is None else self.bucket
+        return max(1, k if self.bucket is None else min(k, self.bucket))
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Symbol j is j - (2**(bits - 1) - 1) steps; a step per bucket is the side information."""
@@ -172,7 +172,6 @@ class Steps:
 
         No error exceeds its entry or half a step. Most is lost where all others are half a step.
         """
-        entries = max(1, k if self.bucket is None else min(k, self.bucket))
         square = 4 * (2 ** (self.bits - 1) - 1) ** 2
-        delta = square / (square + entries - 1)
+        delta = square / (square + self._bucket(k) - 1)
         return contraction(delta, "ours: 4 m^2 / (4 m^2 + d - 1), reached")

@@ -1,6 +1,7 @@
 """Nearest levels: bins with their means, and int4 and int8 values with a step per bucket."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -32,6 +33,13 @@ def test_steps_are_rounding_by_bucket(bits: int, bucket: int | None) -> None:
         wanted = np.sign(part.numpy()) * np.floor(np.abs(part.numpy()) / step + 0.5) * step
         assert np.allclose(got.numpy(), wanted, atol=1e-6)
         assert float((got - part).abs().max()) <= 0.5001 * step
+
+
+def test_a_bucket_larger_than_the_tensor_takes_no_memory() -> None:
+    tracemalloc.start()
+    assert torch.equal(sent("steps(4, 10000000)", normal(150)), sent("steps(4)", normal(150)))
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 def test_steps_at_the_ends_of_float32() -> None:
