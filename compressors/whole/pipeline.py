@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, ClassVar
 
 import torch
@@ -263,7 +263,17 @@ class Pipeline:
             k = select.count(d)
             return contraction(min(1 / k, k / d), "ours: min(1 / k, k / d)")
         left = kept(select, d)
-        return compose(left.bound, bound(quantizer, left.most), left.projects)
+        behind = bound(quantizer, left.most)
+        if not self._dense:  # fewer may be left, and lattice loses most of one
+            behind = max(behind, bound(quantizer, 1), key=_lost)
+        return compose(left.bound, behind, left.projects)
+
+
+def _lost(known: Bound) -> float:
+    """The largest share of the squared norm that may be lost."""
+    if known.omega is None:
+        return inf if known.delta is None else 1 - known.delta
+    return known.omega
 
 
 def _entries(units: Tensor, unit: int, n: int) -> Tensor:

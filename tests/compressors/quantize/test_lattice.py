@@ -92,6 +92,16 @@ def test_an_odd_last_value_has_a_line() -> None:
     assert share == pytest.approx(bound(parse("uveqfed(2)"), 61).omega, rel=0.03)
 
 
+@pytest.mark.parametrize("before", ["nonzero", "topk(1)", "randk(0.5)"])
+def test_fewer_values_than_the_most_have_no_more_than_the_bound(before: str) -> None:
+    """Behind a sparsifier a single value of two is one without a second."""
+    x, method = torch.tensor([1.0, 0.0]), f"{before} | lattice(2) | ans"
+    known = bound(parse(method), 2)
+    limit = known.omega if known.omega is not None else 1 - known.delta
+    errors = torch.stack([sent(method, x, s) - x for s in range(1500)]).double().square().sum(1)
+    assert float(errors.mean()) == pytest.approx(limit, rel=0.05)
+
+
 @pytest.mark.parametrize("x", [
     torch.zeros(5), torch.zeros(0), torch.tensor([1e-45, 0.0, -1e-45]), torch.tensor([3e38, -3e38]),
 ])  # fmt: skip
