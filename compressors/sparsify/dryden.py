@@ -65,4 +65,6 @@ class Dryden:
         delta = 1 / min(d, max(1, math.floor(1.5 / self.p)))
         most = min(d, math.floor(self.p * d) + 2)
         note = "ours: 2 p / 3, from rounding on each side"
-        return Kept(contraction(delta, note), most, self.count(d))
+        above = round((d + math.sqrt(d)) / 2)  # of random signs: by one sigma more than below
+        mean = self.count(above) + self.count(d - above)
+        return Kept(contraction(delta, note), most, mean)

@@ -115,7 +115,9 @@ def expected_bits(thing: Any, d: int) -> ExpectedBits | None:
         else:
             each = _position_bits(share) if p is None else rice_bits(share, rice_parameter(p))
         positions = chosen * each
-    each, side = cost(quantizer, round(mean))
+    each, side = cost(quantizer, max(1, round(mean)))
+    if _name(thing.sparsify) == "bernoulli":  # no side information where nothing is drawn
+        side *= 1 - (1 - thing.sparsify.q) ** d
     return ExpectedBits(positions, float(mean * each), float(side))
 
 

@@ -44,6 +44,21 @@ def test_expected_bits_are_those_of_a_random_vector(method: str) -> None:
     assert ideal.total == ideal.positions + ideal.values + ideal.side
 
 
+@pytest.mark.parametrize(("method", "d"), [
+    ("dryden(0.01) | float32", 60), ("dryden(0.03) | float32", 100), ("dryden(0.01) | float32", 1),
+    ("dryden(0.03) | float32", 150), ("bernoulli(0.01) | minmax(3)", 20),
+    ("bernoulli(0.1) | steps(4)", 3),
+])  # fmt: skip
+def test_expected_bits_of_few_entries(method: str, d: int) -> None:
+    """Where each sign sends one at least, and where often nothing is drawn."""
+    rng = np.random.default_rng(4)
+    x = {str(i): torch.from_numpy(rng.normal(size=d).astype("float32")) for i in range(2000)}
+    spans, ideal = compress(parse(method), x, seed=3)[0].spans, expected_bits(parse(method), d)
+    assert ideal is not None
+    assert spans["values"] / 2000 == pytest.approx(ideal.values, rel=0.12)
+    assert spans.get("side", 0) / 2000 == pytest.approx(ideal.side, rel=0.12)
+
+
 @pytest.mark.parametrize("method", ["cint", "threshold(1) | float32", "nonzero | cnat",
                                     "lowrank(2)", "topk(0.1) | float32 | golomb(fit)",
                                     "by_name('*', raw)"])  # fmt: skip
