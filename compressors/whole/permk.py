@@ -72,7 +72,7 @@ class PermK:
     mean of all messages is unbiased, and where all updates are alike it has no error at all: masks
     that are drawn one by one have d / k - 1 divided by the clients. Source: Szlendak, Tyurin &
     Richtárik 2021 (https://arxiv.org/abs/2110.03300), Definition 2; sizes that the clients do not
-    divide differ by one.
+    divide differ by one, and an update then weighs its share of the entries in the mean.
 
     A message is the round's seed in 32 bits, the client's number in 16 and the values. Seed and
     number come from the client's half of strategy ``permk``, which every client's memory holds
@@ -133,6 +133,10 @@ class PermK:
         return Flat(Pipeline(_Part(turn, client, self.clients), Float32()))
 
     def bound_on(self, d: int) -> Bound:
-        """Each entry arrives with chance 1 / clients, times their number."""
-        return unbiased(self.clients - 1.0, "clients - 1, alone; with equal updates 0 in the mean "
-                        "(Szlendak et al. 2021, Lemma 1)")  # fmt: skip
+        """Each entry arrives with chance 1 / clients, times their number.
+
+        Of a given client, if clients do not divide d, with chance n / d, n the entries of its part:
+        n clients / d of the update in the mean, an error of 1 + n clients (clients - 2) / d.
+        """
+        return unbiased(self.clients - 1.0, "clients - 1, of a client drawn by chance; with equal "
+                        "updates 0 in the mean (Szlendak et al. 2021, Lemma 1)")  # fmt: skip

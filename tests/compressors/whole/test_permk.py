@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from compressors import PayloadError, UpdateError, compress, decompress, parse
+from compressors.bounds import bound
 from compressors.kernels.noise import words
 from compressors.whole.permk import _Part
 
@@ -60,6 +61,21 @@ def test_different_updates_are_unbiased_together() -> None:
     error = float((means - wanted).square().sum(1).mean())
     norms = torch.stack(updates).double().square().sum(1).mean()
     assert error == pytest.approx(float(norms - wanted.square().sum()), rel=0.05)
+
+
+@pytest.mark.parametrize("d", [3, 5])
+def test_the_bound_is_that_of_a_client_drawn_by_chance(d: int) -> None:
+    """Of the last one of four alone, two of five entries are sent: 1 + 2 * 4 * 2 / 5."""
+    x, method, draws = normal(d), parse("permk(4)"), 1200
+    sent = torch.stack([
+        torch.stack([compress(method, {"w": x}, turn(s, i))[0].sent["w"].decoded for i in range(4)])
+        for s in range(draws)
+    ])  # fmt: skip
+    errors = (sent - x).square().sum(2).mean(0) / x.square().sum()
+    known = bound(method, d)
+    assert torch.allclose(sent.mean((0, 1)), x) and "of a client drawn by chance" in known.note
+    assert float(errors.mean()) == pytest.approx(known.omega, rel=1e-5)
+    assert float(errors[3]) == pytest.approx(1 + -(-d // 4) * 4 * 2 / d, rel=0.05)
 
 
 def test_what_is_not_a_turn_is_refused() -> None:
