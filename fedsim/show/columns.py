@@ -102,7 +102,7 @@ def downlink_told(runs: pd.DataFrame) -> str:
 
 
 def caption(runs: pd.DataFrame, columns: Collection[str]) -> str:
-    """What the columns of a table are, those too that are not always there; and why replies failed.
+    """What the columns of a table are, those too that are not always there.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
@@ -114,4 +114,4 @@ def caption(runs: pd.DataFrame, columns: Collection[str]) -> str:
     notes = "".join(note for name, note in _NOTES.items() if name in columns)
     notes += downlink_told(runs)
     text = f"{terms}." if terms else ""
-    return "\n".join([f"{text}{notes}".lstrip(". \n"), *failures_told(runs)])
+    return f"{text}{notes}".lstrip(". \n")

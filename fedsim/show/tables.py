@@ -20,7 +20,7 @@ from fedsim.results.labels import (
 from fedsim.results.schema import COLUMNS
 from fedsim.settings.fields import CLIENT_SCORES, SETTINGS
 from fedsim.show.averages import CELL, over_seeds, repeated
-from fedsim.show.columns import PER_CLIENT, caption, worth_a_column
+from fedsim.show.columns import PER_CLIENT, caption, failures_told, worth_a_column
 from fedsim.show.layout import Column, Kind, Laid, Row, laid, longest
 from fedsim.show.planes import method_text
 
@@ -146,6 +146,7 @@ def summary_table(
         text += " Mean ± sample standard deviation (seeds)."
     text += " Points: percentage points." if _points(full) and "difference" in names else ""
     text += f" Not shown here: {', '.join(left)} (--columns)." if left else ""
+    text = "\n".join([text.lstrip(), *failures_told(rows)])
     plain = full.drop(columns=VARIANT) if told else rows
     title = f"{', '.join(rows['task'].unique())}: {method_text(plain)}"
     keys = max(1, sum(name in (*_KEYS, *told) for name in names)) if columns is None else 1

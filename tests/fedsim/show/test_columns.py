@@ -51,6 +51,8 @@ def test_what_happened_is_told_in_table_and_page(tmp_path: Path, width: int) -> 
     text = printed(results, width)
     for word in (*MORE, "0.0123", "7.81 kbit", "5.55 kbit", "MemoryError: no <room> x 4"):
         assert word in text, word
+    failures = "a: replies not used 4 (MemoryError: no <room> x 4); such uploads: 5.55 kbit"
+    assert " ".join(text.split()).endswith(failures)
     page = summary(results)
     assert "MemoryError: no &lt;room&gt; x 4" in page and "7.81 kbit" in page
     head, _, row = table(results.runs).splitlines()
