@@ -26,6 +26,10 @@ class DataError(UsageError):
     """A data set is not where the task looks for it; the message says where to put it."""
 
 
+class NothingToDraw(UsageError):
+    """Results have no point for a figure: no message of theirs was used, or no run is done."""
+
+
 class RunFailed(RuntimeError):
     """A run could not continue (too few clients answered, a weight is not finite)."""
 

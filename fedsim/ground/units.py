@@ -40,8 +40,13 @@ def round_bits(count: float) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """A compression ratio: `×3.21`, `×35.1`, `×24935`; empty where it is not known."""
-    return "" if _unknown(value) else f"×{_three(float(value or 0))}"
+    """A compression ratio: `×3.21`, `×35.1`, `×24935`; empty where it is not known, or of 0 bits.
+
+    Example:
+        >>> ratio(35.06), ratio(math.inf)
+        ('×35.1', '')
+    """
+    return "" if _unknown(value) or value == math.inf else f"×{_three(float(value or 0))}"
 
 
 def score(value: float | None, name: str) -> str:

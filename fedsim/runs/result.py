@@ -100,7 +100,11 @@ class RunResult:
     def _table(self, name: str) -> pd.DataFrame:
         import pandas as pd
 
+        from fedsim.results.schema import LAYER_COLUMNS
+
+        # That of the layers is left out where no update was used, or no entries travel.
+        nothing = pd.DataFrame(columns=[*LAYER_COLUMNS], dtype="float64")
         if self.folder is None:
-            return self.frames.get(name, pd.DataFrame())
+            return self.frames.get(name, nothing)
         file = self.folder / f"{name}.parquet"
-        return pd.read_parquet(file) if file.exists() else pd.DataFrame()
+        return pd.read_parquet(file) if file.exists() else nothing

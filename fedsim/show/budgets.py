@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedsim.ground.errors import UsageError
+from fedsim.ground.errors import NothingToDraw
 from fedsim.show.curves import Bits, evaluated
 from fedsim.show.inputs import check_task, of_done
 from fedsim.show.style import CellKey
@@ -78,7 +78,7 @@ def budgets(
             tuple(cells[k] for k in leads[changes]), float(spent[-1]),
         ))  # fmt: skip
     if not methods:
-        raise UsageError("there is no run that is done and has sent bits.")
+        raise NothingToDraw("there is no run that is done and has sent bits.")
     return methods
 
 

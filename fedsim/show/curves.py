@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from fedsim.ground.errors import UsageError
+from fedsim.ground.errors import NothingToDraw, UsageError
 from fedsim.ground.rounds import receivers
 from fedsim.results.labels import FACTS, VARIANT, several
 from fedsim.results.schema import KEYS
@@ -119,7 +119,7 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
         raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
     lines = _series(_scored(rounds, x, y, bits), x, y, ["round"])
     if not lines:
-        raise UsageError(f"there is no {x} at which all seeds of a cell have a {y} to draw.")
+        raise NothingToDraw(f"there is no {x} at which all seeds of a cell have a {y} to draw.")
     return lines
 
 
@@ -149,7 +149,7 @@ def _scored(
         table = table.assign(up_bits=spent_so_far(table, bits, budget_of))
     table = table.loc[table[y].notna(), [c for c in table.columns if c in {*_TOLD, x, y}]]
     if not len(table):
-        raise UsageError(f"there are no rounds with a {y} to draw.")
+        raise NothingToDraw(f"there are no rounds with a {y} to draw.")
     return table
 
 
@@ -172,7 +172,7 @@ def pareto_points(
     done = runs[(runs["status"] == "done") & runs["metric"].notna() & runs[column].notna()]
     points = _series(done, column, "metric", []) if len(done) else []
     if not points:
-        raise UsageError("there is no run that is done and has sent bits.")
+        raise NothingToDraw("there is no run that is done and has sent bits.")
     return points
 
 

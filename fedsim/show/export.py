@@ -194,6 +194,7 @@ def _column(name: str, full: pd.DataFrame) -> _Column:
         heading = f"{_HEADINGS.get(name, heading.removesuffix(' bits'))} ({unit})"
         return _Column(heading, [units.digits(value) for value in values / divisor], True)
     if name.startswith("ratio") or name in ("seconds", "up_share"):
+        values = values.replace(np.inf, np.nan)  # a ratio of 0 bits
         return _Column(heading, [units.digits(value) for value in values], True)
     texts = ["" if value is None or pd.isna(value) else
              units.plain(value) if isinstance(value, float) else str(value)

@@ -1,10 +1,12 @@
 """The report's sections of figures: headings, charts and what they show."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from html import escape
 
 import pandas as pd
 
+from fedsim.ground.errors import NothingToDraw
 from fedsim.results.labels import methods_of, of_method, several
 from fedsim.results.load import Results
 from fedsim.show import figures as described
@@ -50,25 +52,25 @@ def figures(
         return []
     rounds, name = results.done_rounds, metric_name(runs)
     key, title, text = "budget", "Best within a budget of bits", answers(results, budget, budget_of)
-    if several(done):
-        text += charted(key, title, described.budget(rounds, name, budget_of=budget_of))[2]
+    with suppress(NothingToDraw):
+        if several(done):
+            text += charted(key, title, described.budget(rounds, name, budget_of=budget_of))[2]
     sections = [(key, title, text)]
-    if len(pareto_points(runs)) > 1:
-        shown = described.pareto(runs, budget_of=budget_of)
-        sections.append(charted("front", "Metric against bits", shown))
-    over = {"iterations": "iteration", "bits": "up_bits"}
-    sections += [
-        charted(key, f"Learning over {key}", described.curves(rounds, x, name=name))
-        for key, x in over.items()
-    ]
+    with suppress(NothingToDraw):
+        if len(pareto_points(runs)) > 1:
+            shown = described.pareto(runs, budget_of=budget_of)
+            sections.append(charted("front", "Metric against bits", shown))
+    for key, x in {"iterations": "iteration", "bits": "up_bits"}.items():
+        with suppress(NothingToDraw):
+            shown = described.curves(rounds, x, name=name)
+            sections.append(charted(key, f"Learning over {key}", shown))
     if len(own := timed(rounds)):
-        lines = described.curves(own, TIME, name=name)
-        key, title, text = charted("time", "Learning over simulated time", lines)
-        timelines = middle_rounds(results)
-        sections += [
-            (key, title, sentence(results) + text),
-            section("timeline", "A round on the simulated clock", caption(results), timelines),
-        ]
+        with suppress(NothingToDraw):
+            shown = described.curves(own, TIME, name=name)
+            key, title, text = charted("time", "Learning over simulated time", shown)
+            sections.append((key, title, sentence(results) + text))
+        key, title = "timeline", "A round on the simulated clock"
+        sections.append(section(key, title, caption(results), middle_rounds(results)))
     if one_celled(runs):
         return sections
     for key, value in (("metric", "metric"), ("ratio", "ratio_wire")):
@@ -88,8 +90,9 @@ def parts(results: Results) -> list[Section]:
     if not len(done):
         return []
     text = _PARTS + (_BUFFERS if send_buffers(done) else "")
-    bars = {name: split(own) for name, own in _apart(results.runs).items()}
-    sections = [section("split", "What the bits are", text, bars)]
+    apart = _apart(results.runs).items()
+    bars = {name: drawn for name, own in apart if (drawn := split(own)) is not None}
+    sections = [section("split", "What the bits are", text, bars)] if bars else []
     if len(results.layers) and (shown := layers(results.layers)):
         figure, words = shown
         sections.append(section("layers", "What each layer sends", words, {"": figure}))

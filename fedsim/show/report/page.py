@@ -157,11 +157,12 @@ def answer(runs: pd.DataFrame) -> str:
         return ""
     name, higher = metric_name(runs), bool(runs["higher_is_better"].dropna().iloc[0])
     best = cells.sort_values(["metric", "up_wire_bits"], ascending=[not higher, True]).iloc[0]
-    ways = ["up_wire_bits", "down_wire_bits"]
-    ratios = (
-        dense[ways[:count]].sum(axis=1).iloc[0] / best[ways[:count]].sum() for count in (1, 2)
-    )
-    up, both = (f"1/{units.digits(r)}" if r >= 1 else f"{1 / r:.3g} times" for r in ratios)
+    ways, parts = ["up_wire_bits", "down_wire_bits"], []
+    for count, what in ((1, "its uplink"), (2, "all bits")):
+        bits, own = dense[ways[:count]].sum(axis=1).iloc[0], best[ways[:count]].sum()
+        if bits > 0:  # else none of its replies was used
+            part = f"1/{units.digits(bits / own)}" if own > 0 else "none"
+            parts.append(f"{part if bits >= own else f'{own / bits:.3g} times'} of {what}")
     unit = "points " if name in units.FRACTIONS else ""
     over = round(best["difference"], 9)  # of the seeds that both have
     gap = units.difference(abs(over), name, signed=False)
@@ -174,8 +175,8 @@ def answer(runs: pd.DataFrame) -> str:
     counted = f" ({counted})" if most > 1 else ""
     return (
         f"{best['label']} with n = {best['temporal']}, p = {units.plain(best['gradient'])}{which} "
-        f"ends at {name} {units.score(best['metric'], name)}, {placed}{counted}, with "
-        f"{up} of its uplink and {both} of all bits."
+        f"ends at {name} {units.score(best['metric'], name)}, {placed}{counted}"
+        f"{', with ' if parts else ''}{' and '.join(parts)}."
     )
 
 

@@ -59,6 +59,13 @@ def test_a_run_in_memory_has_the_results_of_one_in_a_folder(tmp_path: Path) -> N
     assert here.runs["label"].tolist() == ["mine"]
 
 
+def test_a_run_of_which_no_update_was_used_shows_its_row() -> None:
+    done = run(small(temporal=2, iterations=4, clients=2, dropout=0.999))
+    assert done.layers.empty and {"tensor", "sent"} <= {*done.results.layers.columns}
+    html = done._repr_html_()
+    assert "<img" not in html and "<td>sbc(0.05)</td>" in html and "inf" not in html
+
+
 def test_a_sweep_shows_its_plane_and_its_cells(tmp_path: Path) -> None:
     cells = [(n, p, [0.9, 0.8]) for n in (1, 10) for p in (0.1, 0.01)]
     results = load(made(tmp_path, SBC, *cells))

@@ -2,13 +2,18 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from fedsim import run
+from fedsim.commands.cli import main
 from fedsim.results.load import load
 from fedsim.show.report import write
+from fedsim.show.report.page import answer
 from tests.support import charts
 from tests.support.page import Page
-from tests.support.sweepmaker import make_run, make_sweep
+from tests.support.runs import small
+from tests.support.sweepmaker import make_cell, make_run, make_sweep, runs_of
 
 MATRICES = ("matrix-metric.png", "matrix-ratio.png")
 
@@ -53,3 +58,40 @@ def test_bits_have_ticks_however_near_each_other_they_are(tmp_path: Path) -> Non
     axis = charts.pareto(load(tmp_path / "b").runs).layout.xaxis
     assert axis.range is None and "20 kbit" not in axis.ticktext
     assert {"10 kbit", "1 Mbit", "100 Mbit"} <= {*axis.ticktext}
+
+
+def test_runs_of_which_no_update_was_used_have_a_table_and_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = {"iterations": 4, "clients": 2, "network": "4g, compute=20ms", "deadline": "10ms"}
+    run(small(temporal=2, **late), tmp_path / "cells" / "late")
+    assert main(["report", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "0.1000 0 bit" in said and "inf" not in said
+    assert "late: replies not used " in said and "its update came when the round was over" in said
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
+    assert "Learning over iterations" in page and "A round on the simulated clock" in page
+    for chart in ("Metric against bits", "Learning over bits", "What the bits are"):
+        assert chart not in page
+    run(small(method="raw", temporal=1, **late), tmp_path / "cells" / "dense")
+    page = Page(write(tmp_path).read_text(encoding="utf-8")).text
+    assert "ends at accuracy 0.1000, as dense does. Dense reference" in page
+    assert "inf" not in (tmp_path / "summary.tex").read_text()
+
+
+def test_the_answer_of_a_cell_of_which_no_update_was_used() -> None:
+    cells = [make_cell(1, 1, 0.9, 320.0), make_cell(10, 0.1, 0.1, up_wire_bits=0.0)]
+    runs = runs_of(cells).assign(down_wire_bits=[80.0, 40.0])
+    assert answer(runs).endswith("80.00 points below dense, with none of its uplink and 1/10.0 of "
+                                 "all bits.")  # fmt: skip
+
+
+def test_seeds_without_a_common_budget_have_no_curve_over_bits(tmp_path: Path) -> None:
+    make_run(tmp_path / "cells" / "one", seed=0)
+    make_run(tmp_path / "cells" / "other", seed=1)
+    file = tmp_path / "cells" / "other" / "rounds.parquet"
+    rounds = pd.read_parquet(file)
+    later, more = rounds["round"] + 1, 1e6 * rounds["up_wire_bits"]
+    rounds.assign(round=later, up_wire_bits=more).to_parquet(file)
+    page = Page(write(tmp_path).read_text(encoding="utf-8")).text
+    assert "Learning over iterations" in page and "Learning over bits" not in page

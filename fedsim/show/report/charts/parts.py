@@ -29,8 +29,9 @@ def send_buffers(runs: pd.DataFrame) -> bool:
     return bool((runs[_BUFFER_BITS] > 0).any())
 
 
-def split(runs: pd.DataFrame) -> Drawn:
-    """What a client's upstream messages consist of: a bar per cell, its parts in percent.
+def split(runs: pd.DataFrame) -> Drawn | None:
+    """What a client's upstream messages consist of: a bar per cell, its parts in percent; None
+    where no message was used.
 
     The parts sum to ``up_wire_bits``. Buffers are among them where some cell sends any.
     """
@@ -39,16 +40,20 @@ def split(runs: pd.DataFrame) -> Drawn:
     columns = {part: _BUFFER_BITS if part in _BUFFERS else f"up_{part}_bits" for part in colours}
     cells = {cell_label(cell): own[list(columns.values())].mean() for cell, own in cells_of(done)}
     means = pd.DataFrame(cells).T
+    means = means[means.sum(axis=1) > 0]
+    if not len(means):
+        return None
     whole, parts = means.sum(axis=1), {}
     for part, name in columns.items():
         share = 100 * means[name] / whole
+        rows = zip(means.index, means[name], whole, share, strict=True)
         texts = [
             f"{bar}\n{part}: {units.bits(bits)} of {units.bits(total)}, {percent:.1f} %"
-            for bar, bits, total, percent in zip(cells, means[name], whole, share, strict=True)
+            for bar, bits, total, percent in rows
         ]
         parts[part] = (colours[part], list(share), texts)
-    height = 150 + (32 if len(cells) < 12 else 24) * len(cells)
-    figure = bars(parts, list(cells), height, "share of upstream bits (%)")
+    height = 150 + (32 if len(means) < 12 else 24) * len(means)
+    figure = bars(parts, list(means.index), height, "share of upstream bits (%)")
     figure["layout"]["xaxis"] |= {"range": [0, 100.01], "dtick": 25}
     return figure
 
