@@ -100,14 +100,20 @@ def _by_method(keys: Sequence[CellKey], temporals: Sequence[int]) -> dict[CellKe
     names = list(dict.fromkeys(key.method for key in keys))
     raw = {key.method for key in keys if key.dense}
     methods, dense = [n for n in names if n not in raw], [n for n in names if n in raw]
+    greys: Sequence[str] = GREYS
+    if len(dense) > len(greys):
+        lightest = int(GREYS[-1][1:3], 16) / 255
+        greys = [_hex(3 * [x]) for x in np.linspace(0, lightest, len(dense))]
     styles = {}
     for key in keys:
         mine = sorted({k.gradient for k in keys if k.method == key.method}, reverse=True)
         pale = 0.55 * mine.index(key.gradient) / max(1, len(mine) - 1)
-        number = methods.index(key.method) + 1 if key.method in methods else 0
-        base = METHODS[(number - 1) % len(METHODS)]
-        if not number:
-            base = GREYS[dense.index(key.method) % len(GREYS)]
+        if key.method in raw:
+            number = dense.index(key.method)
+            base = greys[number]
+        else:
+            number = methods.index(key.method) + 1
+            base = METHODS[(number - 1) % len(METHODS)]
         rgb = [int(base[place : place + 2], 16) / 255 for place in (1, 3, 5)]
         colour = _hex([c + pale * (1 - c) for c in rgb])
         styles[key] = Look(colour, temporals.index(key.temporal), number)

@@ -15,7 +15,7 @@ from fedsim.show.budgets import budgets, leaders
 from fedsim.show.curves import curve_lines, pareto_points
 from fedsim.show.export import table
 from fedsim.show.planes import method_text
-from fedsim.show.style import METHODS, CellKey, looks, method_looks
+from fedsim.show.style import GREYS, METHODS, CellKey, looks, method_looks
 from fedsim.show.tables import summary_texts
 from tests.support import charts
 from tests.support.sweepmaker import TOPK, make_cell, make_sweep, rounds_of, runs_of
@@ -74,6 +74,15 @@ def test_methods_have_colours_that_the_colour_blind_tell_apart() -> None:
         assert mine[0].colour == mine[2].colour == colour.lower() != mine[1].colour
         assert len({look.marker for look in mine}) == 1
         assert [look.place for look in mine] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 6])
+def test_references_have_greys_and_markers_of_their_own(count: int) -> None:
+    names = [f"dense (lr = {k})" for k in range(count)]
+    styles = [*method_looks(dict.fromkeys(names, True)).values()]
+    assert styles[0].colour == "#000000" and styles[-1].colour <= GREYS[-1]
+    assert all(look.colour[1:3] == look.colour[3:5] == look.colour[5:] for look in styles)
+    assert len({look.colour for look in styles}) == len({look.marker for look in styles}) == count
 
 
 def test_ten_methods_have_ten_colours_and_are_counted_in_titles(both: Results) -> None:
