@@ -18,7 +18,7 @@ from fedsim.show.style import higher_is_better, ink, metric_name
 _FAR = 3.0  # times the middle half's width beyond it: Tukey's "far out"
 _LEAST_ERROR = 1e-4
 _APART = 0.07  # of the scale: a line of text in a column of a paper
-_COSTS = ("loss", "seconds", "failures", "lost", "client_metric_spread")  # and all bits
+_COSTS = ("loss", "failures", "lost", "client_metric_spread")  # and all bits and seconds
 _METRICS = ("metric", "client_metric_mean", "client_metric_worst")
 JOINED = "Short lines join cells of equal total sparsity p/n."
 
@@ -199,7 +199,7 @@ def heat(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -
     shown = of_method(runs, method) if method is not None else runs
     name = metric_name(shown) if value == "metric" else value
     values = np.concatenate([grid.values.ravel() for grid in grids.values()])
-    turned = value in _COSTS or value.endswith(units.OF_BITS)
+    turned = value in _COSTS or value.endswith((*units.OF_BITS, "seconds"))
     turned |= value in _METRICS and not higher_is_better(shown)
     return Heat(titled(shown), name, grids, Shades.of(values[np.isfinite(values)], name, turned))
 

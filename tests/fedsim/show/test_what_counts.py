@@ -188,7 +188,9 @@ def test_scores_above_four_nines_have_colours() -> None:
     assert np.isfinite(far.place(np.array([0.5, 0.99996, 1.0]))).all()
 
 
-@pytest.mark.parametrize("column", ["loss", "seconds", "up_wire_bits_per_client", "failures"])
+@pytest.mark.parametrize(
+    "column", ["loss", "seconds", "sim_seconds", "up_wire_bits_per_client", "failures"]
+)
 def test_the_brightest_cell_has_the_least_where_less_is_better(column: str) -> None:
     values = {(1, 0.1): 1e5, (1, 0.01): 1e4, (2, 0.1): 1e3, (2, 0.01): 1e2}
     cells = [cell(n, p, 0.9, **{column: value}) for (n, p), value in values.items()]
