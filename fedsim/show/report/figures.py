@@ -17,7 +17,7 @@ from fedsim.show.planes import one_celled
 from fedsim.show.report.charts.frame import Drawn, as_json
 from fedsim.show.report.charts.heat import heatmaps
 from fedsim.show.report.charts.lines import drawn
-from fedsim.show.report.charts.parts import layers, send_buffers, split
+from fedsim.show.report.charts.parts import layers, sent_beside, split
 from fedsim.show.report.sections import answers
 from fedsim.show.report.times import caption, middle_rounds, sentence, timed
 from fedsim.show.style import label, metric_name
@@ -27,7 +27,11 @@ _PLANE = (
     "seeds: mean ± sample standard deviation (number of seeds)."
 )
 _PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
-_BUFFERS = " Buffers: BatchNorm's statistics, in the wire and not in the content that papers count."
+_BESIDE = {
+    "buffers": " Buffers: BatchNorm's statistics, in the wire and not in the content that papers "
+    "count.",
+    "reports": " Reports: what a controller asked of clients, in the wire and not in the content.",
+}
 _CONFIG = {
     "responsive": True, "displaylogo": False, "doubleClick": "reset",
     "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
@@ -89,7 +93,7 @@ def parts(results: Results) -> list[Section]:
     done = results.done
     if not len(done):
         return []
-    text = _PARTS + (_BUFFERS if send_buffers(done) else "")
+    text = _PARTS + "".join(_BESIDE[part] for part in sent_beside(done))
     apart = _apart(results.runs).items()
     bars = {name: drawn for name, own in apart if (drawn := split(own)) is not None}
     sections = [section("split", "What the bits are", text, bars)] if bars else []

@@ -171,6 +171,18 @@ def test_the_bars_split_a_message_into_its_parts(tmp_path: Path) -> None:
     np.testing.assert_allclose(shares, [7200 / whole, 40500 / whole, 0, 32000 / whole])
 
 
+def test_a_controller_s_reports_are_a_part_of_the_bits(tmp_path: Path) -> None:
+    make_sweep(tmp_path, (10,), (0.01,))
+    make_run(tmp_path / "cells" / "told", 20, 0.01, up_report_bits=203.0)
+    bars = {bar.name: bar for bar in charts.split(load(tmp_path).runs).data}
+    assert list(bars) == ["header", "position", "value", "side", "reports"]
+    # Ten rounds of 72 + 405 + 320 bits, and 203 of reports.
+    np.testing.assert_allclose(bars["reports"].x, [0, 0, 100 * 203 / (10 * 797 + 203)])
+    assert sum(bar.x[2] for bar in bars.values()) == pytest.approx(100)
+    page = Page(write(tmp_path).read_text(encoding="utf-8")).text
+    assert "Reports: what a controller asked of clients" in page and "Buffers: " not in page
+
+
 def test_a_report_of_a_single_run_and_of_failures_only(tmp_path: Path) -> None:
     make_run(tmp_path / "one")
     page = Page(write(tmp_path / "one").read_text(encoding="utf-8"))

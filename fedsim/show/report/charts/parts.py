@@ -15,43 +15,45 @@ from fedsim.show.style import cell_label, looks
 
 # Paul Tol's "bright" scheme, safe for the colour-blind.
 _PARTS = {"header": "#bbbbbb", "position": "#4477aa", "value": "#ccbb44", "side": "#ee6677"}
-_BUFFERS = {"buffers": "#66ccee"}
+_BESIDE = {"buffers": ("up_buffer_bits", "#66ccee"), "reports": ("up_report_bits", "#aa3377")}
 _LANES = 0.75  # how much of a row its marks spread over
-_BUFFER_BITS = "up_buffer_bits"
 _LAYERS = (
     "A row per tensor of the model, in its order; a mark per cell that does not send all: the mean "
     "over the rounds that were evaluated. Within a row, each cell has a height of its own."
 )
 
 
-def send_buffers(runs: pd.DataFrame) -> bool:
-    """Whether any run's clients sent buffers (BatchNorm's statistics) beside their updates."""
-    return bool((runs[_BUFFER_BITS] > 0).any())
+def sent_beside(runs: pd.DataFrame) -> list[str]:
+    """What any run's clients sent beside their updates: `buffers` (BatchNorm's statistics),
+    `reports` (what a controller asked them)."""
+    sent = {part: column for part, (column, _) in _BESIDE.items() if column in runs.columns}
+    return [part for part, column in sent.items() if (runs[column] > 0).any()]
 
 
 def split(runs: pd.DataFrame) -> Drawn | None:
     """What a client's upstream messages consist of: a bar per cell, its parts in percent; None
     where no message was used.
 
-    The parts sum to ``up_wire_bits``. Buffers are among them where some cell sends any.
+    The parts sum to ``up_wire_bits``. Buffers and reports are among them where some cell sends any.
     """
     done = runs[runs["status"] == "done"]
-    colours = _PARTS | (_BUFFERS if send_buffers(done) else {})
-    columns = {part: _BUFFER_BITS if part in _BUFFERS else f"up_{part}_bits" for part in colours}
-    cells = {cell_label(cell): own[list(columns.values())].mean() for cell, own in cells_of(done)}
-    means = pd.DataFrame(cells).T
+    columns = {part: (f"up_{part}_bits", colour) for part, colour in _PARTS.items()}
+    columns |= {part: _BESIDE[part] for part in sent_beside(done)}
+    names = [name for name, _ in columns.values()]
+    cells = {cell_label(cell): own[names].mean() for cell, own in cells_of(done)}
+    means = pd.DataFrame(cells).T.fillna(0.0)  # a run without a controller has no reports
     means = means[means.sum(axis=1) > 0]
     if not len(means):
         return None
     whole, parts = means.sum(axis=1), {}
-    for part, name in columns.items():
+    for part, (name, colour) in columns.items():
         share = 100 * means[name] / whole
         rows = zip(means.index, means[name], whole, share, strict=True)
         texts = [
             f"{bar}\n{part}: {units.bits(bits)} of {units.bits(total)}, {percent:.1f} %"
             for bar, bits, total, percent in rows
         ]
-        parts[part] = (colours[part], list(share), texts)
+        parts[part] = (colour, list(share), texts)
     height = 150 + (32 if len(means) < 12 else 24) * len(means)
     figure = bars(parts, list(means.index), height, "share of upstream bits (%)")
     figure["layout"]["xaxis"] |= {"range": [0, 100.01], "dtick": 25}
