@@ -1,6 +1,7 @@
 """The report's sections of simulated time: the metric over it, who leads when, and one round."""
 
 from html import escape
+from math import inf
 
 import pandas as pd
 
@@ -28,14 +29,24 @@ _TIMELINE = (
 
 
 def sentence(results: Results) -> str:
-    """Which method is best until when, as a paragraph; empty of one method."""
+    """Which method is best from when, as a paragraph; empty of one method.
+
+    Until when is said where nobody leads then: the best had ended, and no other is better yet.
+    """
     rounds = timed(results.done_rounds)
     higher = higher_is_better(rounds)
     spans = leaders(budgets(rounds, higher, x=TIME), higher)
     if rounds["label"].nunique() < 2 or not spans:
         return ""
-    texts = [f"{name} from {units.duration(low)}" for low, _, name in spans]
+    starts = [low for low, _, _ in spans[1:]] + [-inf]
+    gaps = [high < start for (_, high, _), start in zip(spans, starts, strict=True)]
+    texts = [
+        f"{name} from {units.duration(low)}" + (f" to {units.duration(high)}" if gap else "")
+        for (low, high, name), gap in zip(spans, gaps, strict=True)
+    ]
     over = " Each overtakes the one before it at that time." if len(spans) > 1 else ""
+    if any(gaps):
+        over = " In between, the best had ended and no other was better yet."
     return f"<p>Best so far on the simulated clock: {escape(', '.join(texts))}.{over}</p>"
 
 

@@ -17,8 +17,10 @@ from fedsim.network.pricing import CLIENT_COLUMNS
 from fedsim.results.load import Results
 from fedsim.show.curves import Series
 from fedsim.show.figures import rank
+from fedsim.show.report.times import sentence
 from fedsim.show.style import CellKey
 from fedsim.show.times import Bandwidths, over_bandwidths, priced, to_target
+from tests.support.sweepmaker import rounds_of
 
 
 def clocked(label: str, seed: int, ends: list[float], metric: list[float]) -> pd.DataFrame:
@@ -74,6 +76,21 @@ def test_the_table_says_how_many_seeds_are_there() -> None:
     (two,), (both,) = ([x for x in lines if name in x] for name in ("two 1 0.1", "both 1 0.1"))
     assert "not reached" in two and "2 of 3" in two
     assert "30.0 s" in both and "2 of 2" in both and "40.0 s" in both
+
+
+def test_the_page_s_sentence_tells_gaps_and_who_overtakes() -> None:
+    """`a` is best from 1 to 2 s, where it ends; `b` from 5 s, `c` from 8 s."""
+    rounds = pd.concat([
+        rounds_of("a", [8, 9], [0.5, 0.7]).assign(sim_end_seconds=[1, 2]),
+        rounds_of("b", [8, 9, 10], [0.6, 0.8, 0.8]).assign(sim_end_seconds=[4, 5, 9]),
+        rounds_of("c", [8, 9], [0.5, 0.9]).assign(sim_end_seconds=[7, 8]),
+    ])  # fmt: skip
+    runs = pd.DataFrame({"status": "done"}, index=["a", "b", "c"])
+    told = sentence(Results(runs, rounds, Path()))
+    assert "clock: a from 1.00 s to 2.00 s, b from 5.00 s, c from 8.00 s. In between, " in told
+    assert "overtakes" not in told
+    told = sentence(Results(runs[1:], rounds, Path()))
+    assert "clock: b from 4.00 s, c from 8.00 s. Each overtakes the one before it" in told
 
 
 def test_figures_rank_by_the_target_and_then_by_the_end() -> None:
