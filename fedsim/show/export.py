@@ -35,7 +35,7 @@ _HEADINGS = {
     "up_content_bits_per_client": "up content per client of the federation",
     "down_wire_bits_per_client": "down wire per client of the federation",
     "ratio_both": "ratio (both ways)", "up_share": "share of entries sent",
-    "failed_up_bits": "uploads not used",
+    "failed_up_bits": "uploads not used", "iterations": "iterations done",
 }  # fmt: skip
 _STYLES: dict[str, Callable[[Sequence[str], list[tuple[str, ...]], list[bool]], str]] = {
     "markdown": markdown, "latex": latex, "html": lambda names, cells, _: html(names, cells, "runs")

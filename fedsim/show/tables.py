@@ -47,6 +47,7 @@ _HEADINGS = {
     "up_content_bits": "up\ncontent", "down_wire_bits": "down", "down_content_bits":
     "down\ncontent", "ratio_wire": "ratio\nup", "ratio_content": "ratio up\ncontent",
     "ratio_both": "ratio\nboth", "failed_up_bits": "not used",
+    "iterations": "iterations\ndone",  # fewer than the setting where a run stopped at its bits
 }  # fmt: skip
 KNOWN = ("label", *COLUMNS, *CLIENT_SCORES, "difference", "ratio_both")
 """What every table can show."""

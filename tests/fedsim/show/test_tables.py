@@ -115,6 +115,15 @@ def test_a_table_has_the_columns_that_are_asked_for() -> None:
         printed(cells, 80, columns=["speed"])
 
 
+def test_iterations_are_those_done(tmp_path: Path) -> None:
+    """A run that stopped at its bits has fewer than it was set, which labels and settings tell."""
+    make_run(tmp_path / "a", 10, 0.01, iterations=150)
+    runs = load(tmp_path / "a").runs
+    assert summary_texts(runs, ["iterations"])[0] == ["iterations\ndone"]
+    lines = table(runs, columns=["iterations"]).splitlines()
+    assert (lines[0], lines[-1]) == ("| iterations done |", "| 150 |")
+
+
 def test_unlike_quantities_have_columns_of_their_own(tmp_path: Path) -> None:
     cells = make_sweep(tmp_path, seeds=(0, 1))
     headings, rows = summary_texts(runs_of(cells))
