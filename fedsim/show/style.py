@@ -24,7 +24,7 @@ FRACTION = "fraction of entries sent p"
 """What figures call p, which the SBC paper calls gradient sparsity though it is a density."""
 
 
-# The dense reference is black; those with other settings follow.
+# The dense reference is black; those with other settings follow, of many in finer steps.
 GREYS = ("#000000", "#6b6b6b", "#a8a8a8")
 # Okabe and Ito's colours, told apart by the colour-blind too; from the eighth method on, darker.
 METHODS = (
