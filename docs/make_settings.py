@@ -34,7 +34,7 @@ def rows(settings: list[Setting], place: str) -> list[str]:
     """A table: flag, field, default, and what it is."""
     lines = ["", f"| flag | {place} | default | what it does |", "| --- | --- | --- | --- |"]
     for one in settings:
-        default = "" if one.default in (None, False) else f"`{one.default}`"
+        default = "" if one.default is None or one.default is False else f"`{one.default}`"
         cells = (f"`{one.flag}`", f"`{one.attr}`", default, one.help)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return [*lines, ""]

@@ -51,7 +51,8 @@ def add_settings(
         group = groups[place]
         kinds = setting.kind.split(" | ")
         kind = "str" if "str" in kinds else kinds[0]  # a number with a unit is a text here
-        default = "" if setting.default in (None, False) else f" (default: {setting.default})"
+        none = setting.default is None or setting.default is False  # and not 0
+        default = "" if none else f" (default: {setting.default})"
         sentence = (setting.help + default).replace("%", "%%")
         if kind == "bool":
             group.add_argument(setting.flag, action="store_true", default=None, help=sentence)

@@ -8,6 +8,7 @@ from compressors.catalogue import ROWS, Kind
 from fedsim.commands.bibliography import bibtex
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
+from fedsim.ground.errors import UsageError
 from fedsim.network.presets import PRESETS
 from fedsim.settings.controllers.listed import CONTROLLERS
 from fedsim.tasks.tasklist import LISTED
@@ -57,13 +58,15 @@ def add(commands: Any) -> None:
         "list", help="list tasks, methods, coders, networks, controllers or experiments",
         description="Lists the names that settings take, each with its title and source.",
     )  # fmt: skip
-    parser.add_argument("kind", choices=WHAT, help="what to list")
+    parser.add_argument("kind", nargs="?", choices=WHAT, help="what to list")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
 
 
 def command(flags: argparse.Namespace) -> int:
     """Prints the list, under a heading per kind where there are several kinds."""
+    if flags.kind is None:
+        raise UsageError(f"nothing to list is named: give one of {', '.join(WHAT)}")
     listed = WHAT[flags.kind]()
     if flags.json:
         print_document(listed)

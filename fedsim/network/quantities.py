@@ -152,6 +152,8 @@ def _meant(text: str, kind: Kind) -> str:
     """Words for what a quantity may mean whose unit is not known; empty where none comes near."""
     parts = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?) *(\S+)", text)
     number, unit = (float(parts[1]), parts[2]) if parts else (0.0, "")
+    if not number and kind != "delay":  # 0 is refused with any unit
+        return ""
     if _KINDS[kind][0] is _TIMES:
         factor, meant = _OTHER_TIMES.get(unit.removesuffix("s"), (0, ""))
         return f"; did you mean {number * factor:g}{meant}?" if meant else ""

@@ -12,7 +12,7 @@ def run_folders(path: Path) -> list[Path]:
     Empty where `path` holds no results. Raises UsageError where `path` is not a folder.
     """
     if path.exists() and not path.is_dir():
-        raise UsageError(f"no results in {path}: it is a file; give its folder, {path.parent}.")
+        raise UsageError(f"no results in {path}: it is a file; give its folder, '{path.parent}'")
     if not path.is_dir():
         raise UsageError(f"no results in {path}: there is no such folder.")
     if kind_of(path) == "sweep":

@@ -6,7 +6,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
 
-from fedsim.ground.errors import UsageError, writing
+from fedsim.ground.errors import UsageError, unknown, writing
+from fedsim.settings.fields import CLIENT_SCORES, SCORE
 
 Row = Mapping[str, Any]
 """A round's row, as in ``rounds.parquet``, with ``up_bits`` (the upstream bits so far of a client
@@ -59,7 +60,8 @@ class CsvWriter(Callback):
 
     Args:
         path: the file; its folder exists.
-        columns: those that are wanted; None: all that the first row has.
+        columns: those that are wanted; None: all that the first row has. ``UsageError`` for another
+            one, but for scores, which come with the first evaluation.
 
     Example:
         run(config, callbacks=[CsvWriter("rounds.csv", ["round", "metric", "up_bits"])])
@@ -81,6 +83,10 @@ class CsvWriter(Callback):
         with writing(self.path.parent):
             if self._writer is None:
                 columns = [*row] if self.columns is None else self.columns
+                known = [*row, *CLIENT_SCORES]
+                for name in columns:  # other scores come with the first evaluation
+                    if name not in known and not name.startswith(SCORE):
+                        raise UsageError(f"CsvWriter: {unknown('column', name, known)}")
                 self._writer = csv.DictWriter(self._file, columns, extrasaction="ignore")
                 self._writer.writeheader()
             self._writer.writerow(row)

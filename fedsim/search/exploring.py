@@ -32,6 +32,7 @@ _TOO_LONG = 1.5  # times the budget: a message is only about as long as the one 
 _SEARCHED = {"method", "gradient", "temporal", "lr", "strategy", "evaluate_every", "label",
              "stop_at_bits", "momentum_masking"}  # fmt: skip
 TOO_LONG, REPEATED, OVER = "one message exceeds the budget", "runs already", "the time is over"
+NONE_WITHIN = "no evaluation within the budget"
 NO_SUMMARY = f"its folder has no summary.json; {RESUMES}"
 
 
@@ -222,6 +223,8 @@ class Exploration:
     def _tell(
         self, number: int, params: Params, name: str, curve: Curve, why: str, took: float = 0.0
     ) -> None:
+        if not why and self.goal.budget is not None and self.goal.point(curve) is None:
+            why = NONE_WITHIN  # its first messages were longer than the one that was tried
         good = why in ("", stopping.REACHED) or (self.goal.front and why == stopping.BEHIND)
         self.study.tell(number, name, curve, why, good, took)
         value = self.goal.value(curve) if good else None

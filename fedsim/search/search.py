@@ -112,6 +112,7 @@ def search(
     """
     out, base = Path(out), _base(base)
     limits = _limits(time, trials, seeds)
+    base.but(seed=base.seed + seeds)  # refused now, if the finalists' last seed is none
     check([Cell("search", base)], jobs, here=ray_address is None)
     check_folder(out)
     task, texts = base.plan.task, chosen(methods)

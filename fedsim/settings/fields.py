@@ -408,7 +408,8 @@ class Settings:
         "another run; default: drawn by the seed", plain=_weights,
     )  # fmt: skip
     seed: int = setting(
-        0, "seed of every random draw", rule=Rule(lambda x: x >= 0, "0 or above")
+        0, "seed of every random draw",
+        rule=Rule(lambda x: 0 <= x < 2**63, "a whole number from 0 to 2^63 - 1"),
     )
     strategy: "str | Algorithm" = setting(
         "dsgd", "one of " + ", ".join(STRATEGIES) + "; with settings in parentheses, such as "

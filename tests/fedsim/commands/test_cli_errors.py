@@ -78,7 +78,7 @@ SWEEP = {
     "--ray-address nope": ("--ray-address", ["'nope'", "no Ray cluster"]),
 }
 RUN = {
-    "--seed -1": ("--seed", ["-1", "0 or above"]),
+    "--seed -1": ("--seed", ["-1", "from 0 to 2^63 - 1"]),
     "--seed x": ("--seed", ["'x'"]),
 }
 DEPLOY = {
@@ -227,6 +227,8 @@ def test_what_nobody_thought_of_is_code_1_and_one_line(
         ("sweep --gradient 1%", "'1%' is not a number; write 0.01"),
         ("sweep --gradient 1,0.1,5%", "'5%' is not a number; write 0.05"),
         ("search --time 10", "--time is '10': it needs a unit: s, min or h, such as 10min"),
+        ("run --stop-at-bits 0bit", "such as 2e6, 500kbit, 2Mbit or 1Gbit\n"),  # 0bit is not meant
+        ("list", "give one of tasks, methods, coders, networks, controllers, experiments"),
     ],
 )
 def test_the_answer_says_what_to_write(text: str, told: str, typed: Typed) -> None:

@@ -142,7 +142,7 @@ def test_a_folder_above_results_and_a_file_in_them_lead_there(tmp_path: Path) ->
         make_run(tmp_path / f"more{number}")
     with pytest.raises(UsageError, match=r"more2 and 3 more\.$"):
         load(tmp_path)
-    with pytest.raises(UsageError, match="summary.json: it is a file; give its folder, .*/a.$"):
+    with pytest.raises(UsageError, match="summary.json: it is a file; give its folder, '.*/a'$"):
         load(tmp_path / "a" / "summary.json")
 
 

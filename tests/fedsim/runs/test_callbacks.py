@@ -69,6 +69,18 @@ def test_a_run_that_goes_on_tells_of_the_rounds_before(tmp_path: Path) -> None:
     assert (tmp_path / "rows.csv").read_text() == (tmp_path / "whole.csv").read_text()
 
 
+def test_a_column_that_no_row_has_is_refused(tmp_path: Path) -> None:
+    lines = CsvWriter(tmp_path / "rows.csv", ["round", "up_bit"])
+    with pytest.raises(UsageError, match=r"unknown column 'up_bit' \(did you mean up_bits\?\)"):
+        run(small(), callbacks=[lines])
+    assert (tmp_path / "rows.csv").read_text() == ""
+    late = CsvWriter(tmp_path / "late.csv", ["round", "score_top5", "client_metric_worst"])
+    late.begin({}, [{"round": 1}, {"round": 2, "score_top5": 0.5, "client_metric_worst": 0.25}])
+    late.end({})
+    written = (tmp_path / "late.csv").read_text().split()
+    assert written == ["round,score_top5,client_metric_worst", "1,,", "2,0.5,0.25"]
+
+
 def test_what_a_callback_raises_ends_the_run(tmp_path: Path) -> None:
     class Falls(Callback):
         error: Exception = ZeroDivisionError("oh")

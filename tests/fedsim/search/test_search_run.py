@@ -237,6 +237,7 @@ def test_without_a_goal_the_front_is_found(tmp_path: Path) -> None:
         (["--time", "soon"], "--time is 'soon'"),
         (["--time", "1.5"], "it needs a unit: s, min or h, such as 1.5min"),
         (["--validation", "1.5"], "--validation is 1.5: give a number between 0 and 1"),
+        (["--seed", f"{2**63 - 3}"], f"--seed is {2**63}: give a whole number from 0 to 2^63 - 1"),
     ],
 )
 def test_bad_searches_are_refused_before_work(

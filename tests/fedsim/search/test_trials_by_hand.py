@@ -13,7 +13,7 @@ from fedsim import Evaluation, RunConfig
 from fedsim.ground.errors import RESUMES, RunFailed, UsageError
 from fedsim.search import exploring, finals, search
 from fedsim.search.curves import curve_of
-from fedsim.search.exploring import OVER, REPEATED, TOO_LONG, Exploration, Limits
+from fedsim.search.exploring import NONE_WITHIN, OVER, REPEATED, TOO_LONG, Exploration, Limits
 from fedsim.search.goal import NOT_REACHED, Curve, Goal, losses
 from fedsim.search.stopping import BEHIND, DEARER, REACHED
 from fedsim.search.study import CELL, WHY
@@ -279,6 +279,16 @@ def test_settings_that_do_not_go_together_end_a_trial(
     assert [(t.state.name, t.user_attrs[WHY]) for t in made.study.trials] == [
         ("PRUNED", "buffer_size is 10: there are 4 updates"), ("COMPLETE", ""),
     ]  # fmt: skip
+
+
+def test_a_trial_without_an_evaluation_within_the_budget_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its first message was of 1001 bits, though one of fewer was expected."""
+    made = Made(monkeypatch, tmp_path, BUDGET, lambda name: ended("", (1001, 0.9)), trials=1)
+    (told,) = made.study.trials
+    assert (told.state, told.user_attrs[WHY]) == (TrialState.PRUNED, NONE_WITHIN)
+    assert made.said[0].endswith("accuracy 0.9000 at 1.00 kbit (no evaluation within the budget)")
 
 
 def test_the_number_of_trials_counts_all_calls(

@@ -149,7 +149,8 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"method": "dgc(0.1)", "temporal": 1, "task": "mnist_lenet5"}, ("dgc(0.1)", "SGD", "Adam")),
     ({"method": "by_name('*', dgc(0.1))", "temporal": 1}, ("dgc(0.1)", "--momentum 0")),
     ({"downlink": "dgc(0.1)"}, ("--downlink", "dgc(0.1)", "--method")),
-    ({"seed": -1}, ("--seed", "-1", "0 or above")),
+    ({"seed": -1}, ("--seed", "-1", "from 0 to 2^63 - 1")),
+    ({"seed": 2**63}, ("--seed", "9223372036854775808", "from 0 to 2^63 - 1")),
     ({"server_lr": 0.1}, ("--server-lr", "0.1", "dsgd")),
     ({"strategy": "fedavg", "weighting": "samples"}, ("--weighting", "'samples'", "dsgd")),
 ]
