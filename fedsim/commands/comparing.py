@@ -53,6 +53,8 @@ def command(flags: argparse.Namespace) -> int:
         words += f" p-values are corrected for {len(table)} cells (Holm)."
     if table["seeds"].min() < FEW:
         words += f" Fewer than {FEW} seeds: a difference may be missed."
+    if any(lost := (table["failed"].sum(), table["other_failed"].sum())):
+        words += f" Failed runs count nowhere: {lost[0]} of A, {lost[1]} of B."
     if table["p_corrected"].isna().any():
         words += (
             " Without a p-value: seeds whose differences are all the same, or not finite, say "
@@ -70,10 +72,11 @@ def _texts(cell: dict[str, Any]) -> list[str]:
         units.fraction(cell[f"other_{bits}"] / cell[bits] if cell[bits] else None)
         for bits in ("up_bits", "total_bits")
     )
+    name, sign = cell["metric_name"], "+" if cell["difference"] > 0 else ""
     return [
         str(cell["temporal"]), units.plain(cell["gradient"]), str(cell["seeds"]),
-        f"{cell['metric']:.4f}", f"{cell['other_metric']:.4f}",
-        f"{cell['difference']:+.4f} ± {cell['half']:.4f}",
+        units.score(cell["metric"], name), units.score(cell["other_metric"], name),
+        sign + units.averaged(cell["difference"], cell["half"], name),
         "" if isnan(cell["p_corrected"]) else f"{cell['p_corrected']:.2g}", *shares,
         {"first": "A", "other": "B"}.get(cell["verdict"], "neither"),
     ]  # fmt: skip

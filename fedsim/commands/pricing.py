@@ -73,7 +73,7 @@ def command(flags: argparse.Namespace) -> int:
     rounds = {network.name: priced(results, network) for network in networks}
     if not networks:
         rounds = dict([own_times(results)])
-    tables = {name: to_target(frame, target) for name, frame in rounds.items()}
+    tables = {name: to_target(frame, target, results.runs) for name, frame in rounds.items()}
     across, there = None, next(iter(tables.values()))
     if networks and flags.target is not None and (there["reached"] == there["seeds"]).any():
         across = over_bandwidths(results, networks[0], flags.target)

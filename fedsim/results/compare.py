@@ -17,9 +17,9 @@ LEVEL = 0.05
 """A difference is told where its corrected p-value is not above this."""
 
 COLUMNS = (
-    "temporal", "gradient", "method", "other_method", "seeds", "metric", "other_metric",
-    "difference", "half", "p_value", "p_corrected", "up_bits", "other_up_bits", "total_bits",
-    "other_total_bits", "verdict",
+    "temporal", "gradient", "method", "other_method", "seeds", "failed", "other_failed",
+    "metric_name", "metric", "other_metric", "difference", "half", "p_value", "p_corrected",
+    "up_bits", "other_up_bits", "total_bits", "other_total_bits", "verdict",
 )  # fmt: skip
 
 _CELL = ["temporal", "gradient"]
@@ -39,11 +39,13 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
 
     Returns:
         A row per cell: temporal and gradient (of the first), method and other_method as figures
-        call them, seeds (how many both have), metric and other_metric (means of the last
-        evaluation), difference (first less other), half (half the width of its interval of 95 %,
-        uncorrected), p_value, p_corrected, up_bits and other_up_bits (wire, of one client of every
-        round, means), total_bits and other_total_bits (both ways, of the whole federation, means),
-        and verdict: "first", "other" (is better) or "" (cannot be told).
+        call them, with the settings in which they differ, seeds (how many both have), failed and
+        other_failed (seeds of each that failed and count nowhere), metric_name, metric and
+        other_metric (means of the last evaluation), difference (first less other), half (half the
+        width of its interval of 95 %, uncorrected), p_value, p_corrected, up_bits and other_up_bits
+        (wire, of one client of every round, means), total_bits and other_total_bits (both ways, of
+        the whole federation, means), and verdict: "first", "other" (is better) or "" (cannot be
+        told).
 
     Raises:
         UsageError: a folder cannot be read, holds several methods, or several runs of a cell and
@@ -52,8 +54,17 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
     Example:
         >>> compare("results/sbc", "results/dropping")  # doctest: +SKIP
     """
-    load(first, other)  # refuses what no table may hold together
-    return compared(*((load(folder).runs, str(folder)) for folder in (first, other)))
+    both = load(first, other)  # refuses what no table may hold together
+    labels = {both.folders[run].resolve(): label for run, label in both.runs["label"].items()}
+    frames, known = [], dict[str, str]()
+    for results in (load(first), load(other)):
+        runs = results.runs
+        places = [results.folders[run].resolve() for run in runs.index]
+        pairs = list(zip(runs["label"], map(labels.get, places), strict=True))
+        # A run that both hold counts once there, and is called as others of its settings.
+        known |= {own: label for own, label in pairs if label}
+        frames.append(runs.assign(label=[label or known.get(own, own) for own, label in pairs]))
+    return compared((frames[0], str(first)), (frames[1], str(other)))
 
 
 def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
@@ -65,7 +76,7 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     Raises:
         UsageError: as ``compare``; or the runs are of several tasks.
     """
-    lots = []
+    lots, failed = [], []
     for runs, name in named:
         done = runs[runs["status"] == "done"]
         lots.append(next(
@@ -75,6 +86,7 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
         if len(methods) != 1:
             held = f"it holds {', '.join(methods)}" if methods else "no run in it is done"
             raise UsageError(f"{name}: {held}; give folders of one method each")
+        failed.append(runs[(runs["status"] == "failed") & (runs["label"] == methods[0])])
     (_, first), (_, other) = named
     tasks = sorted({*lots[0]["task"], *lots[1]["task"]})
     if len(tasks) > 1:
@@ -91,7 +103,7 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     pairs = [(cells[0][0], cells[1][0])] if alone else [(c, c) for c in cells[0] if c in cells[1]]
     if not pairs:
         raise UsageError(f"{first} and {other} have no cell (n, p) in common")
-    rows = [row for pair in pairs if (row := _row(lots, pair))["seeds"] > 1]
+    rows = [row for pair in pairs if (row := _row(lots, failed, pair))["seeds"] > 1]
     if not rows:
         raise UsageError(
             f"{first} and {other} have no two seeds in common: train both with `fedsim sweep "
@@ -109,13 +121,16 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
 
 
 def _row(
-    lots: Sequence[pd.DataFrame], pair: Sequence[tuple[int, float]]
+    lots: Sequence[pd.DataFrame], failed: Sequence[pd.DataFrame],
+    pair: Sequence[tuple[int, float]],
 ) -> dict[str, Any]:  # fmt: skip
     """What two cells come to over the seeds that both have; of fewer than two, how many."""
-    first, other = (
+    first, other, first_failed, other_failed = (
         lot[(lot[_CELL] == list(cell)).all(axis=1)].set_index("seed").sort_index()
-        for lot, cell in zip(lots, pair, strict=True)
+        for lot, cell in zip((*lots, *failed), (*pair, *pair), strict=True)
     )
+    # A seed that failed and was done again has not failed.
+    lost = [len({*f.index} - {*d.index}) for f, d in ((first_failed, first), (other_failed, other))]
     seeds = first.index.intersection(other.index)
     first, other = first.loc[seeds], other.loc[seeds]
     if len(seeds) < 2:
@@ -125,7 +140,8 @@ def _row(
     return {
         "temporal": int(first["temporal"].iloc[0]), "gradient": float(first["gradient"].iloc[0]),
         "method": first["label"].iloc[0], "other_method": other["label"].iloc[0],
-        "seeds": len(seeds), "metric": first["metric"].mean(),
+        "seeds": len(seeds), "failed": lost[0], "other_failed": lost[1],
+        "metric_name": first["metric_name"].iloc[0], "metric": first["metric"].mean(),
         "other_metric": other["metric"].mean(), "half": found.half,
         # The sign of what is not finite counts.
         "difference": found.value if isfinite(found.value) else sum(differences) / len(seeds),

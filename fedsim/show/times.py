@@ -76,12 +76,16 @@ def own_times(results: Results) -> tuple[str, pd.DataFrame]:
     return "their own networks" if several else str(networks[str(results.done.index[0])]), done
 
 
-def to_target(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
+def to_target(
+    rounds: pd.DataFrame, target: float, runs: pd.DataFrame | None = None
+) -> pd.DataFrame:  # fmt: skip
     """The simulated time after which each cell first reaches a metric.
 
     Args:
         rounds: what `priced` or `own_times` gave.
         target: the metric, of one task; at least so much, or at most, where a lower one is better.
+        runs: `results.runs`, whose failed seeds count as seeds that did not come there; None: those
+            of `rounds` are all.
 
     Returns:
         A row per cell (task, label, temporal, gradient), the fastest first: `seeds`; `reached`, how
@@ -92,15 +96,19 @@ def to_target(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
     sign = 1 if higher_is_better(rounds) else -1
     at = rounds.assign(reached=sign * rounds["metric"] >= sign * target)
     first = at[at["reached"]].groupby("run")["sim_end_seconds"].min()
-    runs = at.groupby("run").agg({**dict.fromkeys(CELL, "first"), "sim_end_seconds": "max"})
-    runs = runs.rename(columns={"sim_end_seconds": "sim_seconds"})
-    runs["target_seconds"] = first.reindex(runs.index)
-    cells = runs.groupby(CELL).agg(
+    each = at.groupby("run").agg({**dict.fromkeys(CELL, "first"), "sim_end_seconds": "max"})
+    each = each.rename(columns={"sim_end_seconds": "sim_seconds"})
+    each["target_seconds"] = first.reindex(each.index)
+    cells = each.groupby(CELL).agg(
         seeds=("sim_seconds", "size"), reached=("target_seconds", "count"),
         target_seconds=("target_seconds", lambda x: x.mean(skipna=False)),
         target_seconds_sd=("target_seconds", lambda x: x.std(skipna=False)),
         sim_seconds=("sim_seconds", "mean"),
     )  # fmt: skip
+    if runs is not None:
+        lost = _lost(runs).reindex(cells.index, fill_value=0)
+        cells["seeds"] += lost
+        cells.loc[lost > 0, ["target_seconds", "target_seconds_sd"]] = np.nan
     return cells.reset_index().sort_values("target_seconds", kind="stable", ignore_index=True)
 
 
@@ -199,9 +207,16 @@ def over_bandwidths(
             seconds = ends_over_rates(*given, np.asarray(rates, float))[there[0]]
         rows.append(run.rounds[CELL].iloc[:1].assign(**{str(k): x for k, x in enumerate(seconds)}))
     table = pd.concat(rows).groupby(CELL).agg(lambda x: x.mean(skipna=False)).dropna()
+    table = table[_lost(results.runs).reindex(table.index, fill_value=0) == 0]
     if not len(table):
         raise UsageError(f"--target is {target:g}: no cell reaches it with every seed")
     return Bandwidths(np.asarray(rates, float), table.to_numpy(), table.index.to_frame(index=False))
+
+
+def _lost(runs: pd.DataFrame) -> pd.Series:
+    """How many seeds of each cell failed and were not done again."""
+    seeds = runs.groupby([*CELL, "seed"])["status"].agg(lambda x: {*x} == {"failed"})
+    return seeds.groupby(level=CELL).sum()
 
 
 class _Run(NamedTuple):

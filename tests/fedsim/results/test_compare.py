@@ -1,5 +1,6 @@
 """Two folders of runs, cell by cell: differences, their tests, and what cannot be compared."""
 
+import json
 from math import inf
 from pathlib import Path
 
@@ -138,7 +139,7 @@ def test_infinite_scores_and_no_bits_are_shown(
     assert table["difference"].to_dict() == {(10, 0.1): inf, (10, 0.01): -inf, (20, 0.1): 0}
     assert main(["compare", str(first), str(other)]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "+inf ±" in out and "-inf ±" in out and "± 0.0000 1 neither" in out
+    assert "+inf" in out and "-inf" in out and "± 0.0000 1 neither" in out
 
 
 def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,3 +149,47 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
     out = " ".join(capsys.readouterr().out.split())
     assert "A: sbc, B: gradient_dropping" in out and "neither" in out
     assert "Fewer than 5 seeds" in out and "2 cells (Holm)" in out
+
+
+def test_failed_seeds_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = lot(tmp_path / "a", SBC, [0.91, 0.92, 0.93, 0.92, 0.91])
+    other = lot(tmp_path / "b", TOPK, [0.95, 0.97, 0.96])
+    for seed in (3, 4):
+        make_run(other / "cells" / f"failed{seed}", 10, 0.1, seed, form=TOPK, failed=True)
+    table = compare(first, other)
+    assert table[["seeds", "failed", "other_failed"]].to_numpy().tolist() == [[3, 0, 2]]
+    assert main(["compare", str(first), str(other)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Failed runs count nowhere: 0 of A, 2 of B." in told
+    assert main(["compare", str(first), str(other), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cells"][0]["other_failed"] == 2
+
+
+def test_the_settings_that_differ_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that both folders hold has that name too."""
+    lots = [lot(tmp_path / name, SBC, [0.9, 0.8]) for name in ("a", "b")]
+    for config in lots[1].glob("cells/*/config.toml"):
+        config.write_text(f"{config.read_text()}\nclients.cohort = 2\ntraining.lr = 0.05")
+    table = compare(*lots)
+    assert table["method"].tolist() == ["sbc"]
+    assert table["other_method"].tolist() == ["sbc (cohort = 2, lr = 0.05)"]
+    assert main(["compare", *map(str, lots)]) == 0
+    assert "A: sbc, B: sbc (cohort = 2, lr = 0.05)" in " ".join(capsys.readouterr().out.split())
+    same = lot(tmp_path / "c", SBC, [0.9, 0.8])
+    assert compare(lots[0], same)["other_method"].tolist() == ["sbc"]
+
+
+def test_small_scores_keep_their_digits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lots = []
+    for name, form, metrics in (("a", SBC, [2.1e-5, 2.3e-5]), ("b", TOPK, [1.1e-5, 1.2e-5])):
+        lots.append(tmp_path / name)
+        for seed, metric in enumerate(metrics):
+            make_run(lots[-1] / "cells" / f"s{seed}", 10, 0.1, seed, form=form, metric=metric,
+                     metric_name="mse", higher_is_better=False)  # fmt: skip
+    assert main(["compare", *map(str, lots)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "2.2e-05 1.15e-05 +0.0000105 ± 0.0000064" in told

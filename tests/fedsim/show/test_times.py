@@ -12,7 +12,7 @@ from fedsim.network.pricing import CLIENT_COLUMNS, SECONDS
 from fedsim.show import times
 from fedsim.show.times import over_bandwidths, priced, to_target
 from tests.support.commands import Typed, typed
-from tests.support.sweepmaker import CLIENTS, TOPK, make_sweep
+from tests.support.sweepmaker import CLIENTS, TOPK, make_run, make_sweep
 
 __all__ = ["typed"]  # the fixture
 
@@ -68,6 +68,24 @@ def test_the_command(folders: tuple[Path, Path], tmp_path: Path, typed: Typed) -
     assert written["sim_seconds"].tolist() == pytest.approx(
         [cell["sim_seconds"] for cell in document["networks"]["4g"]]
     )
+
+
+def test_a_failed_seed_did_not_come_to_the_target(tmp_path: Path, typed: Typed) -> None:
+    """Its cell is behind others and is not compared over bandwidths; done again, it counts."""
+    make_sweep(tmp_path, (10,), (1, 0.1), seeds=(0, 1), baseline=False)
+    make_run(tmp_path / "cells" / "failed", 10, 0.1, 2, failed=True)
+    clients_of(tmp_path, 0)
+    results, network = load(tmp_path), parse("up=1kbit, down=1kbit, compute=0s")
+    table = to_target(priced(results, network), 0.9, results.runs)
+    assert table[["gradient", "seeds", "reached"]].to_numpy().tolist() == [[1, 2, 2], [0.1, 3, 2]]
+    assert table["target_seconds"].isna().tolist() == [False, True]
+    assert over_bandwidths(results, network, 0.9, [1e3]).cells["gradient"].tolist() == [1]
+    said = typed("price", tmp_path, "--network", "4g", "--target", "0.9")
+    assert "2 of 3" in said.out and "not reached" in said.out
+    make_run(tmp_path / "cells" / "again", 10, 0.1, 2)
+    clients_of(tmp_path, 0)
+    again = load(tmp_path)
+    assert len(over_bandwidths(again, network, 0.9, [1e3]).cells) == 2
 
 
 def with_clock(folder: Path, network: str, seconds: float, download: float = 0.0) -> None:
