@@ -29,10 +29,11 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.settings.config import RunConfig
     from fedsim.settings.fields import Clients, Evaluation, Keep, Machine, Network, Training
     from fedsim.settings.grids import Cell
-    from fedsim.show import plot, report
+    from fedsim.show import plot
     from fedsim.show.answer import best
     from fedsim.show.export import table
     from fedsim.show.loaded import load
+    from fedsim.show.report import report
     from fedsim.tasks import TASKS, Data, Task
 
 __all__ = [

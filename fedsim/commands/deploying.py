@@ -57,9 +57,9 @@ def command(flags: argparse.Namespace) -> int:
     config = config.but(engine="flower")
     from rich.console import Console
 
-    from fedsim import report
     from fedsim.results.load import load
     from fedsim.results.schema import write_summary
+    from fedsim.show import report
     from fedsim.show.layout import print_whole
     from fedsim.show.tables import summary_table
 

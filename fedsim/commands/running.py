@@ -55,7 +55,7 @@ def command(flags: argparse.Namespace) -> int:
         done = run(config, out, progress=False, callbacks=shown, ray_address=flags.ray_address)
     from rich.console import Console
 
-    from fedsim import report  # which needs pandas, after the training
+    from fedsim.show import report  # which needs pandas, after the training
     from fedsim.show.layout import print_whole
     from fedsim.show.tables import summary_table
 

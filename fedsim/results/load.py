@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -126,6 +127,10 @@ def load(*paths: Path | str) -> Results:
     """
     if not paths:
         raise UsageError("load() has no folder: give one that `fedsim run` or `fedsim sweep` wrote")
+    for path in paths:
+        if not isinstance(path, str | PathLike):
+            raise UsageError(f"load() takes each folder by itself, as in load('a', 'b') or "
+                             f"load(*folders), and was given {path!r}")  # fmt: skip
     folders, unfinished = _folders([Path(path) for path in paths])
     given = {name: read_settings(folder) for name, folder in folders.items()}
     cells = {name: read_summary(folder) for name, folder in folders.items()}

@@ -13,9 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import fedsim
-from fedsim import report
 from fedsim.commands.cli import main
 from fedsim.settings.config import from_toml
+from fedsim.show import report
 from tests.support.interrupting import Stopped, stop_after
 
 HERE = Path(__file__).resolve().parent

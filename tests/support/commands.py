@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fedsim import report
 from fedsim.commands.cli import main
+from fedsim.show import report
 
 SMALL = ("--iterations", "20", "--evaluate-every", "2", "--jobs", "1")
 """A sweep of cells that take a fifth of a second."""

@@ -33,11 +33,11 @@ from safetensors.torch import load_file
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import OperationalError
 
-from fedsim import report
 from fedsim.commands.cli import main
 from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.ground.files import digest
 from fedsim.runs import checkpoint
+from fedsim.show import report
 from tests.support.atnodes import at_nodes
 from tests.support.runs import small
 

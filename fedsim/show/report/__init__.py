@@ -15,13 +15,14 @@ from fedsim.show.export import paper_table
 _MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_wire"}
 
 
-def write(
+def report(
     *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
     columns: Sequence[str] | None = None,
     budget_of: str | None = None,
 ) -> Path:  # fmt: skip
-    """Writes `report.html`, `matrix-metric.png`, `matrix-ratio.png` and `summary.tex`.
+    """Writes `report.html`, `matrix-metric.png`, `matrix-ratio.png` and summaries.
 
+    The summaries are `summary.csv`, `summary.parquet` and `summary.tex`.
     The page holds everything it shows: it makes no network request. Each file appears whole or
     not at all, and the same results give the same page. Where each method has but one cell there
     are no matrices, and those of an earlier report are removed.
@@ -42,9 +43,18 @@ def write(
             side (see `fedsim.load`); several folders and no `out`; `budget` is not in bits.
 
     Example:
-        write("results/digits")
-        write("results/sbc", "results/gradient_dropping", out="results/both")
+        fedsim.report("results/digits")
+        fedsim.report("results/sbc", "results/gradient_dropping", out="results/both")
     """
+    return summarize(*directories, out=out, budget=budget, columns=columns, budget_of=budget_of)[1]
+
+
+def write(
+    *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
+    columns: Sequence[str] | None = None,
+    budget_of: str | None = None,
+) -> Path:  # fmt: skip
+    """`report`, without `summary.csv` and `summary.parquet`."""
     return written(*read(directories, out), budget, columns, budget_of)
 
 
@@ -53,9 +63,7 @@ def summarize(
     columns: Sequence[str] | None = None,
     budget_of: str | None = None,
 ) -> tuple[list[dict[str, Any]], Path, Results]:  # fmt: skip
-    """`write`, with `summary.csv` and `summary.parquet` beside the page.
-
-    A folder may hold cells of earlier sweeps too.
+    """`report`; a folder may hold cells of earlier sweeps too.
 
     Returns:
         All cells as `summary.csv` has them, the path of the page, and what both were made of.
@@ -71,7 +79,7 @@ def summarize(
 def read(
     directories: Sequence[Path | str], out: Path | str | None = None
 ) -> tuple[Results, Path]:
-    """What `write` writes of, and the folder where to; arguments and errors as there."""
+    """What `report` writes of, and the folder where to; arguments and errors as there."""
     results = load(*directories)
     if out is None and len(directories) > 1:
         raise UsageError(f"a report of {len(directories)} folders needs one of its own: give --out")

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim import RunResult, report
+from fedsim import RunResult
 from fedsim.commands.cli import COMMANDS, main, parser
 from fedsim.commands.flags import KNOWN
 from fedsim.results import schema
+from fedsim.show import report
 from tests.support.commands import SMALL, Typed, document, files, no_page, typed
 from tests.support.runs import run_module
 
@@ -119,6 +120,14 @@ def test_report_writes_it_all_again(demo: Path, typed: Typed) -> None:
     assert printed["report"] == str(demo / "report.html")
     assert all(set(cell) >= CELL for cell in printed["cells"])
     assert {name: (demo / name).read_bytes() for name in before} == before
+
+
+def test_report_is_a_function_too(demo: Path, tmp_path: Path) -> None:
+    """It writes what the command writes."""
+    assert fedsim.report(demo, out=tmp_path, budget="1Mbit") == tmp_path / "report.html"
+    names = {file.name for file in demo.iterdir()} - {"cells", "sweep.toml"}
+    assert {file.name for file in tmp_path.iterdir()} == names
+    assert (tmp_path / "summary.csv").read_bytes() == (demo / "summary.csv").read_bytes()
 
 
 def test_report_table(demo: Path, typed: Typed, no_page: None) -> None:

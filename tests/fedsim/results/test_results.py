@@ -146,6 +146,11 @@ def test_a_folder_above_results_and_a_file_in_them_lead_there(tmp_path: Path) ->
         load(tmp_path / "a" / "summary.json")
 
 
+def test_a_list_of_folders_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"load\(\*folders\), and was given \['a', 'b'\]$"):
+        load(["a", "b"])  # type: ignore[arg-type]
+
+
 def test_results_are_printed_in_a_line(tmp_path: Path) -> None:
     make_sweep(tmp_path, (1, 10), (0.1,), unfinished=[(10, 0.1)])
     assert repr(load(tmp_path)) == (

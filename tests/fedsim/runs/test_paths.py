@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from fedsim import report, run
+from fedsim import run
 from fedsim.runs.parallel import run_here
+from fedsim.show import report
 from tests.support.runs import small
 
 
