@@ -485,8 +485,8 @@ def test_where_methods_of_like_for_like_differ() -> None:
     assert f"SparseLoCo have {range_of(every, 1)} % there, STC {one['stc']:.1f} %" in told
     assert f"SBC {one['sbc']:.1f} %." in told
     behind = mean.rsub(mean.max(axis=1), axis=0).max()
-    worst = ", ".join(f"{name} {behind[key]:.1f}" for name, key in (
-        ("STC", "stc"), ("natural", "natural"), ("uveqfed", "uveqfed"), ("eden", "eden")))  # fmt: skip
+    others = {"STC": "stc", "natural": "natural", "uveqfed": "uveqfed", "eden": "eden"}
+    worst = ", ".join(f"{name} {behind[key]:.1f}" for name, key in others.items())
     assert f"SparseLoCo is {behind['sparseloco']:.1f} points behind the best, {worst}" in told
     assert behind.idxmin() == "sparseloco"
 
