@@ -1,5 +1,6 @@
 """A controller that communicates more where training stays."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -40,12 +41,22 @@ class Plateau:
         """See ``Controller.choose``."""
         steps, bad, best = memory.get("steps", 0), memory.get("bad", 0), memory.get("best")
         loss = told.train_loss
-        if loss is not None and (best is None or loss < best * (1 - self.better)):
+        share = math.copysign(self.better, 0.0 if best is None else best)  # a loss may be negative
+        if loss is not None and (best is None or loss < best * (1 - share)):
             best, bad = loss, 0
         elif loss is not None:
             bad += 1
+        choice = self.after(steps, told)
         if bad >= self.patience:
-            steps, bad, best = steps + 1, 0, None
-        n = max(1, round(told.n / self.factor**steps))
-        p = max(told.p, min(self.most, told.p * self.factor**steps))
-        return Choice(n, p), {"steps": steps, "bad": bad, "best": best}
+            steps, bad, best = steps + (choice.n > 1 or choice.p < self.most), 0, None
+            choice = self.after(steps, told)
+        return choice, {"steps": steps, "bad": bad, "best": best}
+
+    def after(self, steps: int, told: Told) -> Choice:
+        """n and p after so many changes."""
+        try:
+            times = float(self.factor) ** steps
+        except OverflowError:  # older checkpoints counted on where n and p had ended
+            times = math.inf
+        n = max(1, round(told.n / times))
+        return Choice(n, max(told.p, min(self.most, told.p * times)))

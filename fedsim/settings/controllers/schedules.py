@@ -89,7 +89,7 @@ class DelayFirst:
         """See ``Controller.choose``."""
         sparsity, left = told.p / told.n, self.change(told) - told.iteration
         if left > 0:
-            n = min(max(1, round(1 / sparsity)), self.longest)
-            return Choice(min(n, max(1, round(left))), min(1.0, n * sparsity)), memory
+            n = min(max(1, round(1 / sparsity)), self.longest, max(1, round(left)))
+            return Choice(n, min(1.0, n * sparsity)), memory
         return Choice(1, sparsity), memory
 

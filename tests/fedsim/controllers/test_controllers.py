@@ -39,7 +39,7 @@ def test_delay_first_changes_at_the_drop_of_the_rate() -> None:
     drop = {"rate_drops": (30,)}
     every = [drop | {"iteration": done} for done in (0, 25, 30)]
     found = choices("delay_first(longest=25)", every)
-    assert found == [(25, 0.03125), (5, 0.03125), (1, 0.00125)]
+    assert found == [(25, 0.03125), (5, 0.00625), (1, 0.00125)]
     half = [{"iteration": 49}, {"iteration": 50}]
     assert choices("delay_first", half)[1] == (1, 0.00125)
     assert choices("delay_first(at=0.2)", [{"iteration": 20}]) == [(1, 0.00125)]

@@ -68,6 +68,23 @@ def test_plateau_s_factor_is_taken_to_powers_of_what_the_run_began_with() -> Non
     walk("plateau(1, 3, most=0.2)", losses(*rows))
 
 
+def test_plateau_counts_no_change_behind_its_last() -> None:
+    """n is 1 after three halvings and p at most 0.04 after two: 2000 rounds are as 4."""
+    rows = [(1.0, 8, 0.01), (1.0, 4, 0.02), (1.0, 4, 0.02), (1.0, 2, 0.04), (1.0, 2, 0.04)]
+    rows += [(1.0, 1, 0.04)] * 2000
+    assert walk("plateau(1, most=0.04)", losses(*rows))["steps"] == 3
+    for name in ("plateau(1)", "plateau(1, 4)"):  # as older checkpoints have it
+        choice, _ = parse(name).choose(told(train_loss=1.0), {"steps": 5000, "bad": 1, "best": 1.0})
+        assert choice == Choice(1, 1.0)
+
+
+def test_plateau_takes_a_negative_loss_as_better_the_lower_it_is() -> None:
+    """A quarter better than -4 is below -5; than 0 is below 0."""
+    rows = [(-4.0, 8, 0.01), (-5.0, 8, 0.01), (-5.5, 8, 0.01), (-5.5, 8, 0.01), (-3.0, 4, 0.02)]
+    walk("plateau(2, better=0.25)", losses(*rows))
+    walk("plateau(1)", losses((0.0, 8, 0.01), (-0.1, 8, 0.01), (-0.1, 4, 0.02)))
+
+
 def test_plateau_never_lowers_p() -> None:
     rows = [({"train_loss": 1.0, "p": 0.5}, 8, 0.5), ({"train_loss": 1.0, "p": 0.5}, 4, 0.5)]
     walk("plateau(1, most=0.2)", rows)
@@ -149,24 +166,25 @@ HALF = {"n": 2, "p": 0.5}
 @pytest.mark.parametrize(
     ("name", "facts", "every"),
     [
-        # The rate drops at 10 for the first time; what is left of the first phase is done in it.
+        # The rate drops at 10 for the first time; what is left of the first phase is done in it,
+        # with as many entries as go with so many iterations.
         ("delay_first", HALF | {"rate_drops": (10, 20)}, [
-            (0, 4, 1.0), (4, 4, 1.0), (6, 4, 1.0), (7, 3, 1.0), (8, 2, 1.0), (9, 1, 1.0),
+            (0, 4, 1.0), (4, 4, 1.0), (6, 4, 1.0), (7, 3, 0.75), (8, 2, 0.5), (9, 1, 0.25),
             (10, 1, 0.25), (11, 1, 0.25), (20, 1, 0.25),
         ]),
         # A drop at the end of the run, or after it, is none: half-way.
-        ("delay_first", HALF | {"rate_drops": (100, 200)}, [(47, 3, 1.0), (50, 1, 0.25)]),
-        ("delay_first", HALF | {"rate_drops": (99,)}, [(94, 4, 1.0), (98, 1, 1.0), (99, 1, 0.25)]),
-        ("delay_first", HALF, [(46, 4, 1.0), (49, 1, 1.0), (50, 1, 0.25)]),
-        ("delay_first", HALF | {"iterations": 101}, [(50, 1, 1.0), (51, 1, 0.25)]),
+        ("delay_first", HALF | {"rate_drops": (100, 200)}, [(47, 3, 0.75), (50, 1, 0.25)]),
+        ("delay_first", HALF | {"rate_drops": (99,)}, [(94, 4, 1.0), (98, 1, 0.25), (99, 1, 0.25)]),
+        ("delay_first", HALF, [(46, 4, 1.0), (49, 1, 0.25), (50, 1, 0.25)]),
+        ("delay_first", HALF | {"iterations": 101}, [(49, 2, 0.5), (50, 1, 0.25)]),
         # A share of the run goes before the drops.
         ("delay_first(0.2)", HALF | {"rate_drops": (10,)}, [(10, 4, 1.0), (20, 1, 0.25)]),
         # At most so many: three of four iterations, and three quarters of a message.
-        ("delay_first(longest=3)", HALF, [(0, 3, 0.75), (48, 2, 0.75), (50, 1, 0.25)]),
+        ("delay_first(longest=3)", HALF, [(0, 3, 0.75), (48, 2, 0.5), (50, 1, 0.25)]),
         ("delay_first(longest=1)", HALF, [(0, 1, 0.25), (50, 1, 0.25)]),
         # 8 / 0.01 iterations would be dense, and a hundred are an eighth of that.
         ("delay_first", {"iterations": 2000}, [
-            (0, 100, 0.125), (999, 1, 0.125), (1000, 1, 0.00125),
+            (0, 100, 0.125), (980, 20, 0.025), (1000, 1, 0.00125),
         ]),
         ("delay_first", {"n": 1, "p": 1.0}, [(0, 1, 1.0), (50, 1, 1.0)]),
         # 8 / 3 iterations are 3, of which the messages would be more than dense.

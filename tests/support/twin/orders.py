@@ -105,9 +105,9 @@ class DelayFirst(Controller):
             change = steps[0][0] if steps else iterations / 2
         if told.iteration >= change:
             return 1, self.p / self.n
-        n = min(round(self.n / self.p), int(self.given["longest"]))
         left = max(1, round(change - told.iteration))
-        return min(n, left), min(1.0, n * self.p / self.n)
+        n = min(round(self.n / self.p), int(self.given["longest"]), left)
+        return n, min(1.0, n * self.p / self.n)
 
 
 class Plateau(Controller):
