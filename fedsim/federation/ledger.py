@@ -173,12 +173,13 @@ def failures(traffic: RoundTraffic) -> dict[str, Any]:
     count updates of earlier rounds that were not applied, and went back into their client's memory
     or did not; a client tells what has gone back with its next reply that is used.
     The bits are those that arrived in this round: an upload that comes late is booked where it
-    comes, and its failure where it was asked for.
+    comes, and its failure where it was asked for. The reasons have late updates that could not be
+    applied (``RoundTraffic.refused``).
     """
     fates = [_fates(traffic, client) for client in {*traffic.uplinks, *traffic.dropped}]
     return {
         "failures": len(traffic.failures),
-        "failure_reasons": reasons(traffic.failures.values()),
+        "failure_reasons": reasons([*traffic.failures.values(), *traffic.refused.values()]),
         "failed_up_bits": sum(traffic.failed_bits.values()),
         "absent": len({*traffic.failures} - {*traffic.downlinks}),
         **{fate: sum(own[fate] for own in fates) for fate in FATES},
@@ -197,7 +198,8 @@ def client_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
 
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
     """
-    clients = {*traffic.downlinks, *traffic.uplinks, *traffic.failures, *traffic.failed_bits}
+    why = traffic.refused | traffic.failures
+    clients = {*traffic.downlinks, *traffic.uplinks, *why, *traffic.failed_bits}
     digest_of, rows = digests.of_clients(traffic), []
     for client in sorted(clients):
         up, down = traffic.uplinks.get(client), traffic.downlinks.get(client)
@@ -216,7 +218,7 @@ def client_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
             "up_sent": int(up.metrics.get("sent", 0)) if up else 0,
             "train_loss": up.metrics.get("train-loss", float("nan")) if up else float("nan"),
             "failures": int(client in traffic.failures),
-            "failure_reasons": " ".join(traffic.failures.get(client, "").split()),
+            "failure_reasons": " ".join(why.get(client, "").split()),
             "failed_up_bits": traffic.failed_bits.get(client, 0),
             **_fates(traffic, client),
             **digest_of.get(client, digests.NONE),

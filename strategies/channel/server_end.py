@@ -278,7 +278,8 @@ class ServerEnd:
             self.traffic.failures.pop(client, None)  # an error may have come for it before
             self.traffic.wire.came(client, reply, used=True)
         except (PayloadError, ValueError) as error:
-            self.traffic.failures[client] = str(error)
+            failed = self.traffic.refused if late else self.traffic.failures
+            failed[client] = str(error)
             self.charge(client, reply)
             is_last = asked_in(reply) == self.sent_last.get(client, (None,))[0] is not None
             self.traffic.dropped += [client] * (is_last and self.loses(client))

@@ -86,6 +86,8 @@ class RoundTraffic:
     """One round: what each client (by its number) was sent, sent back, or why it failed.
 
     ``failed_bits``: by client, the bits of uploads that arrived in this round and are not used.
+    ``refused``: by client, why an update of an earlier round is not used, though such updates are:
+    it failed where it was asked for.
     ``dropped``: clients of which an update arrived that is not used, and is lost.
     ``wishes``: clients that want the model: they were sent an update of one that they do not hold;
     ``unused``: what those clients were sent before the model.
@@ -100,6 +102,7 @@ class RoundTraffic:
     uplinks: dict[int, Uplink] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     failed_bits: dict[int, int] = field(default_factory=dict)
+    refused: dict[int, str] = field(default_factory=dict)
     dropped: list[int] = field(default_factory=list)
     wishes: list[int] = field(default_factory=list)
     unused: list[tuple[int, Downlink]] = field(default_factory=list)

@@ -114,6 +114,19 @@ def test_what_comes_late_counts_in_the_round_in_which_it_comes(
     assert last(tmp_path) == [24.0703125] * 3
 
 
+def test_what_comes_late_and_cannot_be_applied_is_one_failure(
+    three: dict[str, Any], tmp_path: Path
+) -> None:
+    """Client 2's first update, of norm 48 sqrt(3), is late in round 1 and comes in round 2."""
+    run(RunConfig.of(**three, deadline="6.5s", late="count", max_norm=50), tmp_path)
+    rows, came = table(tmp_path), clients(tmp_path).set_index(["round", "client"])
+    assert rows["failures"].tolist()[:2] == [1, 1] and rows["absent"].tolist()[:2] == [0, 0]
+    assert came["failures"][1, 2] == 1 and came["failures"][2, 2] == 0
+    assert "norm 83.1: at most 50" in came["failure_reasons"][2, 2]
+    assert "norm 83.1: at most 50" in rows["failure_reasons"][1]
+    assert rows["failed_up_bits"].tolist()[:2] == [0, 120] == [0, came["failed_up_bits"][2, 2]]
+
+
 def test_the_parts_of_those_who_left_and_of_the_late(three: dict[str, Any], tmp_path: Path) -> None:
     """Each row sums to its round. A download and its latency are waited for; nothing goes up."""
     run(RunConfig.of(**three, deadline="6.5s"), tmp_path)
