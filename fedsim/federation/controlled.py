@@ -200,7 +200,11 @@ class Controlled(Fixed):
             row["local_iterations"] = work.n if work else 0
             row["sent_fraction"] = work.p if work else float("nan")
         fractions = [work.p for work in self.work.values()]
-        return {"sent_fraction": sum(fractions) / len(fractions) if fractions else float("nan")}
+        did = [row["local_iterations"] for row in rows if row["samples"]]
+        return {
+            "sent_fraction": sum(fractions) / len(fractions) if fractions else float("nan"),
+            "used_iterations": sum(did) / len(did) if did else 0.0,
+        }
 
     def state(self) -> tuple[State, dict[str, Any]]:
         return self._change, {"facts": asdict(self.facts), "memory": self.memory}

@@ -173,7 +173,7 @@ class EventServer(Server):
         """Books an update that has arrived; a row that is full with it is written."""
         now = self.env.now
         times = (job.received - job.asked, job.trained - job.received, now - job.trained, 0.0)
-        self._updates.append(Update(job.client, arrivals, own, times, now))
+        self._updates.append(Update(job.client, job.iterations, arrivals, own, times, now))
         self._jobs.pop(job.client)
         self.arrived[job.client] = now
         if len(self._updates) < self.plan.cohort:
@@ -209,6 +209,8 @@ class EventServer(Server):
         stale = [update.staleness for update in updates]
         row |= {"version": self.strategy.steps, "staleness": float(np.mean(stale))}
         row |= {"staleness_max": max(stale), "buffered": self.strategy.buffered}
+        did = [updates[place].iterations for place in self.channel.traffic.uplinks]
+        row["used_iterations"] = sum(did) / len(did) if did else 0.0
         rows = ledger.client_rows(self.channel.traffic)
         return row | {"in_flight": len(self._jobs)}, [
             {**client, "client": update.client, "message": update.messages[0].round,

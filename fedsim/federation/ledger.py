@@ -308,6 +308,22 @@ def share(rounds: pd.DataFrame, entries: int) -> float:
     return float(rounds["up_sent"].sum() / (uploads * entries)) if uploads else 0.0
 
 
-def ratio(trained: int, iterations: int, up_bits: float) -> float:
+def used_iterations(row: Mapping[str, Any]) -> float:
+    """The local iterations behind a round's used updates, their mean; 0 where none was used.
+
+    Args:
+        row: of ``rounds.parquet``. Where no column says so, all clients did the round's n.
+
+    Example:
+        >>> used_iterations({"clients": 2, "local_iterations": 5})
+        5
+        >>> used_iterations({"clients": 0, "local_iterations": 5})
+        0
+    """
+    every: float = row.get("used_iterations", row["local_iterations"])
+    return every if row["clients"] else 0
+
+
+def ratio(trained: int, iterations: float, up_bits: float) -> float:
     """32 bits per trained parameter and local iteration, over the bits that were sent instead."""
     return 32 * trained * iterations / up_bits if up_bits else float("inf")

@@ -17,6 +17,7 @@ class Update:
 
     Args:
         client: whose it is.
+        iterations: that the client did.
         arrivals: what came of it: one, or one at each server that holds a part of the model.
         own: the place in ``arrivals`` of the part that the client holds itself: that does not
             travel; None: all do.
@@ -25,6 +26,7 @@ class Update:
     """
 
     client: int
+    iterations: int
     arrivals: Sequence[Arrival]
     own: int | None
     seconds: Sequence[float]

@@ -351,9 +351,7 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
     if records.config.controller is not None:  # n and p moved: what they were on average
         fractions = float(rounds["sent_fraction"].sum())
         summary["total_sparsity"] = fractions / summary["iterations"]
+    trained, used = summary["trained_parameters"], sum(map(ledger.used_iterations, records.rows))
     for kind in ("wire", "content"):
-        up_bits = summary[f"up_{kind}_bits"]
-        summary[f"ratio_{kind}"] = ledger.ratio(
-            summary["trained_parameters"], summary["iterations"], up_bits
-        )
+        summary[f"ratio_{kind}"] = ledger.ratio(trained, used, summary[f"up_{kind}_bits"])
     return summary

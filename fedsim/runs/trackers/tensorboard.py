@@ -41,6 +41,7 @@ class TensorBoard(Tracker):
             self._writer = SummaryWriter(str(self.folder / FOLDER))
         self._known = known
         self._sums = {"up_wire": 0.0, "up_payload": 0.0, "down_wire": 0.0}
+        self._used = 0.0  # iterations
         for row in rows:
             self.round(row)
         self._writer.flush()
@@ -50,6 +51,7 @@ class TensorBoard(Tracker):
         self._sums["up_wire"] += ledger.of_each(row["up_wire_bits"], cohort)
         self._sums["up_payload"] += ledger.of_each(row["up_content_bits"], cohort)
         self._sums["down_wire"] += ledger.of_each(row["down_wire_bits"], cohort + row["failures"])
+        self._used += ledger.used_iterations(row)
         values = {self._known["metric_name"]: row["metric"], "loss/held_out": row["loss"]}
         values["loss/train"] = row["train_loss"]
         more = [name for name in row if name.startswith(SCORE)]
@@ -57,7 +59,7 @@ class TensorBoard(Tracker):
         values |= {f"bits/{name}": bits for name, bits in self._sums.items()}
         for name in ("wire", "payload"):
             bits, trained = self._sums[f"up_{name}"], self._known["trained_parameters"]
-            values[f"ratio/{name}"] = ledger.ratio(trained, step, bits)
+            values[f"ratio/{name}"] = ledger.ratio(trained, self._used, bits)
         with writing(self.folder):
             for name, value in values.items():
                 if math.isfinite(value):  # rounds without an evaluation

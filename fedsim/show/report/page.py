@@ -124,6 +124,14 @@ def _terms(results: Results) -> str:
         "the whole run. The ratio compares them with sending 32 bits per trained parameter in "
         "every iteration."
     )
+    rounds = results.rounds
+    if "used_iterations" in rounds and (
+        (rounds["used_iterations"] < rounds["local_iterations"]) & (rounds["clients"] > 0)
+    ).any():
+        text += (
+            " Where clients did unlike numbers of iterations, these are the fastest client's; the "
+            "ratio goes by the mean over clients."
+        )
     if sends_less_per_client(runs).any():
         text += (
             " Bits per client are the whole federation's over the number of its clients: a client "

@@ -12,6 +12,7 @@ import pytest
 from fedsim import RunConfig, load, run
 from fedsim.network import parse as parse_network
 from fedsim.network.pricing import SECONDS
+from fedsim.results.schema import read_summary
 from fedsim.settings.controllers import Seen, parse
 from fedsim.settings.controllers.links import Pace
 from fedsim.show.times import priced
@@ -50,6 +51,10 @@ def test_each_client_has_its_own_n_and_its_own_time(
     rows, came = table(tmp_path), clients(tmp_path)
     assert rows["local_iterations"].tolist() == [8, 2] and rows["iteration"].tolist() == [8, 10]
     assert came["local_iterations"].tolist() == N + [2, 2, 1, 2]
+    assert rows["used_iterations"].tolist() == [15 / 4, 7 / 4]
+    summary = read_summary(tmp_path)
+    wanted = 32 * summary["trained_parameters"] * 5.5 / summary["up_wire_bits"]
+    assert summary["ratio_wire"] == pytest.approx(wanted) and summary["iterations"] == 10
     order = 1 / 15
     trained = [2, 1.5, 4, 1, 1, 1.5, 4, 0.25]
     assert came[SECONDS[0]].tolist() == pytest.approx([order] * 4 + [1 + order] * 4)

@@ -51,6 +51,8 @@ def test_some_rounds_are_empty_and_the_others_count(tmp_path: Path) -> None:
         assert (frame["clients"] + frame["failures"] == 3).all() and (frame["clients"] == 0).any()
         bits = frame["up_wire_bits"].max() / frame["clients"][frame["up_wire_bits"].idxmax()]
         assert summary["up_wire_bits"] == bits * (frame["clients"] > 0).sum()
+        each = 32 * summary["trained_parameters"] / bits
+        assert summary["ratio_wire"] == pytest.approx(each, rel=1e-12)  # that of one message
         assert told["up_wire_bits"].sum() == frame["up_wire_bits"].sum()
 
 

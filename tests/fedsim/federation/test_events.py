@@ -68,6 +68,21 @@ def test_who_comes_when_by_hand(computing: Clocked, tmp_path: Path) -> None:
     assert made[["buffered", "in_flight"]].to_numpy().tolist() == [[1, 2], [0, 2]]
 
 
+def test_the_ratio_goes_by_what_clients_did(computing: Clocked, tmp_path: Path) -> None:
+    """Three iterations, two a message. Updates of two come at 4 (client 0), 6.5 (1) and 8 s (0);
+    then of one at 10 s (0), of two at 11 s (2), asked for at 0 s, and of one at 12 s (0).
+    """
+    computing([2.0, 3.25, 5.5])
+    settings = {"strategy": "fedbuff", "clients": 3, "temporal": 2, "method": "sbc(0.1)"}
+    summary = run(small(network="compute=1s", iterations=3, **settings), tmp_path).summary
+    assert clients(tmp_path)["sim_end_seconds"].tolist() == [4, 6.5, 8, 10, 11, 12]
+    made = pd.read_parquet(tmp_path / "rounds.parquet")
+    assert made["local_iterations"].tolist() == [2, 1] and summary["iterations"] == 3
+    assert made["used_iterations"].tolist() == [2, 4 / 3]
+    wanted = 32 * summary["trained_parameters"] * (2 + 4 / 3) / summary["up_wire_bits"]
+    assert summary["ratio_wire"] == pytest.approx(wanted, rel=1e-12)
+
+
 def test_a_worker_goes_on_when_all_parts_have_come(computing: Clocked, tmp_path: Path) -> None:
     """Two workers, batches of 1 and 4.5 s, and 1 s a message, whatever its length.
 
