@@ -27,7 +27,14 @@ from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
 from strategies.server.around import PRIVATE, WrongOrder, chain
 from strategies.server.base import ChannelStrategy, with_bytes
-from strategies.server.inside import check_clipped, check_inside, odd_ones, record_name
+from strategies.server.inside import (
+    check_clipped,
+    check_inside,
+    check_number,
+    odd_ones,
+    record_name,
+    shown,
+)
 
 
 class Compressed(ChannelStrategy):
@@ -143,9 +150,11 @@ class Compressed(ChannelStrategy):
                 )
         if not uplinks:  # and none is required: the model stays
             return None
+        check_number(self.strategy, len(uplinks))
         check_clipped(self.strategy, {client: up.update for client, up in uplinks.items()})
         name, base = self._arrays, {n: x.double() for n, x in channel.weights.items()}
         decoded = [_as_model(arrived[c], base, up.update, name) for c, up in uplinks.items()]
+        decoded = shown(self.strategy, decoded, base, name)
         arrays, metrics = self.strategy.aggregate_train(channel.traffic.round, decoded)
         if arrays is not None:
             target = to_tensors(arrays)
@@ -163,7 +172,12 @@ class Compressed(ChannelStrategy):
             tensors |= nest(name, inner_memory.arrays_of(inner))
             now, given = inner_memory.numbers_of(inner), self._given[name]
             moved[name] = {key: x for key, x in now.items() if x != given.get(key)}
-        return tensors, values | {"inner": moved}
+        spent = {
+            name: accountant.state_dict()  # of privacy
+            for name, inner in self._inner()
+            if (accountant := getattr(inner, "accountant", None)) is not None
+        }
+        return tensors, values | {"inner": moved} | ({"spent": spent} if spent else {})
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
@@ -171,6 +185,8 @@ class Compressed(ChannelStrategy):
         for name, inner in self._inner():
             numbers = values.get("inner", {}).get(name, {})
             inner_memory.put_back(inner, unnest(name, tensors), numbers)
+            if name in values.get("spent", {}):
+                inner.accountant.load_state_dict(values["spent"][name])  # type: ignore[attr-defined]
 
     def _inner(self) -> list[tuple[str, Strategy]]:
         """Where the memory of the strategy inside is kept, and of what that one wraps."""
@@ -225,6 +241,12 @@ class Compressed(ChannelStrategy):
         if self.compress_evaluation and any(failed) and len(failed) == len(came):
             raise WrongOrder(f"no client evaluates the model{max(failed)}")
         replies = [reply for reply in came.values() if not wants_model(reply)]
+        scores = {self.client_at(x.metadata.src_node_id): x for x in replies if not x.has_error()}
+        odd = odd_ones(self.strategy, scores, sorted(scores))
+        for client, why in odd.items():
+            logging.getLogger("flwr").warning("evaluation without client %s: %s", client, why)
+        refused = {id(scores[client]) for client in odd}
+        replies = [reply for reply in replies if id(reply) not in refused]
         metrics = self.strategy.aggregate_evaluate(server_round + self._before, replies)
         return with_bytes(metrics, wire.scored()) if wire.evaluation else metrics
 

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp.strategy import FedMedian, FedXgbBagging, FedXgbCyclic, Strategy
 from torch import Tensor
 
 from compressors import Compressor, Packet, State, compress, text
-from strategies.channel.payload import OURS
+from strategies.channel.payload import OURS, lazy_arrays
 from strategies.server.around import CLIENT_SIDE, PRIVATE, WrongOrder, chain
 from strategies.server.base import ChannelStrategy
 
@@ -148,6 +149,40 @@ def check_clipped(inner: Strategy, updates: Mapping[int, Mapping[str, Tensor]]) 
                     f"client {client}'s update has norm {norm:.3g} and the clip allows "
                     f"{layer.clipping_norm:.3g}: the client needs mods=[client_mod(...), {mod}]"
                 )
+
+
+def check_number(inner: Strategy, updates: int) -> None:
+    """Refuses a round of another number of ``updates`` than the noise inside is set for."""
+    for layer in chain(inner):
+        if isinstance(layer, PRIVATE) and layer.num_sampled_clients != updates:
+            raise WrongOrder(
+                f"{updates} clients answered, and the noise of {type(layer).__name__} is for "
+                f"num_sampled_clients, {layer.num_sampled_clients}: they have to be equal"
+            )
+
+
+def shown(
+    inner: Strategy, models: list[Message], base: Mapping[str, Tensor], name: str
+) -> list[Message]:
+    """The clients' ``models``, under ``name``, as a strategy inside that adds noise needs them.
+
+    Its noise is for equal weights, so each client counts as one example, whatever it says. Flower
+    divides by the norm of an update: in one that is zero, an entry moves by what no float32 shows.
+    """
+    layers = list(chain(inner))
+    if not any(isinstance(layer, PRIVATE) for layer in layers):
+        return models
+    keys = {key for layer in layers if (key := getattr(layer, "weighted_by_key", None))}
+    for model in models:
+        for record in model.content.metric_records.values():
+            record.update({key: 1 for key in keys if key in record})
+        arrays = model.content.array_records[name]
+        if all(np.array_equal(arrays[n].numpy(), x.cpu().numpy()) for n, x in base.items()):
+            moved = {n: x.clone() for n, x in base.items()}
+            entries = next(x for x in moved.values() if x.numel()).view(-1)
+            entries[0] += max(1e-100, 2**-51 * abs(float(entries[0])))
+            model.content[name] = lazy_arrays(moved)
+    return models
 
 
 def odd_ones(

@@ -1,5 +1,6 @@
 """Flower's wrappers and mods together with ours: what is right, and what is refused."""
 
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
+from flwr.serverapp import NeighboringRelation, PrivacyConfig, PrivacySpent, SamplingMethod
 from flwr.serverapp.strategy import (
     DifferentialPrivacyClientSideFixedClipping,
     DifferentialPrivacyServerSideAdaptiveClipping,
@@ -254,6 +256,93 @@ def test_noise_is_for_a_whole_cohort() -> None:
     pull = Pull(TARGETS, fails=lambda client, call: client == 2)
     with pytest.raises(TooFewReplies, match="2 of 3 clients replied and 3 are required"):
         model(Compressed(fixed(FedAvg(**TRAIN_ONLY)), SBC), [mod(SBC)], pull)
+
+
+def test_noise_is_for_the_number_of_clients_that_answer() -> None:
+    """Where neither ``clients`` nor ``required`` says how many there are."""
+    with pytest.raises(WrongOrder, match="3 clients answered.*num_sampled_clients, 100"):
+        model(Compressed(fixed(FedAvg(**TRAIN_ONLY), clients=100), Raw()), [mod(Raw())])
+
+
+def moves(updates: list[list[float]], examples: list[int]) -> Callable[..., Message]:
+    """What clients answer whose updates and weights are these; the model begins at zero."""
+
+    def train(message: Message, context: Context) -> Message:
+        client = int(context.node_config["partition-id"])
+        metrics = MetricRecord({"num-examples": examples[client]})
+        content = RecordDict({"arrays": record(updates[client]), "metrics": metrics})
+        return Message(content, reply_to=message)
+
+    return train
+
+
+def answered(strategy: Strategy, train: Callable[..., Message], rounds: int = 1) -> Any:
+    app = ClientApp(mods=[mod(Raw())])
+    app.train()(train)
+    answer_partition(app)
+    grid = grid_of(app, 3)
+    try:
+        return strategy.start(grid, record([0.0, 0.0]), num_rounds=rounds).arrays["w"].numpy()
+    finally:
+        grid.close()
+
+
+def test_no_weight_moves_a_private_model_further_than_the_clip() -> None:
+    liar = moves([[0.0, 1e-6], [0.0, 1e-6], [9.0, 0.0]], [5, 5, 2**50])
+    moved = answered(Compressed(fixed(FedAvg(**TRAIN_ONLY)), Raw(), clients=3), liar)
+    np.testing.assert_allclose(moved, [CLIP / 3, 2e-6 / 3], rtol=1e-5)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_an_update_of_zero_counts_as_zero_under_a_clip(adaptive: bool) -> None:
+    inner = FedAvg(**TRAIN_ONLY)
+    private = fixed(inner)
+    if adaptive:
+        private = DifferentialPrivacyServerSideAdaptiveClipping(inner, 0.0, 3, CLIP)
+    zero = moves([[0.09, 0.0], [0.0, 0.0], [0.0, 0.0]], [5] * 3)
+    moved = answered(Compressed(private, Raw(), clients=3), zero)
+    np.testing.assert_allclose(moved, [0.03, 0.0], rtol=1e-6, atol=0)
+
+
+class Accountant:
+    """Counts releases, as Flower's accountants do."""
+
+    config = PrivacyConfig(
+        1e-5, 3, NeighboringRelation.ADD_OR_REMOVE_ONE, SamplingMethod.NO_AMPLIFICATION
+    )
+    num_releases = 0
+
+    def compose(self, event: Any, count: int = 1) -> None:
+        """One more."""
+        self.num_releases += count
+
+    def get_privacy_spent(self, delta: float | None = None) -> PrivacySpent:
+        """An epsilon of one per release."""
+        return PrivacySpent(float(self.num_releases), 1e-5, self.num_releases, "count")
+
+    def state_dict(self) -> dict[str, object]:
+        """See ``PrivacyAccountant``."""
+        return {"n": self.num_releases}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See ``PrivacyAccountant``."""
+        self.num_releases = state["n"]
+
+
+def test_the_spent_privacy_goes_on_after_a_restore() -> None:
+    """With a client of another number of examples, which Flower alone would not account for."""
+    train, last = moves([[0.1, 0.0]] * 3, [5, 5, 7]), None
+    for _ in range(2):
+        accountant = Accountant()
+        private: Any = DifferentialPrivacyServerSideFixedClipping(
+            FedAvg(**TRAIN_ONLY), 1.0, CLIP, 3, accountant=accountant
+        )
+        strategy = Compressed(private, Raw(), clients=3)
+        if last:
+            strategy.restore(last[0], json.loads(json.dumps(last[1])))
+        answered(strategy, train, rounds=3)
+        last = strategy.state()
+    assert accountant.num_releases == 6
 
 
 class Own(FedAvg):

@@ -1,8 +1,10 @@
 """``Compressed`` around Flower's own strategies."""
 
 import logging
+import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,6 +178,25 @@ def test_evaluation_passes_through() -> None:
     grid.close()
     scores = result.evaluate_metrics_clientapp
     assert scores[2]["w0"] == result.arrays["w"].numpy()[0]
+
+
+@pytest.mark.parametrize("told", [{"loss": 1.0, "num-examples": -10}, {"loss": 1.0},
+    {"loss": [1.0], "num-examples": 5}, {"loss": 1.0, "num-examples": math.nan},
+    {"other": 1.0, "num-examples": 5}, {"loss": 1.0, "num-examples": [5]}, {}])  # fmt: skip
+def test_no_client_ends_or_spoils_the_evaluation_of_the_others(told: dict[str, Any]) -> None:
+    app = modded_app(Pull(TARGETS), HALF, HALF)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        odd = context.node_config["partition-id"] == 2
+        metrics = MetricRecord(told if odd else {"loss": 0.5, "num-examples": 5})
+        return Message(RecordDict({"metrics": metrics}), reply_to=message)
+
+    grid = grid_of(app, 3)
+    strategy = Compressed(FedAvg(), HALF, HALF, clients=3)
+    result = strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
+    grid.close()
+    assert result.evaluate_metrics_clientapp[1]["loss"] == 0.5
 
 
 def test_no_client_learns_the_model_but_from_its_payload() -> None:
