@@ -243,10 +243,11 @@ class Compressed(ChannelStrategy):
         replies = [reply for reply in came.values() if not wants_model(reply)]
         scores = {self.client_at(x.metadata.src_node_id): x for x in replies if not x.has_error()}
         odd = odd_ones(self.strategy, scores, sorted(scores))
-        for client, why in odd.items():
-            logging.getLogger("flwr").warning("evaluation without client %s: %s", client, why)
-        refused = {id(scores[client]) for client in odd}
-        replies = [reply for reply in replies if id(reply) not in refused]
+        if len(odd) < len(scores):  # of none that it can use the strategy inside says so itself
+            for client, why in odd.items():
+                logging.getLogger("flwr").warning("evaluation without client %s: %s", client, why)
+            refused = {id(scores[client]) for client in odd}
+            replies = [reply for reply in replies if id(reply) not in refused]
         metrics = self.strategy.aggregate_evaluate(server_round + self._before, replies)
         return with_bytes(metrics, wire.scored()) if wire.evaluation else metrics
 
