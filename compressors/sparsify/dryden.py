@@ -61,10 +61,18 @@ class Dryden:
         return torch.cat([torch.from_numpy(side) for side in sides]).sort().values, 1.0
 
     def kept_of(self, d: int) -> Kept:
-        """Each sign keeps max(1, round(p m)) of its m entries, the least share at m = 1.5 / p."""
-        delta = 1 / min(d, max(1, math.floor(1.5 / self.p)))
+        """Each sign keeps max(1, round(p m)) of its m entries, the least share at m = 1.5 / p.
+
+        Above p = 0.75 it is least where the first entry is lost, at m = 0.5 / (1 - p).
+        """
+        delta, note = 1 / min(d, max(1, math.floor(1.5 / self.p))), "2 p / 3"
+        if self.p > 0.75:
+            first = 0 if self.p == 1 else math.floor(0.5 / (1 - self.p))  # halves go to even
+            sizes = range(max(1, first), min(d, first + 2) + 1)
+            delta = min((nominal_count(self.p, m) / m for m in sizes), default=1.0)
+            note = "2 p - 1"
+        note = f"ours: {note}, from rounding on each side"
         most = min(d, math.floor(self.p * d) + 2)
-        note = "ours: 2 p / 3, from rounding on each side"
         above = round((d + math.sqrt(d)) / 2)  # of random signs: by one sigma more than below
         mean = self.count(above) + self.count(d - above)
         return Kept(contraction(delta, note), most, mean)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from compressors import CATALOGUE, ROWS, Row, TopK, compress, parse
-from compressors.bounds import Kept, contraction, kept, neither, unbiased, worst
+from compressors.bounds import Kept, as_contraction, contraction, kept, neither, unbiased, worst
 from compressors.sparsify.topk import one_sided_delta
 from compressors.theory import Bound, bound, compose, compose_omegas, expected_bits
 from compressors.theory.bits import COSTS
@@ -187,6 +187,16 @@ def test_what_has_no_bound_breaks_any(method: str, least: float) -> None:
     found, _ = errors(method, VECTORS["normal"] / 100, 40)
     assert bound(parse(method), D).kind == "neither"
     assert found.mean() >= least - 1e-6
+
+
+@pytest.mark.parametrize("p", [0.3, 0.75, 0.76, 0.8, 0.85, 0.9, 0.95, 0.99, 0.995, 1])
+def test_dryden_by_equal_entries(p: float) -> None:
+    """Of m ones a side loses most where the first is lost, if p is above 0.75."""
+    method = parse(f"dryden({p}) | float32")
+    kept_of = [compress(method, {"w": torch.ones(m)})[0].sent["w"].count / m for m in range(1, 121)]
+    for d in (1, 3, 4, 50, 120):
+        delta, least = as_contraction(bound(method, d)), min(kept_of[:d])
+        assert delta == least if p > 0.75 else delta <= least
 
 
 def test_one_sided_by_search() -> None:
