@@ -23,7 +23,7 @@ from torch import Tensor
 from compressors import device as kernels
 from compressors.base import State, Tensors
 from compressors.device import read, write
-from compressors.kernels.gpu.layout import fetch, layout_of
+from compressors.kernels.gpu.layout import fetch, layout_of, on
 from compressors.kernels.gpu.select import largest
 from compressors.kernels.gpu.tried import cause
 from compressors.message import compress, decompress
@@ -130,7 +130,7 @@ def _versions(device: torch.device) -> str:
 
 def _kernels(device: torch.device) -> str:
     if why := cause(device):
-        raise RuntimeError(f"{why}: messages are made through the host, with the same bytes")
+        raise RuntimeError(f"{why}: messages are made through the host")
     return "Triton's kernels run"
 
 
@@ -203,7 +203,8 @@ def _pace(device: torch.device, entries: int) -> str:
     layout, k = layout_of((entries,), device), max(1, entries // 100)
 
     def ours() -> Tensor:
-        return largest(x, layout, np.array([k]), 1).positions
+        with on(device):
+            return largest(x, layout, np.array([k]), 1).positions
 
     chosen, theirs = x[ours()].abs(), torch.topk(x.abs(), k).values
     if not torch.equal(chosen.sort().values, theirs.sort().values):
@@ -233,6 +234,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1, ...")
     parser.add_argument("--methods", type=int, help="of so many methods alone, and no pace")
     given = parser.parse_args(arguments)
+    kind, _, number = given.device.partition(":")
+    if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
+        parser.error(f"--device is {given.device!r}: give cpu, cuda, cuda:1, ...")
     device = torch.device(given.device)
     if why := absent(device):
         print(f"There is no CUDA here: {why}. Nothing was run.")

@@ -90,6 +90,9 @@ def _position_bits(_: int) -> list[Row]:
 def _dithering(d: int) -> list[Row]:
     from compressors.theory import dithering
 
+    def normal(levels: tuple[float, ...]) -> float | None:
+        return dithering.gaussian_variance(d, levels) if d >= 100 else None
+
     rows = []
     for s in range(1, 11):
         natural = dithering.natural_levels(s)
@@ -97,11 +100,11 @@ def _dithering(d: int) -> list[Row]:
         rows.append(
             {"s": s, "natural_omega": dithering.natural_omega(d, s),
              "natural_equal": dithering.equal_entries_variance(d, natural),
-             "natural_gaussian": dithering.gaussian_variance(d, natural),
+             "natural_gaussian": normal(natural),
              "same_omega": dithering.standard_omega(d, s),
-             "same_gaussian": dithering.gaussian_variance(d, same),
+             "same_gaussian": normal(same),
              "many_omega": dithering.standard_omega(d, 2 ** (s - 1)),
-             "many_gaussian": dithering.gaussian_variance(d, many),
+             "many_gaussian": normal(many),
              "theorem8_gain": dithering.variance_gain(s), "natural_bits": (2 * s).bit_length(),
              "many_bits": (2**s).bit_length()}
         )  # fmt: skip
@@ -147,17 +150,18 @@ TABLES: dict[str, TheoryTable] = {
     "bounds": TheoryTable(
         "What is known of each method", "the catalogue's examples", _bounds, 10**6,
         notes=("Expected bits: an entry's content for an ideal random source, no header; not what "
-               "is counted.",),
+               "is counted. Positions by equation 5, for many entries: few of them take less.",),
     ),
     "position-bits": TheoryTable(
         "Bits per position for random positions", "Sattler et al. 2018, equation 5", _position_bits,
         notes=("The printed 8.38 is b = 7; b* is 6.",),
     ),
     "dithering": TheoryTable(
-        "Natural against standard dithering, 2-norm: bounds, and exact variances",
+        "Natural against standard dithering, 2-norm: bounds and variances",
         "Horváth et al. 2022, Theorems 7 and 8", _dithering, 10**5,
         notes=("same: s even levels; many: 2^(s-1) even levels, as in Theorem 8. omega: bounds; "
-               "equal, gaussian: exact for equal and for normal entries.",
+               "equal: exact for equal entries; gaussian: of normal ones, for large d, and blank "
+               "below 100.",
                "Bits: sign and level in one symbol of equal width."),
     ),
     "deepreduce": TheoryTable(

@@ -44,7 +44,7 @@ def expected_bits(p: float) -> float:
         8.10791
     """
     b = rice_parameter(p)
-    return b + 1 / (1 - (1 - p) ** (2**b))
+    return b - 1 / math.expm1(2**b * math.log1p(-p)) if p < 1 else b + 1.0
 
 
 def golomb_parameter(p: float) -> int:

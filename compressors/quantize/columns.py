@@ -58,6 +58,8 @@ def two_means_torch(values: Tensor, counts: Tensor) -> Tensor:
 
 
 def _sums(values: Tensor, counts: Tensor) -> Tensor:
+    if not counts.numel():  # which torch refuses
+        return values.new_zeros(0)
     return torch.segment_reduce(values, "sum", lengths=counts)
 
 

@@ -1,7 +1,8 @@
 """Bits that a message's content takes for an ideal random source, where a formula exists.
 
 Only for tables of theory: what a message costs is its length. The source: a vector (one
-dimension) of distinct random values, each entry as likely to be chosen as any other.
+dimension) of distinct random values, each entry as likely to be chosen as any other. Gaps between
+positions are those of an endless vector, as equation 5 has them: few entries take less.
 """
 
 from collections.abc import Callable
@@ -78,7 +79,7 @@ def expected_bits(thing: Any, d: int) -> ExpectedBits | None:
     """Expected content bits of a codec's or compressor's message of one vector of ``d`` entries.
 
     Equation 5 times k, bits of the values, and side information; the message's header is not in it.
-    None where the values decide, or where no formula is known.
+    Of few entries, positions take less. None where the values decide, or where no formula is known.
 
     Example:
         >>> from compressors import parse

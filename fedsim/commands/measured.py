@@ -68,6 +68,8 @@ def methods_table(frame: pd.DataFrame, width: int) -> Laid:
 
 
 def _score(value: float) -> str:
+    if value == 0 or abs(value) < 0.00005:  # only what is exact is 0
+        return f"{value:.1e}" if value else "0"
     return "" if math.isnan(value) else f"{value:.4f}" if value < 9.99995 else f"{value:.4g}"
 
 

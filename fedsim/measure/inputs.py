@@ -8,7 +8,7 @@ from compressors import ROWS, Compressor, Row, Tensors, UpdateError, text
 from compressors.calls import NUMBER, split
 from compressors.given import check_finite, update_of
 from fedsim.ground.errors import UsageError
-from fedsim.settings.methods import compressor_of, with_fraction
+from fedsim.settings.methods import compressor_of, takes_fraction, with_fraction
 
 KINDS = ("method", "compressor", "codec", "sparsifier", "quantizer")
 """What "all" stands for: these kinds of the catalogue, by their examples."""
@@ -28,6 +28,11 @@ def choose(
         return dict(examples.values())
     texts = texts_of(methods, "methods", "sbc(0.01)")
     if density is not None:
+        if not any(map(takes_fraction, texts)):
+            raise UsageError(
+                f"--density is {density:g}: no method has a place for the density: write {{p}} "
+                "where it belongs, or leave the density out"
+            )
         texts = [with_fraction(t, density) for t in texts]
     return {t: compressor_of(t, "or give a density") for t in texts}
 

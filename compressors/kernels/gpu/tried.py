@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from compressors.kernels.gpu.language import constexpr, interpreted, jit, launch, present, tl
-from compressors.kernels.gpu.layout import fetch, upload
+from compressors.kernels.gpu.layout import fetch, on, upload
 
 _BINS = 16
 
@@ -31,10 +31,11 @@ def cause(device: torch.device) -> str:
     if interpreted() and device.type != "cpu":
         return "TRITON_INTERPRET is set, and Triton's interpreter runs on the CPU alone"
     try:
-        words, counts = upload(device, np.arange(_BINS), np.zeros(_BINS))
-        counts = counts.to(torch.int32)
-        launch(_tiny, 1, words, counts, BINS=_BINS)
-        (found,) = fetch(counts)
+        with on(device):
+            words, counts = upload(device, np.arange(_BINS), np.zeros(_BINS))
+            counts = counts.to(torch.int32)
+            launch(_tiny, 1, words, counts, BINS=_BINS)
+            (found,) = fetch(counts)
     except Exception as error:  # whatever compiler, driver or interpreter raise
         lines = str(error).strip().splitlines() or [""]
         return f"{type(error).__name__}: {lines[-1].strip()}"
@@ -49,7 +50,7 @@ def works(device: torch.device) -> bool:
     if why := cause(device):
         warnings.warn(
             f"Triton does not work on {device} ({why}): messages of updates there are made "
-            "through the host, with the same bytes",
+            "through the host, where the last bit of a sum may differ",
             RuntimeWarning, stacklevel=2,
         )  # fmt: skip
     return not why

@@ -5,15 +5,18 @@ import sys
 import tomllib
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from compressors import compress, parse
-from compressors.kernels.gpu import tried
+from compressors import compress, device, parse, segments
+from compressors.kernels.gpu import language, select, tried
+from compressors.kernels.gpu.language import interpreted
 from tests.support.gpu import DEVICE, needs_triton, taken
+from tests.support.markdown import blocks
 
 pytestmark = needs_triton
 ROOT = Path(__file__).parents[3]
@@ -49,8 +52,41 @@ def test_a_kernel_that_raises_leaves_the_work_to_the_host(
     (said,) = (str(one.message) for one in told)
     assert said == (
         f"Triton does not work on {DEVICE} (RuntimeError: Failed to find C compiler. Please "
-        "specify via CC): messages of updates there are made through the host, with the same bytes"
+        "specify via CC): messages of updates there are made through the host, where the last bit "
+        "of a sum may differ"
     )
+
+
+@pytest.mark.skipif(not interpreted(), reason="the page is for a machine without a GPU")
+def test_the_page_tries_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    def launch(kernel: Any, *given: Any, **constants: Any) -> None:
+        started.append(kernel)
+        language.launch(kernel, *given, **constants)
+
+    monkeypatch.setattr(select, "launch", launch)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    (page,) = (b for b in blocks(ROOT / "docs" / "gpu.md") if b.language == "python")
+    exec(page.text, {})
+    assert len(started) > 5
+    assert "cpu" in segments.DEVICES and "cpu" not in device.DEVICES
+
+
+def test_a_kernel_is_tried_on_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton launches on the current device, which is the first in every new thread."""
+    asked: list[object] = []
+
+    @contextmanager
+    def on(device: torch.device) -> Iterator[None]:
+        asked.append(device)
+        yield
+        asked.append("left")
+
+    monkeypatch.setattr(tried, "on", on)
+    monkeypatch.setattr(tried, "launch", lambda *_, **__: asked.append("launched"))
+    tried.cause(DEVICE)
+    assert asked == [DEVICE, "launched", "left"]
 
 
 def test_a_kernel_that_counts_wrongly_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:

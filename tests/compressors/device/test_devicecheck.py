@@ -1,6 +1,7 @@
 """The steps that look at a device: on the CPU here, one broken on purpose, the rest goes on."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -116,6 +117,21 @@ def test_without_cuda_it_says_what_to_do(
     monkeypatch.setattr(devicecheck, "checks", lambda *_: 1 / 0)  # no work
     assert devicecheck.main([]) == 1
     assert capsys.readouterr().out.startswith("There is no CUDA here: torch ")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "mps"])
+def test_other_names_are_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        devicecheck.main(["--device", name])
+    assert ended.value.code == 2
+    assert f"--device is {name!r}: give cpu, cuda, cuda:1, ..." in capsys.readouterr().err
+
+
+def test_the_pace_is_taken_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[torch.device]()
+    monkeypatch.setattr(devicecheck, "on", lambda device: asked.append(device) or nullcontext())
+    devicecheck._pace(DEVICE, 300)
+    assert asked and {*asked} == {DEVICE}
 
 
 def test_the_exit_status_is_that_of_the_worst_step(

@@ -191,6 +191,13 @@ def test_the_path_of_other_devices_gives_the_same_means(name: str) -> None:
     assert gap.max() <= 1
 
 
+def test_the_path_of_other_devices_takes_no_values() -> None:
+    """Of a tensor of which nothing is sent."""
+    none, counts = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
+    fast, slow = columns.two_means(none, counts), columns.two_means_torch(none, counts)
+    assert fast.shape == slow.shape == (0, 2) and slow.dtype == torch.float32
+
+
 def test_settings_of_one_bit() -> None:
     with pytest.raises(ValueError, match="onebit: columns is 2: give true or false"):
         OneBit(2)

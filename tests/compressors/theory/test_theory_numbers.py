@@ -49,6 +49,8 @@ def test_position_bits_term_by_term(p: float) -> None:
 
 def test_position_bits_at_the_edges() -> None:
     assert positions.ideal_position_bits(1.0) == positions.entropy_bits(1.0) == 0
+    assert positions.ideal_position_bits(3e-16) == pytest.approx(53.036, abs=5e-4)
+    assert positions.ideal_position_bits(1e-17) == pytest.approx(57.947, abs=5e-4)
     assert [positions.golomb_bits(1.0, m) for m in (1, 2, 3, 4)] == [1, 2, 2, 3]
     for bad in (0, 1.5, -0.1):
         with pytest.raises(ValueError, match="fraction"):

@@ -82,6 +82,14 @@ def test_bounds_cover_the_catalogue(typed: Typed) -> None:
     assert one["l1_sign"]["delta"] == 1e-4
 
 
+def test_variances_of_normal_entries_need_many(typed: Typed) -> None:
+    """What is told for large d is off by 0.3 % at 100, and by more below."""
+    few, many = (rows(typed, "dithering", "--entries", d)[3] for d in ("99", "100"))
+    names = ("natural_gaussian", "same_gaussian", "many_gaussian")
+    assert {few[name] for name in names} == {None} and few["natural_equal"] > 0
+    assert all(many[name] > 0 for name in names)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -173,6 +173,7 @@ REFUSED = {
     "no fraction": ({"methods": "sbc"}, ["'sbc'", "no fraction", "'sbc(0.01)'", "density"]),
     "template": ({"methods": "topk({p}) | float32"}, ["no fraction", "'topk(0.01) | float32'"]),
     "density=0": ({"density": 0.0}, ["--density is 0", "(0, 1]"]),
+    "no place": ({"methods": "raw; topk(0.1) | cnat", "density": 0.1}, ["--density is 0.1", "{p}"]),
     "density=nan": ({"density": math.nan}, ["--density is nan"]),
     "repeat=0": ({"repeat": 0}, ["--repeat is 0", "above 0"]),
     "repeat=1.5": ({"repeat": 1.5}, ["--repeat is 1.5"]),

@@ -97,6 +97,15 @@ def test_a_method_that_cannot_do_it_has_its_row(update: Path, typed: Typed) -> N
     assert [row["error"] for row in rows[:2]] == [None, None]
 
 
+def test_only_what_is_exact_has_no_error(typed: Typed) -> None:
+    """A method that loses a little is told from one that loses nothing."""
+    torch.save({"w": torch.tensor([100.0, 1e-3])}, "far.pt")
+    said = typed("measure", "far.pt", "--repeat", "1", "--methods", "raw; topk(0.5) | float32")
+    error = {line.split()[0]: line.split(" ×")[1].split()[1] for line in said.out.splitlines()
+             if " ×" in line}  # fmt: skip
+    assert error == {"raw": "0", "topk(0.5)": "1.0e-05"}
+
+
 def test_what_is_no_value_error_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: object) -> object:
         raise ZeroDivisionError("oh")
