@@ -87,6 +87,9 @@ def verify(folder: Path, span: Span | None = None, own: Collection[str] = ()) ->
         verdict.took("files", differing)
     except (UsageError, RunFailed, OSError, ValueError) as error:  # pyarrow's are ValueErrors
         verdict.failures.append(str(error).splitlines()[0])
+    except Exception as error:  # of values that no version writes; the other runs are looked at
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        verdict.failures.append(f"its files hold what fedsim does not write: {why}")
     return verdict
 
 

@@ -317,6 +317,18 @@ def test_the_command_says_a_line_for_each_run(folder: Path, typed: Typed, tmp_pa
     assert told["differ"] == 1 and [run["name"] for run in told["runs"]] == ["n1", "n2", "n3"]
 
 
+def test_what_fedsim_does_not_write_is_a_failure_of_its_run_alone(
+    folder: Path, typed: Typed, tmp_path: Path
+) -> None:
+    for name in ("n1", "n2"):
+        shutil.copytree(folder, tmp_path / "cells" / name)
+    (tmp_path / "cells" / "n1" / "environment.json").write_text("[]")
+    said = typed("verify", tmp_path, "--rerun", "1")
+    assert said.code == 1 and said.err == ""
+    assert "n1: FAILS: its files hold what fedsim does not write: AttributeError: " in said.out
+    assert said.out.splitlines()[-1].startswith("1 of 2 runs")
+
+
 def test_the_command_runs_rounds_again(folder: Path, typed: Typed) -> None:
     assert "rounds 2 to 3 run again" in typed("verify", folder, "--rerun", "2-3").out
     assert "it has no round 9" in typed("verify", folder, "--rerun", "9-12").out
