@@ -84,7 +84,7 @@ def expected_bits(thing: Any, d: int) -> ExpectedBits | None:
     Example:
         >>> from compressors import parse
         >>> expected_bits(parse("sbc(0.01)"), 10**6)
-        ExpectedBits(positions=81079.1019396991, values=0.0, side=32.0)
+        ExpectedBits(positions=81079.10193969913, values=0.0, side=32.0)
         >>> expected_bits(parse("cint"), 100) is None
         True
     """
