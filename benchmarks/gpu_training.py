@@ -27,9 +27,9 @@ ITERATIONS = 10  # of a round, where compression is a part of one
 
 def stacked(model: Model, clients: int, device: str, repeats: int, least: float) -> Target:
     """How many times faster ``clients`` train at once than one after the other."""
-    gain, _ = stack.ratio(model, clients, device, repeats)
-    return Target(f"{model.name}, {clients} clients stacked, against one by one", gain, least,
-                  least=True)  # fmt: skip
+    gain, _ = stack.ratio(model, clients, device, repeats, ITERATIONS)
+    what = f"{model.name}, {clients} clients stacked, {ITERATIONS} iterations, against one by one"
+    return Target(what, gain, least, least=True)
 
 
 def share(model: Model, clients: int, device: str, repeats: int, most: float) -> Target:

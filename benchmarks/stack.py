@@ -102,18 +102,24 @@ def agree(first: Sequence[Any], other: Sequence[Any]) -> None:
                 raise SystemExit(f"{name} differs by more than a hundredth")
 
 
-def ratio(model: Model, clients: int, device: str, repeats: int) -> tuple[float, int]:
-    """How many times faster the stack is, and the model's entries."""
-    trainer, stack, jobs = made(model, clients, device)
+def ratio(
+    model: Model, clients: int, device: str, repeats: int, steps: int = STEPS
+) -> tuple[float, int]:
+    """How many times faster the stack is in rounds of so many ``steps``, and the model's entries.
 
-    def alone() -> list[Trained]:
+    The updates of three steps are compared: more would let last bits grow.
+    """
+    trainer, stack, jobs = made(model, clients, device)
+    first, jobs = jobs, [Job(**{**job._asdict(), "iterations": steps}) for job in jobs]
+
+    def alone(jobs: list[Job]) -> list[Trained]:
         return [trainer.train(*job) for job in jobs]
 
     with products(tf32=False):
-        agree(alone(), stack.train(jobs))
+        agree(alone(first), stack.train(first))
     ratios = []
     for _ in range(repeats):
-        seconds = timed(alone, device)
+        seconds = timed(lambda: alone(jobs), device)
         ratios.append(seconds / timed(lambda: stack.train(jobs), device))
     return median(ratios), sum(p.numel() for p in trainer.parameters.values())
 

@@ -96,7 +96,9 @@ class Trainer:
         with enough(self.device):
             self.model = self._built().to(self.device)
         held = chain(self.model.parameters(), self.model.buffers())
-        if self.task.channels_last and all(x.dim() != 5 for x in held):  # of Conv3d: not NHWC
+        # NHWC is not for Conv3d; and under vmap a GPU's BatchNorm has no rule for it.
+        plain = self.device.type == "cuda" and config.machine.stack != "1"
+        if self.task.channels_last and not plain and all(x.dim() != 5 for x in held):
             self.layout = torch.channels_last
             self.model.to(memory_format=self.layout)
         else:

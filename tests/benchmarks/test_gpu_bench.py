@@ -134,6 +134,13 @@ def test_a_step_that_fails_is_told_and_the_rest_goes_on(
     assert text.endswith(f"\n5 steps failed: {', '.join(told)}\n")
 
 
+def test_the_page_has_the_goals_as_they_were_measured() -> None:
+    root, names = Path(__file__).parents[2], ("docs/gpu.md", "benchmarks/gpu_h200.md")
+    page, tables = ((root / name).read_text(encoding="utf-8") for name in names)
+    rows = [line for line in tables.splitlines() if line.endswith(("| yes |", "| no |"))]
+    assert len(rows) == 11 and "\n".join(rows) in page
+
+
 def test_the_update_of_resnet50(bench: Any) -> None:
     pytest.importorskip("torchvision")
     shapes = bench.resnet50()

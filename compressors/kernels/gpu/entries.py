@@ -14,7 +14,7 @@ from torch import Tensor
 from compressors.kernels.gpu.language import constexpr, jit, tl
 from compressors.kernels.gpu.layout import Layout, layout_of, upload
 
-ENTRIES = 2048  # per program
+ENTRIES = 1024  # per program
 _FEWEST = 32  # lanes of a program
 
 

@@ -79,10 +79,12 @@ def upload(device: torch.device, *arrays: np.ndarray) -> list[Tensor]:
         [tensor([0, 1, 2]), tensor([1., 0., 0., 0.])]
     """
     plain = [a if a.dtype == np.float32 else a.astype(np.int64) for a in arrays]
-    flat = [np.pad(a.reshape(-1), (0, -a.size % (16 // a.itemsize))) for a in plain]
-    whole = torch.from_numpy(np.concatenate([a.view(np.int64) for a in flat]))
     cuts = [size for a in plain for size in _sizes(a)]  # of each array, and of the zeros behind it
-    parts = send(whole, device).split(cuts)[::2]
+    whole, at = np.zeros(sum(cuts), np.int64), 0
+    for a in plain:
+        whole[at:].view(a.dtype)[: a.size] = a.reshape(-1)
+        at += sum(_sizes(a))
+    parts = send(torch.from_numpy(whole), device).split(cuts)[::2]
     return [
         part.view(torch.float32) if a.dtype == np.float32
         else part if a.ndim == 1 else part.view(a.shape)
@@ -138,6 +140,8 @@ def on(device: torch.device) -> Iterator[None]:
 
 def send(x: Tensor, device: torch.device) -> Tensor:
     """A tensor on ``device``; the host does not wait for a copy from its own memory."""
+    if x.device == device:
+        return x
     if device.type == "cuda" and x.device.type == "cpu":
         return x.pin_memory().to(device, non_blocking=True)
     return x.to(device)

@@ -21,6 +21,7 @@ from compressors.kernels.gpu.language import constexpr, jit, launch, tl
 from compressors.kernels.gpu.layout import BLOCK, Layout, layout_of, upload
 
 _GROUP = 8 * BLOCK  # entries of a program; a place among them is an int16
+_WORDS = 256  # words of marks of a program, 32 entries each
 _PART = 1024  # entries of a group that are looked at together: more would take more registers
 _ROOM = BLOCK  # candidates of a group whose words are kept beside their places
 _CHUNK = 512  # candidates that are looked at together
@@ -82,9 +83,8 @@ def _group(segment, first, starts, bits, slots, words, ROOM: constexpr):
 
 @jit
 def _gather(size, bits, slots, words, high, low, PART: constexpr, ROOM: constexpr):
-    """Keeps a group's keys from ``high`` on, below zero from ``low`` on: how many, and of those."""
+    """Keeps a group's keys from ``high`` on, below zero from ``low`` on: how many."""
     count = 0
-    below = 0
     for start in range(0, size, PART):
         lane = start + tl.arange(0, PART)
         word = tl.load(bits + lane, mask=lane < size, other=0)
@@ -93,22 +93,63 @@ def _gather(size, bits, slots, words, high, low, PART: constexpr, ROOM: constexp
         tl.store(slots + place, lane.to(tl.int16), mask=taken != 0)
         tl.store(words + place, word, mask=(taken != 0) & (place < ROOM))
         count += tl.sum(taken, 0)
-        below += tl.sum(tl.where(word < 0, taken, 0), 0)
-    return count, below
+    return count
 
 
 @jit
-def _candidates(segment, first, sizes, starts, bits, slots, words, many, least, totals,
-                SIDES: constexpr, GROUP: constexpr, PART: constexpr, ROOM: constexpr):  # fmt: skip
-    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
+def _mark(segment, first, sizes, starts, bits, marks, least, SIDES: constexpr,
+          WORDS: constexpr):  # fmt: skip
+    """Of 32 entries each, one word: which of them reach the sample's key."""
+    b = tl.program_id(0).to(tl.int64)
+    s = tl.load(segment + b)
+    at = tl.load(first + b)
+    left = tl.minimum(tl.load(sizes + s) - at, WORDS * 32).to(tl.int32)
+    row = tl.arange(0, WORDS)
+    j = tl.arange(0, 32)[None, :]
+    lane = row[:, None] * 32 + j
+    word = tl.load(bits + tl.load(starts + s) + at + lane, mask=lane < left, other=0)
     high = tl.load(least + s * SIDES)
-    low = tl.load(least + s * SIDES + SIDES - 1)
+    if SIDES == 2:
+        high = tl.where(word < 0, tl.load(least + s * 2 + 1), high)
+    taken = (word & 0x7FFFFFFF) >= high
+    tl.store(marks + b * WORDS + row, tl.sum(tl.where(taken, 1 << j, 0), 1))
+
+
+@jit
+def _ones(word):
+    """How many bits of the uint32 ``word`` are set."""
+    word = word - ((word >> 1) & 0x55555555)
+    word = (word & 0x33333333) + ((word >> 2) & 0x33333333)
+    return ((((word + (word >> 4)) & 0x0F0F0F0F) * 0x01010101) >> 24).to(tl.int32)
+
+
+@jit
+def _candidates(segment, first, sizes, starts, bits, slots, words, many, marks, begins, totals,
+                SIDES: constexpr, GROUP: constexpr, ROOM: constexpr, WORDS: constexpr):  # fmt: skip
+    """Keeps the entries that are marked, in order. Few are: the marks are taken one by one."""
+    b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     size = tl.minimum(tl.load(sizes + s) - at, GROUP).to(tl.int32)
-    count, below = _gather(size, bits, slots, words, high, low, PART, ROOM)
+    row = tl.arange(0, GROUP // 32)
+    source = marks + tl.load(begins + s) * WORDS + at // 32
+    left = tl.load(source + row, mask=row * 32 < size, other=0).to(tl.uint32, bitcast=True)
+    ones = _ones(left)
+    place = tl.cumsum(ones, 0) - ones
+    below = tl.zeros((GROUP // 32,), tl.int32)
+    for _ in range(tl.max(ones, 0)):
+        here = left != 0
+        lane = row * 32 + _ones((left & (~left + 1)) - 1)  # of the lowest mark
+        word = tl.load(bits + lane, mask=here, other=0)
+        tl.store(slots + place, lane.to(tl.int16), mask=here)
+        tl.store(words + place, word, mask=here & (place < ROOM))
+        below += (word < 0).to(tl.int32)
+        left = left & (left - 1)
+        place += 1
+    count = tl.sum(ones, 0)
     tl.store(many + b, count)
     if SIDES == 2:
-        tl.atomic_add(totals + s * 2 + 1, below, sem="relaxed")
-        count -= below
+        minus = tl.sum(below, 0)
+        tl.atomic_add(totals + s * 2 + 1, minus, sem="relaxed")
+        count -= minus
     tl.atomic_add(totals + s * SIDES, count, sem="relaxed")
 
 
@@ -162,7 +203,7 @@ def _count(segment, first, sizes, starts, bits, slots, words, many, least, total
         low = _enough(p + SIDES - 1, least, totals, left, LEVELS)
         if (high != tl.load(least + p)) | (low != tl.load(least + p + SIDES - 1)):
             size = tl.minimum(tl.load(sizes + s) - at, GROUP).to(tl.int32)
-            count, _ = _gather(size, bits, slots, words, high, low, PART, ROOM)
+            count = _gather(size, bits, slots, words, high, low, PART, ROOM)
             tl.store(many + b, count)
             tl.debug_barrier()  # what other threads of the program have stored is read below
     DOWN: tl.constexpr = BITS * (LEVELS - 1 - LEVEL)
@@ -300,12 +341,13 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
     device, both = flat.device, len(layout.sizes) * sides
     lanes = min(_SAMPLE, 1 << max(4, (max(layout.sizes) - 1).bit_length()))
     wanted, rank, origin, room = _wanted(layout.sizes, tuple(k.tolist()), sides, lanes, device)
-    whole = layout_of(layout.sizes, device, _GROUP)
+    whole, marked = (layout_of(layout.sizes, device, n) for n in (_GROUP, 32 * _WORDS))
     state = (both, both, *[both * (_LEVELS + 1)] * 2, both * _LEVELS << _BITS)
-    parts = (*state, whole.blocks, *[whole.blocks * sides] * 2, whole.blocks * _ROOM)
+    parts = (*state, whole.blocks, *[whole.blocks * sides] * 2, whole.blocks * _ROOM,
+             marked.blocks * _WORDS)  # fmt: skip
     padded = [-(-size // 4) * 4 for size in parts]  # to 16 bytes, as ``upload`` does
     scratch = torch.empty(sum(padded), dtype=torch.int32, device=device).split(padded)
-    least, totals, prefix, left, counts, many, above, ties, words = scratch
+    least, totals, prefix, left, counts, many, above, ties, words, marks = scratch
     slots = torch.empty(layout.total, dtype=torch.int16, device=device)
     place = torch.empty(above.shape, dtype=torch.int64, device=device)
     positions = torch.empty(sides * room, dtype=torch.int64, device=device)
@@ -320,10 +362,12 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
     kth = (prefix, left, counts)  # the leading bits of the k-th keys, and what they follow from
     launch(_sample, both, *whole.tables[2:], bits, rank, wanted, least, totals, *kth, sums,
            edges, LANES=lanes, BITS=_BITS, warps=8, **levels)  # fmt: skip
-    launch(_candidates, whole.blocks, *tables, least, totals, SIDES=sides, **cut)
+    launch(_mark, marked.blocks, *marked.tables, bits, marks, least, SIDES=sides, WORDS=_WORDS)
+    launch(_candidates, whole.blocks, *tables, marks, marked.first_block, totals, SIDES=sides,
+           GROUP=_GROUP, ROOM=_ROOM, WORDS=_WORDS, warps=8)  # fmt: skip
     for level in range(_LEVELS):
         launch(_count, whole.blocks, *tables, least, totals, *kth, LEVEL=level, BITS=_BITS,
-               **{**cut, **few})  # fmt: skip
+               warps=8 // sides, **{**cut, **few})  # fmt: skip
     launch(_tally, whole.blocks, *tables, *kth, above, ties, BITS=_BITS, **few)
     launch(_share, both, whole.first_block, left, origin, above, ties, place, found,
            LANES=_GROUPS, **levels)  # fmt: skip

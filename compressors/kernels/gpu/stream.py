@@ -17,7 +17,7 @@ from compressors.kernels.gpu.language import constexpr, jit, launch, tl
 from compressors.kernels.gpu.layout import Layout, layout_of
 
 CODES = 1024  # codes of positions per program
-WORDS = 1024  # words of a plane per program
+WORDS = 256  # words of a plane per program
 BLOCKS = 1024  # blocks whose bits are added up together
 
 
@@ -148,29 +148,58 @@ class Rice:
 
 
 @jit
-def _plane(segment, first, codes, origins, found, begins, words, WIDTH: constexpr, LOW: constexpr,
-           LANES: constexpr):  # fmt: skip
-    b = tl.program_id(0)
-    s = tl.load(segment + b)
-    begin = tl.load(begins + s)
-    end = tl.load(found + s) * WIDTH
-    word = (begin >> 5) + tl.load(first + b) + tl.arange(0, LANES)
-    at = word * 32 - begin  # the word's first bit, counted from the plane's
-    entry = tl.maximum(at, 0) // WIDTH
-    source = codes + tl.load(origins + s)
-    bits = tl.zeros((LANES,), tl.int64)
-    for _ in range(32 // WIDTH + 2):
-        shift = at + 32 - WIDTH - entry * WIDTH  # to the left; a code may hang over either end
-        wanted = (entry * WIDTH < end) & (shift > -WIDTH) & (shift < 32)
-        code = tl.load(source + entry, mask=wanted, other=0).to(tl.int64)
-        code = (code >> LOW) & ((1 << WIDTH) - 1)
-        code = tl.where(shift >= 0, code << tl.maximum(shift, 0), code >> tl.maximum(-shift, 0))
-        bits |= tl.where(wanted, code, 0)
-        entry += 1
-    part = swapped((bits & 0xFFFFFFFF).to(tl.uint32)).to(tl.int32, bitcast=True)
+def _whole(words, word, part, at, end, LANES: constexpr):
+    """Stores ``part`` in words that are the plane's alone, of whose bits ``at`` is the first."""
+    part = swapped(part).to(tl.int32, bitcast=True)
     alone = (at >= 0) & (at + 32 <= end)
     tl.store(words + word, part, mask=alone)
     tl.atomic_or(words + word, part, mask=(part != 0) & ~alone, sem="relaxed")
+
+
+@jit
+def _plane_of_bits(segment, first, codes, origins, found, begins, words, LOW: constexpr,
+                   LANES: constexpr):  # fmt: skip
+    """A plane of one bit per symbol: 32 symbols are a word."""
+    s = tl.load(segment + tl.program_id(0))
+    begin = tl.load(begins + s)
+    word = (begin >> 5) + tl.load(first + tl.program_id(0))
+    ahead = word * 32 - begin  # the program's first symbol, or bits of others before it
+    end = tl.minimum(tl.load(found + s) - ahead, LANES * 32 + 32).to(tl.int32)
+    begun = tl.maximum(-ahead, 0).to(tl.int32)
+    lane = tl.arange(0, LANES)
+    j = tl.arange(0, 32)[None, :]
+    i = lane[:, None] * 32 + j
+    source = codes + tl.load(origins + s) + ahead
+    code = tl.load(source + i, mask=(i >= begun) & (i < end), other=0).to(tl.int32)
+    part = tl.sum(((code >> LOW) & 1) << (31 - j), 1).to(tl.uint32, bitcast=True)
+    _whole(words, word + lane, part, lane * 32 - begun, end - begun, LANES)
+
+
+@jit
+def _plane(segment, first, codes, origins, found, begins, words, WIDTH: constexpr, LOW: constexpr,
+           LANES: constexpr):  # fmt: skip
+    s = tl.load(segment + tl.program_id(0))
+    begin = tl.load(begins + s)
+    word = (begin >> 5) + tl.load(first + tl.program_id(0))
+    ahead = word * 32 - begin  # the program's first bit, counted from the plane's
+    before = tl.maximum(ahead, 0) // WIDTH
+    many = tl.minimum(tl.load(found + s) - before, LANES * 32 + 32).to(tl.int32)
+    source = codes + tl.load(origins + s) + before  # from here on by 32-bit numbers
+    lane = tl.arange(0, LANES)
+    at = (ahead - before * WIDTH).to(tl.int32) + lane * 32
+    entry = tl.maximum(at, 0) // WIDTH
+    bits = tl.zeros((LANES,), tl.uint32)
+    for _ in tl.static_range(30 // WIDTH + 2):
+        shift = at + 32 - WIDTH - entry * WIDTH  # to the left; a code may hang over either end
+        wanted = (entry < many) & (shift > -WIDTH) & (shift < 32)
+        code = tl.load(source + entry, mask=wanted, other=0).to(tl.uint32)
+        if WIDTH < 32:
+            code = (code >> LOW) & ((1 << WIDTH) - 1)
+        left = (tl.maximum(shift, 0) & 31).to(tl.uint32)
+        right = (tl.maximum(-shift, 0) & 31).to(tl.uint32)
+        bits |= tl.where(shift >= 0, code << left, code >> right)
+        entry += 1
+    _whole(words, word + lane, bits, at, many * WIDTH, LANES)
 
 
 def put_plane(
@@ -191,8 +220,11 @@ def put_plane(
     """
     touched = tuple((k * width + 62) // 32 if k else 0 for k in most)
     layout = layout_of(touched, words.device, WORDS)
-    launch(_plane, layout.blocks, *layout.tables[:2], codes, origins, found, begins, words,
-           WIDTH=width, LOW=low, LANES=WORDS)  # fmt: skip
+    given = (*layout.tables[:2], codes, origins, found, begins, words)
+    if width == 1:
+        launch(_plane_of_bits, layout.blocks, *given, LOW=low, LANES=WORDS)
+    else:
+        launch(_plane, layout.blocks, *given, WIDTH=width, LOW=low, LANES=WORDS)
 
 
 def to_bytes(words: np.ndarray, bits: int, ahead: bytes = b"") -> bytes:

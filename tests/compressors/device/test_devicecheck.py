@@ -83,6 +83,7 @@ def test_messages_that_change_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         devicecheck._again(torch.device("cpu"), {"w": torch.ones(40)}, "qsgd(7)", 3)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the doctor looks at the GPU that is there")
 def test_only_the_places_that_say_so_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU is made up: its modes are noted, and what is on it lies on the CPU."""
     modes: list[Any] = []

@@ -161,6 +161,16 @@ def settings(**more: Any) -> tuple[RunConfig, ClientData]:
     return RunConfig.of(**{**plain.flat(), "device": "cuda:0"}), ClientData.of(plain)
 
 
+@pytest.mark.parametrize(
+    ("stack", "layout"), [("1", torch.channels_last), ("3", torch.contiguous_format)]
+)
+def test_a_stack_on_a_gpu_is_nchw(stack: str, layout: torch.memory_format, absent: None) -> None:
+    """A GPU's BatchNorm of NHWC memory has no rule under vmap: it was refused on a real one."""
+    own = Trainer(*settings(stack=stack))
+    assert own.layout == layout
+    assert own.batch(0, 0)[0].is_contiguous(memory_format=layout)
+
+
 def test_training_and_scoring(absent: None) -> None:
     own = Trainer(*settings())
     weights = {n: p.detach().clone() for n, p in own.parameters.items()}

@@ -50,7 +50,8 @@ def build(kernel, programs, *given, warps=4, **constants):
                           capture_output=True, text=True, check=True).stdout
     used = re.search(r"REG:(\d+) STACK:(\d+).* LOCAL:(\d+)", told)
     registers, stack, local = map(int, used.groups())
-    assert (stack, local) == (0, 0) and registers <= 209, (kernel.__name__, constants, told)
+    # CUDA 13.0's ptxas gives a kernel that spills nothing a frame of 8 bytes.
+    assert stack <= 8 and local == 0 and registers <= 209, (kernel.__name__, constants, told)
 
 for room in (clear, codes, join, measure, select, stream, unpack):
     room.launch = build
