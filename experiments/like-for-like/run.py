@@ -209,8 +209,6 @@ def readme_tables(results: Path) -> dict[str, str]:
             means = pd.read_csv(results / name / "means.csv")
             made[f"{name}/scores"] = scores(means)
             made[f"{name}/costs"] = costs(means, 0.00333)
-        elif (begun := results / "unfinished" / name / "finals.csv").exists():
-            made[f"{name}/scores"] = scores(analysis.means(pd.read_csv(begun)))
     if (results / "verdict.csv").exists():
         made["verdict"] = verdict(pd.read_csv(results / "verdict.csv"))
         made["places"] = places(pd.read_csv(results / "places.csv"))
