@@ -160,6 +160,8 @@ class ChannelStrategy(Strategy):
         if known is not None and goes_on:
             self.channel.version, self.channel.channel_id = known.version + 1, known.channel_id
             self.channel.applied, self.channel.lost = known.applied, known.lost
+            # Of updates that are under way: what their clients were sent, and asked for.
+            self.channel.sent_last, self.channel.iterations = known.sent_last, known.iterations
         return self.channel
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:

@@ -146,6 +146,20 @@ def test_a_model_that_was_changed_between_rounds_is_sent_whole_and_charged() -> 
     assert pull.seen[0] == [[0.0, 0.0], [1.0, 1.0]]
 
 
+def test_a_late_update_counts_though_the_model_was_changed_since() -> None:
+    """The first round asked for it; in the second the channel is another."""
+    grid = grid_of(modded_app(Pull([(8.0, 4.0)] * 2), Raw()), 2)
+    strategy = DelayedDSGD(Raw(), clients=2, required=1, late="count")
+    strategy.open(tensor(0.0, 0.0))
+    first, late = grid.send_and_receive(strategy.ask(1, ConfigRecord({"iterations": 3}), grid))
+    strategy.advance([first])
+    channel = strategy.open(tensor(1.0, 1.0), 2)
+    channel.begin(2, [0])
+    assert strategy.late.come(channel, 1, late, True)
+    assert channel.traffic.uplinks[1].asked == 1 and channel.iterations[1] == 3
+    grid.close()
+
+
 def test_the_cohort_follows_from_seed_and_round_alone() -> None:
     draws = {(s, r): cohort(10, 3, s, r) for s in range(4) for r in range(1, 30)}
     assert draws == {(s, r): cohort(10, 3, s, r) for r in range(29, 0, -1) for s in range(4)}
