@@ -87,6 +87,9 @@ TASKS = {
     },
     "cifar_alexnet": {"short": Length(300, 32, 2, 3, 60, 2000, 0.02, ("none", "cnat", "topk"))},
     "cifar_densenet40": {"short": Length(300, 16, 2, 3, 100, 1000, 0.05, ("none", "cnat"))},
+    "cifar_vgg11": {
+        "short": Length(300, 16, 2, 3, 100, 1000, 0.01, ("none", "cnat", "dsta", "dnat")),
+    },
 }
 """A row per task; ``paper`` is the task's own length and rate, and all methods."""
 
