@@ -60,6 +60,8 @@ def like_of(given: Any) -> dict[str, Tensor]:
     for name, x in tensors.items():
         if not isinstance(x, Tensor):
             raise ValueError(f"like: {name!r} is {_kind(x)}: give a tensor of the update's shape")
+        if x.is_meta:
+            raise ValueError(f"like: {name!r} is on the device meta: no values can be put there")
     return {
         name: x
         if x.dtype == torch.float32 and x.layout == torch.strided

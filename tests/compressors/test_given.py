@@ -170,7 +170,8 @@ def test_what_is_no_payload(given: Any) -> None:
 
 
 def test_what_is_no_like() -> None:
-    for given in (None, [W], {"w": (4,)}, {"w": np.ones(4)}, Module().named_parameters()):
+    meta = {"w": torch.empty(4, device="meta")}
+    for given in (None, [W], {"w": (4,)}, {"w": np.ones(4)}, meta, Module().named_parameters()):
         said = line_of(lambda g=given: decompress(SBC, PAYLOAD, g), ValueError)
         assert said.startswith("like")
 
