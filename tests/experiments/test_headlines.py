@@ -60,6 +60,19 @@ def test_the_biases_are_under_half_of_what_sbc_3_loses() -> None:
     assert "too few biases sent are less than half" in said("docs/experiments.md")
 
 
+def test_three_hundred_iterations_of_words() -> None:
+    rows = csv("sbc-table2/word_lstm/table2.csv").set_index("name")
+    above = 100 * (rows["metric"] / rows["metric"]["baseline"] - 1)
+    told = readme("sbc-table2").replace("\n", " ")
+    fewer = f"{rows['ratio_content']['sbc1']:.0f} times fewer bits"
+    assert f"ends {above['sbc1']:.1f} % above the baseline with {fewer}" in told
+    assert f"level with the baseline ({-above['dropping']:.1f} % below)" in told
+    assert f"only begun**: {above['sbc2']:.0f} and {above['sbc3']:.0f} % above" in told
+    curves = csv("sbc-table2/word_lstm/curves.csv")
+    early = curves[curves["iteration"] <= 105].groupby("method")["metric"].mean()
+    assert early["SBC (1)"] < early["Baseline"]
+
+
 def test_sbc_2_against_the_baseline_on_lenet5() -> None:
     rows = csv("sbc-table2/mnist_lenet5/table2.csv").set_index("name")
     gain = 100 * (rows["metric"]["sbc2"] - rows["metric"]["baseline"])
