@@ -188,12 +188,24 @@ def test_natural_compression_costs_no_accuracy() -> None:
         lost.append(f"{rows['none'] - rows['topk']:.1f}")
         assert re.search(rf"\| {task} \|[^|]*\|[^|]*\|[^|]*\|[^|]*\| {rows['none']:.2f} % \|", text)
     assert f"fails it by {', '.join(lost[:-1])} and {lost[-1]} points" in text
-    for task in ("cifar_resnet20", "cifar_densenet40", "cifar_alexnet"):
+    for task in ("cifar_vgg11", "cifar_resnet20", "cifar_densenet40", "cifar_alexnet"):
         rows = csv(f"cnat-convergence/{task}/methods.csv").set_index("name")
         ends = [f"{rows['accuracy_percent'][n]:.2f} ± {rows['accuracy_spread'][n]:.2f}"
                 for n in ("cnat", "none")]  # fmt: skip
         assert f"({ends[0]} against {ends[1]})" in text
     assert f"training loss is {-rows['loss_above_none']['cnat']:.3f} below none's" in text
+
+
+def test_natural_dithering_on_vgg11() -> None:
+    text = readme("cnat-convergence").replace("\n ", "")
+    rows = csv("cnat-convergence/cifar_vgg11/methods.csv").set_index("name")
+    ends = [f"{rows['accuracy_percent'][n]:.2f} ± {rows['accuracy_spread'][n]:.2f}"
+            for n in ("dnat", "dsta")]  # fmt: skip
+    above = rows["accuracy_percent"]["dnat"] - rows["accuracy_percent"]["dsta"]
+    assert f"it ends {above:.2f} points above D_sta ({ends[0]} against {ends[1]})" in text
+    losses = rows["loss_above_none"]
+    assert f"training losses are {losses['dnat'] - losses['dsta']:.3f} apart" in text
+    assert f"its training loss is {losses['cnat']:.3f} above none's there" in text
 
 
 def test_dithering_on_normal_entries() -> None:
