@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from experiments.common.figures import COLOURS, canvas, grids, score_label
 from fedsim.show.plot import plain_ticks
 
-from .rows import POLICIES, SPARSIFIERS
+from .rows import DENSENET, POLICIES, SPARSIFIERS
 
 VOLUME = "volume (% of dense float32)"
 _PARTS = {"index": COLOURS[0], "value": COLOURS[5], "side": COLOURS[3], "header": "grey"}
@@ -31,7 +31,8 @@ def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     for column, policy in enumerate(POLICIES):
         upper, lower = axes[:, column]
         upper.set_title(f"BF-{policy.upper()}", fontsize=10)
-        for name, (title, _) in SPARSIFIERS.items():
+        for name in ("topr", "randr"):
+            title = SPARSIFIERS[name][0]
             mine = frame[(frame["policy"] == policy) & (frame["sparsifier"] == title)]
             mine = mine.sort_values("eps")
             look = {"color": _COLOURS[title], "marker": "o", "label": title}
@@ -77,8 +78,10 @@ def convergence(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
 
 def against_volume(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """Figures 15 and 9: score over volume, of the policies and of stand-alone compressors."""
-    drawn = canvas(10, 4.2)
-    for axes, number in zip(drawn.subplots(1, 2), (15, 9), strict=True):
+    numbers = [number for number in (15, 9) if len(_of(frame, number)) > 1]
+    drawn = canvas(5 * len(numbers), 4.2)
+    panels = drawn.subplots(1, len(numbers), squeeze=False)[0]
+    for axes, number in zip(panels, numbers, strict=True):
         for i, row in enumerate(_of(frame, number).to_dict("records")):
             axes.plot(
                 row["wire_percent"], row["score"], "osD^vP"[i % 6], markersize=8,
@@ -120,7 +123,13 @@ FIGURES = {
 
 
 def has_rows(name: str, frame: pd.DataFrame) -> bool:
-    """Whether the figure has what it is about: rates in 6, stand-alone compressors in 9."""
+    """Whether the figure has what it is about: rates in 6, stand-alone compressors in 9.
+
+    Of DenseNet40 there is Figure 15 alone.
+    """
     if name == "fig6":
         return frame["eps"].nunique() > 1
-    return name != "fig9-15" or bool(frame["name"].isin(("3lc", "sketchml")).any())
+    names = {*frame["name"]}
+    if name == "fig9-15":
+        return not names.isdisjoint({"3lc", "sketchml", *DENSENET[1:]})
+    return not names <= {*DENSENET}

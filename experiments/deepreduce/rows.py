@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compressors.theory.deepreduce import expected_positives, filter_bits
 
-P = 0.01  # r / d of Top-r, the paper's for ResNet-20
+P, P_DENSENET = 0.01, 0.005  # r / d of Top-r, the paper's for ResNet-20 and for DenseNet40
 CHOSEN = 0.001  # the rate of false positives of every figure but Figure 6
 RATES = (0.001, 0.01, 0.1)
 POLICIES = ("p0", "p1", "p2")
@@ -13,7 +13,10 @@ P_RANDOM = 0.1  # 1 % at random does not learn in a short run: an entry travels 
 SPARSIFIERS = {
     "topr": ("Top-r", f"topk({P:g})"),
     "randr": ("Random-r", f"randk({P_RANDOM:g}, false, false)"),  # unscaled, positions written
+    "halfr": ("Top-r, 0.5 %", f"topk({P_DENSENET:g})"),
 }
+SHARES = {"topr": P, "randr": P_RANDOM, "halfr": P_DENSENET}
+"""r / d of each sparsifier."""
 _POLICY_FIGURES = {
     "p0": (6, 7, 10, 15), "p1": (6, 7, 15), "p2": (6, 7, 9, 10, 15), "naive": (7, 15),
 }  # fmt: skip
@@ -35,6 +38,7 @@ class Row:
 def _bloom(sparsifier: str, policy: str, eps: float) -> Row:
     title, select = SPARSIFIERS[sparsifier]
     figures = _POLICY_FIGURES[policy] if (sparsifier, eps) == ("topr", CHOSEN) else (6,)
+    figures = (15,) if sparsifier == "halfr" else figures
     codec = f"per_tensor({select} | float32 | bloom({eps:g}, {policy}))"
     # With a memory, values at wrong places come back larger every round, until they overflow.
     method = codec if policy == "naive" else f"ef({codec})"
@@ -56,8 +60,11 @@ ROWS = {
             "randr", "Random-r",
             f"ef(per_tensor({SPARSIFIERS['randr'][1]} | float32 | raw32))", (6,), "Random-r",
         ),
-        *(_bloom(s, policy, eps) for s in SPARSIFIERS for policy in POLICIES for eps in RATES),
+        *(_bloom(s, policy, eps) for s in ("topr", "randr") for policy in POLICIES
+          for eps in RATES),
         _bloom("topr", "naive", CHOSEN),
+        Row("halfr", "Top-r, 0.5 %", f"deepreduce({P_DENSENET:g}, none)", (15,), "Top-r, 0.5 %"),
+        *(_bloom("halfr", policy, CHOSEN) for policy in (*POLICIES, "naive")),
         _combined("rle", "RLE", "'rle'", "none", (10,)),
         _combined("huffman", "Huffman", "'huffman'", "none", (10,)),
         _combined("fit-poly", "Fit-Poly", "none", "'fit_poly'", (8, 9, 10)),
@@ -79,6 +86,8 @@ DOZEN = [
     "qsgd", "p0-fit-poly", "p2-qsgd", "skcompress", "golomb",
 ]  # fmt: skip
 """The rows of the task on which a run is dearest, ``char_lstm``."""
+DENSENET = ["dense", *(name for name in ROWS if name.startswith("halfr"))]
+"""Figure 15b, of DenseNet40."""
 
 
 def predicted_percent(row: Row, sizes: Iterable[int]) -> float:
@@ -91,7 +100,7 @@ def predicted_percent(row: Row, sizes: Iterable[int]) -> float:
         >>> round(predicted_percent(ROWS["topr-p1-0.001"], [1_000_000]), 3)  # 1 % * 46.378 / 32
         1.449
     """
-    share = P_RANDOM if row.sparsifier == "Random-r" else P
+    share = SHARES[row.name.split("-")[0]]
     bits = total = 0.0
     for d in sizes:
         r = max(1, round(share * d))

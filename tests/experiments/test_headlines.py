@@ -218,6 +218,31 @@ def test_dithering_on_normal_entries() -> None:
     assert f"{better:.1f} times at s = 10; natural dithering levels off at" in text
 
 
+def test_figure_15b_on_densenet40() -> None:
+    rows = csv("deepreduce/cifar_densenet40/tables.csv").set_index("name")
+    text, wire = readme("deepreduce"), rows["wire_percent"]
+    p0, p1, p2 = (f"halfr-{policy}-0.001" for policy in ("p0", "p1", "p2"))
+    assert f"{wire[p1]:.3f} % beside Top-r's {wire['halfr']:.3f} %" in text
+    assert abs(wire[[p1, p2]] / rows["predicted_percent"][[p1, p2]] - 1).max() < 0.005
+    formula = rows["predicted_percent"][p0]
+    assert f"BF-P0 sends {wire[p0]:.3f} % where they say {formula:.3f} %" in text
+    values = rows["value_percent"]
+    assert f"values {values[p0]:.3f} % travel, of Top-r's {values['halfr']:.3f} %" in text
+    score = rows["score"]
+    assert f"end at {range_of(score[[p0, p2, 'halfr']], 1)} %" in text
+    assert f"filter at {score['halfr-naive-0.001']:.1f} %, BF-P1 at {score[p1]:.1f} %" in text
+
+
+def test_bf_p2_with_fit_poly_on_ncf() -> None:
+    rows, text = csv("ncf-movielens/table2.csv").set_index("name"), readme("ncf-movielens")
+    hits = rows["best_hit_rate"] - rows["best_hit_rate"]["dense"]
+    both = hits[["skcompress", "p2-fit-poly"]]
+    assert {f"{x:.4f}" for x in both} == {"0.0074"} and (rows["seeds"] == 2).all()
+    assert "SKCompress and BF-P2 with Fit-Poly end 0.0074 above the baseline" in text
+    volume = rows["relative_volume"]["p2-fit-poly"]
+    assert f"BF-P2 with Fit-Poly: {volume:.3f} of dense" in text
+
+
 def test_volumes_of_ncf() -> None:
     ours = csv("ncf-movielens/table2.csv").set_index("name")["relative_volume"]["p0-qsgd"]
     assert f"BF-P0 with QSGD {ours:.4f} where the paper prints 0.2063" in readme("ncf-movielens")
