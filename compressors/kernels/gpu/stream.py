@@ -148,7 +148,7 @@ class Rice:
 
 
 @jit
-def _whole(words, word, part, at, end, LANES: constexpr):
+def _whole(words, word, part, at, end):
     """Stores ``part`` in words that are the plane's alone, of whose bits ``at`` is the first."""
     part = swapped(part).to(tl.int32, bitcast=True)
     alone = (at >= 0) & (at + 32 <= end)
@@ -172,7 +172,7 @@ def _plane_of_bits(segment, first, codes, origins, found, begins, words, LOW: co
     source = codes + tl.load(origins + s) + ahead
     code = tl.load(source + i, mask=(i >= begun) & (i < end), other=0).to(tl.int32)
     part = tl.sum(((code >> LOW) & 1) << (31 - j), 1).to(tl.uint32, bitcast=True)
-    _whole(words, word + lane, part, lane * 32 - begun, end - begun, LANES)
+    _whole(words, word + lane, part, lane * 32 - begun, end - begun)
 
 
 @jit
@@ -199,7 +199,7 @@ def _plane(segment, first, codes, origins, found, begins, words, WIDTH: constexp
         right = (tl.maximum(-shift, 0) & 31).to(tl.uint32)
         bits |= tl.where(shift >= 0, code << left, code >> right)
         entry += 1
-    _whole(words, word + lane, bits, at, many * WIDTH, LANES)
+    _whole(words, word + lane, bits, at, many * WIDTH)
 
 
 def put_plane(
