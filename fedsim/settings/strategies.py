@@ -57,8 +57,9 @@ def check_text(text: str) -> None:
     """Raises ``UsageError`` where ``--strategy`` is no name with settings, and no place."""
     if ":" not in text and text not in _OWN and (name := _call(text).name) not in ALGORITHMS:
         said = unknown("strategy", name, ALGORITHMS)
-        also = f"; {name} is {_SETTINGS[name]}" if name in _SETTINGS else ""
-        raise UsageError(f"--strategy: {said}{also}")
+        if name in _SETTINGS:
+            said = f"{name!r} is {_SETTINGS[name]}; strategies are {', '.join(ALGORITHMS)}"
+        raise UsageError(f"--strategy: {said}")
 
 
 def adopt(strategy: "str | Algorithm") -> "str | Algorithm":

@@ -108,7 +108,7 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"method": "sbc", "gradient": 0.0}, ("--gradient", "0", "(0, 1]")),
     ({"method": "sbc", "gradient": 1.01}, ("--gradient", "1.01", "(0, 1]")),
     ({"engine": "spark"}, ("--engine", "'spark'", "local, flower")),
-    ({"strategy": "fedprox"}, ("--strategy", "'fedprox'", "dsgd", "fedprox is --proximal MU")),
+    ({"strategy": "fedprox"}, ("--strategy: 'fedprox' is --proximal MU; strategies are dsgd, ",)),
     ({"weighting": "loss"}, ("--weighting", "'loss'", "uniform, samples")),
     ({"momentum_masking": "yes"}, ("--momentum-masking", "'yes'", "auto, on, off")),
     ({"partition": "sorted"}, ("partition", "'sorted'", "dirichlet(ALPHA)")),
