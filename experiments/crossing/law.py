@@ -80,6 +80,25 @@ def of_equal_bits(told: pd.DataFrame) -> pd.DataFrame:
     return told[told.groupby(PLACE)["bits"].transform("mean").between(0.8, 1.25)]
 
 
+def as_limits(trials: pd.DataFrame, finals: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Trials and finals as they are where a method may leave a part of its budget.
+
+    At every place a method has its trials and runs of that budget, of its own and the smaller ones
+    of the same length, at which its best trial has the least validation loss.
+    """
+    case = ["setting", "iterations", "method"]
+    found: tuple[list[pd.DataFrame], list[pd.DataFrame]] = [], []
+    limited = trials[trials["budget"].notna()].fillna({"loss": inf})
+    for key, part in limited.groupby(case, sort=False):
+        least = part.groupby("budget")["loss"].min()
+        for budget in least.index:
+            used = least[least.index <= budget].idxmin()
+            for into, frame in zip(found, (trials, finals), strict=True):
+                there = frame[case].eq(pd.Series(key, case)).all(axis=1) & (frame["budget"] == used)
+                into.append(frame[there].assign(budget=budget))
+    return pd.concat(found[0]), pd.concat(found[1])
+
+
 @dataclass(frozen=True)
 class Law:
     """What the test found.

@@ -63,7 +63,8 @@ def tables(trials: pd.DataFrame, finals: pd.DataFrame) -> dict[str, pd.DataFrame
     told = laws.differences(trials, finals)
     found = {"differences": told, "collapses": laws.collapses(finals)}
     if told["x"].nunique() > 2:
-        parts = {"all": told, "equal bits": laws.of_equal_bits(told)}
+        limits = laws.differences(*laws.as_limits(trials, finals))
+        parts = {"all": told, "equal bits": laws.of_equal_bits(told), "smaller budgets": limits}
         found["law"] = pd.DataFrame([
             {"of": name, **asdict(laws.law(part))} for name, part in parts.items()
             if part["x"].nunique() > 2
@@ -131,7 +132,7 @@ def collapsed(frame: pd.DataFrame) -> str:
 
 
 def verdict(frame: pd.DataFrame) -> str:
-    """The test of all places, and of those of equal bits."""
+    """The test of all places, of those of equal bits, and where a part of a budget may be left."""
     lines = []
     for row in frame.to_dict("records"):
         low, at, high = (f"{10 ** row[name]:.2g}" for name in ("low", "crossing", "high"))

@@ -93,6 +93,20 @@ def test_the_gain_by_hand() -> None:
     assert law.means(every)["mean"].tolist() == pytest.approx([90, 45])
 
 
+def test_a_method_may_leave_a_part_of_its_budget() -> None:
+    """mask2 has the least loss at its smaller budget, sbc at the larger one."""
+    losses = {("mask2", 0.01): 0.6, ("mask2", 0.001): 0.4, ("sbc", 0.01): 0.5, ("sbc", 0.001): 0.7}
+    trials = pd.concat(
+        TRIALS[TRIALS["method"] == method].assign(budget=budget, loss=loss)
+        for (method, budget), loss in losses.items()
+    )
+    made = finals({("mask2", 0.01): [0.8], ("mask2", 0.001): [0.9],
+                   ("sbc", 0.01): [0.85], ("sbc", 0.001): [0.7]})  # fmt: skip
+    told = law.differences(*law.as_limits(trials, made)).set_index("budget")
+    assert told["points"].to_dict() == pytest.approx({0.01: 5, 0.001: 20})
+    assert told["x"].to_dict() == pytest.approx(dict.fromkeys((0.01, 0.001), np.log10(0.2)))
+
+
 def drawn(slope: float, seed: int = 0) -> pd.DataFrame:
     """Gains of three settings over nine places each: ``slope`` times x less 0.3, with noise."""
     numbers = np.random.default_rng(seed)
