@@ -133,7 +133,7 @@ def budgets(lines: pd.DataFrame) -> pd.DataFrame:
 
 def curves_figure(square: Square, lines: pd.DataFrame) -> Figure:
     """Fig. 5 to 8: error over iterations, and over a client's bits (log-log)."""
-    drawn = canvas(9.5, 3.8)
+    drawn = canvas(9.5, 4.2)
     left, right = drawn.subplots(1, 2)
     for title, mine in lines.groupby("method", sort=False):
         colour, _ = LINES[title]
@@ -145,6 +145,6 @@ def curves_figure(square: Square, lines: pd.DataFrame) -> Figure:
     right.set(xlabel="upstream payload per client so far (bit)", ylabel="held-out error × 100")
     grids((left, right))
     plain_ticks(right.yaxis)
-    left.legend(fontsize=8)
+    drawn.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     drawn.suptitle(square.task, fontsize=10, x=0.02, ha="left")
     return drawn
