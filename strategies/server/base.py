@@ -204,28 +204,29 @@ class ChannelStrategy(Strategy):
         return self._mail.send(messages)
 
     def collect(self, replies: Iterable[Message]) -> dict[int, Message]:
-        """Books every reply as it comes; returns each client's last.
+        """Books every reply as it comes; returns each client's: the one whose update counts.
 
         A client that wants the model is sent it now, and answered for before this returns.
         """
         channel, grid = self.channel, self._grid
         assert channel is not None and grid is not None
-        last = self._take(replies, channel)
+        came = self._take(replies, channel)
         wishes = channel.grant()
         if wishes:
             again = {client: self._once_more(client, channel) for client in wishes}
             answers = grid.send_and_receive(self._mail.send(again), timeout=self.timeout)
-            last |= self._take(answers, channel)
-        return self._mail.hear(grid, channel, in_round=True) | last
+            came |= self._take(answers, channel)
+        return self._mail.hear(grid, channel, in_round=True) | came
 
     def _take(self, replies: Iterable[Message], channel: ServerEnd) -> dict[int, Message]:
-        last = {}
+        came = {}
         for reply in replies:
             client = self._mail.client_of(reply)
             client = self.client_at(reply.metadata.src_node_id) if client is None else client
+            if client not in channel.traffic.uplinks:  # its first update counts
+                came[client] = reply
             channel.take(client, reply)
-            last[client] = reply
-        return last
+        return came
 
     def _once_more(self, client: int, channel: ServerEnd) -> Message:
         """The round's message to a client, with the whole model in it."""

@@ -180,6 +180,25 @@ def test_the_mean_is_that_of_the_others() -> None:
     assert vector(channel.weights) == [3.0, 2.0]  # half-way to the mean of three targets
 
 
+def test_of_two_updates_of_a_client_the_first_counts_with_its_own_samples() -> None:
+    ends = []
+    for twice in (False, True):
+        inner = FedAvg(fraction_evaluate=0.0, min_train_nodes=4, min_available_nodes=4)
+        strategy = Compressed(inner, Raw(), clients=4)
+        grid = grid_of(modded_app(Pull(TARGETS), Raw()), 4)
+        strategy.open(tensor(0.0, 0.0))
+        asked = list(strategy.ask(1, ConfigRecord(), grid))
+        replies = list(grid.send_and_receive(asked))
+        again = RecordDict({**replies[LIAR].content})
+        metric("num-examples", 10**6)(again)
+        replies += [Message(again, reply_to=asked[LIAR])] * twice
+        strategy.advance(replies)
+        grid.close()
+        assert strategy.channel is not None
+        ends.append(vector(strategy.channel.weights))
+    assert ends[0] == ends[1]
+
+
 def test_a_custom_weight_is_looked_at() -> None:
     for weight in (NAN, INF, -1.0, [1.0]):
         inner = FedAvg(fraction_evaluate=0.0, weighted_by_key="train-seconds", min_train_nodes=3,
