@@ -14,7 +14,7 @@ def figure(task: str, lines: pd.DataFrame, limits: pd.DataFrame) -> Figure:
     A method that moves n is scored at other iterations with other seeds: its points are those that
     all seeds have.
     """
-    drawn = canvas(10, 3.8)
+    drawn = canvas(10, 4.2)
     panels = drawn.subplots(1, 2, sharey=True)
     fixed = {name for name in lines["name"] if name.startswith("n") and "-p" in name}
     for axes, (unit, label) in zip(panels, AXES.items(), strict=True):
@@ -30,8 +30,11 @@ def figure(task: str, lines: pd.DataFrame, limits: pd.DataFrame) -> Figure:
             axes.axvline(most, color="0.4", linestyle=":", linewidth=1)
         axes.set(xlabel=label, xscale="log")
     grids(panels)
-    panels[0].set(ylabel="accuracy (%)", title=f"{task}, fixed cells in grey")
-    panels[0].legend(fontsize="small")
+    panels[0].set(ylabel="accuracy (%)")
+    drawn.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False
+    )
+    drawn.suptitle(f"{task}, fixed cells in grey", fontsize=10, x=0.02, ha="left")
     return drawn
 
 
