@@ -26,7 +26,7 @@ def _of(frame: pd.DataFrame, number: int) -> pd.DataFrame:
 
 def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """Figure 6: score and volume against the rate of false positives, a column a policy."""
-    drawn = canvas(10, 5.6)
+    drawn = canvas(10, 6)
     axes = drawn.subplots(2, len(POLICIES), sharex=True, sharey="row")
     for column, policy in enumerate(POLICIES):
         upper, lower = axes[:, column]
@@ -47,8 +47,11 @@ def rates(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
         grids((upper, lower))
     axes[0, 0].set_ylabel(score_label(frame))
     axes[1, 0].set_ylabel(VOLUME)
-    axes[0, 2].legend(fontsize=8)
-    axes[1, 2].legend(fontsize=8)
+    (crosses,) = [line for line in axes[1, 2].lines if line.get_label() == "formulas"]
+    drawn.legend(
+        handles=[*axes[0, 2].get_legend_handles_labels()[0], crosses],
+        loc="outside lower center", ncols=6, frameon=False, fontsize=9,
+    )  # fmt: skip
     return drawn
 
 
@@ -61,7 +64,7 @@ def _plain(axes: tuple[Axes, ...], row: pd.DataFrame, label: str, colour: str) -
 
 def convergence(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """Figures 7 and 8: score over iterations, as there, and over bits."""
-    drawn = canvas(10, 7)
+    drawn = canvas(12, 7)
     for (left, right), number in zip(drawn.subplots(2, 2, sharey="row"), (7, 8), strict=True):
         for i, row in enumerate(_of(frame, number).to_dict("records")):
             mine = curves[curves["name"] == row["name"]]
@@ -71,7 +74,7 @@ def convergence(frame: pd.DataFrame, curves: pd.DataFrame) -> Figure:
             right.plot(mine["up_bits"], mine["score"], **look)
         left.set(xlabel="local iterations", ylabel=score_label(frame), title=f"Figure {number}")
         right.set(xlabel="bits that a client has sent", xscale="log")
-        left.legend(fontsize=8)
+        right.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=9)
         grids((left, right))
     return drawn
 
