@@ -72,9 +72,9 @@ class Told:
         train_loss: the mean of what the last round's clients report.
         loss: held-out, of the last evaluation.
         metric: held-out, of the last evaluation.
-        update_norm: the L2 norm of the last global update.
-        agreement: the cosine between the last global update and the one before it; None where one
-            of them moved nothing.
+        update_norm: the L2 norm of the last global update, of the weights that are trained alone.
+        agreement: the cosine between the last global update and the one before it, of the same
+            weights; None where one of them moved nothing.
         entries: of the model, as far as they are trained.
         clients: what is known of each client that is asked in this round, by number.
     """

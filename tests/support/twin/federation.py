@@ -149,7 +149,8 @@ class Federation:
         loss, agreement, updates = None, None, self.server.updates[-2:]
         if self.result.rounds and self.result.rounds[-1]["clients"] > 0:
             loss = self.result.rounds[-1]["train_loss"]
-            agreement = cosine(updates[0].seen, updates[1].seen) if len(updates) == 2 else None
+            moved = [u.seen[:ENTRIES] for u in updates]  # SCAFFOLD's variate travels beside them
+            agreement = cosine(*moved) if len(moved) == 2 else None
         told = Told(number, self.iteration, time, loss, agreement, self.last)
         return self.controller.orders(asked, told)
 
