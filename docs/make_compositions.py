@@ -40,10 +40,13 @@ _BETWEEN = re.compile(r"(<!-- compositions -->\n).*?(<!-- end of compositions --
 
 
 class Client:
-    """Moves half-way to a target of its own; with ``lossy``, to what its receiver would decode."""
+    """Moves half-way to a target of its own; with ``lossy``, to what its receiver would decode.
 
-    def __init__(self, lossy: Compressor | None = None) -> None:
-        self.lossy, self.memory = lossy, {}
+    It says another number of examples than the others, unless ``alike``.
+    """
+
+    def __init__(self, lossy: Compressor | None = None, alike: bool = False) -> None:
+        self.lossy, self.alike, self.memory = lossy, alike, {}
 
     def train(self, message: Message, context: Context) -> Message:
         """An ordinary app: one model in, one model out."""
@@ -55,7 +58,8 @@ class Client:
         if self.lossy is not None:
             packet, self.memory[client] = compress(self.lossy, update, self.memory.get(client))
             update = {"w": packet.sent["w"].decoded}
-        metrics = MetricRecord({"num-examples": 1 + client, "train_loss": 1.0 + client})
+        examples = 1 if self.alike else 1 + client
+        metrics = MetricRecord({"num-examples": examples, "train_loss": 1.0 + client})
         trained = to_arrays({"w": model["w"] + update["w"]})
         return Message(RecordDict({"arrays": trained, "metrics": metrics}), reply_to=message)
 
@@ -87,13 +91,19 @@ def compressing(up: str = TOPK) -> Any:
     return client_mod(parse(up), Raw(), START)
 
 
-def same(make: Callable[[], Strategy], up: str = SBC, mods: Sequence[Any] = ()) -> str:
-    """Whether the model is that of the strategy alone, whose clients send what is decoded."""
-    alone = run(make(), mods, Client(parse(up)))
+def same(
+    make: Callable[[], Strategy], up: str = SBC, mods: Sequence[Any] = (), alike: bool = False
+) -> str:
+    """Whether the model is that of the strategy alone, whose clients send what is decoded.
+
+    With ``alike`` those clients say one example each, as which ours counts them.
+    """
+    alone = run(make(), mods, Client(parse(up), alike))
     ours = run(Compressed(make(), parse(up)), [compressing(up), *mods])
     gap = float(np.abs(alone - ours).max())
     equal = gap < 1e-6 and np.abs(ours).max() > 0
     text = "as the strategy alone on what is decoded" if equal else f"differs by {gap:.2g}"
+    text += ", each client one example" if alike else ""
     text += f"; moves by {np.linalg.norm(ours):.3g}"
     return f"{'right' if equal else 'wrong'}|{text}"
 
@@ -162,7 +172,7 @@ def of_strategies() -> Iterator[tuple[str, str, str]]:
             yield name, f"{ours}, uplink sbc", refused(still, [])
             yield name, f"{ours}, uplink ef_sign", same(make, "ef_sign")
         else:
-            yield name, ours, same(make)
+            yield name, ours, same(make, alike="ServerSide" in name)
         if "ServerSide" in name:
             yield name, ours, clipped(lambda make=make: Compressed(make(), parse(SBC)),
                                       [compressing(SBC)])  # fmt: skip
