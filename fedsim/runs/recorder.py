@@ -40,8 +40,18 @@ class Folder:
         self._last = self.loaded.round if self.loaded else 0
         self._saved_at = time.monotonic()
 
+    def check(self) -> None:
+        """Raises ``RunFailed`` where somebody removed the folder, though it may be there again.
+
+        A client's memory that lies in it makes it again. What is written from then on would be the
+        results of a run without its settings.
+        """
+        with writing(self.path):
+            (self.path / "config.toml").stat()
+
     def save(self, made: Checkpoint) -> None:
         """Writes a checkpoint, and keeps the one that was written or loaded before it."""
+        self.check()
         checkpoint.save(self.path, made, self._last)
         self._last, self._saved_at = made.round, time.monotonic()
 

@@ -235,9 +235,10 @@ def _trained(
         follower.end(summary)
         raise
     summary, weights = summed(known, records, server), server.model
-    if path is None:
+    if folder is None or path is None:
         result = RunResult(config, summary, None, records.frames(), weights)
     else:
+        folder.check()
         with writing(path):
             write_bytes(path / "model.safetensors", save(weights))
             checkpoint.forget_end(path)  # an earlier attempt may have left one

@@ -9,7 +9,7 @@ from typing import Any
 
 from compressors import parse, text
 from fedsim.ground import units
-from fedsim.ground.errors import RESUMES, RunFailed, UsageError
+from fedsim.ground.errors import RESUMES, RunFailed, UsageError, writing
 from fedsim.results.folders import run_folders
 from fedsim.runs import checkpoint
 from fedsim.runs.forked import run_beside
@@ -107,6 +107,7 @@ class Exploration:
 
         Raises ``RunFailed`` where the files of a trial fail twice: what the sampler proposes
         depends on every trial, so none is left out. The study has it as one that was interrupted.
+        The same is raised where somebody removes the folder.
         """
         if self.study.new:  # runs that the folder holds already become trials
             taken, folders = 0, run_folders(self.cells.parent) if self.cells.is_dir() else []
@@ -188,6 +189,7 @@ class Exploration:
             asked = len(self.study.trials) + len(self._running) + self._left
             if self.limits.trials is not None and asked >= self.limits.trials:
                 return
+            self._still_there()
             yield self.study.ask()
 
     def _progress(self, name: str, row: dict[str, Any]) -> str | None:
@@ -197,7 +199,13 @@ class Exploration:
             return OVER
         return self.stopper.verdict(name, row)
 
+    def _still_there(self) -> None:
+        """Raises ``RunFailed`` where somebody removed the folder: no trial could be told."""
+        with writing(self.cells.parent):
+            self.study.file.stat()
+
     def _ended(self, name: str) -> None:
+        self._still_there()
         (number, params, began), folder = self._running.pop(name), self.cells / name
         summary, took = curves.ended(folder), clock() - began
         why = NO_SUMMARY  # its folder is gone, or was never written

@@ -63,7 +63,7 @@ class Study:
 
     def __init__(self, space: Space, file: Path, name: str) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.space, self.seed = space, space.base.seed
+        self.space, self.seed, self.file = space, space.base.seed, file
         many = space.goal.front
         with _unwarned():
             self._study = optuna.create_study(

@@ -36,6 +36,7 @@ from sqlalchemy.exc import OperationalError
 from fedsim.commands.cli import main
 from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.ground.files import digest
+from fedsim.results.schema import read_summary
 from fedsim.runs import checkpoint
 from fedsim.show import report
 from tests.support.atnodes import at_nodes
@@ -44,8 +45,8 @@ from tests.support.runs import small
 KILLS = ("killed", "cut")
 FAULTS = ("killed", "cut", "fails", "full", "read-only", "gone")
 """What an operation meets. ``killed``: the process ends before it; ``cut``: half-way through a
-write; ``fails``: this one alone, with an I/O error; ``full``: it and every write after it, with a
-full disk; ``read-only``: so does every change from it on; ``gone``: the folder is deleted."""
+write; ``fails``: this one alone, with an I/O error; ``full``: every write from it on, with a full
+disk; ``read-only``: so does every change from it on; ``gone``: the folder is deleted."""
 
 _ERRORS = {"fails": errno.EIO, "full": errno.ENOSPC, "read-only": errno.EROFS}
 _GROWS = {"open", "write", "mkdir", "fsync", "sql"}
@@ -64,6 +65,7 @@ class Files:
         fault: of ``FAULTS``, but no kill; None: they are only counted.
         at: the number of the operation that meets it, from 1.
         done: what the operations so far were.
+        refused: whether one of them raised.
         look: called before each operation with its number, its file, and what does half of it.
     """
 
@@ -71,6 +73,7 @@ class Files:
     fault: str | None = None
     at: int = 0
     done: list[str] = field(default_factory=list)
+    refused: bool = False
     look: Callable[[int, Path, Half | None], None] | None = None
 
     def meet(self, kind: str, path: Any, half: Half | None = None) -> None:
@@ -87,7 +90,9 @@ class Files:
                 shutil.rmtree(self.folder, ignore_errors=True)
             return
         code = _ERRORS[self.fault]
-        if not over or self.fault == "read-only" or (self.fault == "full" and kind in _GROWS):
+        refuses = {"fails": not over, "read-only": True, "full": kind in _GROWS}
+        if refuses[self.fault]:
+            self.refused = True
             raise OSError(code, os.strerror(code), str(path))
 
     def is_own(self, path: Any) -> bool:
@@ -287,9 +292,12 @@ class Trial:
         with watching(Files(out, fault, at)) as met:
             code = typed(self.command, out)
         assert code in (0, 1, 2), code
-        assert code or fault not in ("full", "read-only"), f"{fault} at {met.done[at - 1]}"
+        assert code or fault == "fails" or not met.refused, f"{fault} at {met.done[at - 1]}"
         if fault == "gone" and (self.base / "found").exists():
             out = self.fresh("tried")  # what was there before is gone with the folder
+        if fault == "gone" and self.name == "search" and _runs(out):
+            assert typed(self.command, out) == 0  # it takes a run that is there as a trial
+            return
         self.goes_on(out, fault, at)
 
     def stopped(self, points: Collection[tuple[str, int]]) -> list[tuple[str, int, Path]]:
@@ -362,6 +370,11 @@ def typed(command: Command, out: Path) -> int:
             return main([*command, *place])
     finally:
         report.written = page
+
+
+def _runs(out: Path) -> bool:
+    """Whether a search's folder holds a run that is done."""
+    return any(read_summary(x.parent)["status"] == "done" for x in out.glob("cells/*/summary.json"))
 
 
 _OTHERWISE = (

@@ -10,6 +10,7 @@ import pytest
 from optuna.trial import FrozenTrial, TrialState
 
 from fedsim import RunConfig
+from fedsim.search.exploring import Exploration
 from fedsim.search.finals import Finalist, Lot
 from fedsim.search.goal import Curve, Goal
 from fedsim.search.study import CELL, EQUALS, TOOK, Study
@@ -94,6 +95,7 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
             return stores.setdefault(url, memory())
 
     monkeypatch.setattr(optuna.storages, "RDBStorage", Shared)
+    monkeypatch.setattr(Exploration, "_still_there", lambda self: None)  # there is no file
 
 
 def made_study(goal: Goal, bits: int = 10, file: str = "study.db") -> Study:

@@ -74,6 +74,23 @@ def test_a_folder_that_is_deleted_during_a_run_is_named(tmp_path: Path) -> None:
     assert run(config, out).summary["status"] == "done"
 
 
+def test_a_folder_that_is_made_again_is_named(tmp_path: Path) -> None:
+    """As a client's memory in it makes it again: a run would end without its settings."""
+    config, out = small(), tmp_path / "out"
+
+    def delete(row: dict[str, Any]) -> None:
+        if row["round"] == 2:
+            shutil.rmtree(out)
+            (out / "nodes").mkdir(parents=True)
+
+    with pytest.raises(RunFailed) as told:
+        run(config, out, callbacks=[delete])
+    assert str(told.value) == f"{out} {SAID.format('No such file or directory')}"
+    assert run(config, out).summary["status"] == "done"
+    run(config, tmp_path / "whole")
+    assert_same(tmp_path / "whole", out)
+
+
 @pytest.mark.slow
 def test_a_sweep_on_a_full_disk_names_its_cell(
     full: Callable[[str], None], typed: Typed, no_page: None

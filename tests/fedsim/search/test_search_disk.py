@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,22 @@ def test_a_table_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         searched(tmp_path, trials=1, seeds=1)
     assert str(told.value) == f"{tmp_path} {SAID.format('No space left on device')}"
     assert searched(tmp_path, trials=1, seeds=1).finalists
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_deleted_ends_the_search(tmp_path: Path) -> None:
+    """A trial that is run in the folder made again would be one that the next search finds."""
+    out = tmp_path / "out"
+
+    def delete(line: str) -> None:
+        if line.startswith("trial 0"):
+            shutil.rmtree(out)
+
+    with pytest.raises(RunFailed) as told:
+        searched(out, trials=2, seeds=1, say=delete)
+    assert str(told.value) == f"{out} {SAID.format('No such file or directory')}"
+    assert not out.exists()
+    assert len(searched(out, trials=2, seeds=1).trials) == 2
 
 
 def test_a_damaged_journal_is_not_called_a_full_disk(tmp_path: Path) -> None:
