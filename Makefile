@@ -24,7 +24,7 @@ test: install-dev        ## the quick suite, about three and a half minutes on t
 test-slow: install-dev   ## Ray, a deployment, kills, hostile bytes, the commands of the docs: a quarter of an hour
 	$(BIN)/python -m pytest -n 2 $(SHARING) -m 'slow and not proof'
 
-test-all: install-dev    ## all of it with the longest proofs, which a release needs: two hours
+test-all: install-dev    ## all of it with the longest proofs, which a release needs: an hour and a half
 	FEDSIM_TWIN=10000 $(BIN)/python -m pytest -n 2 $(SHARING) -m ''
 
 fuzz: install-dev        ## 100,000 hostile inputs into every decoder: about an hour

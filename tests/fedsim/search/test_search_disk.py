@@ -14,6 +14,7 @@ from sqlalchemy.engine import Engine
 
 from fedsim.ground import files
 from fedsim.ground.errors import RunFailed
+from fedsim.search.exploring import Exploration
 from fedsim.search.study import journal
 from tests.support.searching import searched
 
@@ -64,18 +65,24 @@ def test_a_table_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_deleted_ends_the_search(tmp_path: Path) -> None:
-    """A trial that is run in the folder made again would be one that the next search finds."""
-    out = tmp_path / "out"
+@pytest.mark.parametrize("when", ["_progress", "_tell"], ids=["in a trial", "between trials"])
+def test_a_folder_that_is_deleted_ends_the_search(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial that is trained in the folder made again would be one that the next search finds."""
+    out, whole = tmp_path / "out", getattr(Exploration, when)
 
-    def delete(line: str) -> None:
-        if line.startswith("trial 0"):
-            shutil.rmtree(out)
+    def deleting(*given: Any) -> Any:
+        monkeypatch.setattr(Exploration, when, whole)
+        said = whole(*given)
+        shutil.rmtree(out)
+        return said
 
+    monkeypatch.setattr(Exploration, when, deleting)
     with pytest.raises(RunFailed) as told:
-        searched(out, trials=2, seeds=1, say=delete)
+        searched(out, trials=2, seeds=1)
     assert str(told.value) == f"{out} {SAID.format('No such file or directory')}"
-    assert not out.exists()
+    assert not [*out.glob("cells/*/model.safetensors")]
     assert len(searched(out, trials=2, seeds=1).trials) == 2
 
 
