@@ -1,6 +1,5 @@
 """The law's test: masks less top-k over rounds times the fraction, at equal upstream bits."""
 
-import warnings
 from dataclasses import dataclass
 from math import inf, nan
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest, chi2
 
+from experiments.common.inference import fit
 from experiments.common.scores import collapsed, wrong
 
 from .rows import MASK, ROWS, SETTINGS, TOPK
@@ -89,13 +89,14 @@ def as_limits(trials: pd.DataFrame, finals: pd.DataFrame) -> tuple[pd.DataFrame,
     case = ["setting", "iterations", "method"]
     found: tuple[list[pd.DataFrame], list[pd.DataFrame]] = [], []
     limited = trials[trials["budget"].notna()].fillna({"loss": inf})
+    parts = [dict(iter(frame.groupby([*case, "budget"]))) for frame in (trials, finals)]
     for key, part in limited.groupby(case, sort=False):
         least = part.groupby("budget")["loss"].min()
         for budget in least.index:
-            used = least[least.index <= budget].idxmin()
-            for into, frame in zip(found, (trials, finals), strict=True):
-                there = frame[case].eq(pd.Series(key, case)).all(axis=1) & (frame["budget"] == used)
-                into.append(frame[there].assign(budget=budget))
+            used = (*key, least[least.index <= budget].idxmin())
+            for into, by in zip(found, parts, strict=True):
+                if used in by:
+                    into.append(by[used].assign(budget=budget))
     return pd.concat(found[0]), pd.concat(found[1])
 
 
@@ -121,28 +122,29 @@ class Law:
     runs: int
 
 
-def law(told: pd.DataFrame) -> Law:
-    """The mixed model with and without the slope, and the crossing.
+def terms(
+    told: pd.DataFrame, slope: bool
+) -> tuple[pd.Series, pd.DataFrame, dict[str, pd.Series]]:
+    """The mixed model of the gain: outcome, fixed effects, levels of the random ones.
 
     What is modelled is the mean gain of a place over its seeds; settings have intercepts of their
-    own at random. Both models are fitted by maximum likelihood.
+    own at random.
     """
-    import statsmodels.formula.api as smf  # a second, which the runs do not need
-
     means = told.groupby(PLACE, as_index=False)[["x", "gain"]].mean()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # settings that do not differ: a variance of zero is found
-        free, bound = (
-            smf.mixedlm(text, means, groups="setting").fit(reml=False, method=["powell", "lbfgs"])
-            for text in ("gain ~ x", "gain ~ 1")
-        )
-    slope, start = free.fe_params["x"], free.fe_params["Intercept"]
+    fixed = means[["x"]].assign(level=1.0)[["level", "x"] if slope else ["level"]]
+    return means["gain"], fixed, {"setting": means["setting"]}
+
+
+def law(told: pd.DataFrame) -> Law:
+    """The mixed model of ``terms`` with and without the slope, by maximum likelihood."""
+    free, bound = (fit(*terms(told, slope), restricted=False) for slope in (True, False))
+    slope, level = free.effects["x"], free.effects["level"]
     low, high = interval(told)
     return Law(
-        slope=slope, error=free.bse_fe["x"],
-        chance=float(chi2.sf(max(0.0, 2 * (free.llf - bound.llf)), 1)),
-        crossing=-start / slope if slope < 0 else nan, low=low, high=high,
-        places=len(means), runs=len(told),
+        slope=slope, error=free.covariance.loc["x", "x"] ** 0.5,
+        chance=float(chi2.sf(max(0.0, bound.deviance - free.deviance), 1)),
+        crossing=-level / slope if slope < 0 else nan, low=low, high=high,
+        places=told[PLACE].drop_duplicates().shape[0], runs=len(told),
     )  # fmt: skip
 
 

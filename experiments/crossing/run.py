@@ -5,7 +5,6 @@
 """
 
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +13,7 @@ from matplotlib.figure import Figure
 from experiments.common.figures import COLOURS, canvas, grids
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.tables import table, write_csv
-from fedsim import Results, UsageError
+from fedsim import Results
 from fedsim.show.plot import save
 
 from . import law as laws
@@ -26,8 +25,6 @@ FRAMES = ("trials", "finals")
 
 def show(asked: Asked, results: Results | None) -> Shown:
     """Runs a setting's lengths, the shortest first; tables of it, and above it those of all."""
-    if find_spec("statsmodels") is None:
-        raise UsageError("experiment crossing needs statsmodels: pip install statsmodels")
     scale = SCALES[asked.scale]
     lengths = SETTINGS[asked.task].lengths or scale.lengths
     wanted = [n for n in lengths if not asked.rows or str(n) in asked.rows]
@@ -58,16 +55,21 @@ def read(folder: Path, scale: str = "short") -> tuple[pd.DataFrame, pd.DataFrame
     return made[0], made[1]
 
 
+def compared(trials: pd.DataFrame, finals: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The differences that the law is tested on: as planned, then in two other ways."""
+    planned = laws.differences(trials, finals)
+    limits = laws.differences(*laws.as_limits(trials, finals))
+    return {"all": planned, "equal bits": laws.of_equal_bits(planned), "smaller budgets": limits}
+
+
 def tables(trials: pd.DataFrame, finals: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """What the runs say, by the names of CSV files."""
     told = laws.differences(trials, finals)
     found = {"differences": told, "collapses": laws.collapses(finals)}
     if told["x"].nunique() > 2:
-        limits = laws.differences(*laws.as_limits(trials, finals))
-        parts = {"all": told, "equal bits": laws.of_equal_bits(told), "smaller budgets": limits}
         found["law"] = pd.DataFrame([
-            {"of": name, **asdict(laws.law(part))} for name, part in parts.items()
-            if part["x"].nunique() > 2
+            {"of": name, **asdict(laws.law(part))}
+            for name, part in compared(trials, finals).items() if part["x"].nunique() > 2
         ])  # fmt: skip
     return found
 

@@ -1,12 +1,12 @@
 """What the final runs say of the methods, by the plan that the README has."""
 
-import warnings
 from math import inf, sqrt
 
 import numpy as np
 import pandas as pd
 from scipy.stats import friedmanchisquare, norm, studentized_range, t
 
+from experiments.common.inference import fit, holm
 from experiments.common.scores import collapsed, wrong
 
 from .rows import ROWS, TASKS
@@ -35,8 +35,10 @@ def scored(finals: pd.DataFrame) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def effects(told: pd.DataFrame, other_places: bool = False) -> pd.DataFrame:
-    """The mixed model: a method's log-odds of an error less those of the best.
+def terms(
+    told: pd.DataFrame, other_places: bool = False
+) -> tuple[pd.Series, pd.DataFrame, dict[str, pd.Series]]:
+    """The mixed model of the log-odds of an error: outcome, fixed effects, levels of random ones.
 
     Methods are fixed; places (a task and a budget) and the seeds at a place are random.
 
@@ -44,35 +46,31 @@ def effects(told: pd.DataFrame, other_places: bool = False) -> pd.DataFrame:
         told: from ``scored``.
         other_places: whether what a method has at a place for itself is random too: then the test
             speaks of places that were not run.
+    """
+    groups = {"place": told["place"], "seed": told["place"] + " " + told["seed"].astype(str)}
+    if other_places:
+        groups["method"] = told["place"] + " " + told["method"]
+    return told["logit"], pd.get_dummies(told["method"], dtype=float), groups
+
+
+def effects(told: pd.DataFrame, other_places: bool = False) -> pd.DataFrame:
+    """A method's log-odds of an error less those of the best.
+
+    The model is that of ``terms``, by restricted maximum likelihood.
 
     Returns:
         A line per method, the best first: ``effect``, ``error`` (the standard error) and
         ``chance``, the two-sided p-value against the best by Holm's correction.
     """
-    import statsmodels.formula.api as smf  # a second, which the runs do not need
-    from statsmodels.stats.multitest import multipletests
-
-    parts = {"seed": "0 + C(seed)"} | ({"own": "0 + C(method)"} if other_places else {})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # places that do not differ: a variance of zero is found
-        model = smf.mixedlm(
-            "logit ~ 0 + C(method)", told, groups="place", re_formula="1", vc_formula=parts
-        ).fit(reml=True, method=["lbfgs", "powell"])
-    names = [name.removeprefix("C(method)[").removesuffix("]") for name in model.fe_params.index]
-    means = pd.Series(model.fe_params.to_numpy(), names)
-    spread = pd.DataFrame(model.cov_params().iloc[: len(names), : len(names)].to_numpy(),
-                          names, names)  # fmt: skip
-    top = means.idxmin()
-    lines = []
-    for name in means.sort_values().index:
-        error = sqrt(max(0.0, spread.loc[name, name] + spread.loc[top, top]
-                         - 2 * spread.loc[name, top]))  # fmt: skip
-        lines.append({"method": name, "effect": means[name] - means[top], "error": error})
-    frame = pd.DataFrame(lines)
-    rest = frame.iloc[1:]
-    chances = 2 * norm.sf((rest["effect"] / rest["error"]).to_numpy())
-    frame["chance"] = np.nan
-    frame.loc[1:, "chance"] = multipletests(chances, method="holm")[1]
+    fitted = fit(*terms(told, other_places))
+    level, spread = fitted.effects.sort_values(), fitted.covariance
+    best = level.index[0]
+    own = pd.Series(np.diag(spread), spread.index)
+    error = np.sqrt(np.maximum(own + own[best] - 2 * spread[best], 0.0))
+    frame = pd.DataFrame({"effect": level - level[best], "error": error[level.index]})
+    frame = frame.rename_axis("method").reset_index().assign(chance=np.nan)
+    chances = 2 * norm.sf(frame["effect"][1:] / frame["error"][1:])
+    frame.loc[1:, "chance"] = holm(chances)
     return frame
 
 
@@ -120,10 +118,10 @@ def verdict(finals: pd.DataFrame) -> pd.DataFrame:
     ``elsewhere``: as ``chance``, of places that were not run, against their best.
     """
     told = scored(finals)
-    model, wide = effects(told), effects(told, other_places=True)
-    model = model.merge(wide[["method", "chance"]].rename(columns={"chance": "elsewhere"}))
+    planned, wide = effects(told), effects(told, other_places=True)
+    planned = planned.merge(wide[["method", "chance"]].rename(columns={"chance": "elsewhere"}))
     mean = ranks(told).mean().rename("rank").rename_axis("method").reset_index()
-    return model.merge(apart(told, model["method"].iloc[0])).merge(mean, how="left")
+    return planned.merge(apart(told, planned["method"].iloc[0])).merge(mean, how="left")
 
 
 def each_place_once(told: pd.DataFrame) -> pd.DataFrame:
@@ -139,8 +137,6 @@ def each_place_once(told: pd.DataFrame) -> pd.DataFrame:
         seeds vary, and where places vary (paired t); ``behind``, ``low`` and ``high``, by how many
         points, and the 90 % interval over places.
     """
-    from statsmodels.stats.multitest import multipletests  # a second, which the runs do not need
-
     at = told.groupby(["method", "place"])[["logit", "points"]].agg(["mean", "var", "size"])
     mean = at["logit", "mean"].unstack()
     noise = (at["logit", "var"] / at["logit", "size"]).unstack()
@@ -161,7 +157,7 @@ def each_place_once(told: pd.DataFrame) -> pd.DataFrame:
         known = pd.Series(chances, rest).dropna()  # a single place has no spread
         frame[name] = np.nan
         if len(known):
-            frame.loc[known.index, name] = multipletests(known, method="holm")[1]
+            frame.loc[known.index, name] = holm(known.to_numpy())
     half = t.ppf(1 - LEVEL, count - 1) * behind.std(axis=1) / count**0.5
     middle = behind.mean(axis=1)
     frame = frame.assign(behind=middle, low=middle - half, high=middle + half)

@@ -6,7 +6,6 @@
 The second trains one method more and puts its rows beside the others', which are not run again.
 """
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +14,7 @@ from matplotlib.figure import Figure
 from experiments.common.figures import canvas
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.tables import table, write_csv
-from fedsim import Results, UsageError
+from fedsim import Results
 from fedsim.ground.units import duration, round_bits
 from fedsim.show.plot import save
 
@@ -41,8 +40,6 @@ def stages(asked: Asked) -> Stages:
 
 def show(asked: Asked, results: Results | None) -> Shown:
     """Runs what is asked for and shows it beside what was run before."""
-    if find_spec("statsmodels") is None:
-        raise UsageError("experiment like-for-like needs statsmodels: pip install statsmodels")
     before = kept(asked.out.parent, asked.scale == "short")
     for name, mine in zip(FRAMES, stages(asked).frames(), strict=True):
         frames = before.setdefault(asked.task, {})

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
+from experiments.common.inference import holm
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
 
@@ -386,21 +387,19 @@ def test_what_methods_use_of_a_hundredth_of_dense() -> None:
 
 def test_where_masks_gain_and_top_k_at_no_place() -> None:
     """Paired over ten seeds, place by place, with Holm's correction over all places."""
-    from statsmodels.stats.multitest import multipletests  # a second, which others do not need
-
     told = csv("crossing/differences.csv").groupby(["setting", "iterations", "budget"])["gain"]
     chance = told.apply(lambda gain: ttest_1samp(gain, 0).pvalue)
-    holm = pd.Series(multipletests(chance, method="holm")[1], chance.index) < 0.05
+    differs = pd.Series(holm(chance.to_numpy()), chance.index) < 0.05
     gains = told.mean() > 0
-    assert (holm & gains).groupby("setting").sum().to_dict() == {
+    assert (differs & gains).groupby("setting").sum().to_dict() == {
         "chars_iid": 3, "chars_skewed": 2, "digits_iid": 3, "digits_skewed": 0,
         "mnist_iid": 2, "mnist_skewed": 3}  # fmt: skip
     raw = chance < 0.05
-    assert ((holm & ~gains).sum(), (raw & gains).sum(), (raw & ~gains).sum()) == (0, 21, 3)
+    assert ((differs & ~gains).sum(), (raw & gains).sum(), (raw & ~gains).sum()) == (0, 21, 3)
     text = readme("crossing")
     assert "13 of these gains are told from zero after Holm's correction" in text
     assert "21 before it), and no place is where top-k is better (three before it)" in text
-    assert holm["digits_iid"].groupby("iterations").sum().to_dict() == {125: 1, 500: 1, 2000: 1}
+    assert differs["digits_iid"].groupby("iterations").sum().to_dict() == {125: 1, 500: 1, 2000: 1}
 
 
 def test_masks_and_top_k_at_two_thousand_iterations() -> None:
