@@ -12,7 +12,7 @@ was restarted) asks for the whole model, and is sent it in the same round.
 import secrets
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -99,6 +99,7 @@ class ServerEnd:
         max_norm: the greatest L2 norm of an update, decoded: one above is not used; None: any.
 
     Attributes:
+        reads: what the algorithm reads messages of an ordered method as (``Algorithm.reads``).
         ends: what clients are told that both ends have to agree about, with the first message of
             Flower's own loop; empty: another loop.
     """
@@ -114,6 +115,7 @@ class ServerEnd:
         max_norm: float | None = None,
     ) -> None:
         self.uplink, self.downlink, self.seed = uplink, downlink, seed
+        self.reads: Callable[[Compressor], Compressor] = lambda method: method
         self.sides, self.max_norm, self.ends = tuple(sides), max_norm, ""
         self.weights = {name: x.detach().clone() for name, x in weights.items()}
         self.memory: State = downlink.init(self.weights)
@@ -265,7 +267,8 @@ class ServerEnd:
         try:
             down = None if late else self.traffic.downlinks.get(client)
             asked = self.sent_last[client][0] if late else self.traffic.round
-            uplink = (down and down.uplink) or self.uplink
+            ordered = down and down.uplink
+            uplink = self.reads(ordered) if ordered else self.uplink
             came, said = uplink_of(reply, asked, uplink, self.weights, self.max_norm)
             for side in self.sides:
                 came = side.read(came, said, down)

@@ -56,7 +56,7 @@ class DelayedDSGD(ChannelStrategy):
 
     def _end(self, weights: dict[str, Any]) -> ServerEnd:
         end = super()._end(weights)
-        end.uplink = self.rule.reads(self.uplink)
+        end.uplink, end.reads = self.rule.reads(self.uplink), self.rule.reads
         if isinstance(end, RelayEnd) and isinstance(self.rule, DSGD):
             end.by_samples = self.rule.weighting == "samples"
         return end

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fedsim import run
 from tests.support.interrupting import Stopped, stop_after
@@ -51,6 +52,22 @@ def test_all_digits_of_p_are_meant_where_it_stays(tmp_path: Path) -> None:
     one, other = rounds(tmp_path / "plain"), rounds(tmp_path / "fixed")
     assert one["up_sent"].equals(other["up_sent"])
     assert (other["sent_fraction"] == 0.12345).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"strategy": "fetchsgd", "method": "fetchsgd(0.05)", "momentum": 0.0},
+        {"strategy": "majority", "method": "ef(sign)"},
+        {"strategy": "innetwork", "method": "cnat(5, 0)"},
+    ],
+    ids=lambda settings: settings["strategy"],
+)
+def test_ordered_messages_are_read_as_the_algorithm_reads_them(settings: dict[str, Any]) -> None:
+    """FetchSGD adds up sketches: under a controller it was handed updates."""
+    settings = settings | {"temporal": 2, "iterations": 4}
+    plain, fixed = (run(small(**settings, **more)).model for more in ({}, {"controller": "fixed"}))
+    assert all(torch.equal(plain[name], x) for name, x in fixed.items())
 
 
 @pytest.mark.slow
