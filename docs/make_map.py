@@ -4,17 +4,22 @@ A room is a file or a sub-package directly inside a package. A room stands one f
 highest room that it imports. A row of the catalogue, which names the place of a class as a text
 (``"whole.raw:Raw"``), counts as an import of that place. ``python docs/make_map.py`` writes
 the pictures of ``PICTURES``, and in ``docs/design.md`` the tables of rooms and the code of a round;
-a test compares them with the code.
+a test compares them with the code. ``PYTHONPATH=. python docs/make_map.py --profile`` counts the
+functions and files that one round of one client enters, and writes nothing.
 """
 
 import ast
 import re
+import sys
 import textwrap
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
 from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).parents[1]
@@ -262,8 +267,75 @@ def page(text: str) -> str:
     return text
 
 
+_INLINE = ("<module>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+CLIENT = "make_client_app.<locals>.train"
+"""The function in which a client's half of a round begins and ends."""
+
+
+class Entered:
+    """The functions of the packages that are entered while ``counts`` is true, in any thread.
+
+    Attributes:
+        counts: whether calls are counted now.
+        all: the code of every function.
+        client: the code of those that ran within ``CLIENT``.
+    """
+
+    def __init__(self) -> None:
+        self.counts, self.all, self.client = False, set[CodeType](), set[CodeType]()
+        self._within = threading.local()
+        self._places = tuple(f"{ROOT / package}/" for package in PACKAGES)
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        """What ``sys.setprofile`` takes."""
+        code = frame.f_code
+        if not self.counts or event not in ("call", "return"):
+            return
+        if not code.co_filename.startswith(self._places):
+            return
+        depth: int = vars(self._within).get("depth", 0)
+        if code.co_qualname == CLIENT:
+            depth = self._within.depth = depth + (1 if event == "call" else -1)
+        if code.co_name not in _INLINE:
+            self.all.add(code)
+            if depth:
+                self.client.add(code)
+
+
+def profile() -> str:
+    """How many functions, in how many files, round 3 of a run of one client enters."""
+    from tempfile import TemporaryDirectory
+
+    from fedsim import RunConfig, run
+    from fedsim.runs.callbacks import Callback
+
+    entered = Entered()
+
+    class Third(Callback):
+        """Counts from the end of the second round to the end of the third."""
+
+        def round(self, row: Any) -> None:
+            entered.counts = row["round"] == 2
+
+    config = RunConfig.of(method="sbc(0.01)", clients=1, temporal=10, iterations=40)
+    threading.setprofile(entered)
+    sys.setprofile(entered)
+    with TemporaryDirectory() as folder:
+        run(config, folder, callbacks=[Third()], progress=False)
+    sys.setprofile(None)
+    threading.setprofile(None)  # type: ignore[arg-type]
+    lines = [
+        f"{title}: {len(codes)} functions in {len({code.co_filename for code in codes})} files"
+        for title, codes in (("round 3", entered.all), ("its client", entered.client))
+    ]
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Writes the pictures and the tables, and prints what the house counts."""
+    if "--profile" in sys.argv[1:]:
+        print(profile())
+        return
     for name, packages in PICTURES.items():
         (ROOT / "docs" / name).write_text(picture(packages), encoding="utf-8")
     design = ROOT / "docs" / "design.md"
