@@ -1,7 +1,6 @@
 """Context-adaptive position coding: a grid whose rows and columns send unlike amounts."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +9,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.coders.golomb import Golomb
 from compressors.coders.rising import check_rising
 from compressors.errors import PayloadError
+from compressors.kept_arrays import keeps_arrays
 from compressors.kernels import grid
 from compressors.kernels.context import coder
 
@@ -26,7 +26,7 @@ _WORTH = 16  # bits that a grid must be expected to save, and a share of one for
 _A_SHARE = 0.02  # the header, and what it takes to learn how many entries rows have
 
 
-@lru_cache(maxsize=1024)
+@keeps_arrays
 def _divisors(n: int) -> np.ndarray:
     divisors = grid.divisors(n, _WIDTHS)
     return divisors[(divisors <= _WIDEST) & (n // divisors <= _WIDEST)]

@@ -1,7 +1,6 @@
 """DeepReduce's Huffman code of the bytes of indices."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.prefix import PrefixCode
 from compressors.coders.rising import check_sorted
+from compressors.kept_arrays import keeps_arrays
 
 
 def byte_counts(n: int, width: int) -> np.ndarray:
@@ -27,7 +27,7 @@ def byte_counts(n: int, width: int) -> np.ndarray:
     return counts
 
 
-@lru_cache(maxsize=64)
+@keeps_arrays
 def _code(n: int) -> tuple[int, PrefixCode]:
     """Bytes per index, and the code of bytes."""
     width = max(4, ((n - 1).bit_length() + 7) // 8)

@@ -6,15 +6,16 @@ tiles by rows. Sums are in order, rounded once to float32; what leaves float32 s
 """
 
 import math
-from functools import lru_cache
 
 import numpy as np
 from numba import njit
 
+from compressors.kept_arrays import keeps_arrays
+
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-@lru_cache(maxsize=64)
+@keeps_arrays
 def basis(size: int) -> np.ndarray:
     """The matrix of the transform of ``size`` entries: orthonormal float64 (size, size).
 

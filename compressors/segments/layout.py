@@ -85,7 +85,7 @@ class Part:
         tensor_bytes, segment_bytes, chosen_bytes: where each tensor and each segment starts in a
             vector of all, and each segment's values in one of all that is sent: int64, in bytes.
         form: bits of a symbol, bits of a number, and how many values share one.
-        numbers: float32, as many as there can be; what both sides know stands there.
+        slots: how many numbers there can be.
         measure: which number, and at how many standard deviations it is cut off; None without one,
             or where it is the mean of what ``choose`` chooses.
         shared: whether all that is sent of a segment becomes its number, without symbols.
@@ -109,7 +109,7 @@ class Part:
     segment_bytes: np.ndarray
     chosen_bytes: np.ndarray
     form: tuple[int, int, int]
-    numbers: np.ndarray
+    slots: int
     measure: tuple[int, float] | None
     shared: bool
     as_is: bool
@@ -121,6 +121,12 @@ class Part:
         """By what the values of each segment are multiplied in the end; None for nothing."""
         factor = self.plan.way.factor
         return None if factor is None else np.array([factor(int(k)) for k in found], np.float32)
+
+    def numbers(self, slots: int) -> np.ndarray:
+        """Float32 (slots,), which hold what both sides know before anything is measured or read."""
+        numbers = np.empty(slots, np.float32)
+        numbers.fill(self.plan.way.known)
+        return numbers
 
     def cut(self, flat: np.ndarray) -> dict[str, Tensor]:
         """The tensors by name: each looks at its part of ``flat``, and has a storage of its own."""
@@ -187,7 +193,10 @@ def layout_of(
     plan = plan_of(compressor)
     if plan is None or not any(shape.numel() for shape in shapes):
         return None
-    like = {n: torch.empty(s, device="meta") for n, s in zip(names, shapes, strict=True)}
+    like = {
+        name: torch.empty(shape, dtype=torch.float32, device="meta")
+        for name, shape in zip(names, shapes, strict=True)
+    }
     if isinstance(plan, Plan):
         parts = [_part(plan, -1, like, names, "residual")]
     else:
@@ -245,7 +254,7 @@ def _part(
         segment_bytes=4 * table[START],
         chosen_bytes=4 * table[BASE],
         form=(way.width, way.number_bits, share),
-        numbers=np.full(slots, way.known, np.float32),
+        slots=slots,
         measure=(_NORMS[number.norm], number.clip or 0.0)
         if number is not None and kind != kinds.SHARED
         else None,

@@ -99,8 +99,8 @@ def walk(layout: Layout, payload: bytes, books: np.ndarray) -> list[Walked] | No
         table, segments = part.table, part.table.shape[1]
         found, begins = np.zeros(segments, np.int64), np.zeros(segments, np.int64)
         _, number_bits, bucket = part.form
-        slots = min(part.numbers.size, bits // number_bits + 1) if bucket else part.numbers.size
-        numbers, positions, words = part.numbers[:slots].copy(), None, stream[:0].view(np.uint64)
+        slots = min(part.slots, bits // number_bits + 1) if bucket else part.slots
+        numbers, positions, words = part.numbers(slots), None, stream[:0].view(np.uint64)
         if part.plan.sides:
             positions = np.empty(min(part.wanted, bits), np.int64)  # each takes a bit or more
             padded = payload + bytes(16 - len(payload) % 8)

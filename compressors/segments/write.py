@@ -101,7 +101,8 @@ class Written:
                     places = positions[start:end] - offset if joined else positions[start:end]
                     sent[name] = SentTensor(values[start:end], places, shape)
                 else:
-                    sent[name] = SentTensor(torch.zeros(shape), ALL, shape)
+                    none = torch.zeros(shape, dtype=torch.float32, device="cpu")
+                    sent[name] = SentTensor(none, ALL, shape)
         dense = self.as_is
         if len(sent) + len(dense) < len(self.layout.names):
             decoded = read(self.layout, self.payload)
@@ -184,7 +185,7 @@ def _choose(part: Part, own: Given, memory: np.ndarray, seed: int) -> Chosen | N
         where = start + part.segment_bytes
         if not sums:
             choose.add(addresses, memory, start + part.tensor_bytes, part.sizes)
-    numbers, doubts, doubtful = part.numbers.copy(), np.zeros(part.numbers.size, np.uint8), 0
+    numbers, doubts, doubtful = part.numbers(part.slots), np.zeros(part.slots, np.uint8), 0
     found, positions, values, sources, most = table[SIZE], None, None, where, part.most
     if plan.sides:
         found = np.zeros(len(found), np.int64)

@@ -1,7 +1,6 @@
 """A count sketch: a few rows of sums of entries with random signs, linear in the update."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from compressors.base import ALL, SentTensor, nominal_count, scatter, tensor_see
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
 from compressors.errors import PayloadError
+from compressors.kept_arrays import keeps_arrays
 from compressors.kernels import select
 from compressors.kernels.noise import words
 from compressors.settings import check_share, check_whole, plain
@@ -121,7 +121,7 @@ class CountSketch:
         return neither("a collision in most rows may take all of an entry")
 
 
-@lru_cache(maxsize=64)
+@keeps_arrays
 def _places(row: int, n: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """For each of n entries its cell of a row, and its sign."""
     noise = words(tensor_seed(_HASH, row), np.arange(n))

@@ -5,12 +5,12 @@ segment it looks up in tables.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.kept_arrays import keeps_arrays
 from compressors.kernels.gpu.language import constexpr, jit, tl
 from compressors.kernels.gpu.layout import Layout, layout_of, upload
 
@@ -107,7 +107,7 @@ class Buckets:
         )
 
 
-@lru_cache(maxsize=64)
+@keeps_arrays
 def buckets_of(most: tuple[int, ...], size: int, device: torch.device) -> Buckets:
     """The buckets of segments of up to ``most`` entries.
 

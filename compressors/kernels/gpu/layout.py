@@ -7,12 +7,13 @@ one segment and the work of one program, so that a kernel handles all segments i
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from compressors.kept_arrays import keeps_arrays
 
 BLOCK = 4096
 
@@ -44,7 +45,7 @@ class Layout:
         return int(self.starts[-1])
 
 
-@lru_cache(maxsize=64)
+@keeps_arrays
 def layout_of(sizes: tuple[int, ...], device: torch.device, block: int = BLOCK) -> Layout:
     """The layout of segments of ``sizes`` entries, with its tables on ``device``.
 
@@ -151,7 +152,7 @@ def fetch(*tensors: Tensor) -> list[np.ndarray]:
     """The tensors' values on the host: the one place where the host waits for the device."""
     if tensors[0].device.type != "cuda":
         return [x.numpy().copy() for x in tensors]
-    copies = [torch.empty(x.shape, dtype=x.dtype, pin_memory=True) for x in tensors]
+    copies = [torch.empty(x.shape, dtype=x.dtype, device="cpu", pin_memory=True) for x in tensors]
     for copy, x in zip(copies, tensors, strict=True):
         copy.copy_(x, non_blocking=True)
     torch.cuda.current_stream(tensors[0].device).synchronize()

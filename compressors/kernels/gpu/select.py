@@ -12,12 +12,12 @@ selected.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.kept_arrays import keeps_arrays
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
 from compressors.kernels.gpu.layout import BLOCK, Layout, layout_of, upload
 
@@ -379,7 +379,7 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
     return Chosen(positions, found, sums, edges, room)
 
 
-@lru_cache(maxsize=64)
+@keeps_arrays
 def _wanted(
     sizes: tuple[int, ...], k: tuple[int, ...], sides: int, lanes: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor, int]:

@@ -1,0 +1,73 @@
+"""Arrays that are computed once and kept for the next message, up to so many bytes together."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+from torch import Tensor
+
+P, R = ParamSpec("P"), TypeVar("R")
+
+MOST_BYTES = 1 << 26
+MOST_RESULTS = 1 << 8
+
+_results: dict[Hashable, tuple[Any, int]] = {}
+"""By function and arguments what it returned, and its bytes; what was used last is last."""
+
+
+def keeps_arrays(function: Callable[P, R]) -> Callable[P, R]:
+    """``function``, whose latest results are kept: ``lru_cache`` with a limit in bytes.
+
+    The limit, ``MOST_BYTES`` of results and of arguments, is that of all such functions together.
+    A larger result is not kept. No lock is held, so that a process may be forked at any time;
+    threads that meet may compute a result twice.
+
+    Example:
+        >>> zeros = keeps_arrays(np.zeros)
+        >>> zeros(3) is zeros(3), zeros(MOST_BYTES) is zeros(MOST_BYTES)
+        (True, False)
+    """
+
+    @wraps(function)
+    def call(*arguments: P.args, **named: P.kwargs) -> R:
+        key = function, arguments, *sorted(named.items())
+        found = _results.pop(key, None)
+        if found is None:
+            result = function(*arguments, **named)
+            found = result, bytes_of((result, arguments))
+            if found[1] > MOST_BYTES:
+                return result
+            _make_room(found[1])
+        _results[key] = found
+        return cast(R, found[0])
+
+    return call
+
+
+def _make_room(wanted: int) -> None:
+    """Forgets the results that were not used for longest, until ``wanted`` bytes more may stay."""
+    results = list(_results.items())
+    held = wanted + sum(size for _, (_, size) in results)
+    for left, (key, (_, size)) in zip(range(len(results), 0, -1), results, strict=True):
+        if held <= MOST_BYTES and left < MOST_RESULTS:
+            return
+        _results.pop(key, None)
+        held -= size
+
+
+def bytes_of(thing: Any) -> int:
+    """Bytes of the arrays in a thing, and of the numbers in its tuples.
+
+    Example:
+        >>> bytes_of((np.zeros(3), (1, 2)))
+        40
+    """
+    if isinstance(thing, np.ndarray | Tensor):
+        return thing.nbytes
+    if isinstance(thing, tuple):
+        return sum(map(bytes_of, thing))
+    if is_dataclass(thing):
+        return sum(bytes_of(getattr(thing, field.name)) for field in fields(thing))
+    return 8 if isinstance(thing, int) else 0
