@@ -20,6 +20,19 @@ def unnest(prefix: str, state: State) -> State:
     return {key[len(start) :]: x for key, x in state.items() if key.startswith(start)}
 
 
+def free_prefix(prefix: str, names: Iterable[str]) -> str:
+    """A prefix under which tensors may stand beside those of ``names``, whatever these are.
+
+    Example:
+        >>> free_prefix("control", ["w"]), free_prefix("control", ["w", "control/w"])
+        ('control', 'control_')
+    """
+    taken = list(names)
+    while any(name.startswith(f"{prefix}/") for name in taken):
+        prefix += "_"
+    return prefix
+
+
 def recall(
     kind: str,
     state: State,

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim import SGD
 
 from compressors import Packet, State, Tensors, text
-from compressors.whole.memory import nest, unnest
+from compressors.whole.memory import free_prefix, nest, unnest
 from compressors.whole.returned import leaves_out, loses
 from strategies.algorithms.base import (
     Algorithm,
@@ -50,10 +50,10 @@ class Variates(Client):
     """A client's own control variate c_i, and the gradients that c - c_i corrects."""
 
     def shares(self, model: Tensors) -> dict[str, Tensor]:
-        return {**model, **nest(CONTROL, {n: torch.zeros_like(x) for n, x in model.items()})}
+        return {**model, **_named({n: torch.zeros_like(x) for n, x in model.items()})}
 
     def force(self, came: Delivery, own: State) -> Force:
-        server, mine = unnest(CONTROL, dict(came.weights)), _own(came, own)
+        server, mine = _variates(came.weights), _own(came, own)
         apart = {n: c - mine[n].to(c.device) if n in mine else c for n, c in server.items()}
 
         def correct(parameters: Mapping[str, Tensor]) -> None:
@@ -65,9 +65,9 @@ class Variates(Client):
 
     def update(self, came: Delivery, own: State, job: Job, trained: Trained) -> Change:
         """With it the change of c_i: -c, less the way gone over the sum of the learning rates."""
-        server, update, rate = unnest(CONTROL, dict(came.weights)), trained.update, trained.rate
+        server, update, rate = _variates(came.weights), trained.update, trained.rate
         change = {n: -c - update[n].to(c.device) / rate for n, c in server.items()}
-        return Change({**update, **nest(CONTROL, change)})
+        return Change({**update, **_named(change)})
 
     def after(
         self, came: Delivery, own: State, job: Job, trained: Trained, update: Tensors,
@@ -79,16 +79,29 @@ class Variates(Client):
         client takes it back where it was not applied. A method with a residual that does not decay
         sends all of the change sooner or later.
         """
-        change, mine = unnest(CONTROL, dict(update)), _own(came, own)
+        change, mine = _variates(update), _own(came, own)
+        prefix = free_prefix(CONTROL, change)
         gone = {*update} if leaves_out(came.uplink) else loses(came.uplink, update)
-        lost = [name for name in change if f"{CONTROL}/{name}" in gone]
-        change |= {name: packet.sent[f"{CONTROL}/{name}"].decoded for name in lost}
+        lost = [name for name in change if f"{prefix}/{name}" in gone]
+        change |= {name: packet.sent[f"{prefix}/{name}"].decoded for name in lost}
         before = {
             name: mine[name].to(x.device) if name in mine else torch.zeros_like(x)
             for name, x in change.items()
         }
         after = {name: before[name] + x for name, x in change.items()}
         return nest(_OWN, after) | nest(_BEFORE, {name: before[name] for name in lost})
+
+
+def _named(variates: State) -> State:
+    """Control variates by the names under which they travel behind the model."""
+    return nest(free_prefix(CONTROL, variates), variates)
+
+
+def _variates(tensors: Tensors) -> State:
+    """The control variates among tensors: a model, and behind it its control variates."""
+    names = list(tensors)[: len(tensors) // 2]
+    prefix = free_prefix(CONTROL, names)
+    return {name: tensors[f"{prefix}/{name}"] for name in names}
 
 
 def _own(came: Delivery, own: State) -> State:
@@ -141,4 +154,4 @@ class Scaffold(Algorithm):
         self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
     ) -> tuple[Tensors | None, State]:
         share, mean = len(uplinks) / now.clients, average(uplinks, "uniform")
-        return {n: x * share if n.startswith(f"{CONTROL}/") else x for n, x in mean.items()}, memory
+        return mean | {n: x * share for n, x in _named(_variates(mean)).items()}, memory

@@ -23,6 +23,7 @@ from compressors import Compressor, PayloadError, State, decompress
 from compressors.whole.memory import unnest
 from compressors.whole.returned import holds, take_back
 from strategies.channel.beside import APPLIED, FATE
+from strategies.channel.payload import tied
 from strategies.channel.varints import read_varint, varint
 
 CHANNEL = "channel"
@@ -134,11 +135,16 @@ def pending(
     (``settled``).
     """
     asked, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
-    memory = {ROUND_KEPT: torch.tensor(asked), CHANNEL_KEPT: torch.tensor(channel)}
+    memory = {ROUND_KEPT: number(asked), CHANNEL_KEPT: number(channel)}
     if keeps or holds(uplink, like):
         memory[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
     counts = {LOST_KEPT: settled.lost, RETURNED_KEPT: settled.returned}
-    return memory | {name: torch.tensor(count) for name, count in counts.items() if count}
+    return memory | {name: number(count) for name, count in counts.items() if count}
+
+
+def number(value: int) -> Tensor:
+    """A whole number as a memory has it, wherever the caller's new tensors go."""
+    return torch.tensor(value, device="cpu")
 
 
 def channel_of(settings: Mapping[str, Any]) -> int:
@@ -208,7 +214,7 @@ def settle(
         return Settled(state, lost=before)
     if PAYLOAD_KEPT not in memory:
         return Settled(state, applied=False, returned=gone_back, lost=before + 1)
-    carried = decompress(uplink, memory[PAYLOAD_KEPT].numpy().tobytes(), like)
+    carried = decompress(tied(uplink, settings), memory[PAYLOAD_KEPT].numpy().tobytes(), like)
     back, lost = take_back(uplink, carried, placed(state, like))
     return Settled(back, False, gone_back + (not lost), before + bool(lost))
 

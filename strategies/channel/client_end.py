@@ -13,7 +13,6 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-import torch
 from flwr.app import ConfigRecord, RecordDict
 from torch import Tensor
 
@@ -25,6 +24,7 @@ from strategies.channel.acknowledge import (
     PAYLOAD_KEPT,
     Settled,
     fate_of,
+    number,
     of_channel,
     pending,
     placed,
@@ -32,7 +32,7 @@ from strategies.channel.acknowledge import (
 )
 from strategies.channel.buffers import from_payload
 from strategies.channel.catch_up import split
-from strategies.channel.payload import BASE, ENDS, KEY, SCORES, VERSION, WANTS, ends, get, put
+from strategies.channel.payload import BASE, ENDS, KEY, SCORES, VERSION, WANTS, ends, get, put, tied
 from strategies.channel.relay import Means, Relay, includes_own
 
 
@@ -188,7 +188,9 @@ class ClientEnd:
             settled = settle(self.before or self.uplink, settings, known, self.like)
         if settings["kind"] == "model":
             version = int(str(settings.get(VERSION, 0)))
-            base = directions.received(self.downlink, payload, self.like, version)
+            base = directions.received(
+                self.downlink, payload, self.like, version, tied(Raw(), settings)
+            )
         elif settings["kind"] == "relay":
             base = self._relayed(payload, settings, known, settled)
         else:
@@ -207,7 +209,8 @@ class ClientEnd:
         own = first if version is None else min(max(int(version), first), last)
         weights, steps = _base(memory, own), updates[own - first :]
         for step in steps:
-            weights = directions.moved(weights, decompress(self.downlink, step, self.like))
+            update = decompress(tied(self.downlink, settings), step, self.like)
+            weights = directions.moved(weights, update)
         return placed(weights, self.like)
 
     def _relayed(
@@ -217,7 +220,7 @@ class ClientEnd:
         own."""
         first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
         rounds = [payload] if last == first + 1 else split(payload, last - first)
-        held = min(max(int(memory.get(VERSION, torch.tensor(first))), first), last)
+        held = min(max(int(memory.get(VERSION, first)), first), last)
         base = {name: x.cpu() for name, x in _base(memory, held).items()}
         own = memory[PAYLOAD_KEPT].numpy().tobytes() if PAYLOAD_KEPT in memory else b""
         for messages in rounds[held - first :]:  # it has made the models of those before
@@ -233,12 +236,13 @@ class ClientEnd:
         """The message that carries ``update``, and what the client remembers from now on."""
         before = placed(delivery.settled.uplink, self.like) or None
         seed = derive(self.seed, "uplink", client, delivery.round)
-        packet, after, _ = yield Upload(self.uplink, update, before, seed)
+        uplink = tied(self.uplink, delivery.settings)
+        packet, after, _ = yield Upload(uplink, update, before, seed)
         memory = nest("uplink", after)
         keeps, settled = isinstance(self.downlink, Relay), delivery.settled
         memory |= pending(self.uplink, packet.payload, delivery.settings, self.like, settled, keeps)
         if not isinstance(self.downlink, Raw):  # else the model is what is sent
-            version = torch.tensor(int(str(delivery.settings[VERSION])))
+            version = number(int(str(delivery.settings[VERSION])))
             memory |= nest("base", delivery.base) | {VERSION: version}
         return packet, memory
 
@@ -251,7 +255,7 @@ class ClientEnd:
         messages are taken on trust.
         """
         if delivery.first:
-            check_decoded(self.uplink, packet, self.like)
+            check_decoded(tied(self.uplink, delivery.settings), packet, self.like)
         put(content, packet.payload, round=delivery.round, **beside, **fate_of(delivery.settled))
 
 

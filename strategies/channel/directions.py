@@ -19,9 +19,10 @@ from torch import Tensor
 from compressors import Compressor, Raw, Sent, State, Tensors, decompress
 from compressors.base import empty_like
 from compressors.whole.feedback import EF21
-from compressors.whole.memory import nest, unnest
+from compressors.whole.memory import free_prefix, nest, unnest
 
 DIRECTION = "direction"
+RAW = Raw()
 
 
 def directs(downlink: Compressor) -> bool:
@@ -45,7 +46,7 @@ def stepped(
 
 def sent_beside(downlink: Compressor, memory: State, version: int) -> State:
     """What a server with this ``memory`` sends with its whole model, number ``version``."""
-    return nest(DIRECTION, _direction(downlink, memory)) if version else {}
+    return _beside(_direction(downlink, memory)) if version else {}
 
 
 def _direction(downlink: Compressor, memory: State) -> State:
@@ -54,21 +55,28 @@ def _direction(downlink: Compressor, memory: State) -> State:
     return {name: torch.zeros_like(x) - x for name, x in shift.items()}
 
 
-def received(downlink: Compressor, payload: bytes, like: Tensors, version: int) -> State:
+def received(
+    downlink: Compressor, payload: bytes, like: Tensors, version: int, model: Compressor = RAW
+) -> State:
     """A whole model as it came, with the direction where both ends keep one.
 
     Args:
         downlink: how the server encodes the global update.
-        payload: the model's, raw.
+        payload: the model's.
         like: the model: names, shapes and devices.
         version: of the model; before the first round the direction is zero, and was not sent.
+        model: how it was sent.
     """
     if not directs(downlink):
-        return _decoded(payload, like)
+        return _decoded(model, payload, like)
     if version == 0:
-        model = _decoded(payload, like)
-        return model | nest(DIRECTION, empty_like(model))
-    return _decoded(payload, dict(like) | nest(DIRECTION, dict(like)))
+        weights = _decoded(model, payload, like)
+        return weights | _beside(empty_like(weights))
+    return _decoded(model, payload, dict(like) | _beside(like))
+
+
+def _beside(direction: Tensors) -> State:
+    return nest(free_prefix(DIRECTION, direction), dict(direction))
 
 
 class _Last(threading.local):
@@ -83,7 +91,7 @@ class _Last(threading.local):
 _LAST = _Last()
 
 
-def _decoded(payload: bytes, like: Tensors) -> State:
+def _decoded(method: Compressor, payload: bytes, like: Tensors) -> State:
     """A whole model, which a thread decodes once: a round's clients are sent the same bytes.
 
     What a client has changed in place is decoded again for the next.
@@ -92,7 +100,7 @@ def _decoded(payload: bytes, like: Tensors) -> State:
     now = [wanted, [x._version for x in _LAST.model.values()]]
     if payload is not _LAST.payload or now != _LAST.seen:
         _LAST.payload, _LAST.model = None, {}  # room for the next
-        _LAST.model = decompress(Raw(), payload, like)
+        _LAST.model = decompress(method, payload, like)
         _LAST.seen = [wanted, [x._version for x in _LAST.model.values()]]
         _LAST.payload = payload
     return dict(_LAST.model)
@@ -100,7 +108,8 @@ def _decoded(payload: bytes, like: Tensors) -> State:
 
 def moved(model: State, update: Tensors) -> State:
     """The model after an ``update``; with a direction, that after it and the model moved by it."""
-    direction = unnest(DIRECTION, model)
+    prefix = free_prefix(DIRECTION, update)
+    direction = {n: model[f"{prefix}/{n}"] for n in update if len(model) > len(update)}
     step = {n: direction[n].to(x.device) + x for n, x in update.items()} if direction else update
     after = {name: model[name].to(x.device) + x for name, x in step.items()}
-    return after | (nest(DIRECTION, dict(step)) if direction else {})
+    return after | (_beside(step) if direction else {})

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from compressors import Compressor, UpdateError, text
+from compressors.whole.tied import Tied
 from strategies.channel.beside import CHARGES
 
 KEY = "fedsim"
@@ -56,6 +57,9 @@ ARRAYS = "arrays"
 NAMED = "arrays-key"
 """The setting beside a payload that says so, where it has."""
 
+TIED = "tied"
+"""The setting beside a payload that says which arrays of the model may be one: see ``tied``."""
+
 SCORES = "scores"
 """In a message for evaluation with a payload: the client answers no update, and stays as it is."""
 
@@ -90,6 +94,21 @@ def ends(
     count = sum(x.numel() for x in model.values())
     told = f"model of {count} entries ({first}; {digest})"
     return f"uplink {text(uplink)}, downlink {text(downlink)}, {told}, buffers {listed}"
+
+
+def tied(method: Compressor, settings: Mapping[str, object]) -> Compressor:
+    """The method as both ends use it in a channel with these ``settings``.
+
+    Example:
+        >>> from compressors import Raw
+        >>> tied(Raw(), {TIED: "0 3, 0 5"}).pairs, tied(Raw(), {})
+        (((0, 3), (0, 5)), Raw())
+    """
+    said = settings.get(TIED)
+    if not said:
+        return method
+    numbers = [[int(place) for place in pair.split()] for pair in str(said).split(",")]
+    return Tied(method, tuple((first, other) for first, other in numbers))
 
 
 def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool | bytes) -> None:

@@ -35,9 +35,11 @@ from strategies.channel.payload import (
     ENDS,
     ROUND,
     SCORES,
+    TIED,
     VERSION,
     payload_bits,
     put,
+    tied,
 )
 from strategies.channel.replies import asked_in, uplink_of, wants_model
 from strategies.channel.shortage import check_enough
@@ -97,6 +99,7 @@ class ServerEnd:
         sides: what travels beside models and updates, such as ``Buffers``.
         catch_up: whether a client that missed updates is sent these, where they are shorter.
         max_norm: the greatest L2 norm of an update, decoded: one above is not used; None: any.
+        ties: which arrays may be one, as clients are told it (``payload.tied``); empty: none.
 
     Attributes:
         reads: what the algorithm reads messages of an ordered method as (``Algorithm.reads``).
@@ -113,12 +116,13 @@ class ServerEnd:
         sides: Sequence[Side] = (),
         catch_up: bool = False,
         max_norm: float | None = None,
+        ties: str = "",
     ) -> None:
-        self.uplink, self.downlink, self.seed = uplink, downlink, seed
+        self.uplink, self.downlink, self.seed, self.ties = uplink, downlink, seed, ties
         self.reads: Callable[[Compressor], Compressor] = lambda method: method
         self.sides, self.max_norm, self.ends = tuple(sides), max_norm, ""
         self.weights = {name: x.detach().clone() for name, x in weights.items()}
-        self.memory: State = downlink.init(self.weights)
+        self.memory: State = self._tied(downlink).init(self.weights)
         self.version, self.missed = 0, Missed(self.weights) if catch_up else None
         self.base: dict[int, int] = {}  # client -> version of the model it holds
         self.sent_last: dict[int, tuple[int, int]] = {}  # client -> round, version
@@ -132,6 +136,9 @@ class ServerEnd:
         self._passed: list[tuple[int, Message, bool]] = []  # late, and whether it is lost
         self._closed = True  # whether the round has its replies
         self.app: ConfigRecord | None = None  # what Flower's loop tells apps; None: another loop
+
+    def _tied(self, method: Compressor) -> Compressor:
+        return tied(method, {TIED: self.ties})
 
     @property
     def follows(self) -> bool:
@@ -176,7 +183,7 @@ class ServerEnd:
             return self.last_update
         if self._model is None:
             beside = sent_beside(self.downlink, self.memory, self.version)
-            packet, _ = compress(Raw(), self.weights | beside)
+            packet, _ = compress(self._tied(Raw()), self.weights | beside)
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
         if self.missed is None or client not in self.base:
             return self._model
@@ -215,6 +222,8 @@ class ServerEnd:
             own[BASE] = self.base[client]
         if self.ends and client not in self.base:
             own[ENDS] = self.ends
+        if self.ties:
+            own[TIED] = self.ties
         put(record, down.payload, **own, **down.settings, **down.beside)
 
     def scoring(
@@ -268,7 +277,7 @@ class ServerEnd:
             down = None if late else self.traffic.downlinks.get(client)
             asked = self.sent_last[client][0] if late else self.traffic.round
             ordered = down and down.uplink
-            uplink = self.reads(ordered) if ordered else self.uplink
+            uplink = self._tied(self.reads(ordered) if ordered else self.uplink)
             came, said = uplink_of(reply, asked, uplink, self.weights, self.max_norm)
             for side in self.sides:
                 came = side.read(came, said, down)
@@ -352,9 +361,10 @@ class ServerEnd:
             return
         start = time.perf_counter()
         seed = derive(self.seed, "downlink", self.version)
-        packet, self.memory = compress(self.downlink, delta, self.memory, seed)
+        downlink = self._tied(self.downlink)
+        packet, self.memory = compress(downlink, delta, self.memory, seed)
         if self.version == 0:  # once a run: what follows goes by what was said to be sent
-            check_decoded(self.downlink, packet, self.weights)
+            check_decoded(downlink, packet, self.weights)
         self.weights = stepped(self.weights, self.downlink, packet.sent, self.memory)
         self._moved()
         self.last_update = Downlink(packet.payload, "update", packet.spans)
@@ -388,6 +398,8 @@ class ServerEnd:
             "spans": last.spans if last else None,
             "missed": self.missed.state() if self.missed is not None else None,
         }
+        if self.ties:
+            values["ties"] = self.ties
         for name in _BY_CLIENT:
             values[name] = {str(client): known for client, known in getattr(self, name).items()}
         tensors = nest("weights", self.weights) | nest("downlink", self.memory)

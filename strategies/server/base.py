@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from torch import Tensor
 
-from compressors import Compressor, Raw, State
+from compressors import Compressor, Raw, State, Tensors
 from compressors.whole.keepers import needs_server
 from compressors.whole.memory import unnest
 from strategies.algorithms.base import Algorithm
@@ -123,6 +123,7 @@ class ChannelStrategy(Strategy):
         self._layout: StateDict | None = None
         self._handed: ArrayRecord | None = None  # what this made of the round before
         self._restored, self._before = False, 0  # rounds before this start
+        self._ties = ""  # which arrays of the model may be one
         self._mail = Mailbox(self.late)
         self._grid: Grid | None = None
 
@@ -144,6 +145,10 @@ class ChannelStrategy(Strategy):
 
         Raises ``TooFewReplies``. Where the replies make no model, the version stays as it was.
         """
+
+    def ties_of(self, weights: Tensors) -> str:
+        """Which arrays of an initial model may be one, as ``payload.tied`` reads it."""
+        return ""
 
     def open(self, weights: dict[str, Tensor], server_round: int = 1) -> ServerEnd:
         """The channel, opened anew where ``weights`` are not those of the model that it shares.
@@ -169,7 +174,7 @@ class ChannelStrategy(Strategy):
         sides: list[Side] = [Orders(self.ordering)] if self.ordering else []
         sides += [self.buffers] if self.buffers else []
         kind = RelayEnd if isinstance(self.downlink, Relay) else ServerEnd
-        own = self.seed, sides, self.catch_up, self.max_norm
+        own = self.seed, sides, self.catch_up, self.max_norm, self._ties
         return kind(self.uplink, self.downlink, weights, *own)
 
     def drawn(self, server_round: int, grid: Grid) -> tuple[dict[int, int], dict[int, str]]:
@@ -261,6 +266,7 @@ class ChannelStrategy(Strategy):
         The next ``start`` does the rounds after it, with the model of then: of the arrays that it
         is given names, dtypes and what is frozen count. Its result counts rounds from 1.
         """
+        self._ties = values.get("ties", "")
         self.channel, self._restored = self._end(unnest("weights", tensors)), True
         self.channel.restore(tensors, values)
         if self.roster is not None:
@@ -285,6 +291,8 @@ class ChannelStrategy(Strategy):
             if self.buffers is not None and not goes_on:
                 self.buffers.values = self._initial_buffers | self._layout.statistics(arrays)
             weights = self._layout.parameters(arrays)
+            if not goes_on:
+                self._ties = self.ties_of(weights)
             if known is not None and not goes_on:
                 self._start_again(weights)
                 server_round -= self._before

@@ -15,8 +15,9 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvgM, Strategy
 from torch import Tensor
 
-from compressors import Compressor, Raw, State
+from compressors import Compressor, Raw, State, Tensors
 from compressors.whole.memory import nest, unnest
+from compressors.whole.tied import pairs_of
 from strategies.channel.acknowledge import CHANNEL
 from strategies.channel.buffers import to_payload
 from strategies.channel.cohort_grid import CohortGrid
@@ -128,6 +129,10 @@ class Compressed(ChannelStrategy):
             others = RecordDict({k: v for k, v in records if not isinstance(v, ArrayRecord)})
             message.content = channel.content(client, config, others)
         return self.sent(clients, grid)
+
+    def ties_of(self, weights: Tensors) -> str:
+        """The arrays that begin equal: see ``compressors.whole.tied``."""
+        return ",".join(f"{first} {other}" for first, other in pairs_of(weights))
 
     def _least(self) -> int:
         """How many nodes a strategy inside waits for."""

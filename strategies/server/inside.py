@@ -102,7 +102,8 @@ def _check_length(uplink: Compressor, name: str) -> None:
 
 def tried(uplink: Compressor) -> tuple[Packet, State]:
     """What a method makes of one normal update of norm 1, and what it remembers of it."""
-    x = torch.randn(_PROBE, generator=torch.Generator().manual_seed(0))
+    drawn = torch.Generator().manual_seed(0)
+    x = torch.randn(_PROBE, generator=drawn, dtype=torch.float32, device="cpu")
     return compress(uplink, {"w": x / x.norm()}, seed=0)
 
 
