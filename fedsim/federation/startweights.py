@@ -1,5 +1,6 @@
 """A model begins with the weights of a file in place of those that its seed draws."""
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
@@ -12,7 +13,8 @@ from fedsim.settings import startfile
 def start_from(model: nn.Module, weights: str, task: str) -> None:
     """Fills a model with what the file of ``--weights`` holds: every parameter, and buffers.
 
-    Frozen parameters are filled too. Buffers that the file lacks stay as they are.
+    Frozen parameters are filled too. Buffers that the file lacks stay as they are. A tensor that
+    the model has under several names (tied weights) may stand under one of them, or under several.
 
     Args:
         model: whose values are changed.
@@ -21,17 +23,24 @@ def start_from(model: nn.Module, weights: str, task: str) -> None:
 
     Raises:
         UsageError: the file is damaged or has changed, lacks a parameter, has a name that is not
-            the model's, or a tensor of another shape or type, or one that is not finite.
+            the model's, a tensor of another shape or type, or one that is not finite; or it has
+            other values under another name of one tensor.
     """
     said = f"--weights is {weights.rpartition('@')[0]!r}"
     try:
         held = load(startfile.content(weights))
     except SafetensorError as error:
         raise UsageError(f"{said}: no file of safetensors ({error})") from error
-    parameters = {name: p.detach() for name, p in model.named_parameters()}
-    own: dict[str, Tensor] = {**parameters, **dict(model.named_buffers())}
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    own: dict[str, Tensor] = {
+        **{name: p.detach() for name, p in parameters.items()},
+        **dict(model.named_buffers(remove_duplicate=False)),
+    }
+    names: dict[int, list[str]] = {}
+    for name, p in parameters.items():
+        names.setdefault(id(p), []).append(name)
     of_task = f"the model of task {task}"
-    if missing := [name for name in parameters if name not in held]:
+    if missing := [some[0] for some in names.values() if held.keys().isdisjoint(some)]:
         raise UsageError(f"{said}: it lacks {_told(missing)} of {of_task}")
     if others := [name for name in held if name not in own]:
         raise UsageError(f"{said}: it holds {_told(others)}, which {of_task} does not have")
@@ -48,6 +57,12 @@ def start_from(model: nn.Module, weights: str, task: str) -> None:
         if x.is_floating_point() and not finite(x):
             raise UsageError(f"{said}: {name!r} holds NaN or infinity")
         own[name].copy_(x)
+    for some in names.values():
+        first, *more = (name for name in some if name in held)
+        if others := [name for name in more if not torch.equal(held[first], held[name])]:
+            raise UsageError(
+                f"{said}: {first!r} and {_told(others)} differ, which are one tensor in {of_task}"
+            )
 
 
 def _told(names: list[str]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, load_model, save_file
 from torch import nn
 
 from fedsim import RunConfig, UsageError, run
@@ -140,3 +140,42 @@ def test_flower_s_simulation_begins_with_it_too(start: tuple[Any, Path], tmp_pat
     run(config, tmp_path / "local")
     run(config.but(engine="flower"), tmp_path / "flower")
     assert_same(tmp_path / "local", tmp_path / "flower")
+
+
+def tied() -> nn.Module:
+    """Two layers whose weights are one tensor."""
+    made = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Linear(6, 3))
+    made[2].weight = made[0].weight
+    return made
+
+
+@pytest.mark.parametrize("names", [("0.weight",), ("2.weight",), ("0.weight", "2.weight")])
+def test_tied_weights_stand_under_any_of_their_names(
+    names: tuple[str, ...], make_task: Any, tmp_path: Path
+) -> None:
+    """``save_model`` of safetensors writes one of them, a ``state_dict`` of copies has both."""
+    task, file = make_task(build=tied), tmp_path / "start.safetensors"
+    held = {name: x.clone() + 1 for name, x in tied().state_dict().items()}
+    held["2.weight"] = held["0.weight"].clone()
+    left_out = {"0.weight", "2.weight"} - {*names}
+    save_file({name: x for name, x in held.items() if name not in left_out}, file)
+    config = settings(task, weights=str(file))
+    trainer = Trainer(config, ClientData.of(config))
+    assert "2.weight" not in trainer.parameters
+    assert all(torch.equal(x, held[name]) for name, x in trainer.parameters.items())
+    result = run(config, tmp_path / "out")
+    model = load_file(tmp_path / "out" / "model.safetensors")
+    assert "0.weight" in model and "2.weight" not in model
+    load_model(tied(), tmp_path / "out" / "model.safetensors")  # which knows of names that are one
+    again = run(settings(task, weights=str(tmp_path / "out" / "model.safetensors")), None)
+    assert len(again.rounds) == len(result.rounds)
+
+
+def test_tied_weights_that_differ_are_refused(make_task: Any, tmp_path: Path) -> None:
+    task, file = make_task(build=tied), tmp_path / "start.safetensors"
+    held = {name: x.clone() for name, x in tied().state_dict().items()}
+    held["2.weight"] += 1
+    save_file(held, file)
+    with pytest.raises(UsageError, match="--weights .*'0.weight' and '2.weight' differ"):
+        run(settings(task, weights=str(file)), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
