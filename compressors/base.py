@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from operator import index
 from typing import Final, Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
+from compressors.printing import plain_text
 
 Tensors = Mapping[str, Tensor]
 """Ordered names to float32 tensors: an update, or the weights it belongs to."""
@@ -129,7 +131,9 @@ def derive(seed: int, *path: int | str) -> int:
         >>> derive(1, "client", 3) == derive(1, "client", 3) != derive(1, "client", 4)
         True
     """
-    text = "/".join(str(part) for part in (seed, *path))
+    text = "/".join(
+        plain_text(part) if isinstance(part, str) else str(index(part)) for part in (seed, *path)
+    )
     return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big")
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
@@ -78,7 +79,8 @@ def checks(
     updates = []  # on the host: names to float32, with ties, zeros and both signs
     for number in range(ROUNDS):
         drawn = torch.Generator().manual_seed(number)
-        made = [torch.randn(shape, generator=drawn) for shape in shapes]
+        plain: Any = {"generator": drawn, "dtype": torch.float32, "device": "cpu"}
+        made = [torch.randn(shape, **plain) for shape in shapes]
         named = zip("abcdefgh", made, strict=False)
         updates.append({n: (64 * x).round() / 64 if n == "a" else x for n, x in named})
     steps: dict[str, Callable[[], str]] = {
@@ -199,7 +201,7 @@ def _waits(device: torch.device, update: Tensors) -> str:
 
 def _pace(device: torch.device, entries: int) -> str:
     """Milliseconds; no bound is set."""
-    x = torch.randn(entries, device=device)
+    x = torch.randn(entries, dtype=torch.float32, device=device)
     layout, k = layout_of((entries,), device), max(1, entries // 100)
 
     def ours() -> Tensor:

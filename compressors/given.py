@@ -7,10 +7,17 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from compressors.base import State, Tensors, finite
 from compressors.errors import NotFinite, PayloadError, UpdateError
-from compressors.printing import shown
+from compressors.printing import plain_text, shown
+
+PLAIN = (Tensor, Parameter)
+"""Classes of tensors whose values lie where they say; a DTensor holds a part of them."""
+
+_ALIGNED = 64
+"""Bytes: how torch aligns the memory that it takes. Products of matrices round by alignment."""
 
 
 def check_method(given: Any) -> None:
@@ -35,6 +42,11 @@ def update_of(given: Any) -> Tensors:
         if not isinstance(x, Tensor):
             cure = ": torch.from_numpy makes a tensor of it" if isinstance(x, np.ndarray) else ""
             raise UpdateError(f"tensor {name!r} is {_kind(x)}, not a tensor{cure}")
+        if type(x) not in PLAIN:
+            raise UpdateError(
+                f"tensor {name!r} is of the subclass {type(x).__name__}: updates are plain tensors "
+                "(full_tensor() makes one of a DTensor)"
+            )
         if x.layout != torch.strided or x.is_nested:
             layout = "nested" if x.is_nested else x.layout
             raise UpdateError(f"tensor {name!r} is {layout}: updates are dense (Tensor.to_dense)")
@@ -64,20 +76,32 @@ def like_of(given: Any) -> dict[str, Tensor]:
             raise ValueError(f"like: {name!r} is on the device meta: no values can be put there")
     return {
         name: x
-        if x.dtype == torch.float32 and x.layout == torch.strided
-        else torch.empty(x.shape, device=x.device)
+        if type(x) in PLAIN and x.dtype == torch.float32 and x.layout == torch.strided
+        else torch.empty(x.shape, dtype=torch.float32, device=x.device)
         for name, x in tensors.items()
     }
 
 
 def state_of(given: Any) -> State:
-    """``given``; ``UpdateError`` unless it is a memory: names to tensors."""
+    """``given``, contiguous; ``UpdateError`` unless it is a memory: names to tensors."""
     if not isinstance(given, Mapping):
         raise UpdateError(f"a memory is what compress returned, or None, not {_kind(given)}")
-    for key, x in given.items():
-        if not isinstance(x, Tensor):
-            raise UpdateError(f"the memory's {key!r} is {_kind(x)}, not a tensor")
-    return given if isinstance(given, dict) else dict(given)
+    state = {}
+    for key, x in _named(given, "a memory", UpdateError).items():
+        if type(x) not in PLAIN or x.layout != torch.strided:
+            raise UpdateError(f"the memory's {key!r} is {_kind(x)}, not a dense tensor")
+        plain = x.is_contiguous() and not x.is_neg()
+        state[key] = x if plain else x.detach().resolve_neg().contiguous()
+    return state
+
+
+def aligned(state: State) -> State:
+    """The memory, each tensor of it where torch would have put it.
+
+    What was read from a file or made by numpy may lie anywhere, and the last bits of a product of
+    matrices depend on where.
+    """
+    return {key: x.clone() if x.data_ptr() % _ALIGNED else x for key, x in state.items()}
 
 
 def payload_of(given: Any) -> bytes:
@@ -99,14 +123,24 @@ def seed_of(given: Any) -> int:
 
 
 def _named(given: Any, what: str, error: type[ValueError]) -> Mapping[str, Any]:
-    """``given``; ``error`` unless it is a mapping whose keys are texts."""
+    """``given`` by plain texts; ``error`` unless it is a mapping whose keys are texts."""
     if not isinstance(given, Mapping):
         cure = ": dict(...) makes one of pairs" if hasattr(given, "__next__") else ""
         raise error(f"{what} is a dict of names to tensors, not {_kind(given)}{cure}")
     for name in given:
         if not isinstance(name, str):
             raise error(f"{what}: the name {shown(name)} is {_kind(name)}: names are texts")
-    return given
+    named = _by_plain_names(given)
+    if len(named) != len(given):
+        raise error(f"{what}: two names are the same text")
+    return named
+
+
+def _by_plain_names(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``given`` with texts in the place of texts of a subclass, which may print otherwise."""
+    if all(type(name) is str for name in given):
+        return given
+    return {plain_text(name): x for name, x in given.items()}
 
 
 def _kind(thing: Any) -> str:
@@ -114,7 +148,8 @@ def _kind(thing: Any) -> str:
     if thing is None:
         return "None"
     if isinstance(thing, Tensor):
-        return f"a tensor {tuple(thing.shape)}"
+        kind = "tensor" if type(thing) in PLAIN else type(thing).__name__
+        return f"a {kind} {tuple(thing.shape)}"
     if isinstance(thing, np.ndarray):
         return f"a numpy array {thing.shape} of {thing.dtype}"
     name = type(thing).__name__

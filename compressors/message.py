@@ -20,6 +20,7 @@ from compressors.bits import BitReader, BitWriter, Span
 from compressors.device import DEVICES
 from compressors.errors import NotFinite, PayloadError
 from compressors.given import (
+    aligned,
     check_finite,
     check_method,
     like_of,
@@ -120,7 +121,7 @@ def compress(
     before, seed, out = _begun(compressor, update, state, seed)
     with np.errstate(**_NUMPY):
         with out.span("values"):  # what a method does not book itself belongs to values
-            sent, after = compressor.write(update, before, out, seed)
+            sent, after = compressor.write(update, aligned(before), out, seed)
         if is_foreign(compressor):
             check_update(compressor, sent, update)
         for name, tensor in sent.items():

@@ -70,6 +70,17 @@ def is_foreign(thing: Any) -> bool:
     return not type(thing).__module__.startswith(_PACKAGE)
 
 
+def plain_text(text: str) -> str:
+    """The text itself where it is of a subclass of ``str``, whose ``repr`` or ``str`` may differ.
+
+    Example:
+        >>> from enum import StrEnum
+        >>> repr(plain_text(StrEnum("Name", {"W": "w"}).W))
+        "'w'"
+    """
+    return str.__str__(text)
+
+
 def printable(text: str) -> str:
     """``text`` as a terminal can be sent it: control characters but line breaks as escapes.
 
@@ -95,7 +106,7 @@ def shown(thing: object) -> str:
         ('topk(0.1)', "'topk'", 'None')
     """
     try:
-        printed = text(thing)
+        printed = _value(thing, text) if isinstance(thing, float) else text(thing)
     except ValueError:
         if isinstance(thing, type):
             printed = thing.__name__
@@ -108,10 +119,12 @@ def to_json(thing: Any) -> Any:
     """Plain JSON values from which ``from_json`` rebuilds an equal object."""
     if isinstance(thing, tuple):
         return [to_json(value) for value in thing]
-    if thing is None or isinstance(thing, str | int | bool):
+    if thing is None or isinstance(thing, bool):
         return thing
-    if isinstance(thing, float):
-        return float(thing)  # numpy's are floats too
+    if isinstance(thing, str):
+        return plain_text(thing)
+    if isinstance(thing, int | float):
+        return int(thing) if isinstance(thing, int) else float(thing)  # numpy's are floats too
     settings = {field.name: to_json(getattr(thing, field.name)) for field in fields(thing)}
     return {"name": name_of(thing)} | settings
 
@@ -137,6 +150,7 @@ def _value(value: Any, inner: Callable[[Any], str]) -> str:
     if isinstance(value, tuple):
         return ", ".join(_value(part, inner) for part in value)
     if isinstance(value, str):
+        value = plain_text(value)
         for quote in "'\"":  # the grammar has no escapes
             if quote not in value:
                 return f"{quote}{value}{quote}"
@@ -157,7 +171,8 @@ def fingerprint(method: Any, like: Mapping[str, Any]) -> int:
         method: a compressor, or a part of one.
         like: anything with a ``shape``, by name.
     """
-    return _hash(method, tuple([(name, tuple(x.shape)) for name, x in like.items()]))
+    tensors = [(plain_text(name), tuple(map(int, x.shape))) for name, x in like.items()]
+    return _hash(method, tuple(tensors))
 
 
 @lru_cache(maxsize=256)

@@ -1,28 +1,46 @@
 """Checks of a part's settings: errors name the setting, the value and what is allowed."""
 
 from dataclasses import fields
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from compressors.printing import shown
+from compressors.printing import plain_text, shown
 
 
 def plain(part: Any) -> None:
-    """Puts Python's own numbers in the place of numpy's among a frozen part's settings.
+    """Puts Python's own numbers and texts in the place of others among a frozen part's settings.
 
-    numpy's are as good as numbers, but not in a text, a JSON file or a comparison of types.
+    numpy's, and those of subclasses of ``int`` or ``str``, are as good as numbers and texts, but
+    not in a text form, a JSON file or a comparison of types. A whole number becomes a float where
+    the setting is one: equal parts have one text.
 
     Example:
         >>> from compressors import TopK
-        >>> TopK(np.float32(0.5))
-        TopK(p=0.5, sample=None)
+        >>> TopK(np.float32(0.5)), TopK(1)
+        (TopK(p=0.5, sample=None), TopK(p=1.0, sample=None))
     """
     for field in fields(part):
         value = getattr(part, field.name)
-        if isinstance(value, np.generic):
-            object.__setattr__(part, field.name, value.item())
+        own = _plain_value(value, field.type in (float, float | None))
+        if own is not value:
+            object.__setattr__(part, field.name, own)
+
+
+def _plain_value(value: Any, is_float: bool) -> Any:
+    """A number or a text, or each of a tuple, as Python has it; anything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(_plain_value(one, is_float) for one in value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, Integral) and not is_float:
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
 
 
 def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -112,7 +112,7 @@ def _tensor(value: Any, where: str) -> tuple[str, Tensor]:
         raise ValueError(
             f"{where} is {value!r:.40}, which is neither a tensor nor a number of 64 bits"
         )
-    return _NUMBER, torch.tensor(value, dtype=dtype)
+    return _NUMBER, torch.tensor(value, dtype=dtype, device="cpu")
 
 
 def _equal(one: object, other: object) -> bool:

@@ -25,14 +25,14 @@ def lengths(place: Place, columns: bool = True) -> Tensor:
         tensor([2, 1])
     """
     indices, shape = place
-    device = None if indices is None else indices.device
+    device = torch.device("cpu") if indices is None else indices.device
     if place.k == 0:
         return torch.zeros(0, dtype=torch.int64, device=device)
     if not columns or len(shape) < 2:
         return torch.tensor([place.k], device=device)
     width = shape.numel() // shape[0]
     if indices is None:
-        return torch.full((shape[0],), width)
+        return torch.full((shape[0],), width, dtype=torch.int64, device=device)
     return torch.unique_consecutive(indices // width, return_counts=True)[1]
 
 

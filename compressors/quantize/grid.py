@@ -87,7 +87,7 @@ class MinMax:
         low, high = (float(end) for end in ends)
         if codes.numel() < alphabet:
             return _even(codes, alphabet - 1, low, high)
-        return _pick(_even(torch.arange(alphabet), alphabet - 1, low, high), codes)
+        return _pick(_even(torch.arange(alphabet, device="cpu"), alphabet - 1, low, high), codes)
 
     def bound_on(self, k: int) -> Bound:
         """k / (2 (2^b - 1)^2): (greatest - least)^2 <= 2 ||x||^2 (Suresh et al. 2017)."""
@@ -172,7 +172,7 @@ def _even(levels: Tensor, top: int, low: float, high: float) -> Tensor:
 @lru_cache(maxsize=16)
 def _grid(bits: int, step: float) -> Tensor:
     """The grid point of every symbol (2**bits,), as float32."""
-    symbols = torch.arange(1 << bits, dtype=torch.int64)
+    symbols = torch.arange(1 << bits, dtype=torch.int64, device="cpu")
     j = (symbols + 1) // 2
     return (torch.where(symbols % 2 == 1, -j, j).to(torch.float64) * step).to(torch.float32)
 

@@ -91,7 +91,7 @@ class SharedMagnitude:
             if self.value == "min":
                 levels = torch.stack([low.min(), median])
             else:
-                levels = torch.tensor([mean(low), mean(high)], dtype=torch.float32)
+                levels = torch.tensor([mean(low), mean(high)], dtype=torch.float32, device="cpu")
             codes, side = 2 * codes + upper, _Shared(levels, None)
         else:
             sizes = values.abs()

@@ -113,5 +113,5 @@ def _sort(values: Tensor) -> Tensor:
 def _equal_ranks(start: int, stop: int, buckets: int) -> Tensor:
     """The ranks at which ``buckets`` equal parts of ``start`` to ``stop`` begin: none of none."""
     if start == stop:
-        return torch.zeros(0, dtype=torch.int64)
-    return start + torch.arange(buckets) * (stop - start) // buckets
+        return torch.zeros(0, dtype=torch.int64, device="cpu")
+    return start + torch.arange(buckets, device="cpu") * (stop - start) // buckets

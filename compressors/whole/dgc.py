@@ -101,7 +101,7 @@ class DGC:
     def init(self, like: Tensors) -> State:
         """Zero momentum u and velocity v a tensor, and the number of messages so far."""
         memory = nest("momentum", empty_like(like)) | nest("velocity", empty_like(like))
-        return memory | {"messages": torch.zeros((), dtype=torch.int64)}
+        return memory | {"messages": torch.zeros((), dtype=torch.int64, device="cpu")}
 
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
@@ -118,7 +118,7 @@ class DGC:
             norm = math.sqrt(sum(squares))
             scale = 1.0 if norm <= self.clip else self.clip / norm
         sent: Sent = {}
-        after: State = {"messages": torch.tensor(message + 1)}
+        after: State = {"messages": torch.tensor(message + 1, device="cpu")}
         for name, x in update.items():
             gradient = x.detach() if scale == 1 else x.detach() * scale
             u = (self.momentum * momentum[name] + gradient).contiguous()

@@ -24,7 +24,7 @@ from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, worst
 from compressors.errors import PartError, UpdateError
 from compressors.own_parts import write_tensor
-from compressors.settings import check_codec, check_compressor
+from compressors.settings import check_codec, check_compressor, plain
 from compressors.whole.memory import nest, unnest
 
 
@@ -159,6 +159,7 @@ class ByName:
                 f"by_name: rules is a {type(self.rules).__name__}: give a tuple of pairs "
                 "(pattern, compressor)"
             )
+        plain(self)
         for pattern, compressor in self.rules:
             _fits(pattern, "", (0,))
             check_compressor(f"by_name: rule {pattern!r}", compressor)

@@ -132,6 +132,11 @@ def iterate(matrix: Tensor, guess: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     ``matrix`` (n, m) is divided by its largest magnitude first, so that no sum overflows on the
     way to P; the next guess has rows of largest magnitude 1, as only their span matters.
     """
+    with torch.autocast(matrix.device.type, enabled=False):  # a caller's would round the products
+        return _iterate(matrix, guess)
+
+
+def _iterate(matrix: Tensor, guess: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     top = matrix.abs().max()
     if not bool(top):
         return matrix.new_zeros(len(guess), len(matrix)), torch.zeros_like(guess), guess.clone()

@@ -138,7 +138,7 @@ class SketchML:
             raise PayloadError(f"{k} values announced for a tensor of {n}")
         _, side = Sketch(self.buckets).read_side(bits, Place(None, torch.Size([k])))
         if side is None:
-            bits.places = torch.empty(0, dtype=torch.int64)
+            bits.places = torch.empty(0, dtype=torch.int64, device="cpu")
             return torch.zeros_like(like)
         means, keys, found, left = side.numpy(), [], [], k
         groups = self._groups(means)

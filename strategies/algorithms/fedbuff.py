@@ -57,7 +57,7 @@ class FedBuff(Algorithm):
             total = {n: torch.add(total[n], x, alpha=share) for n, x in uplink.update.items()}
             buffered += 1
         if buffered < size:
-            return None, nest("sum", total) | {BUFFERED: torch.tensor(buffered)}
+            return None, nest("sum", total) | {BUFFERED: torch.tensor(buffered, device="cpu")}
         return total, {}
 
 

@@ -17,7 +17,8 @@ class Turns(Client):
     """The order of the round, and which part of it is the client's."""
 
     def update(self, came: Delivery, own: State, job: Job, trained: Trained) -> Change:
-        turn = torch.tensor([derive(came.seed, "permk", came.round), job.client])
+        numbers = [derive(came.seed, "permk", came.round), job.client]
+        turn = torch.tensor(numbers, device="cpu")
         return Change(trained.update, nest(permk.TURN, {permk.TURN: turn}))
 
 
