@@ -43,8 +43,8 @@ def optimizer_state(
         parameters: by name.
         made: its settings when it was new; only what differs from them is kept.
 
-    Raises ``ValueError``, naming it, for what is neither a tensor nor a number (None, a text, a
-    list), and for what is kept under anything but a parameter.
+    Raises ``ValueError``, naming it, for what is neither a dense tensor nor a number (None, a text,
+    a list), and for what is kept under anything but a parameter.
     """
     state: State = {}
     for name, p in parameters.items():
@@ -106,6 +106,8 @@ def load_optimizer_state(
 def _tensor(value: Any, where: str) -> tuple[str, Tensor]:
     """A value as a tensor, and what its key begins with."""
     if isinstance(value, Tensor):
+        if value.layout != torch.strided:
+            raise ValueError(f"{where} is a sparse tensor; what is kept is dense")
         return "", value
     dtype = _NUMBERS.get(type(value))
     if dtype is None or (dtype == torch.int64 and not -(2**63) <= int(value) < 2**63):

@@ -9,15 +9,21 @@ from fedsim.settings.config import RunConfig
 from strategies import Buffers, ChannelStrategy, build
 
 
-def make_strategy(config: RunConfig, buffers: Buffers | None = None) -> ChannelStrategy:
+def make_strategy(
+    config: RunConfig, buffers: Buffers | None = None, unused: frozenset[str] = frozenset()
+) -> ChannelStrategy:
     """The strategy of a run: its algorithm, with the task's optimizer where it has one.
 
-    ``buffers``: what the model has beside its parameters, if anything.
+    Args:
+        config: the run's settings.
+        buffers: what the model has beside its parameters, if anything.
+        unused: names of parameters that the loss may not reach (``Trainer.unused``).
     """
     plan = config.plan
     task: dict[str, Any] = {
         "optimizer": partial(make_optimizer, config),
         "factor": lambda round_number: lr_factor(plan.task, round_number - 1),
+        "unused": unused,
     }
     own = {f.name for f in fields(plan.algorithm)}
     rule = replace(plan.algorithm, **{name: x for name, x in task.items() if name in own})

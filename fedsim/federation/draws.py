@@ -7,12 +7,14 @@ generator seeded by (seed, client, iteration). They draw the same on any number 
 """
 
 import os
+import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,6 +36,18 @@ def _anew() -> None:
 
 
 os.register_at_fork(after_in_child=_anew)
+
+
+@contextmanager
+def untouched(device: torch.device) -> Iterator[None]:
+    """Leaves every global generator as it was: a user's functions may draw from any."""
+    plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 - users draw from it
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        try:
+            yield
+        finally:
+            random.setstate(plain)
+            np.random.set_state(arrays)  # noqa: NPY002
 
 
 class _Drew(Exception):

@@ -6,13 +6,11 @@ generators are as they were.
 """
 
 import math
-import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -20,6 +18,7 @@ from torch.optim import Optimizer
 from compressors.base import finite
 from fedsim.federation import memories, stackable
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.draws import untouched
 from fedsim.federation.evaluation import spread
 from fedsim.federation.fingerprint import attributes
 from fedsim.federation.modelbuffers import ModelBuffers
@@ -63,29 +62,17 @@ def check(config: RunConfig) -> None:
         given = config.flat()
         _passes(RunConfig.of(method="raw", temporal=1, **{name: given[name] for name in names}))
     memories.check(config)
-    with _untouched(torch.device(config.machine.device)):
+    with untouched(torch.device(config.machine.device)):
         stackable.check(config)
 
 
 @lru_cache(maxsize=256)
 def _passes(config: RunConfig) -> None:
     """Once a process for all cells that differ only in what a batch does not depend on."""
-    with _untouched(torch.device(config.machine.device)):
+    with untouched(torch.device(config.machine.device)):
         trainer = _trainer(config)
         _one_step(trainer)
         _one_score(trainer)
-
-
-@contextmanager
-def _untouched(device: torch.device) -> Iterator[None]:
-    """Leaves every global generator as it was: a user's functions may draw from any."""
-    plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 - users draw from it
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        try:
-            yield
-        finally:
-            random.setstate(plain)
-            np.random.set_state(arrays)  # noqa: NPY002
 
 
 @contextmanager
@@ -166,7 +153,7 @@ def _one_step(trainer: Trainer) -> None:
     if math.isnan(float(loss.detach())):
         raise UsageError(f"task {task.name}: loss is NaN on a first batch{facts()}")
     with _calling(task, "the gradient of loss(model(x), y)", facts):
-        loss.backward()
+        trainer.backward(loss)
     before = attributes(trainer.optimizer)
     for _ in range(2):  # memory may begin with the second
         with _calling(task, "optimizer: its step()"):

@@ -88,7 +88,8 @@ class Server:
         controlled = config.controller is not None
         self.work = Controlled(config, self.initial, model) if controlled else Fixed(config)
         buffers = server_buffers(config, trainer.buffers, self._may_score)
-        self.strategy = make_strategy(config, buffers)
+        unused = trainer.unused if self.plan.algorithm.gradients else frozenset[str]()
+        self.strategy = make_strategy(config, buffers, unused)
         self.strategy.ordering = self.work.ordering
         self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
         self._dense = 64.0 * sum(x.numel() for x in self.initial.values())  # bits, both ways

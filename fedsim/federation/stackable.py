@@ -183,10 +183,9 @@ class _Trial:
         trainer, (x, y) = self.trainer, self._batches[i]
         trainer.buffers.load({})
         trainer.model.train()
-        trainer.optimizer.zero_grad(set_to_none=True)
         with trainer.precision:
             loss = trainer.task.loss(trainer.model(x), y)
-        loss.backward()
+        trainer.backward(loss)
         return loss.detach()
 
     def _stacked(self, places: list[int]) -> tuple[State, State, Tensor, Tensor]:

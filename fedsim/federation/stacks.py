@@ -152,8 +152,11 @@ class Stack:
             total += losses
         if own.steps:
             update = {name: now[name].sub_(x) for name, x in before.items()}
-        else:  # a parameter that the loss does not reach has no gradient
-            update = {name: gradients.get(name, torch.zeros_like(x)) for name, x in now.items()}
+        else:  # a parameter that the loss does not reach, or no optimizer holds, has no gradient
+            update = {
+                name: gradients[name] if name in gradients and name in own.held
+                else torch.zeros_like(x) for name, x in now.items()
+            }  # fmt: skip
         memories = steps.states() if own.steps else [{}] * len(asked)
         means = [loss / n for loss in total.tolist()]
         rates = [float(mine.base_lr[0]) * sum(factors) for mine, _ in asked]

@@ -12,13 +12,13 @@ from itertools import chain
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import Optimizer, SparseAdam
 
 from compressors import State, Tensors, derive
 from compressors.kernels.gpu.layout import send
 from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.draws import Watch
+from fedsim.federation.draws import Watch, untouched
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.products import products
 from fedsim.federation.room import enough, looked_into, resident
@@ -75,6 +75,7 @@ class Trainer:
             built its model.
         like: these, for names, shapes and devices; values are those of whoever trained last.
         frozen: the others. They follow from the task and the seed, and nobody is sent them.
+        held: names of the parameters that the optimizer has. The others travel and never move.
         precision: inside, float32, or bfloat16 where autocast knows it to do; weights and updates
             stay float32.
         products: inside what it returns, a GPU multiplies as the run's precision says.
@@ -113,6 +114,8 @@ class Trainer:
         self.made = settings_of(self.optimizer)
         self.fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
         self.steps = not self.plan.algorithm.gradients
+        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        self.held = frozenset(n for n, p in self.parameters.items() if id(p) in held)
         self.means = Means()
         self.base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}
@@ -175,8 +178,11 @@ class Trainer:
                 if self.steps:
                     there = [x.to(self.device) for x in begun]
                     found = [*torch._foreach_sub(named, there)]
-                else:  # a parameter that the loss does not reach has no gradient
-                    found = [torch.zeros_like(p) if p.grad is None else p.grad for p in named]
+                else:
+                    found = [
+                        torch.zeros_like(p) if p.grad is None or name not in self.held else p.grad
+                        for name, p in self.parameters.items()
+                    ]
             update = {n: x.contiguous() for n, x in zip(self.parameters, found, strict=True)}
             return Trained(update, state, loss, self.buffers.copy(), rate)
 
@@ -191,6 +197,21 @@ class Trainer:
     def _new(self) -> State:
         named = self._built().named_parameters()
         return {n: p.detach() for n, p in named if n in self.parameters}
+
+    @cached_property
+    def unused(self) -> frozenset[str]:
+        """Names of the parameters that the loss of client 0's first batch does not reach.
+
+        The losses of fedsim's own tasks reach all parameters, and are not tried.
+        """
+        if not isinstance(self.config.task, Task):
+            return frozenset()
+        with untouched(self.device), self.precision:
+            self.model.train()
+            x, y = self.batch(0, 0)
+            self.backward(self.task.loss(self.model(x), y))
+        self.buffers.load({})
+        return frozenset(name for name, p in self.parameters.items() if p.grad is None)
 
     def _built(self) -> nn.Module:
         config = self.config
@@ -211,13 +232,26 @@ class Trainer:
     def _step(self, x: Tensor, y: Tensor, forces: tuple[Force, ...]) -> Tensor:
         with self.precision:
             loss = self.task.loss(self.model(x), y)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        self.backward(loss)
         for force in forces:
             force(self.parameters)
         if self.steps:
             self.optimizer.step()
         return loss.detach()
+
+    def backward(self, loss: Tensor) -> None:
+        """Sets the gradient of every parameter to that of ``loss``; None where it has none.
+
+        Sparse gradients become dense, except for a step of SparseAdam, which takes no others.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        for p in self.parameters.values():  # of which the optimizer may hold a part
+            p.grad = None
+        loss.backward()
+        if not (self.steps and isinstance(self.optimizer, SparseAdam)):
+            for p in self.parameters.values():
+                if p.grad is not None and p.grad.is_sparse:
+                    p.grad = p.grad.to_dense()
 
     def batches_of(self, client: int) -> Batches:
         """The batches of ``client``."""

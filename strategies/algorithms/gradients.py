@@ -1,6 +1,6 @@
 """Gradients up, an optimizer's step at the server: DSGD as papers do it that compress gradients."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -35,6 +35,8 @@ class Gradients(DSGD):
         weighting: as ``DSGD``.
         optimizer: makes the optimizer of the model's parameters.
         factor: round (1, 2, ...) -> factor on its learning rate.
+        unused: names of parameters that the loss may not reach. In a round whose mean gradient of
+            one is 0, the optimizer leaves that parameter as it is: no weight decay.
 
     Source: Kostopoulou et al. 2021 (DeepReduce), Figure 12; Aji & Heafield 2017, section 3.
 
@@ -46,6 +48,7 @@ class Gradients(DSGD):
     gradients: ClassVar[bool] = True
     optimizer: Make = torch.optim.SGD
     factor: Callable[[int], float] = constant
+    unused: frozenset[str] = frozenset()
 
     def refuse(self, asked: Asked) -> None:
         check_gradients(asked)
@@ -56,13 +59,13 @@ class Gradients(DSGD):
         gradient = self.mean(uplinks, now)
         return stepped(
             self.optimizer, self.factor(now.number), memory, model, gradient,
-            derive(now.seed, "server step", now.number),
+            derive(now.seed, "server step", now.number), self.unused,
         )  # fmt: skip
 
 
 def stepped(
     make: Make, factor: float, memory: State, weights: Tensors, gradient: Mapping[str, Tensor],
-    seed: int,
+    seed: int, unused: Collection[str] = (),
 ) -> tuple[dict[str, Tensor], State]:  # fmt: skip
     """What one step on ``gradient`` adds to ``weights``, and the optimizer's memory after it.
 
@@ -73,6 +76,7 @@ def stepped(
         weights: the model.
         gradient: by the same names; the optimizer may write into it.
         seed: of what the optimizer draws.
+        unused: names of what has no gradient where that is 0.
     """
     parameters = {name: Parameter(x.detach().clone()) for name, x in weights.items()}
     optimizer = make(list(parameters.values()))
@@ -81,7 +85,7 @@ def stepped(
     for group in optimizer.param_groups:
         group["lr"] = group["lr"] * factor
     for name, p in parameters.items():
-        p.grad = gradient[name]
+        p.grad = gradient[name] if name not in unused or bool(gradient[name].any()) else None
     device = next(iter(weights.values())).device
     with seeded(seed, device):
         optimizer.step()

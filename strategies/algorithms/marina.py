@@ -95,6 +95,6 @@ class MARINA(Gradients):
         update, after = stepped(
             self.optimizer, self.factor(now.number), unnest("optimizer", memory), model,
             {name: x.clone() for name, x in gradient.items()},
-            derive(now.seed, "server step", now.number),
+            derive(now.seed, "server step", now.number), self.unused,
         )  # fmt: skip
         return update, nest("gradient", gradient) | nest("optimizer", after)

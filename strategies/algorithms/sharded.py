@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
 
 from compressors import Compressor, State, Tensors, derive
 from strategies.algorithms.base import Algorithm, Asked, Refused, Round
 from strategies.algorithms.fedbuff import check_timed
 from strategies.algorithms.gradients import Make, check_gradients, constant, stepped
+from strategies.channel.parts import ModelParts
 from strategies.channel.traffic import Uplink
 
 
@@ -21,8 +25,10 @@ class Sharded(Algorithm):
     (``strategies.server.sharded``).
 
     Args:
-        optimizer: makes a part's optimizer of its parameters, which are flat.
+        optimizer: makes an optimizer of the model's parameters. A part's has the groups of that
+            one, and in them what the part holds of each parameter, flat.
         factor: round (1, 2, ...) -> factor on its learning rate; a round is N pushes.
+        unused: as ``Gradients``.
 
     Source: Aji & Heafield 2017, sections 3 and 4.
     """
@@ -31,6 +37,7 @@ class Sharded(Algorithm):
     gradients: ClassVar[bool] = True
     optimizer: Make = torch.optim.SGD
     factor: Callable[[int], float] = constant
+    unused: frozenset[str] = frozenset()
 
     def parts(self, clients: int) -> int:
         return clients
@@ -59,4 +66,21 @@ class Sharded(Algorithm):
         ((_, uplink),) = uplinks.items()
         seed = derive(now.seed, "server step", now.number)
         factor = self.factor(now.number)
-        return stepped(self.optimizer, factor, memory, model, uplink.update, seed)
+        gradient = uplink.update
+        return stepped(self.optimizer, factor, memory, model, gradient, seed, self.unused)
+
+
+def of_part(make: Make, parts: ModelParts, place: int, pieces: list[Parameter]) -> Optimizer:
+    """The optimizer that ``make`` makes of a whole model, over the ``pieces`` of one part."""
+    whole = {name: Parameter(x) for name, x in parts.like.items()}
+    optimizer, spans = make([*whole.values()]), parts.spans[place]
+    piece = {id(whole[name]): p for name, p in zip(spans, pieces, strict=True)}
+    for group in optimizer.param_groups:
+        group["params"] = [piece[id(p)] for p in group["params"] if id(p) in piece]
+    begun = {p: optimizer.state.pop(p) for p in whole.values() if p in optimizer.state}
+    for name, span in spans.items():  # such as the sums with which Adagrad begins
+        p = whole[name]
+        for key, x in begun.get(p, {}).items():
+            entries = isinstance(x, Tensor) and x.shape == p.shape
+            optimizer.state[piece[id(p)]][key] = x.reshape(-1)[span].clone() if entries else x
+    return optimizer

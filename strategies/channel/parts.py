@@ -26,6 +26,9 @@ class ModelParts:
         like: the model's parameters; values are not read.
         count: how many parts.
 
+    Attributes:
+        spans: of each part, by name: which entries of a tensor, flat, it holds.
+
     Raises ``ValueError`` where the model has fewer entries than parts are wanted.
 
     Example:
@@ -39,8 +42,8 @@ class ModelParts:
         total = sum(x.numel() for x in like.values())
         if count > total:
             raise ValueError(f"a model of {total} entries cannot be held in {count} parts")
-        self._spans: list[dict[str, slice]] = [{} for _ in range(count)]
-        for place, spans in enumerate(self._spans):
+        self.spans: list[dict[str, slice]] = [{} for _ in range(count)]
+        for place, spans in enumerate(self.spans):
             low, high, start = total * place // count, total * (place + 1) // count, 0
             for name, x in like.items():
                 first, last = max(low - start, 0), min(high - start, x.numel())
@@ -50,7 +53,7 @@ class ModelParts:
 
     def cut(self, tensors: Mapping[str, Tensor], place: int) -> dict[str, Tensor]:
         """One part of the tensors, flat."""
-        spans = self._spans[place].items()
+        spans = self.spans[place].items()
         return {name: tensors[name].reshape(-1)[span] for name, span in spans}
 
     def join(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -1,5 +1,7 @@
 """A parameter server in parts, one at every worker: Aji & Heafield's asynchronous SGD."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -7,7 +9,7 @@ from torch import Tensor
 
 from compressors import Compressor, State
 from strategies.algorithms.base import Round
-from strategies.algorithms.sharded import Sharded
+from strategies.algorithms.sharded import Sharded, of_part
 from strategies.channel.asynchronous_end import Arrival
 from strategies.channel.copies import Copies
 from strategies.channel.parts import ModelParts, join_parts, line_seed, part_of
@@ -39,7 +41,7 @@ class ShardedStrategy(Asynchronous):
     Args:
         uplink: how each part of a gradient is encoded.
         downlink: how each change is encoded; raw: parts travel whole.
-        rule: the algorithm, with the optimizer of each part, whose parameters are flat.
+        rule: the algorithm, with the optimizer of the model's parameters.
         common: what ``Asynchronous`` takes.
 
     Source: Aji & Heafield 2017, sections 3 and 4.
@@ -59,6 +61,7 @@ class ShardedStrategy(Asynchronous):
         assert self.clients is not None
         self.memories: list[State] = [{} for _ in range(self.clients)]
         self.ends: list[Copies] = []
+        self._rules: list[Sharded] = []
 
     def open(self, weights: dict[str, Tensor], server_round: int = 1) -> Any:
         """The lines to all parts; opened once."""
@@ -70,6 +73,10 @@ class ShardedStrategy(Asynchronous):
                        line_seed(self.seed, place), self.max_norm)
                 for place in range(self.clients)
             ]  # fmt: skip
+            self._rules = [
+                replace(self.rule, optimizer=partial(of_part, self.rule.optimizer, parts, place))
+                for place in range(self.clients)
+            ]
             self.channel: Any = Whole(parts, self.ends)
         return self.channel
 
@@ -93,7 +100,7 @@ class ShardedStrategy(Asynchronous):
             number = end.version // self.clients + 1
             now = Round(number, line_seed(self.seed, place), self.clients, self.uplink)
             uplinks, memory = {client: arrival.uplink}, self.memories[place]
-            delta, self.memories[place] = self.rule.step(uplinks, memory, end.weights, now)
+            delta, self.memories[place] = self._rules[place].step(uplinks, memory, end.weights, now)
             assert delta is not None
             end.advance(delta)
         arrival.traffic.place = f"-shard-{place:02d}-step-{end.version:06d}"
