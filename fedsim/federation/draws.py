@@ -40,12 +40,17 @@ os.register_at_fork(after_in_child=_anew)
 
 @contextmanager
 def untouched(device: torch.device) -> Iterator[None]:
-    """Leaves every global generator as it was: a user's functions may draw from any."""
+    """Leaves every global generator as it was: a user's functions may draw from any.
+
+    What is seen drawing inside is not known afterwards: the first step of a run sees it anew.
+    """
+    known = {*_DRAWING}
     plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 - users draw from it
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         try:
             yield
         finally:
+            _DRAWING.intersection_update(known)
             random.setstate(plain)
             np.random.set_state(arrays)  # noqa: NPY002
 

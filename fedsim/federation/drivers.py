@@ -47,7 +47,7 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
         memory = states.load(context, settings)
         serving = serve(message, client_of(message, context), config, trainer, memory)
         try:
-            content, memory = served(serving, trainer)
+            content, memory = served(serving, partial(_by_itself, trainer))
         except NoBase:
             return Message(ask_for_model(), reply_to=message)
         reply = Message(content, reply_to=message)
@@ -62,16 +62,22 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
     return app
 
 
-def served(serving: Serving, trainer: Trainer) -> tuple[RecordDict, State]:
+def served(
+    serving: Serving, train: Callable[[Sequence[Job]], list[Result]]
+) -> tuple[RecordDict, State]:
     """Answers the requests of one client; returns its reply's content and its memory."""
     answers: list[Answer] = []
     try:
         while True:
             request = go_on(serving, answers)
-            answers = answer([request], lambda jobs: [alone(Asked(trainer, job)) for job in jobs])
+            answers = answer([request], train)
     except StopIteration as end:
         content, memory = end.value
         return content, memory
+
+
+def _by_itself(trainer: Trainer, jobs: Sequence[Job]) -> list[Result]:
+    return [alone(Asked(trainer, job)) for job in jobs]
 
 
 def go_on(serving: Serving, answers: list[Answer]) -> Request:

@@ -6,8 +6,9 @@ generators are as they were.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
@@ -15,21 +16,25 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from compressors import own_rows
 from compressors.base import finite
-from fedsim.federation import memories, stackable
+from fedsim.federation import isolation, memories, stackable
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import untouched
 from fedsim.federation.evaluation import spread
-from fedsim.federation.fingerprint import attributes
+from fedsim.federation.fingerprint import attributes, contents, same
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.trainer import Trainer, build_model
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
+from fedsim.settings.fields import SETTINGS
 from fedsim.tasks import Data, Task
 from fedsim.tasks.base import cross_entropy
 
 _KEPT = "what a client keeps is a tensor or a number in optimizer.state[parameter] or param_groups"
 """Each client has an optimizer's memory of its own, which must be what can be handed to it."""
+_UNSEEN = ("temporal", "gradient", "iterations")
+"""Settings on which no batch and no step depends."""
 
 
 def check(config: RunConfig) -> None:
@@ -56,23 +61,37 @@ def check(config: RunConfig) -> None:
                 "buffers (BatchNorm's statistics), which go from round to round, and it has no "
                 "rounds"
             )
-    if isinstance(config.task, Task):
-        names = ("task", "clients", "batch_size", "seed", "partition", "precision", "device",
-                 "data", "download")  # fmt: skip
-        given = config.flat()
-        _passes(RunConfig.of(method="raw", temporal=1, **{name: given[name] for name in names}))
+    if isinstance(config.task, Task) or not isinstance(config.strategy, str):
+        _passes(_Trial(config, _seen(config)))
     memories.check(config)
     with untouched(torch.device(config.machine.device)):
         stackable.check(config)
 
 
+@dataclass(frozen=True)
+class _Trial:
+    """A run, and what of its settings a user's own functions can see: equal where that is."""
+
+    config: RunConfig = field(compare=False)
+    seen: Hashable
+
+
+def _seen(config: RunConfig) -> Hashable:
+    settings = {name: x for name, x in config.flat().items() if SETTINGS[name].result}
+    own = tuple(own_rows().items())  # a notebook may define a method again
+    return own, tuple((name, x) for name, x in settings.items() if name not in _UNSEEN)
+
+
 @lru_cache(maxsize=256)
-def _passes(config: RunConfig) -> None:
+def _passes(trial: _Trial) -> None:
     """Once a process for all cells that differ only in what a batch does not depend on."""
+    config = trial.config
     with untouched(torch.device(config.machine.device)):
-        trainer = _trainer(config)
-        _one_step(trainer)
-        _one_score(trainer)
+        if isinstance(config.task, Task):
+            trainer = _trainer(config)
+            _one_step(trainer)
+            _one_score(trainer)
+        isolation.check(config)
 
 
 @contextmanager
@@ -163,7 +182,7 @@ def _one_step(trainer: Trainer) -> None:
         except ValueError as error:
             raise UsageError(f"task {task.name}: optimizer: {error}; {_KEPT}") from error
         for name, value in attributes(trainer.optimizer).items():
-            if name not in before or before[name] != value:
+            if name not in before or not same(before[name], value):
                 raise UsageError(
                     f"task {task.name}: optimizer changes its attribute {name!r}, which all "
                     f"clients of a worker would share; {_KEPT}"
@@ -183,10 +202,13 @@ def _one_score(trainer: Trainer) -> None:
         facts = partial(_facts, "test", data, x, y)
         with _calling(task, "model(x), of build's model,", facts):
             outputs = trainer.model(x)
+        given = contents((outputs, y))
         with _calling(task, "loss(model(x), y)", facts):
             mean = float(task.loss(outputs, y))
+        _check_unchanged(task, "loss", given, (outputs, y))
         with _calling(task, "metric(model(x), y)", facts):
             score: Any = task.metric(outputs, y)
+        _check_unchanged(task, "metric", given, (outputs, y))
         if isinstance(score, Tensor) and score.numel() != 1:
             raise _returned(task, "metric", score, "the sum over the batch, one number")
         with _calling(task, "metric: float() of what it returned"):
@@ -216,6 +238,16 @@ def _one_score(trainer: Trainer) -> None:
                 "a sample's score is of its own output and target, both of one shape "
                 "(nn.Flatten(0) behind the model, or outputs.squeeze(1))"
             )
+
+
+def _check_unchanged(task: Task, role: str, given: Any, after: tuple[Any, Any]) -> None:
+    """Refuses a loss or a metric that works in place: the other one is given the same tensors."""
+    if not same(given, contents(after)):
+        raise UsageError(
+            f"task {task.name}: {role} changes the outputs or targets that it is given, which loss "
+            "and metric share; it works on a copy (outputs.clone()), or without in-place "
+            "operations such as sub_()"
+        )
 
 
 def _shape(value: object) -> str:

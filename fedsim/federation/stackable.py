@@ -18,6 +18,7 @@ from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
+from fedsim.tasks import Task
 from strategies import Client
 from strategies.generators import seeded, states
 
@@ -127,6 +128,8 @@ def _tried(trainer: Trainer, width: int, timed: bool) -> Fit:
     kind = type(trainer.optimizer)
     if kind not in ENTRY_BY_ENTRY:
         raise _Cannot(f"{kind.__name__} is not known to work entry by entry")
+    if held := _hooks(trainer):
+        raise _Cannot(f"{held} would be given all clients' parameters at once")
     if any(layer.p > 0 for layer in trainer.dropouts):
         raise _Cannot("dropout draws its masks client by client")
     with seeded(0, trainer.device), products(tf32=False):
@@ -150,7 +153,8 @@ def _tried(trainer: Trainer, width: int, timed: bool) -> Fit:
     if not steady or trainer.buffers.filled({}) or convolved(trainer):
         return Fit(width, trained)
     config, own = trainer.config, trainer.config.machine
-    drawn = trainer.frozen or any(  # by the seed, and no client brings it along
+    # By the seed, and no client brings it along: a user's model may hide it anywhere.
+    drawn = trainer.frozen or isinstance(config.task, Task) or any(
         isinstance(x, Tensor) for part in trainer.model.modules() for x in vars(part).values()
     )
     return Fit(width, trained, (
@@ -158,6 +162,21 @@ def _tried(trainer: Trainer, width: int, timed: bool) -> Fit:
         trained, tuple((name, *p.shape) for name, p in trainer.parameters.items()),
         (config.seed, config.weights) if drawn else None,
     ))  # fmt: skip
+
+
+def _hooks(trainer: Trainer) -> str:
+    """Words for what a user hung on the steps of the optimizer or on gradients; empty: nothing."""
+    optimizer = trainer.optimizer
+    if "step" in vars(optimizer):
+        return "the optimizer's own step()"
+    if any(x for name, x in vars(optimizer).items() if name.endswith("step_pre_hooks")):
+        return "a hook before the optimizer's steps"
+    if any(x for name, x in vars(optimizer).items() if name.endswith("step_post_hooks")):
+        return "a hook after the optimizer's steps"
+    for name, p in trainer.parameters.items():
+        if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None):
+            return f"a hook on the gradient of {name!r}"
+    return ""
 
 
 def convolved(trainer: Trainer) -> bool:

@@ -114,8 +114,8 @@ class Trainer:
         self.made = settings_of(self.optimizer)
         self.fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
         self.steps = not self.plan.algorithm.gradients
-        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        self.held = frozenset(n for n, p in self.parameters.items() if id(p) in held)
+        moved = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        self.held = frozenset(n for n, p in self.parameters.items() if id(p) in moved)
         self.means = Means()
         self.base_lr = [group["lr"] for group in self.optimizer.param_groups]
         self._batches: dict[int, Batches] = {}

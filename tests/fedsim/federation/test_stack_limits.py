@@ -59,11 +59,39 @@ def lbfgs(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.LBFGS(parameters)
 
 
+def hooked(parameters: Any) -> torch.optim.Optimizer:
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    optimizer.register_step_pre_hook(lambda *_: None)
+    return optimizer
+
+
+def hooked_after(parameters: Any) -> torch.optim.Optimizer:
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    optimizer.register_step_post_hook(lambda *_: None)
+    return optimizer
+
+
+def patched(parameters: Any) -> torch.optim.Optimizer:
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    optimizer.step = optimizer.step  # type: ignore[method-assign]
+    return optimizer
+
+
+def clipped() -> nn.Module:
+    model = nn.Sequential(nn.Linear(6, 3))
+    model[0].weight.register_hook(lambda gradient: gradient.clamp(-9, 9))
+    return model
+
+
 CANNOT: list[tuple[dict[str, Any], str]] = [
     ({"build": Drawing}, "vmap: called random operation"),
     ({"build": Asking}, r"vmap: .*\.item\(\)"),
     ({"build": Mixing}, "differs where clients train at once"),
     ({"build": lambda: nn.Sequential(nn.Linear(6, 3), Dropout(0.5))}, "dropout draws its masks"),
+    ({"optimizer": hooked}, "a hook before the optimizer's steps"),
+    ({"optimizer": hooked_after}, "a hook after the optimizer's steps"),
+    ({"optimizer": patched}, r"the optimizer's own step\(\)"),
+    ({"build": clipped}, "a hook on the gradient of '0.weight'"),
     ({"optimizer": lbfgs}, "LBFGS is not known to work entry by entry"),
 ]
 

@@ -183,12 +183,10 @@ SPARSE: list[tuple[Any, dict[str, Any]]] = [
 def test_sparse_gradients_are_the_dense_ones(
     optimizer: Any, settings: dict[str, Any], make_task: Any
 ) -> None:
-    models = [
-        run(
-            RunConfig.of(**{"task": make_task(**words(sparse, optimizer)), "temporal": 3} | settings),
-            None, progress=False,
-        ).model for sparse in (True, False)
-    ]  # fmt: skip
+    models = []
+    for sparse in (True, False):
+        given = {"task": make_task(**words(sparse, optimizer)), "temporal": 3} | settings
+        models.append(run(RunConfig.of(**given), None, progress=False).model)
     for name, x in models[1].items():
         torch.testing.assert_close(models[0][name], x, rtol=0, atol=1e-6)
 

@@ -1,0 +1,150 @@
+"""Whether anything of a client's training reaches another client's, but by parameters and buffers.
+
+All clients of a worker train with one model, one loss, one draw and one optimizer. Weights,
+buffers and the optimizer's memory are each client's own, whatever else changes is not: a counter in
+a module's attribute, say. So one client's message is answered twice: after another client's, and by
+a new trainer. What then differs is refused by its name.
+"""
+
+import random
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from flwr.app import RecordDict
+from torch import Tensor
+
+from compressors import State
+from fedsim.federation.aggregation import make_strategy
+from fedsim.federation.client import serve
+from fedsim.federation.clientdata import ClientData
+from fedsim.federation.controlled import Fixed
+from fedsim.federation.drivers import served
+from fedsim.federation.fingerprint import Contents, attributes, of_function, of_model, same
+from fedsim.federation.modelbuffers import server_buffers
+from fedsim.federation.stackable import NEAR
+from fedsim.federation.stackedsteps import Asked
+from fedsim.federation.stacks import Result, alone
+from fedsim.federation.trainer import Trainer
+from fedsim.ground.errors import UsageError
+from fedsim.settings.config import RunConfig
+from strategies import Asynchronous, Job, Trained
+
+_STEPS = 3
+"""Local iterations of a message: a number that is odd, as what changes may change back."""
+
+Messages = dict[int, RecordDict]
+
+
+def check(config: RunConfig) -> None:
+    """Refuses a run in which the training of a client would change that of another.
+
+    The clients are answered with the run's own method, strategy, optimizer and memory. Errors in
+    the trial are left to the run, whose first round meets them too.
+
+    Raises ``UsageError``, which names what changes.
+    """
+    _seed()
+    trainer = Trainer(config, ClientData.of(config))
+    clients = [0, 1 % config.plan.clients]
+    messages = _messages(config, trainer, clients)
+    both = _trained(messages, clients, trainer)
+    _seed()
+    one = _trained(messages, clients[1:], Trainer(config, ClientData.of(config)))
+    if both is None or one is None:
+        return
+    near = 1e-5 if trainer.device.type == "cpu" else NEAR[config.training.precision]
+    for place, x in both.after.items():
+        other = one.after.get(place)
+        still = same(both.before.get(place), x, near) and same(one.before.get(place), other, near)
+        if not still and not same(x, other, near):
+            raise _refused(config, f"{place} changes with the clients that were trained before")
+    if not same(both.answer, one.answer, near):
+        raise _refused(
+            config, "an update changes with the clients that were trained before: something that "
+            "model, loss, draw or optimizer use keeps a state"
+        )  # fmt: skip
+
+
+def _refused(config: RunConfig, what: str) -> UsageError:
+    return UsageError(
+        f"task {config.plan.task.name}: {what}, and all clients of a worker share it; a client has "
+        "parameters, buffers (register_buffer) and its optimizer's state of its own"
+    )
+
+
+def _messages(config: RunConfig, trainer: Trainer, clients: Sequence[int]) -> Messages:
+    """The server's first message to each client."""
+    plan = config.plan
+    model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
+    strategy = make_strategy(config, server_buffers(config, trainer.buffers))
+    strategy.open(plan.client.shares(model))
+    settings = Fixed(config).begin(1, 0.0)
+    if isinstance(strategy, Asynchronous):
+        return {client: strategy.message(client, settings) for client in {*clients}}
+    assert strategy.channel is not None
+    strategy.channel.begin(1, sorted({*clients}))
+    return {client: strategy.channel.content(client, settings) for client in {*clients}}
+
+
+def _seed() -> None:
+    """Draws from generators that no run seeds are the same in both answers."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - users draw from it
+    torch.manual_seed(0)
+
+
+class _Outcome(NamedTuple):
+    """What the clients of a worker share before and after messages, and the last one's answer."""
+
+    before: Contents
+    after: Contents
+    answer: tuple[object, ...]
+
+
+def _trained(messages: Messages, clients: Sequence[int], trainer: Trainer) -> _Outcome | None:
+    """What comes of one message after the other; None where a client fails."""
+    before = _held(trainer)
+    answer: tuple[object, ...] = ()
+    for client in clients:
+        try:
+            answer = _answer(messages[client], client, trainer)
+        except Exception:  # the run's first round says it, with the client
+            return None
+    return _Outcome(before, _held(trainer), answer)
+
+
+def _answer(content: RecordDict, client: int, trainer: Trainer) -> tuple[object, ...]:
+    """What a client that has never been asked makes of its first message."""
+    _seed()
+    trained: list[Result] = []
+
+    def train(jobs: Sequence[Job]) -> list[Result]:
+        short = [job._replace(iterations=_STEPS) for job in jobs]
+        trained.extend(alone(Asked(trainer, job)) for job in short)
+        return trained[-len(jobs) :]
+
+    message: Any = SimpleNamespace(content=RecordDict(dict(content.items())))  # no grid sends it
+    reply, memory = served(serve(message, client, trainer.config, trainer, {}), train)
+    found = [x for x in trained if isinstance(x, Trained)]
+    results = [(*_sorted(x.update), *_sorted(x.buffers), x.loss) for x in found]
+    if trainer.device.type != "cpu":  # whose sums may differ in last bits, and so what is sent
+        return (*results,)
+    payloads = [record.get("payload") for record in reply.config_records.values()]
+    return (*results, *_sorted(memory), *payloads)
+
+
+def _sorted(state: State | dict[str, Tensor]) -> list[tuple[str, Tensor]]:
+    return [(name, state[name].clone()) for name in sorted(state)]
+
+
+def _held(trainer: Trainer) -> Contents:
+    """What all clients of a worker share."""
+    task = trainer.task
+    optimizer = {
+        f"optimizer: attribute {n!r}": x for n, x in attributes(trainer.optimizer).items()
+    }
+    found = of_model(trainer.model) | optimizer | of_function("loss", task.loss)
+    return found | of_function("draw", trainer.federation.data.draw)
