@@ -253,9 +253,8 @@ def check_bounded(lift: ErrorFeedback | EF21, like: Tensors | None = None) -> No
     name = lift.codec_id
     if like is None:
         check_keeps_nothing(name, lift.inner)
-    why = always_grows(lift.inner) if like is None else grows(lift.inner, like)
+    why = always_grows(lift.inner, name) if like is None else grows(lift.inner, like, name)
     if why:
-        why = why.replace("use ef(", f"use {name}(").replace("leave ef out", f"leave {name} out")
         refused = ValueError if like is None else UpdateError
         raise refused(f"{name} around {short_text(lift.inner)}: {why}")
 

@@ -81,8 +81,10 @@ def faults(codec: Any, d: int) -> tuple[Fault, ...]:
     return tuple(_of_pipeline(codec, d, turned)) if isinstance(codec, Pipeline) else ()
 
 
-def always_grows(compressor: Compressor) -> str | None:
+def always_grows(compressor: Compressor, around: str = "ef") -> str | None:
     """Why a memory around ``compressor`` grows, if it does for tensors of any size, and the cure.
+
+    ``around``: the method whose memory it is; empty: the memory is what ``compressor`` makes of it.
 
     Example:
         >>> from compressors import parse
@@ -91,7 +93,8 @@ def always_grows(compressor: Compressor) -> str | None:
     """
     for codec in _codecs(compressor):
         if all(faults(codec, d) for d in SIZES):
-            return _explained(compressor, {fault for d in SIZES for fault in faults(codec, d)}, "")
+            every = {fault for d in SIZES for fault in faults(codec, d)}
+            return _explained(compressor, every, "", around)
     return None
 
 
@@ -100,24 +103,22 @@ def may_grow(compressor: Compressor) -> bool:
     return any(faults(codec, d) for codec in _codecs(compressor) for d in SIZES)
 
 
-def grows(compressor: Compressor, like: Tensors) -> str | None:
+def grows(compressor: Compressor, like: Tensors, around: str = "ef") -> str | None:
     """Why a memory around ``compressor`` grows for tensors shaped like ``like``, and the cure.
 
-    None where it does not, or where theory knows no rule.
+    None where it does not, or where theory knows no rule. ``around``: see ``always_grows``.
     """
     for codec, name, d in _sized(compressor, like):
         if faulty := faults(codec, d):
-            return _explained(compressor, set(faulty), f" on {name} of {d} entries")
+            return _explained(compressor, set(faulty), f" on {name} of {d} entries", around)
     return None
 
 
-def _explained(compressor: Compressor, faulty: set[Fault], where: str) -> str:
+def _explained(compressor: Compressor, faulty: set[Fault], where: str, around: str) -> str:
     reasons = "; ".join(dict.fromkeys(f"{text(f.part)} {f.why}" for f in _in_order(faulty)))
-    cured = _swapped(compressor, {f.part: f.cure for f in _in_order(faulty)})
-    return (
-        f"{reasons}{where}, so that the memory would grow without end: "
-        f"use ef({short_text(cured)}), or leave ef out"
-    )
+    cured = short_text(_swapped(compressor, {f.part: f.cure for f in _in_order(faulty)}))
+    cure = f"{around}({cured}), or leave {around} out" if around else cured
+    return f"{reasons}{where}, so that the memory would grow without end: use {cure}"
 
 
 def _in_order(faulty: set[Fault]) -> list[Fault]:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from compressors import State, compress, decompress, parse
+from compressors.whole.growth import grows
 from fedsim.ground.errors import UsageError
 from fedsim.settings.fields import EXACT, NEAREST
 
@@ -65,15 +66,19 @@ def restored(state: State, way: str) -> State:
 
 
 def check(state: State, way: str) -> None:
-    """Refuses a method that does not keep squares above 0, by which optimizers divide.
+    """Refuses a method with which memory grows, or squares by which optimizers divide become 0.
 
     Args:
         state: what a client keeps.
         way: as ``kept`` takes it.
     """
-    divides = [n for n, x in state.items() if _fits(n, x) and n.startswith("optimizer/")]
-    divides = [name for name in divides if not name.startswith(_SIGNED)]
-    if way in (EXACT, NEAREST) or not divides:
+    if way in (EXACT, NEAREST):
+        return
+    fewer = {n: x for n, x in state.items() if _fits(n, x)}
+    if why := grows(_method(way), fewer, around=""):
+        raise UsageError(f"--memory-as is {way!r}: {why}; or give cnat or bfloat16")
+    divides = [n for n in fewer if n.startswith("optimizer/") and not n.startswith(_SIGNED)]
+    if not divides:
         return
     x = torch.rand(4096, generator=torch.Generator().manual_seed(0)) ** 8 + 1e-12
     x[::8] = 0

@@ -10,6 +10,7 @@ from torch.nn import Parameter
 from torch.optim import SGD, Optimizer
 
 from compressors import Raw
+from compressors.whole.growth import always_grows
 from compressors.whole.keepers import needs_server
 from fedsim.ground.errors import UsageError
 from fedsim.network.spec import ALLREDUCE
@@ -65,6 +66,7 @@ def check(config: Settings, plan: Plan) -> None:
     if plan.min_replies > plan.cohort:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
     _strategy(config, plan)
+    _memory_as(config, plan)
     _collective(config, plan)
     if config.training.proximal is not None and plan.algorithm.gradients:
         raise UsageError(
@@ -120,22 +122,6 @@ def _strategy(config: Settings, plan: Plan) -> None:
             f"--method is {config.method!r}: the messages of {other} are read by --strategy "
             f"{other} alone"
         )
-    kept = config.machine.memory_as
-    if kept not in (EXACT, NEAREST):
-        try:
-            way = compressor_of(kept)
-        except UsageError as error:
-            raise UsageError(f"--memory-as: {error}; give {EXACT}, {NEAREST} or a method") from None
-        if needs_server(way) or way.init({"w": torch.zeros(2, 2)}):
-            raise UsageError(
-                f"--memory-as is {kept!r}: the method has a memory or a server of its own; give "
-                "one without, such as cnat"
-            )
-    if other and kept != EXACT:
-        raise UsageError(
-            f"--memory-as is {kept!r} and --method is {config.method!r}: what "
-            f"its clients keep is what the server of {other} keeps of them, to the last bit"
-        )
     below = needs_server(plan.downlink)
     if below and not (directs(plan.downlink) and below == needs):
         raise UsageError(
@@ -153,6 +139,30 @@ def _strategy(config: Settings, plan: Plan) -> None:
         plan.algorithm.refuse(asked)
     except Refused as error:
         raise UsageError(str(error)) from error
+
+
+def _memory_as(config: Settings, plan: Plan) -> None:
+    """Refuses what clients' memory cannot be kept as; ``kept_as.check`` knows the tensors' sizes."""
+    kept = config.machine.memory_as
+    said = f"--memory-as is {kept!r}"
+    if kept != EXACT and plan.algorithm.exact_client_state:
+        raise UsageError(
+            f"{said} and --strategy is {plan.strategy!r}: the server's state follows from what its "
+            f"clients keep, to the last bit; give {EXACT}"
+        )
+    if kept in (EXACT, NEAREST):
+        return
+    try:
+        method = compressor_of(kept)
+    except UsageError as error:
+        raise UsageError(f"--memory-as: {error}; give {EXACT}, {NEAREST} or a method") from None
+    if needs_server(method) or method.init({"w": torch.zeros(2, 2)}):
+        raise UsageError(
+            f"{said}: the method has a memory or a server of its own; give one without, such as "
+            "cnat"
+        )
+    if why := always_grows(method, around=""):
+        raise UsageError(f"{said}: {why}")
 
 
 def _collective(config: Settings, plan: Plan) -> None:

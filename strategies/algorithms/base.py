@@ -178,6 +178,8 @@ class Algorithm:
         adds_codes: it adds up codes, and takes only methods that send them: never ``raw``.
         needs_method: the method whose messages it alone can use (``needs_server``); empty: none.
         by_samples: clients are weighted by their samples, whatever ``weighting`` says.
+        exact_client_state: the server's state follows from what clients keep, to the last bit: they
+            may not keep it in fewer bytes.
         place: ``FILE.py:NAME``, where a user's own was found by that; else empty.
     """
 
@@ -186,6 +188,7 @@ class Algorithm:
     adds_codes: ClassVar[bool] = False
     needs_method: ClassVar[str] = ""
     by_samples: ClassVar[bool] = False
+    exact_client_state: ClassVar[bool] = False
     place: ClassVar[str] = ""
 
     @property

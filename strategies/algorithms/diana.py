@@ -33,6 +33,7 @@ class DIANA(Algorithm):
 
     adds_codes: ClassVar[bool] = True
     needs_method: ClassVar[str] = Diana.server
+    exact_client_state: ClassVar[bool] = True
 
     def refuse(self, asked: Asked) -> None:
         check_late(asked, "differences")

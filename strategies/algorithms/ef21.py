@@ -34,6 +34,7 @@ class EF21(Algorithm):
 
     adds_codes: ClassVar[bool] = True
     needs_method: ClassVar[str] = feedback.EF21.server
+    exact_client_state: ClassVar[bool] = True
 
     def refuse(self, asked: Asked) -> None:
         check_late(asked, "differences")

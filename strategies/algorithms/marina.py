@@ -64,6 +64,7 @@ class MARINA(Gradients):
 
     adds_codes: ClassVar[bool] = True
     needs_method: ClassVar[str] = Marina.server
+    exact_client_state: ClassVar[bool] = True
 
     @property
     def client(self) -> Client:

@@ -7,6 +7,7 @@ both directions.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -120,6 +121,8 @@ class Scaffold(Algorithm):
         >>> sorted(Scaffold().client.shares({"w": torch.ones(2)}))
         ['control/w', 'w']
     """
+
+    exact_client_state: ClassVar[bool] = True
 
     @property
     def client(self) -> Client:

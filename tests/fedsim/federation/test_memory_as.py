@@ -1,0 +1,56 @@
+"""Which methods clients' memory can be kept as, and with which algorithms."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from fedsim import UsageError, run
+from fedsim.federation import kept_as
+from fedsim.settings.strategies import STRATEGIES, value_of
+from tests.support.runs import make_task, small
+
+__all__ = ["make_task"]  # the fixture
+
+EXACT = {
+    "ef21": "ef21(topk(0.1) | float32)", "diana": "diana(cnat)",
+    "marina": "marina(cnat, 0.2)", "scaffold": "sbc(0.1)",
+}  # fmt: skip
+"""Algorithms whose server's state follows from the clients', with a method of each."""
+
+GROWING = ("randk(0.1) | float32", "bernoulli(0.3) | float32", "fedscalar(4)")
+
+
+def test_algorithms_that_need_exact_clients_say_so() -> None:
+    said = {name for name in STRATEGIES if value_of(name).exact_client_state}
+    assert said == {*EXACT}
+
+
+@pytest.mark.parametrize("way", ["bfloat16", "cnat"])
+@pytest.mark.parametrize("strategy", EXACT)
+def test_they_refuse_clients_that_keep_less(strategy: str, way: str) -> None:
+    more: dict[str, Any] = {"momentum": 0.0} if strategy == "scaffold" else {}
+    config = small(strategy=strategy, method=EXACT[strategy], temporal=1, **more)
+    with pytest.raises(UsageError, match=f"--memory-as is '{way}'.*'{strategy}'.*give float32"):
+        config.but(memory_as=way)
+
+
+@pytest.mark.parametrize("way", GROWING)
+def test_what_ef_refuses_for_any_tensor_is_refused(way: str) -> None:
+    with pytest.raises(UsageError, match="--memory-as is .*grow without end: use (?!ef)"):
+        small(method="sbc(0.1)", memory_as=way)
+
+
+@pytest.mark.parametrize("stateless", [True, False])
+def test_what_ef_refuses_for_the_runs_tensors_is_refused_before_work(stateless: bool) -> None:
+    """qsgd(7) has omega below 1 for few entries, and not for those of this model."""
+    config = small(method="sbc(0.1)", memory_as="qsgd(7)", stateless=stateless)
+    with pytest.raises(UsageError, match=r"--memory-as is 'qsgd\(7\)': .*entries.*grow without"):
+        run(config, progress=False)
+
+
+def test_small_tensors_may_be_kept_by_what_large_ones_may_not() -> None:
+    kept_as.check({"uplink/residual/w": torch.ones(4)}, "qsgd(7)")
+    with pytest.raises(UsageError, match="100000 entries.*or give cnat"):
+        kept_as.check({"uplink/residual/w": torch.ones(100_000)}, "qsgd(7)")
+    kept_as.check({"base/w": torch.ones(100_000)}, "qsgd(7)")  # stays as it is
