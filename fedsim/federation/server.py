@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from flwr.serverapp import Grid
 from torch import Tensor
 
-from compressors import State, UpdateError
+from compressors import State, Tensors, UpdateError
 from compressors.base import finite
 from fedsim.federation import digests, ledger
 from fedsim.federation.aggregation import make_strategy
@@ -43,10 +43,14 @@ class Recorder(Protocol):
         spent: bits (wire) of a client that takes part in every round so far, of which
             ``--stop-at-bits`` is a limit.
         sim_seconds: the simulated time at which the run goes on.
+        scored: whether the model of the last round was scored; True before the first round.
     """
 
     spent: float
     sim_seconds: float
+
+    @property
+    def scored(self) -> bool: ...
 
     @property
     def rounds_done(self) -> int:
@@ -67,6 +71,10 @@ class Recorder(Protocol):
         server: "Server",
     ) -> None:  # fmt: skip
         """Keeps one round."""
+        ...
+
+    def score(self, columns: dict[str, float]) -> None:
+        """Adds to the last round what its model, which was not scored then, comes to."""
         ...
 
 
@@ -94,6 +102,7 @@ class Server:
         self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
         self._dense = 64.0 * sum(x.numel() for x in self.initial.values())  # bits, both ways
         self._timed: TimedGrid | None = None
+        self._last: tuple[Tensors, Tensors] | None = None  # weights and buffers of the last round
         self._far = ""  # who sent an update in the round before that is far from the others'
 
     def state(self) -> tuple[State, dict[str, Any]]:
@@ -120,6 +129,7 @@ class Server:
             self.grid = self._timed = TimedGrid(grid, self.simulation)
         self.strategy.open(self.initial)
         self.recorder.resume(self)
+        self._hold()
         self.work.resumed(self.channel.weights)
 
     @property
@@ -164,9 +174,8 @@ class Server:
     @property
     def model(self) -> dict[str, Tensor]:
         """Trained weights, those that are not trained, and buffers, by name, on the CPU."""
-        buffers = self.strategy.buffers.values if self.strategy.buffers else {}
         moved = {n: x for n, x in self.channel.weights.items() if n in self.trainer.parameters}
-        whole = self.trainer.frozen | moved | buffers
+        whole = self.trainer.frozen | moved | dict(self._buffers)
         return {name: x.contiguous().cpu() for name, x in whole.items()}
 
     @contextmanager
@@ -212,21 +221,21 @@ class Server:
             **ledger.failures(traffic),
         }
         bits = ledger.round_bits(traffic)
-        # The last round is scored. A run that stops at so many bits is scored in the round before
-        # the last too, the last within its budget: the next round is taken to send as much. Of both
-        # ways the first sends less, as the initial model is free: the next may be dense.
+        # The last round is scored. Of a run that stops at so many bits the last round within them
+        # is scored, too: when it ends, where the next round is taken to send as much; else now that
+        # this round has sent more. Of both ways the first round sends less, as the initial model is
+        # free: the next may be dense.
         sent = ledger.bits_of_each(row | bits, self.plan.budget_of)
         both = self.plan.budget_of == "total"
         ahead = max(sent, 1.5 * self._dense) if both and number == 1 else sent
+        if self._last is not None and self.plan.exceeds(self.recorder.spent + sent):
+            self.recorder.score(self._score(*self._last))
         local = () if self.config.evaluation.clients is None else CLIENT_SCORES
         row |= dict.fromkeys(("metric", "loss", *local), float("nan"))
         if self.plan.evaluates_between(done, done + steps) or self.plan.reaches(
             self.recorder.spent + sent + ahead
         ):
-            if self.strategy.buffers is not None:
-                self.trainer.buffers.load(self.strategy.buffers.values)
-            score = evaluate(self.trainer, channel.weights)
-            row |= {"metric": score.metric, "loss": score.loss, **score.more}
+            row |= self._score(channel.weights, self._buffers)
         now = time.perf_counter()
         row |= {"train_loss": ledger.mean_metric(traffic, "train-loss"), **bits}
         row |= ledger.round_seconds(traffic)
@@ -239,7 +248,25 @@ class Server:
         }
         self.work.learn(row, traffic, channel.weights)
         self.recorder.round(row, rows, traffic, self)
+        self._hold()
         return row
+
+    @property
+    def _buffers(self) -> Tensors:
+        """The server's buffers; none where the model has none that travel."""
+        return self.strategy.buffers.values if self.strategy.buffers else {}
+
+    def _score(self, weights: Tensors, buffers: Tensors) -> dict[str, float]:
+        """The columns of a round in which a model is scored."""
+        if self.strategy.buffers is not None:
+            self.trainer.buffers.load(dict(buffers))
+        score = evaluate(self.trainer, weights)
+        return {"metric": score.metric, "loss": score.loss, **score.more}
+
+    def _hold(self) -> None:
+        """Holds the model of a round that may turn out to be the last within the run's bits."""
+        waits = self.plan.stop_at_bits is not None and not self.recorder.scored
+        self._last = (self.channel.weights, self._buffers) if waits else None
 
     def rows(self, row: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The row of the round with what the clock says, and one of each client in it."""

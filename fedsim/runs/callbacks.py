@@ -47,7 +47,11 @@ class Callback:
         """After every round."""
 
     def evaluation(self, row: Row) -> None:
-        """After a round whose model was scored, when ``round`` was called."""
+        """After a round whose model was scored, when ``round`` was called.
+
+        The last round within ``--stop-at-bits`` may be scored when the next one has passed that:
+        then its row comes with the scores, after its ``round`` and before the next one's.
+        """
 
     def end(self, summary: Mapping[str, Any]) -> None:
         """When the run is over; ``summary["status"]``: ``done``, ``failed`` or ``stopped``."""
@@ -89,6 +93,16 @@ class CsvWriter(Callback):
                         raise UsageError(f"CsvWriter: {unknown('column', name, known)}")
                 self._writer = csv.DictWriter(self._file, columns, extrasaction="ignore")
                 self._writer.writeheader()
+            self._line = self._file.tell()
+            self._writer.writerow(row)
+            self._file.flush()
+
+    def evaluation(self, row: Row) -> None:
+        """The line again, with the scores, which may have come later."""
+        assert self._writer is not None
+        with writing(self.path.parent):
+            self._file.seek(self._line)
+            self._file.truncate()
             self._writer.writerow(row)
             self._file.flush()
 

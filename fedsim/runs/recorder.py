@@ -116,6 +116,8 @@ class Records:
         self.up_bits = self.total_bits = self.spent = 0.0
         for row in self.rows:
             self.follower_rows.append(self._for_follower(row))
+        self._last = self.follower_rows[-1] if self.follower_rows else {}
+        self._scored_late: dict[str, Any] | None = None  # of which the follower does not know yet
         self.sim_seconds = float(self.rows[-1].get("sim_end_seconds", 0.0)) if self.rows else 0.0
 
     @property
@@ -151,16 +153,28 @@ class Records:
         self.rows.append(row)
         follower_row = self._for_follower(row)
         self.client_rows.extend(clients)
-        scored = not math.isnan(row["metric"])
-        if scored:  # rows per tensor and round would outgrow the rest
+        if self.scored:  # rows per tensor and round would outgrow the rest
             self.layer_rows.extend(ledger.layer_rows(traffic))
         if self.folder is not None:  # a finished run needs no checkpoint
             ends = self.states is None or follower_row["last"]
             memory = None if ends else partial(self.memory, server)
             self.folder.round(row["round"], traffic, memory, self._afar)
+        late, self._scored_late, self._last = self._scored_late, None, follower_row
+        if late is not None:
+            self.follower.evaluation(late)
         self.follower.round(follower_row)
-        if scored:
+        if self.scored:
             self.follower.evaluation(follower_row)
+
+    @property
+    def scored(self) -> bool:
+        """See ``Recorder.scored``."""
+        return not self.rows or not math.isnan(self.rows[-1]["metric"])
+
+    def score(self, columns: dict[str, float]) -> None:
+        """See ``Recorder.score``."""
+        self.rows.amend(columns)
+        self._scored_late = {**self._last, **columns}
 
     def _for_follower(self, row: dict[str, Any]) -> dict[str, Any]:
         plan = self.config.plan

@@ -49,6 +49,10 @@ class Rows(Sequence[dict[str, Any]]):
                 self._ends.append(self._start + len(next(iter(part.values()))))
             del self._loose[:_AT_ONCE]
 
+    def amend(self, columns: Mapping[str, Any]) -> None:
+        """Replaces values of the last row; copies of these rows keep what they have."""
+        self._loose[-1] = {**self._loose[-1], **columns}
+
     def extend(self, rows: Iterable[dict[str, Any]]) -> None:
         """Adds rows."""
         for row in rows:

@@ -64,6 +64,10 @@ class Plan:
         """Whether a client's bits, those of ``budget_of``, have reached ``stop_at_bits``."""
         return self.stop_at_bits is not None and bits >= self.stop_at_bits
 
+    def exceeds(self, bits: float) -> bool:
+        """Whether a client's bits, those of ``budget_of``, are more than ``stop_at_bits``."""
+        return self.stop_at_bits is not None and bits > self.stop_at_bits
+
     def ends(self, iteration: int, bits: float) -> bool:
         """Whether the run is over after so many local iterations and bits, as ``reaches``."""
         return iteration >= self.iterations or self.reaches(bits)

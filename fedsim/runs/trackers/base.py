@@ -2,9 +2,10 @@
 
 import json
 import os
+from abc import abstractmethod
 from collections.abc import Mapping
 from importlib.util import find_spec
-from math import isfinite
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -14,6 +15,7 @@ from fedsim.ground.errors import UsageError, reason, writing
 from fedsim.ground.files import write_json
 from fedsim.results.schema import NESTED, TRAINED
 from fedsim.runs.callbacks import Callback, Row
+from fedsim.settings.fields import CLIENT_SCORES, SCORE
 
 FILE = "tracked.json"
 """In a run's folder: its names in trackers, by which a run that goes on is found again."""
@@ -30,10 +32,29 @@ class Tracker(Callback):
     """
 
     package: ClassVar[str]
+    _waits = False  # whether the last round's row had no score
 
     def __init__(self, folder: Path | str) -> None:
         self.check()
         self.folder = Path(folder)
+
+    def round(self, row: Row) -> None:
+        """Writes the row of a round."""
+        self._waits = not scored(row)
+        self.write(row)
+
+    def evaluation(self, row: Row) -> None:
+        """Writes the scores of a row that was written without."""
+        if self._waits:
+            self.write_scores(row)
+
+    @abstractmethod
+    def write(self, row: Row) -> None:
+        """Writes the row of a round, with its scores if it has some."""
+
+    @abstractmethod
+    def write_scores(self, row: Row) -> None:
+        """Adds the scores of the row that was written last."""
 
     @classmethod
     def check(cls) -> None:
@@ -65,6 +86,27 @@ class Sums:
         self.up += ledger.bits_of_each(row, "up")
         self.total += ledger.bits_of_each(row, "total")
         return numbers(row) | {"up_bits": self.up, "both_bits": self.total}
+
+
+def scored(row: Row) -> bool:
+    """Whether a round's row has scores.
+
+    Example:
+        >>> scored({"metric": 0.5}), scored({"metric": float("nan")})
+        (True, False)
+    """
+    return not isnan(row["metric"])
+
+
+def scores_of(row: Row) -> dict[str, float]:
+    """The scores in a round's row, as ``numbers``.
+
+    Example:
+        >>> scores_of({"round": 2, "metric": 0.5, "loss": 0.7, "score_top5": 0.9})
+        {'metric': 0.5, 'loss': 0.7, 'score_top5': 0.9}
+    """
+    names = ("metric", "loss", *CLIENT_SCORES)
+    return {k: v for k, v in numbers(row).items() if k in names or k.startswith(SCORE)}
 
 
 def numbers(values: Mapping[str, Any]) -> dict[str, float]:

@@ -10,7 +10,15 @@ from tempfile import gettempdir
 from typing import Any
 
 from fedsim.runs.callbacks import Row
-from fedsim.runs.trackers.base import Sums, Tracker, keep, names_of, numbers, settings_of
+from fedsim.runs.trackers.base import (
+    Sums,
+    Tracker,
+    keep,
+    names_of,
+    numbers,
+    scores_of,
+    settings_of,
+)
 
 EXPERIMENT = "fedsim"
 
@@ -66,10 +74,14 @@ class MLflow(Tracker):
         for row in rows:
             self.round(row)
 
-    def round(self, row: Row) -> None:
+    def write(self, row: Row) -> None:
         columns = self._sums.columns(row)
         if row["round"] > self._done:  # MLflow has the rounds before
             self._log(columns, int(row["round"]))
+
+    def write_scores(self, row: Row) -> None:
+        if row["round"] >= self._done:
+            self._log(scores_of(row), int(row["round"]))
 
     def end(self, summary: Mapping[str, Any]) -> None:
         if not self._id:  # it did not begin

@@ -8,7 +8,7 @@ from typing import Any
 from fedsim.federation import ledger
 from fedsim.ground.errors import writing
 from fedsim.runs.callbacks import Row
-from fedsim.runs.trackers.base import Tracker
+from fedsim.runs.trackers.base import Tracker, scored
 from fedsim.settings.fields import SCORE
 
 FOLDER = "tensorboard"
@@ -46,26 +46,34 @@ class TensorBoard(Tracker):
             self.round(row)
         self._writer.flush()
 
-    def round(self, row: Row) -> None:
-        step, cohort = int(row["iteration"]), row["clients"]
+    def write(self, row: Row) -> None:
+        cohort = row["clients"]
         self._sums["up_wire"] += ledger.of_each(row["up_wire_bits"], cohort)
         self._sums["up_payload"] += ledger.of_each(row["up_content_bits"], cohort)
         self._sums["down_wire"] += ledger.of_each(row["down_wire_bits"], cohort + row["failures"])
         self._used += ledger.used_iterations(row)
-        values = {self._known["metric_name"]: row["metric"], "loss/held_out": row["loss"]}
-        values["loss/train"] = row["train_loss"]
-        more = [name for name in row if name.startswith(SCORE)]
-        values |= {f"score/{name.removeprefix(SCORE)}": row[name] for name in more}
+        values = {"loss/train": row["train_loss"]}
         values |= {f"bits/{name}": bits for name, bits in self._sums.items()}
         for name in ("wire", "payload"):
             bits, trained = self._sums[f"up_{name}"], self._known["trained_parameters"]
             values[f"ratio/{name}"] = ledger.ratio(trained, self._used, bits)
+        self._add(values, int(row["iteration"]))
+        if scored(row):
+            self.write_scores(row)
+
+    def write_scores(self, row: Row) -> None:
+        values = {self._known["metric_name"]: row["metric"], "loss/held_out": row["loss"]}
+        more = [name for name in row if name.startswith(SCORE)]
+        values |= {f"score/{name.removeprefix(SCORE)}": row[name] for name in more}
+        self._add(values, int(row["iteration"]))
+        with writing(self.folder):  # it is on disk when other callbacks see the round
+            self._writer.flush()
+
+    def _add(self, values: Mapping[str, float], step: int) -> None:
         with writing(self.folder):
             for name, value in values.items():
-                if math.isfinite(value):  # rounds without an evaluation
+                if math.isfinite(value):
                     self._writer.add_scalar(name, value, step)
-            if not math.isnan(row["metric"]):  # it is on disk when other callbacks see the round
-                self._writer.flush()
 
     def end(self, summary: Mapping[str, Any]) -> None:
         self._writer.close()

@@ -8,7 +8,16 @@ from typing import Any
 
 from fedsim.ground.errors import writing
 from fedsim.runs.callbacks import Row
-from fedsim.runs.trackers.base import Sums, Tracker, keep, names_of, new_name, settings_of
+from fedsim.runs.trackers.base import (
+    Sums,
+    Tracker,
+    keep,
+    names_of,
+    new_name,
+    scored,
+    scores_of,
+    settings_of,
+)
 
 PROJECT = "fedsim"
 
@@ -58,10 +67,15 @@ class Wandb(Tracker):
         for row in rows:
             self.round(row)
 
-    def round(self, row: Row) -> None:
+    def write(self, row: Row) -> None:
         columns = self._sums.columns(row)
         if row["round"] >= self._run.starting_step:  # W&B has the rounds before
-            self._run.log(columns, step=int(row["round"]), commit=True)
+            # To a step that is committed W&B adds nothing; that of the next round commits it.
+            self._run.log(columns, step=int(row["round"]), commit=scored(row))
+
+    def write_scores(self, row: Row) -> None:
+        if row["round"] >= self._run.starting_step:
+            self._run.log(scores_of(row), step=int(row["round"]), commit=True)
 
     def end(self, summary: Mapping[str, Any]) -> None:
         if self._run is not None:  # it began

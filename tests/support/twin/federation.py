@@ -94,6 +94,8 @@ class Federation:
             if not self.round(len(self.result.rounds) + 1):
                 self.result.failed = len(self.result.rounds) + 1
                 break
+            if sent["up_wire_bits"] > stop:  # the round before was the last within them
+                scored.add(len(self.result.rounds) - 1)
             if 2 * sent["up_wire_bits"] - before >= stop:  # with one more message as large
                 scored.add(len(self.result.rounds))
         else:
