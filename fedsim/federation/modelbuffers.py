@@ -75,9 +75,7 @@ def server_buffers(
     """
     if not buffers.names:
         return None
-    rule = config.plan.algorithm  # buffers are averaged as the updates are
-    weighting = "samples" if rule.by_samples else getattr(rule, "weighting", "uniform")
     if config.training.buffers == "mean":
-        return Buffers(buffers.initial, weighting=weighting)
+        return Buffers(buffers.initial)
     asked = asked or config.plan.evaluates
-    return Buffers(buffers.initial, down=False, asked=asked, weighting=weighting)
+    return Buffers(buffers.initial, down=False, asked=asked)

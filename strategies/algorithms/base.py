@@ -202,6 +202,12 @@ class Algorithm:
         return False
 
     @property
+    def weighs(self) -> str:
+        """By what clients are weighted: ``samples`` or ``uniform``."""
+        by = "samples" if self.by_samples else getattr(self, "weighting", "uniform")
+        return "uniform" if by == "uniform" else "samples"
+
+    @property
     def written(self) -> str:
         """What files of settings call a user's own: where it stands, or how it was made."""
         return self.place or repr(self)

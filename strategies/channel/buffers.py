@@ -28,7 +28,8 @@ class Buffers:
         values: what the server holds; at first the model's own, which all know.
         down: whether clients are sent the server's with every message.
         asked: in which rounds (1, 2, ...) clients send theirs; the server then holds their mean.
-        weighting: of that mean: ``uniform`` or ``samples``.
+        weighting: of that mean: ``uniform``, ``samples``, or the name of a number in the clients'
+            metrics; empty: as the strategy weighs their updates.
 
     Example:
         >>> import torch
@@ -41,7 +42,7 @@ class Buffers:
     values: dict[str, Tensor]
     down: bool = True
     asked: Callable[[int], bool] = lambda round_number: True
-    weighting: str = "uniform"
+    weighting: str = ""
     _asks: bool = field(default=False, init=False, repr=False, compare=False)  # in this round
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:

@@ -148,12 +148,15 @@ def average_normalized(
 
 
 def average_buffers(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
-    """The mean of the buffers that clients sent, as ``average``."""
+    """The mean of the buffers that clients sent, as ``average`` or by a number in metrics."""
     return mean([up.statistics for up in uplinks.values()], _shares(uplinks, weighting))
 
 
 def _shares(uplinks: Mapping[int, Uplink], weighting: str) -> list[float]:
-    return [1.0 if weighting == "uniform" else up.samples for up in uplinks.values()]
+    if weighting in ("", "uniform"):
+        return [1.0] * len(uplinks)
+    by = SAMPLES if weighting == "samples" else weighting
+    return [up.metrics.get(by, 1.0) for up in uplinks.values()]
 
 
 def mean(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:

@@ -111,7 +111,9 @@ class ChannelStrategy(Strategy):
         self.buffers: Buffers | None = None  # another strategy may share what is given
         if buffers is not None:
             floats = {n: x for n, x in buffers.values.items() if x.is_floating_point()}
-            self.buffers = replace(buffers, values=floats)
+            self.buffers = replace(
+                buffers, values=floats, weighting=buffers.weighting or self.weighs(rule)
+            )
         self.late = LATE[late] if isinstance(late, str) else late
         self.catch_up, self.max_norm = catch_up, max_norm
         self.frozen = tuple(frozen)
@@ -134,6 +136,10 @@ class ChannelStrategy(Strategy):
             layout = StateDict(initial_arrays, self.buffers, self.frozen)
             initial_arrays = layout.whole(self.channel.weights)
         return super().start(grid, initial_arrays, *given, **named)
+
+    def weighs(self, rule: Algorithm | None) -> str:
+        """By what the mean of clients' updates is weighted, as ``Buffers.weighting``."""
+        return rule.weighs if rule else "uniform"
 
     @abstractmethod
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:

@@ -18,6 +18,7 @@ from torch import Tensor
 from compressors import Compressor, Raw, State, Tensors
 from compressors.whole.memory import nest, unnest
 from compressors.whole.tied import pairs_of
+from strategies.algorithms.base import Algorithm
 from strategies.channel.acknowledge import CHANNEL
 from strategies.channel.buffers import to_payload
 from strategies.channel.cohort_grid import CohortGrid
@@ -29,12 +30,16 @@ from strategies.server import inner_memory
 from strategies.server.around import PRIVATE, WrongOrder, chain
 from strategies.server.base import ChannelStrategy, with_bytes
 from strategies.server.inside import (
+    by_node,
     check_clipped,
     check_inside,
+    check_model,
     check_number,
     odd_ones,
     record_name,
     shown,
+    weighed,
+    weighting_of,
 )
 
 
@@ -78,6 +83,7 @@ class Compressed(ChannelStrategy):
         compress_evaluation: bool = False,
         **common: Any,
     ) -> None:
+        self.strategy, self._arrays = strategy, ARRAYS
         super().__init__(uplink, downlink, **common)
         check_inside(self, strategy)
         if compress_evaluation and isinstance(self.downlink, Raw):
@@ -87,11 +93,14 @@ class Compressed(ChannelStrategy):
             )
         self.compress_evaluation = compress_evaluation
         self._scoring: dict[int, Message] = {}  # by node: messages for evaluation
-        self.strategy, self._arrays = strategy, ARRAYS
         self._given = {name: inner_memory.numbers_of(inner) for name, inner in self._inner()}
         # Noise is for all of a cohort.
         noise = any(isinstance(inner, PRIVATE) for inner in chain(strategy))
         self._others_go_on = self.required is None and not noise
+
+    def weighs(self, rule: Algorithm | None) -> str:
+        """As the strategy inside weighs clients."""
+        return weighting_of(self.strategy)
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """The messages of the strategy inside, with its arrays replaced by payloads."""
@@ -120,7 +129,7 @@ class Compressed(ChannelStrategy):
         seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
         messages = list(self.strategy.configure_train(server_round, arrays, own, seen))
         self._arrays = record_name(messages, arrays)
-        clients = {self.client_at(m.metadata.dst_node_id): m for m in messages}
+        clients = {self.client_at(node): m for node, m in by_node(messages).items()}
         if self._arrays != ARRAYS:
             config = ConfigRecord({**config, NAMED: self._arrays})
         channel.begin(server_round, sorted(clients), out)
@@ -146,6 +155,11 @@ class Compressed(ChannelStrategy):
         odd = odd_ones(self.strategy, arrived, sorted(channel.traffic.uplinks))
         for client, why in odd.items():
             channel.refuse(client, arrived[client], why)
+        if self.buffers is not None:
+            channel.traffic.uplinks |= {
+                c: weighed(up, arrived[c], self.buffers.weighting)
+                for c, up in channel.traffic.uplinks.items()
+            }
         least = int(channel.version == 0) if self._others_go_on else self.required
         uplinks = channel.finish(least)
         if channel.app is not None:
@@ -163,6 +177,7 @@ class Compressed(ChannelStrategy):
         arrays, metrics = self.strategy.aggregate_train(channel.traffic.round, decoded)
         if arrays is not None:
             target = to_tensors(arrays)
+            check_model(target, channel.weights)
             if channel.follows:
                 channel.advance({n: target[n] - x for n, x in channel.weights.items()})
             else:
@@ -208,7 +223,7 @@ class Compressed(ChannelStrategy):
         messages = self.strategy.configure_evaluate(number, arrays, config, grid)
         if self.channel is None:
             return messages
-        messages, self._grid = list(messages), grid
+        messages, self._grid = [*by_node(messages).values()], grid
         if self.compress_evaluation:
             self._arrays = record_name(messages, arrays)
             for message in messages:  # which share a content

@@ -7,19 +7,34 @@ residual makes it longer, or a quantizer does.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from flwr.app import ArrayRecord, Message
-from flwr.serverapp.strategy import FedMedian, FedXgbBagging, FedXgbCyclic, Strategy
+from flwr.serverapp.strategy import (
+    Bulyan,
+    FedMedian,
+    FedTrimmedAvg,
+    FedXgbBagging,
+    FedXgbCyclic,
+    Krum,
+    MultiKrum,
+    QFedAvg,
+    Strategy,
+)
 from torch import Tensor
 
 from compressors import Compressor, Packet, State, compress, text
 from strategies.channel.payload import OURS, lazy_arrays
+from strategies.channel.traffic import Uplink
 from strategies.server.around import CLIENT_SIDE, PRIVATE, WrongOrder, chain
 from strategies.server.base import ChannelStrategy
+
+_NO_MEAN = FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan, QFedAvg
+"""Strategies whose model is no mean of all clients by the number that they weigh metrics by."""
 
 _ROUNDING = 1e-5  # of a norm: float32 holds 24 bits of every entry
 _PROBE = 256  # entries of the update that shows whether a method lengthens updates
@@ -128,6 +143,66 @@ def record_name(messages: list[Message], arrays: ArrayRecord) -> str:
                 "Compressed sends all clients the same; use the strategy alone"
             )
     return name
+
+
+def by_node(messages: Iterable[Message]) -> dict[int, Message]:
+    """The messages of a strategy inside by the node that each goes to.
+
+    Raises ``WrongOrder`` where a node has two: a client answers one message of a round.
+    """
+    known: dict[int, Message] = {}
+    for message in messages:
+        node = message.metadata.dst_node_id
+        if node in known:
+            raise WrongOrder(
+                f"the strategy inside sends node {node} two messages in a round: Compressed takes "
+                "one, since a client has one update of a round; send one"
+            )
+        known[node] = message
+    return known
+
+
+def check_model(made: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    """Refuses a model of the strategy inside that is not of the shared model's names and shapes.
+
+    Raises ``WrongOrder``, which names what differs.
+    """
+    shapes = {name: tuple(x.shape) for name, x in made.items()}
+    wanted = {name: tuple(x.shape) for name, x in weights.items()}
+    if shapes == wanted:
+        return
+    said = "the strategy inside makes a model"
+    if missing := [name for name in wanted if name not in shapes]:
+        why = f"without {', '.join(missing)}"
+    elif more := [name for name in shapes if name not in wanted]:
+        why = f"with {', '.join(more)}, which clients do not have"
+    else:
+        name = next(name for name in wanted if shapes[name] != wanted[name])
+        why = f"whose {name} is of {shapes[name]}, and clients' is of {wanted[name]}"
+    raise WrongOrder(
+        f"{said} {why}: give back every array that clients train; name those that nobody does "
+        "(frozen=) to the strategy and to client_mod"
+    )
+
+
+def weighting_of(inner: object) -> str:
+    """By which number of clients' metrics the mean inside is weighted, else ``uniform``.
+
+    It is uniform beneath noise (``shown``), and where the model is no mean by that number.
+    """
+    layers = [*chain(inner)]
+    if any(isinstance(layer, (*PRIVATE, *_NO_MEAN)) for layer in layers):
+        return "uniform"
+    keys = (getattr(layer, "weighted_by_key", "") for layer in layers)
+    return next(filter(None, keys), "uniform")
+
+
+def weighed(up: Uplink, reply: Message, key: str) -> Uplink:
+    """An uplink with the number of its reply by which clients are weighted."""
+    for record in reply.content.metric_records.values():
+        if isinstance(value := record.get(key), int | float):
+            return replace(up, metrics={**up.metrics, key: float(value)})
+    return up
 
 
 def check_clipped(inner: Strategy, updates: Mapping[int, Mapping[str, Tensor]]) -> None:

@@ -5,12 +5,13 @@ In process; the reasons that Flower makes of a client's error elsewhere are in a
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from flwr.app import ArrayRecord, Context, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord
 from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 from flwr.server.strategy import FedAvg as LegacyFedAvg
@@ -83,6 +84,33 @@ def start(strategy: Any, app: ClientApp, arrays: Any = MODEL) -> Any:
         return strategy.start(grid, arrays, num_rounds=1)
     finally:
         grid.close()
+
+
+class Giving(FedAvg):
+    """FedAvg whose model has other arrays; None: lacks one."""
+
+    def __init__(self, arrays: dict[str, list[float] | None]) -> None:
+        super().__init__(fraction_evaluate=0.0)
+        self.arrays = arrays
+
+    def aggregate_train(self, server_round: int, replies: Any) -> Any:
+        made, metrics = super().aggregate_train(server_round, replies)
+        assert made is not None
+        given = {n: None if x is None else Array(np.array(x)) for n, x in self.arrays.items()}
+        whole = {**made, **given}
+        return ArrayRecord({n: x for n, x in whole.items() if x is not None}), metrics
+
+
+class Twice(FedAvg):
+    """FedAvg that sends the first node its message for training, or evaluation, twice."""
+
+    def configure_train(self, *given: Any) -> Any:
+        messages = [*super().configure_train(*given)]
+        return [*messages, *messages[: self.fraction_evaluate == 0]]
+
+    def configure_evaluate(self, *given: Any) -> Any:
+        messages = [*super().configure_evaluate(*given)]
+        return [*messages, *messages[:1]]
 
 
 TWO = ArrayRecord({"w": MODEL["w"], "base": MODEL["w"]})
@@ -187,6 +215,26 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: start(around(), app_of([mod()], answering("metrics", None))),
         r"its reply has no num-examples: answer MetricRecord\({'num-examples': len\(data\), ...}",
     ),
+    "a model without a layer": (
+        lambda: start(around(Giving({"w": None})), app_of([mod()])),
+        r"makes a model without w: give back every array.*\(frozen=\)",
+    ),
+    "a model with another layer": (
+        lambda: start(around(Giving({"head": [1.0]})), app_of([mod()])),
+        "makes a model with head, which clients do not have",
+    ),
+    "a model of another shape": (
+        lambda: start(around(Giving({"w": [1.0]})), app_of([mod()])),
+        r"whose w is of \(1,\), and clients' is of \(2,\)",
+    ),
+    "two messages to a node": (
+        lambda: start(around(Twice(fraction_evaluate=0.0)), app_of([mod()])),
+        r"sends node \d+ two messages in a round: Compressed takes one",
+    ),
+    "two messages to a node that evaluates": (
+        lambda: start(around(Twice()), app_of([mod()])),
+        r"sends node \d+ two messages in a round: Compressed takes one",
+    ),
     "no num-examples": (
         lambda: start(around(), app_of([mod()], answering("metrics", MetricRecord({"a": 1.0})))),
         r"its reply has no num-examples: answer MetricRecord\(",
@@ -215,7 +263,9 @@ def test_the_other_half_forgotten_at_the_server(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_is_right_is_refused_nowhere() -> None:
     buffers = Buffers({"mean": torch.zeros(2)})
-    assert around(buffers=buffers, clients=2).buffers == buffers
+    assert around(buffers=buffers, clients=2).buffers == replace(
+        buffers, weighting="num-examples"
+    )
     assert start(around(FedAvg(fraction_evaluate=0.0), parse("sbc(0.5)"), Raw()), app_of([mod()]))
     assert DelayedDSGD(UP, clients=1).downlink == Raw()
 
