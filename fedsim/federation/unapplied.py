@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 
 from compressors import State
+from compressors.whole.returned import holds
 from fedsim.federation.kept_as import restored
 from fedsim.federation.orders import norm, residual_of
 from fedsim.settings.fields import EXACT
@@ -35,11 +36,11 @@ def unapplied(
         {'held': 0, 'held_norm': 0.5}
     """
     total: State = {}
-    waiting = 0
+    waiting, takes_back = 0, holds(end.uplink, end.weights)
     for client, memory in memories.items():
         for name, x in residual_of(end.uplink, restored(memory, way)).items():
             total[name] = total.get(name, torch.zeros(())) + x.double()
         if ROUND_KEPT in memory and int(memory[ROUND_KEPT]) != end.applied.get(client):
             lost = end.lost.get(client, 0) > int(memory.get(LOST_KEPT, 0))
-            waiting += PAYLOAD_KEPT in memory or not lost
+            waiting += (takes_back and PAYLOAD_KEPT in memory) or not lost
     return {"held": waiting, "held_norm": norm(total) / clients}

@@ -113,3 +113,19 @@ def test_what_is_raw_at_one_sends_what_waited() -> None:
     packet, memory = compress(method, update, memory)
     assert decompress(method, packet.payload, update)["w"].tolist() == [1.0, 2.0]
     assert memory["residual/w"].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "method", ["raw", "cnat", "sbc(0.1)", "by_name('*bias', raw, '*', sbc(0.1))"]
+)
+def test_what_is_held_does_not_depend_on_the_downlink(method: str) -> None:
+    """For a relay a client keeps its message, which its method may have no place for all the same.
+    """
+    settings: dict[str, Any] = {"method": method, "dropout": "after=0.4", "iterations": 10}
+    sent, relayed = (
+        run(small(**settings, temporal=2, downlink=down), progress=False).summary
+        for down in ("raw", "relay")
+    )
+    names = ("held", "held_norm", "lost", "returned", "failures")
+    assert [sent[name] for name in names] == [relayed[name] for name in names]
+    assert sent["lost"] + sent["returned"] > 0
