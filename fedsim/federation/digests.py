@@ -7,9 +7,9 @@ beside an update (reports, orders, news) is in none: the model follows from the 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from fedsim.federation.slots import bytes_of
 from fedsim.ground.files import digest_of
 from strategies import RoundTraffic
 from strategies.channel.beside import BUFFERS
@@ -66,12 +66,12 @@ def of_model(tensors: Mapping[str, Tensor]) -> str:
     """Of tensors by name, in the order of the names: of their types, shapes and values.
 
     Example:
+        >>> import torch
         >>> a, b = torch.zeros(2), torch.ones(3)
         >>> of_model({"a": a, "b": b}) == of_model({"b": b, "a": a}) != of_model({"a": b, "b": a})
         True
     """
     lines = []
     for name, x in sorted(tensors.items()):
-        values = x.detach().cpu().reshape(-1).view(torch.uint8).numpy()
-        lines.append(f"{name} {x.dtype} {tuple(x.shape)} {digest_of(values.data)}")
+        lines.append(f"{name} {x.dtype} {tuple(x.shape)} {digest_of(bytes_of(x))}")
     return digest_of("\n".join(lines).encode("utf-8"))
