@@ -6,6 +6,7 @@ Everything that a task needs is a field of one frozen value, `Task`; the table o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,8 +98,8 @@ class Task:
             which may then be of any shape (a count per class); the first reported is the headline.
         metric_name: what the reported number is called; of several, the headline.
         reported: mean score over the samples -> the number reported: `math.exp` makes a
-            perplexity of a loss. Of several scores: the mapping of means -> a mapping of names to
-            the numbers reported.
+            perplexity of a loss, and infinity where that overflows. Of several scores: the mapping
+            of means -> a mapping of names to the numbers reported.
         higher_is_better: which way the reported number improves.
         from_data: whether `build` takes the `Data`, whose alphabet or number of users decides the
             size of the model.
@@ -194,7 +195,7 @@ class Task:
         """
         means = {name: x / count for name, x in sums.items()}
         if "" in means:
-            return {"": float(self.reported(means[""]))}
+            return {"": _or_infinite(self.reported, means[""])}
         made = means if self.reported is float else self.reported(means)
         named = isinstance(made, Mapping) and all(re.fullmatch(r"\w+", str(name)) for name in made)
         if not named or not made:
@@ -209,6 +210,20 @@ class Task:
 
     def __hash__(self) -> int:
         return hash(self._made)
+
+
+def _or_infinite(reported: Callable[[Any], Any], mean: Any) -> float:
+    """The number reported of a mean score; infinite where it is larger than a float can be.
+
+    Example:
+        >>> import math
+        >>> _or_infinite(math.exp, 710.0)
+        inf
+    """
+    try:
+        return float(reported(mean))
+    except OverflowError:
+        return math.inf
 
 
 def check(name: str, data: object) -> None:

@@ -1,5 +1,6 @@
 """A task with several metrics: the first is the headline, the others are columns beside it."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,3 +90,13 @@ def test_the_headline_is_what_a_single_metric_is() -> None:
 def test_mistakes_are_told_before_any_round(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         run(config(digits(**{"metric": two} | changes)))
+
+
+def test_a_number_that_no_float_holds_is_infinite() -> None:
+    """A perplexity of a loss above 709, as a run that diverges has."""
+    task = digits(
+        metric=lambda outputs, targets: torch.full((), 1000.0 * len(targets)),
+        reported=math.exp, metric_name="perplexity", higher_is_better=False,
+    )  # fmt: skip
+    done = run(config(task), progress=False)
+    assert done.summary["metric"] == math.inf and done.summary["status"] == "done"
