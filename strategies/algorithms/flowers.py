@@ -48,7 +48,11 @@ class FedAvgM(Flowers):
 
 @dataclass(frozen=True)
 class FedAdagrad(Flowers):
-    """Reddi et al. 2021 (Adaptive federated optimization), Algorithm 1, as Flower has it."""
+    """Reddi et al. 2021 (Adaptive federated optimization), Algorithm 1, as Flower has it.
+
+    v_t = v_{t-1} + d_t^2 from v_0 = 0; the model moves by server_lr d_t / (sqrt(v_t) + 0.001). The
+    paper's v_0 is at least 0.001^2.
+    """
 
     named: ClassVar[dict[str, str]] = {"server_lr": "eta"}
     server_lr: float = 0.1
@@ -56,13 +60,22 @@ class FedAdagrad(Flowers):
 
 @dataclass(frozen=True)
 class FedAdam(FedAdagrad):
-    """Reddi et al. 2021, Algorithm 2, with the bias correction that Flower adds."""
+    """Reddi et al. 2021, Algorithm 2, with a bias correction that Flower adds.
+
+    m_t = 0.9 m_{t-1} + 0.1 d_t and v_t = 0.99 v_{t-1} + 0.01 d_t^2 from zeros; the model moves by
+    server_lr sqrt(1 - 0.99^(t+1)) / (1 - 0.9^(t+1)) m_t / (sqrt(v_t) + 0.001), t = 1, 2, ... The
+    correction is Adam's (Kingma & Ba 2014) of the next step; the paper has none.
+    """
 
     server_lr: float = 0.1
 
 
 @dataclass(frozen=True)
 class FedYogi(FedAdagrad):
-    """Reddi et al. 2021, Algorithm 2, as Flower has it."""
+    """Reddi et al. 2021, Algorithm 2, as Flower has it.
+
+    m_t as ``FedAdam``; v_t = v_{t-1} - 0.01 d_t^2 sign(v_{t-1} - d_t^2) from v_0 = 0; the model
+    moves by server_lr m_t / (sqrt(v_t) + 0.001).
+    """
 
     server_lr: float = 0.01
