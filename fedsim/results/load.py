@@ -109,9 +109,9 @@ def load(*paths: Path | str) -> Results:
 
     A failed run is in `.runs`, and in `.rounds` with the rounds that it did. A run that a search
     stopped at its target is done. Of several folders, runs are called `folder/run`; a run that
-    several hold with the same settings (the dense reference of each) counts once. Settings in which
-    the runs of a task differ (learning rate, strategy, clients) are part of their labels, where
-    they are not at their defaults.
+    is there several times with the same settings (the dense reference of each) counts once.
+    Settings in which the runs of a task differ (learning rate, strategy, clients) are part of their
+    labels, where they are not at their defaults.
 
     Args:
         paths: folders that `fedsim run` or `fedsim sweep` wrote, finished or still growing.
@@ -138,11 +138,12 @@ def load(*paths: Path | str) -> Results:
         if cell.get("error") == REACHED and cell.get("metric") is not None:
             cell["status"] = "done"
     settings = settings_of(given)
+    varied, differences = variants(cells, settings), apart(cells, settings)
     if len(paths) > 1 or repeats(cells):
         comparable(cells, settings, folders)
-    varied, differences = variants(cells, settings), apart(cells, settings)
-    if len(paths) > 1:  # in one folder every run has the name that it was given
-        cells = without_repeated(cells, folders, settings, varied)
+        # In one folder runs that were given names are told apart by these.
+        labels = {name: given[name].get("label") or "" for name in cells if len(paths) == 1}
+        cells = without_repeated(cells, folders, settings, varied, labels)
     # As on the plane: n upwards, p downwards; by name n10 would come before n2.
     cells = dict(sorted(cells.items(), key=lambda item: (
         item[1]["task"], item[1]["temporal"], -item[1]["gradient"], item[1]["seed"], item[0]

@@ -4,6 +4,7 @@ in which settings they differ."""
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fedsim.ground.errors import UsageError
@@ -15,6 +16,7 @@ from strategies.algorithms import CODED, OWN_DOWNLINK
 Cells = Mapping[str, dict[str, Any]]
 """The dicts of ``summary.json`` by the run's name."""
 
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _BESIDE = (*KEYS, "evaluate_every")  # when the server looks does not change what it finds
 _SETTINGS = [name for name, setting in SETTINGS.items() if setting.result and name not in _BESIDE]
 _SCORED = ("test_samples", "validation")
@@ -188,7 +190,7 @@ def comparable(
 
 def without_repeated(
     cells: Cells, folders: Mapping[str, Path], settings: Mapping[str, Any],
-    varied: Mapping[str, str],
+    varied: Mapping[str, str], labels: Mapping[str, str] = _NO_LABELS,
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     """`cells` by name, each run once: the first that is done of those with the same settings.
 
@@ -196,6 +198,7 @@ def without_repeated(
         cells, folders: by the run's name.
         settings: what `settings_of` found.
         varied: what `variants` says of them.
+        labels: names that tell runs of the same settings apart.
 
     Raises:
         UsageError: two runs of one cell have other numbers, and it cannot be read whether they
@@ -204,7 +207,8 @@ def without_repeated(
     groups: dict[tuple[Any, ...], list[str]] = {}
     for name, cell in cells.items():
         down = (settings.get(name) or {}).get("downlink")
-        groups.setdefault((*(cell[key] for key in KEYS), down, varied[name]), []).append(name)
+        place = *(cell[key] for key in KEYS), down, varied[name], labels.get(name, "")
+        groups.setdefault(place, []).append(name)
     unique: dict[str, dict[str, Any]] = {}
     for names in groups.values():
         done = [name for name in names if cells[name]["status"] == "done"]

@@ -6,6 +6,7 @@ and does not stop the rest.
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -34,11 +35,19 @@ from fedsim.runs.progress import Told, shown
 from fedsim.runs.run import describe
 from fedsim.runs.trackers import chosen
 from fedsim.settings import cellfile
-from fedsim.settings.config import SETTINGS, RunConfig, tables, written
+from fedsim.settings.config import SETTINGS, RunConfig, tables
 from fedsim.settings.config import from_toml as from_run_toml
 from fedsim.settings.controllers import parse
 from fedsim.settings.foreign import check_tasks
-from fedsim.settings.grids import Cell, SweepConfig, from_toml, in_full, to_toml
+from fedsim.settings.grids import (
+    OF_OPTIMIZER,
+    Cell,
+    SweepConfig,
+    from_toml,
+    in_full,
+    numbers_of,
+    to_toml,
+)
 from fedsim.settings.strategies import FLAGS, adds_codes
 from fedsim.show.report import summarize
 
@@ -207,19 +216,7 @@ def sweep(
     out = Path(out)
     cells = config.cells()
     check_tasks(out, [cell.config for cell in cells])
-    # A fraction is written with six digits, and with all where two of a grid agree to six. A cell
-    # keeps the name that it has in the folder already, for names would change as the grid grows.
-    fractions = [cell.config.plan.method.gradient for cell in cells]
-    exact = [c for c, p in zip(cells, fractions, strict=True) if float(f"{p:g}") != p]
-    there: dict[tuple[Any, ...], str] = {}
-    for folder in run_folders(out) if exact and out.is_dir() else []:
-        if (folder / "config.toml").exists():
-            there[_place(from_run_toml(folder / "config.toml"), config)] = folder.name
-    taken = {*there.values()}
-    for i, cell in enumerate(cells):
-        if cell in exact:
-            other = in_full(cell).name if cell.name in taken else cell.name
-            cells[i] = replace(cell, name=there.get(_place(cell.config, config)) or other)
+    cells = as_there(cells, out)
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
     with lock.locked(out):
@@ -229,11 +226,30 @@ def sweep(
     return summaries
 
 
-def _place(run: RunConfig, config: SweepConfig) -> tuple[Any, ...]:
-    """Where a run lies in the grid."""
-    given, strategy = run.flat(), run.plan.strategy
-    others = [written(given.get(name, strategy)) for name in config.vary]
-    return run.temporal, run.plan.method.gradient, run.seed, *others
+def as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
+    """The cells of a grid, each under the name that its run has in the folder already.
+
+    A fraction is written with six digits, and with all where two of a grid agree to six, so that
+    names change as the grid grows. The names of varied settings stand in the order in which they
+    were given; a rate that is the task's own may be given or not.
+    """
+    there: dict[str, tuple[str, RunConfig]] = {}
+    for folder in run_folders(out) if out.is_dir() else []:
+        if (folder / "config.toml").exists():
+            with suppress(UsageError):  # it is another sweep's, or `examine` says what is wrong
+                run = from_run_toml(folder / "config.toml")
+                there[numbers_of(run)] = folder.name, run
+    taken, named = {name for name, _ in there.values()}, list[Cell]()
+    for cell in cells:
+        name, run = there.get(numbers_of(cell.config), ("", cell.config))
+        p = cell.config.plan.method.gradient
+        if name and (cell.name not in taken or float(f"{p:g}") != p):
+            own = {setting: getattr(run.training, setting) for setting in OF_OPTIMIZER}
+            cell = Cell(name, cell.config.but(**own))
+        elif cell.name in taken and float(f"{p:g}") != p:
+            cell = in_full(cell)
+        named.append(cell)
+    return named
 
 
 def claim(out: Path, config: SweepConfig) -> None:

@@ -19,6 +19,7 @@ from fedsim.settings.declared import flag
 from fedsim.settings.fields import EXACT, NEAREST, SETTINGS, Settings
 from fedsim.settings.methods import compressor_of, corrects_momentum, takes_fraction
 from fedsim.settings.resolved import Plan
+from fedsim.tasks import Task
 from fedsim.tasks.data import partition as partitions
 from strategies import Asked, Refused, Relay
 from strategies.algorithms.base import momentum_of
@@ -142,7 +143,7 @@ def _strategy(config: Settings, plan: Plan) -> None:
 
 
 def _memory_as(config: Settings, plan: Plan) -> None:
-    """Refuses what clients' memory cannot be kept as; ``kept_as.check`` knows the tensors' sizes."""
+    """Refuses what memory cannot be kept as; ``kept_as.check`` knows the tensors' sizes."""
     kept = config.machine.memory_as
     said = f"--memory-as is {kept!r}"
     if kept != EXACT and plan.algorithm.exact_client_state:
@@ -241,9 +242,14 @@ def _controller(config: Settings, plan: Plan) -> None:
         )
 
 
+def optimizer_of_task(task: Task) -> Optimizer:
+    """The task's own optimizer, of a single parameter."""
+    return task.optimizer([Parameter(torch.zeros(1))])
+
+
 def _optimizer(config: Settings, plan: Plan) -> Optimizer:
     """One as clients have it, of a single parameter."""
-    made = plan.task.optimizer([Parameter(torch.zeros(1))])
+    made = optimizer_of_task(plan.task)
     for group in made.param_groups:
         given = {"lr": config.training.lr, "momentum": config.training.momentum}
         group |= {key: value for key, value in given.items() if value is not None and key in group}

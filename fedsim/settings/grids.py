@@ -33,6 +33,9 @@ _OF_CELLS = {"method": "raw", "downlink": None, "temporal": 1, "gradient": None,
              "catch_up": False, "controller": None}  # fmt: skip
 """What the dense reference has whatever its cells have."""
 
+OF_OPTIMIZER = ("lr", "momentum")
+"""Settings of which the task's own optimizer has a value."""
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -138,9 +141,9 @@ class SweepConfig:
         # All digits of the fraction where six of them name several.
         grid = [cell if len(fractions[cell.name]) == 1 else in_full(cell) for cell in grid]
         # What changes no dense run makes no other reference; a cell that is one has its name.
-        dense = {_numbers_of(cell): cell for cell in reversed(references)}
-        grid = [replace(c, name=dense.get(_numbers_of(c), c).name) for c in grid]
-        taken = {cell.name: _numbers_of(cell) for cell in grid}
+        dense = {numbers_of(cell.config): cell for cell in reversed(references)}
+        grid = [replace(c, name=dense.get(numbers_of(c.config), c).name) for c in grid]
+        taken = {cell.name: numbers_of(cell.config) for cell in grid}
         cells: dict[str, Cell] = {}
         for numbers, cell in reversed(dense.items()) if self.baseline else ():
             if taken.get(cell.name, numbers) != numbers:  # all entries too, but another way
@@ -148,7 +151,7 @@ class SweepConfig:
             if cell.name not in taken:
                 cells[numbers] = cell
         for cell in grid:
-            cells.setdefault(_numbers_of(cell), cell)
+            cells.setdefault(numbers_of(cell.config), cell)
         return list(cells.values())
 
     def _fractions(self, chosen: Mapping[str, Any]) -> tuple[float | None, ...]:
@@ -175,9 +178,19 @@ def in_full(cell: Cell) -> Cell:
     return replace(cell, name=cell.name.replace(f"-p{short}-s", f"-p{exact}-s", 1))
 
 
-def _numbers_of(cell: Cell) -> str:
-    """All that the numbers of a cell depend on."""
-    return tomli_w.dumps(cell.config.identity())
+def numbers_of(config: RunConfig) -> str:
+    """All that the numbers of a run depend on: one text for settings that mean the same.
+
+    A learning rate or momentum that is the task's own anyway is not in it.
+    """
+    identity = config.identity()
+    if "lr" in identity or "momentum" in identity:
+        from fedsim.settings.checks import optimizer_of_task
+
+        groups = optimizer_of_task(config.plan.task).param_groups
+        own = {n for n in OF_OPTIMIZER if all(g.get(n) == identity.get(n) for g in groups)}
+        identity = {name: x for name, x in identity.items() if name not in own}
+    return tomli_w.dumps(identity)
 
 
 def to_toml(config: SweepConfig) -> str:

@@ -1,6 +1,7 @@
 """Sweeps: what is run, how often, and what is left in the folder."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedsim import RunConfig, SweepConfig, UsageError, sweep
+from fedsim import RunConfig, SweepConfig, UsageError, load, report, sweep
 from fedsim.ground.errors import RESUMES
 from fedsim.runs import parallel
 from fedsim.runs.sweep import run_cells
@@ -253,3 +254,44 @@ def test_a_grid_with_fractions_alike_grows_in_its_folder(
     for fraction in (0.1234567, 0.1234568):  # one after the other
         sweep(replace(grid, gradient=(fraction,)), other)
     assert counted() == ["n2-p0.123457-s0", "n2-p0.1234568-s0"]
+
+
+EQUAL: dict[str, list[dict[str, list[Any]]]] = {
+    "a rate that is the task's own, in one sweep": [{"lr": ["none", 0.1]}],
+    "in another order": [{"lr": ["none", 0.1, 0.2]}, {"lr": [0.2, 0.1, "none"]}],
+    "in a later sweep": [{"lr": ["none"]}, {"lr": [0.1]}],
+    "the other way round": [{"lr": [0.1]}, {"lr": ["none"]}],
+    "a momentum": [{"momentum": ["none", 0.9]}],
+    "settings in another order": [
+        {"lr": [0.2], "momentum": [0.5]}, {"momentum": [0.5], "lr": [0.2]},
+    ],
+    "both": [{"lr": [0.1], "momentum": [0.5]}, {"momentum": [0.5], "lr": ["none"]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_settings_are_trained_once(
+    name: str, tiny: RunConfig, tmp_path: Path, counted: Counting
+) -> None:
+    for vary in EQUAL[name]:
+        grid = SweepConfig(tiny, (3,), (0.1,), baseline=False, vary=vary)
+        found = sweep(grid, tmp_path, progress=False)
+        assert {one["status"] for one in found} == {"done"}
+    rates = {0.1 if x == "none" else x for x in EQUAL[name][0].get("lr", [0.1])}
+    assert len(counted()) == len(rates)
+    results = load(tmp_path)
+    assert len(results.runs) == len(rates) and results.runs["metric"].notna().all()
+
+
+def test_a_folder_that_holds_a_run_twice_is_read(tiny: RunConfig, tmp_path: Path) -> None:
+    """As earlier versions left some: reports took no choice between two cells of one place."""
+    sweep(SweepConfig(tiny, (3,), (0.1,), vary={"lr": [0.2]}), tmp_path, progress=False)
+    for folder in [*(tmp_path / "cells").iterdir()]:
+        shutil.copytree(folder, folder.with_name(f"{folder.name}-again"))
+    assert len(load(tmp_path).runs) == 2
+    report(tmp_path)
+
+
+def test_runs_that_were_given_names_are_told_apart_by_them(tiny: RunConfig, tmp_path: Path) -> None:
+    run_cells([Cell(name, tiny) for name in ("one", "other")], tmp_path, progress=False)
+    assert [*load(tmp_path).runs.index] == ["one", "other"]
