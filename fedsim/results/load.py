@@ -141,9 +141,11 @@ def load(*paths: Path | str) -> Results:
     varied, differences = variants(cells, settings), apart(cells, settings)
     if len(paths) > 1 or repeats(cells):
         comparable(cells, settings, folders)
-        # In one folder runs that were given names are told apart by these.
-        labels = {name: given[name].get("label") or "" for name in cells if len(paths) == 1}
-        cells = without_repeated(cells, folders, settings, varied, labels)
+        # In one folder runs are told apart by names that were given, and if settings are unknown.
+        labels = {name: own.get("label") or "" if own else name for name, own in given.items()}
+        cells = without_repeated(
+            cells, folders, settings, varied, labels if len(paths) == 1 else _NONE
+        )
     # As on the plane: n upwards, p downwards; by name n10 would come before n2.
     cells = dict(sorted(cells.items(), key=lambda item: (
         item[1]["task"], item[1]["temporal"], -item[1]["gradient"], item[1]["seed"], item[0]
