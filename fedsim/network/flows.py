@@ -5,58 +5,29 @@ messages of one link are known beforehand; here one message's end decides when t
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
 
+import numpy as np
 import simpy
 
 from fedsim.network.rates import Rate
-from fedsim.network.sharing import ROUNDED
+from fedsim.network.sharing import ROUNDED, max_min
 
 Link = Hashable
 
+_FLOW = np.dtype(
+    [("left", float), ("rate", float), ("since", float), ("end", float), ("done", object)]
+)
+"""A message under way: its bits that were left at a time, its rate from then on, and its end."""
 
-def max_min(paths: Sequence[Sequence[Link]], capacity: Mapping[Link, float]) -> list[float]:
-    """The rate of each message, where none can grow without lowering a smaller or equal one.
+_TAKES = np.dtype([("flow", int), ("link", int)])
+"""The number of a message, and that of a link which it takes."""
 
-    The links fill up together; a message's rate stands when the first of its links is full
-    (Bertsekas and Gallager, Data Networks, section 6.5.2).
+_LINK = np.dtype([("capacity", float), ("until", float), ("rate", object)])
+"""What a link takes until a time, and over time."""
 
-    Args:
-        paths: the links that each message takes.
-        capacity: bits per second of every link; may be inf.
-
-    Example:
-        >>> max_min([["a", "s"], ["b", "s"], ["c"]], {"a": 1.0, "b": 9.0, "c": 2.0, "s": 5.0})
-        [1.0, 4.0, 2.0]
-    """
-    rates, open_ = [math.inf] * len(paths), dict(enumerate(paths))
-    left = dict(capacity)
-    while open_:
-        users: dict[Link, list[int]] = {}
-        for place, path in open_.items():
-            for link in path:
-                users.setdefault(link, []).append(place)
-        shares = {link: left[link] / len(places) for link, places in users.items()}
-        full = min(shares, key=lambda link: shares[link], default=None)
-        if full is None or math.isinf(shares[full]):
-            break
-        share = shares[full]
-        for place in users[full]:
-            rates[place] = share
-            for link in open_.pop(place):
-                left[link] = max(0.0, left[link] - share)
-    return rates
-
-
-@dataclass
-class _Flow:
-    path: tuple[Link, ...]
-    left: float
-    done: simpy.Event
-    rate: float = 0.0
-    since: float = 0.0
-    end: float = math.inf
+_FORGET = 64
+"""Links that nothing takes any more may be so many, and one for each that is taken."""
 
 
 class Flows:
@@ -83,7 +54,8 @@ class Flows:
 
     def __init__(self, env: simpy.Environment, rate: Callable[[Link], Rate]) -> None:
         self.env, self.rate = env, rate
-        self._flows: list[_Flow] = []
+        self._flows, self._takes = np.empty(0, _FLOW), np.empty(0, _TAKES)
+        self._links, self._numbers = np.empty(0, _LINK), dict[Link, int]()
         self._wake = 0
 
     def send(self, bits: float, path: Sequence[Link]) -> simpy.Event:
@@ -91,38 +63,71 @@ class Flows:
         done = self.env.event()
         if not bits:
             return done.succeed()
-        self._flows.append(_Flow(tuple(path), float(bits), done, since=self.env.now))
+        for link in path:
+            if link not in self._numbers:
+                self._numbers[link] = len(self._numbers)
+                self._links = _with(self._links, (0.0, -math.inf, self.rate(link)))
+        takes = [(len(self._flows), self._numbers[link]) for link in path]
+        self._takes = _with(self._takes, *takes)
+        self._flows = _with(self._flows, (bits, 0.0, self.env.now, math.inf, done))
         self._share()
         return done
 
     def _share(self) -> None:
         """Gives every message its rate from now on, and sleeps until one of these changes."""
-        now = self.env.now
-        rates = {link: self.rate(link) for flow in self._flows for link in flow.path}
-        capacity = {link: rate.at(now) for link, rate in rates.items()}
-        shares = max_min([flow.path for flow in self._flows], capacity)
-        for flow, rate in zip(self._flows, shares, strict=True):
-            if rate != flow.rate:  # else its end stays what it was, to the last bit
-                if flow.rate and now > flow.since:
-                    flow.left = max(0.0, flow.left - flow.rate * (now - flow.since))
-                flow.rate, flow.since = rate, now
-                flow.end = now + flow.left / rate if rate else math.inf
-        changes = [rate.next_change(now) for rate in rates.values()]
-        after = min([*changes, *(flow.end for flow in self._flows)], default=None)
-        if after is None:
+        now, flows, takes, links = self.env.now, self._flows, self._takes, self._links
+        for link in np.flatnonzero(links["until"] <= now):
+            rate = links["rate"][link]
+            links["capacity"][link], links["until"][link] = rate.at(now), rate.next_change(now)
+        rates = max_min(len(flows), takes["flow"], takes["link"], links["capacity"])
+        changed = rates != flows["rate"]  # else an end stays what it was, to the last bit
+        if changed.any():
+            flows[changed] = _at(now, flows[changed], rates[changed])
+        if not len(flows):
             return
+        after = min(links["until"][takes["link"]].min(initial=math.inf), flows["end"].min())
         if math.isinf(after):
             raise RuntimeError("a link stays at 0 bits per second: its transfer never ends")
         self._wake += 1
-        self.env.process(self._sleep(after, self._wake))
+        self.env.process(self._sleep(float(after), self._wake))
 
     def _sleep(self, until: float, number: int) -> simpy.events.ProcessGenerator:
         yield self.env.timeout(max(0.0, until - self.env.now))
         if number != self._wake:  # another message came or went meanwhile
             return
-        ends = until * ROUNDED
-        over = [flow for flow in self._flows if flow.end <= ends]
-        self._flows = [flow for flow in self._flows if flow.end > ends]
+        stays, takes = self._flows["end"] > until * ROUNDED, self._takes
+        over, self._flows = self._flows["done"][~stays], self._flows[stays]
+        self._takes = takes = takes[stays[takes["flow"]]]
+        takes["flow"] = (np.cumsum(stays) - 1)[takes["flow"]]
+        if len(self._links) > 2 * len(takes) + _FORGET:
+            self._forget()
         self._share()
-        for flow in over:
-            flow.done.succeed()
+        for done in over:
+            done.succeed()
+
+    def _forget(self) -> None:
+        """Lets go of the links that nothing takes any more."""
+        names = list(self._numbers)
+        used, self._takes["link"] = np.unique(self._takes["link"], return_inverse=True)
+        self._numbers = {names[number]: place for place, number in enumerate(used)}
+        self._links = self._links[used]
+
+
+def _with(rows: np.ndarray, *more: tuple[object, ...]) -> np.ndarray:
+    """The rows, and some more."""
+    both = np.empty(len(rows) + len(more), rows.dtype)
+    both[: len(rows)] = rows
+    for place, row in enumerate(more, len(rows)):
+        both[place] = row
+    return both
+
+
+def _at(now: float, flows: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """The flows as they are now, with other rates from now on."""
+    passed, seconds = np.zeros(len(flows)), now - flows["since"]
+    np.multiply(flows["rate"], seconds, out=passed, where=seconds > 0)
+    flows["left"] = np.maximum(0.0, flows["left"] - passed)
+    flows["rate"], flows["since"], flows["end"] = rates, now, math.inf
+    np.divide(flows["left"], rates, out=flows["end"], where=rates > 0)
+    flows["end"] += now
+    return flows

@@ -1,7 +1,8 @@
-"""Transfers that share a server's link: max-min fair rates, and when each transfer ends.
+"""Transfers that share links: max-min fair rates, and when each transfer over a server's link ends.
 
 The fair share is that of progressive filling (Bertsekas and Gallager, Data Networks, section
-6.5.2): nobody's rate can grow without lowering one that is smaller or equal.
+6.5.2): nobody's rate can grow without lowering one that is smaller or equal. ``fair`` has one
+shared link, ``max_min`` any.
 """
 
 import math
@@ -14,6 +15,10 @@ from fedsim.network.rates import Rate
 ROUNDED = 1 + 1e-12
 """A transfer that lacks so little of its time has ended: after many events sums are rounded, and
 what is left of it by rounding would wait where its link then stands still."""
+
+_BELOW = 1 - 1e-9
+"""What lies below a share by less than that is filled in a step of its own: which of two links is
+full first decides the last bits."""
 
 
 def fair(caps: np.ndarray, capacity: float) -> np.ndarray:
@@ -37,6 +42,49 @@ def fair(caps: np.ndarray, capacity: float) -> np.ndarray:
     level = (capacity - below) / np.arange(len(order), 0, -1)
     first = int(np.argmax(order >= level))  # the first that does not get its cap
     return np.minimum(caps, level[first])
+
+
+def max_min(count: int, flow: np.ndarray, link: np.ndarray, capacity: np.ndarray) -> np.ndarray:
+    """Each flow's rate, where flows take several links and share any of them.
+
+    The links fill up together; a flow's rate stands when the first of its links is full. Links of
+    one flow each fill in one step, as far as they are full before all shared links.
+
+    Args:
+        count: of flows.
+        flow: the number of a flow for each link that it takes, shape (n,), ascending.
+        link: that link's number, shape (n,).
+        capacity: of each link, by number, in bits per second; may be inf.
+
+    Returns:
+        The rates, shape (count,); inf where no link limits a flow.
+
+    Example:
+        Flows 0 and 1 share link 2:
+
+        >>> flow, link = np.array([0, 0, 1, 1]), np.array([0, 2, 1, 2])
+        >>> max_min(2, flow, link, np.array([1.0, 9.0, 5.0])).tolist()
+        [1.0, 4.0]
+    """
+    rates, left = np.full(count, math.inf), capacity.copy()
+    while len(link):
+        users = np.bincount(link)[link]
+        shares = left[link] / users
+        least = shares[users > 1].min(initial=math.inf)
+        before = (users == 1) & (shares < least * _BELOW)
+        np.minimum.at(rates, flow[before], shares[before])
+        if math.isinf(least):
+            break
+        if not before.any():
+            full = shares.argmin()
+            rates[flow[link == link[full]]] = shares[full]
+        limited = np.isfinite(rates)[flow]
+        taken = rates[flow[limited]]
+        order = taken.argsort(kind="stable")  # as they fill one after the other
+        np.subtract.at(left, link[limited][order], taken[order])
+        np.maximum(left, 0.0, out=left)
+        flow, link = flow[~limited], link[~limited]
+    return rates
 
 
 def transfers(

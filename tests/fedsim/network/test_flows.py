@@ -1,18 +1,22 @@
 """Messages that share links as they come and go, by hand and against what is known beforehand."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 import simpy
 
-from fedsim.network.flows import Flows, max_min
+from fedsim.network.flows import Flows
 from fedsim.network.rates import Rate
-from fedsim.network.sharing import transfers
+from fedsim.network.sharing import fair, transfers
+from tests.support.filling import by_max_min, filled
 
 Message = tuple[float, float, Sequence[str]]
 """When it begins, its bits, and the links of its path."""
+
+Draw = Callable[[np.random.Generator], tuple[list[str], dict[str, float]]]
+"""Paths over links and what each link takes, drawn."""
 
 
 @pytest.mark.parametrize(
@@ -32,7 +36,54 @@ def test_rates_over_several_links(
     paths: list[str], capacity: dict[str, float], rates: list[float]
 ) -> None:
     """The links fill up together; a message stops at the first of its own that is full."""
-    assert max_min(paths, {key: float(x) for key, x in capacity.items()}) == rates
+    assert by_max_min(paths, {key: float(x) for key, x in capacity.items()}) == rates
+
+
+def capacities(draw: np.random.Generator, count: int) -> list[float]:
+    """Some small whole numbers and 0, so that links are full at once; or tenths; or any."""
+    tenths = draw.integers(1, 30, count) / 10
+    kinds = [draw.integers(0, 4, count), tenths, draw.lognormal(size=count)]
+    return [float(x) for x in kinds[int(draw.integers(3))]]
+
+
+def star(draw: np.random.Generator) -> tuple[list[str], dict[str, float]]:
+    """Links of one message each, and a server's that all share; it may have just enough."""
+    count = int(draw.integers(1, 40))
+    own = capacities(draw, count) if draw.random() < 0.7 else [float(draw.lognormal())] * count
+    server = float(draw.choice([sum(own), count * own[0], draw.lognormal(), math.inf]))
+    names = [chr(ord("a") + place) for place in range(count)]
+    capacity = dict(zip(names, own, strict=True)) | {"S": server}
+    return [f"{name}S" for name in draw.permutation(names)], capacity
+
+
+def mesh(draw: np.random.Generator) -> tuple[list[str], dict[str, float]]:
+    """Messages from any worker to any, which share the links of both."""
+    workers, count = int(draw.integers(2, 8)), int(draw.integers(1, 40))
+    names = "ABCDEFGH"[:workers] + "abcdefgh"[:workers]
+    capacity = dict(zip(names, capacities(draw, 2 * workers), strict=True))
+    pairs = draw.integers(0, workers, (count, 2))
+    return [names[a] + names[workers + b] for a, b in pairs], capacity
+
+
+def anything(draw: np.random.Generator) -> tuple[list[str], dict[str, float]]:
+    """Paths over up to four links, or over none; some links have no limit."""
+    names = "abcdefghij"[: int(draw.integers(1, 11))]
+    limits = [math.inf if draw.random() < 0.1 else x for x in capacities(draw, len(names))]
+    counts = draw.integers(0, min(len(names), 4) + 1, 20)
+    paths = ["".join(draw.choice([*names], n, replace=False)) for n in counts]
+    return paths, dict(zip(names, limits, strict=True))
+
+
+@pytest.mark.parametrize("kind", [star, mesh, anything])
+def test_rates_are_those_of_filling_link_by_link(kind: Draw) -> None:
+    """To the last bit, so that the clock of a run stays; ``fair`` agrees to 1e-14 on a star."""
+    for seed in range(100):
+        paths, capacity = kind(np.random.default_rng(seed))
+        slow = filled(paths, capacity)
+        assert by_max_min(paths, capacity) == slow, seed
+        if kind is star:
+            caps = np.array([capacity[path[0]] for path in paths])
+            assert fair(caps, capacity["S"]).tolist() == pytest.approx(slow, rel=1e-14), seed
 
 
 def ends(messages: Sequence[Message], rates: dict[str, Rate]) -> list[float]:
@@ -119,3 +170,22 @@ def test_links_without_a_limit_take_no_time() -> None:
 def test_a_link_that_stays_at_nothing_is_told() -> None:
     with pytest.raises(RuntimeError, match="stays at 0 bits per second"):
         ends([(0.0, 1.0, "a")], {"a": Rate.constant(0.0)})
+
+
+def test_links_that_nothing_takes_any_more_are_forgotten() -> None:
+    """300 messages one after the other, each over a link of its own, as one of 1 bit waits."""
+    rates = {f"{i}": Rate.constant(1.0 + i) for i in range(300)} | {"all": Rate.constant(1e3)}
+    env = simpy.Environment()
+    flows, arrived = Flows(env, rates.__getitem__), []
+
+    def send(number: int) -> simpy.events.ProcessGenerator:
+        yield flows.send(1.0 + number, [f"{number}", "all"])
+        arrived.append(env.now)
+        if number and number < 299:
+            env.process(send(number + 1))
+
+    env.process(send(0))
+    env.process(send(1))
+    env.run()
+    assert arrived == pytest.approx([1.0, *range(1, 300)])
+    assert len(flows._links) < 100
