@@ -1,13 +1,17 @@
 """FedProx: the pull towards the model that was sent, against a plain loop, and in a run."""
 
+from inspect import isfunction, signature
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, sentinel
 
 import pytest
+import torch
 
 from fedsim import RunConfig, Training, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
+from strategies import Client, FedProx
 from strategies.algorithms.fedprox import pull
 from tests.support.runs import distance, make_task, model, small
 
@@ -43,6 +47,32 @@ def test_a_strong_pull_keeps_updates_short(tmp_path: Path) -> None:
         run(small(method="raw", proximal=mu, temporal=1, iterations=1), tmp_path / f"one-{name}")
     assert model(tmp_path / "one-none") == model(tmp_path / "one-strong")
     assert model(tmp_path / "none") != model(tmp_path / "strong")
+
+
+PARTS = [name for name, part in vars(Client).items() if isfunction(part) and name != "force"]
+"""What an algorithm's client does besides the pull: FedProx hands all of it on."""
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_algorithm_inside_does_all_but_the_pull(name: str) -> None:
+    """With what FedProx was handed, or else SCAFFOLD forgets its variates."""
+    inside = Mock(spec=Client)
+    result = getattr(inside, name).return_value = getattr(sentinel, name)
+    _, *names = signature(getattr(Client, name)).parameters
+    values = [getattr(sentinel, each) for each in names]
+    assert getattr(FedProx(0.5, inside), name)(*values) is result
+    getattr(inside, name).assert_called_once_with(*values)
+
+
+def test_the_pull_adds_to_the_force_of_the_algorithm_inside() -> None:
+    """A gradient of 1, the pull 0.5 (3 - 1), and 10 from inside."""
+    w = torch.nn.Parameter(torch.tensor([3.0]))
+    inside, came = Mock(spec=Client), Mock(weights={"w": torch.tensor([1.0])})
+    inside.force.return_value = lambda parameters: parameters["w"].grad.add_(10.0)
+    for client, gradient in ((FedProx(0.5, inside), 12.0), (FedProx(0.5), 2.0)):
+        w.grad = torch.tensor([1.0])
+        client.force(came, {})({"w": w})
+        assert w.grad.item() == gradient
 
 
 def test_what_is_refused_and_what_is_told() -> None:
