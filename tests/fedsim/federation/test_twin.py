@@ -2,28 +2,29 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.twin.cases import case, features
+from tests.support.twin.cases import COMPOSED, case, features
 from tests.support.twin.compare import differences
 
 CASES = int(os.environ.get("FEDSIM_TWIN", "200"))
 CHUNK = 10
-QUICK = 20
-"""Cases of the quick suite; the slow one draws the others."""
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        pytest.param(begin, marks=[pytest.mark.slow] if begin >= QUICK else [])
-        for begin in range(0, CASES, CHUNK)
-    ],
-)
+def begins(first: int, cases: int, quick: int) -> list[Any]:
+    """Where chunks of the cases from a number on begin; the quick suite takes the first few."""
+    slow = {True: [pytest.mark.slow], False: []}
+    chunks = range(0, cases, CHUNK)
+    return [pytest.param(first + begin, marks=slow[begin >= quick]) for begin in chunks]
+
+
+@pytest.mark.parametrize("begin", [*begins(0, CASES, 20), *begins(COMPOSED, CASES // 4, 10)])
 def test_equals_the_twin(begin: int, tmp_path: Path) -> None:
+    """Cases from ``COMPOSED`` on have FedProx around another algorithm."""
     found = {}
-    for number in range(begin, min(begin + CHUNK, CASES)):
+    for number in range(begin, begin + CHUNK):
         settings = case(number, tmp_path / str(number))
         different = differences(settings, tmp_path / str(number))
         if different:

@@ -32,6 +32,11 @@ CONTROLLERS = (
 )  # fmt: skip
 
 
+COMPOSED = 1_000_000
+"""Cases from this number on are compositions: FedProx around an algorithm with local steps."""
+INSIDE = tuple(name for name in dict.fromkeys(STRATEGIES) if name not in GRADIENTS)
+
+
 class Drawn:
     """What a case is made of; each method adds a feature."""
 
@@ -43,11 +48,11 @@ class Drawn:
         """One of them."""
         return choices[int(self.rng.integers(len(choices)))]
 
-    def base(self) -> None:
+    def base(self, strategies: tuple[str, ...] = STRATEGIES) -> None:
         """Task, strategy, method, size."""
         s = self.settings
         s["task"], s["seed"] = task.PLAIN, int(self.rng.integers(1000))
-        s["strategy"] = self.one(*STRATEGIES)
+        s["strategy"] = self.one(*strategies)
         s["method"] = self.one(*DENSE, *SPARSE)
         if s["strategy"] == "ef21":
             s["method"] = self.one("ef21(raw)", f"ef21({TOPK})")
@@ -215,7 +220,9 @@ def case(number: int, folder: Path) -> dict[str, Any]:
     """The settings of a case, as ``RunConfig`` takes them; its files go into a folder."""
     for attempt in range(1_000):
         drawn = Drawn(np.random.default_rng([20_24, number, attempt]), folder)
-        drawn.base()
+        drawn.base(STRATEGIES if number < COMPOSED else INSIDE)
+        if number >= COMPOSED:
+            drawn.proximal()
         pool = POOLS.get(drawn.settings["strategy"], FEATURES)
         count = drawn.one(2, 2, 3, 3, 4)
         for name in drawn.rng.choice(sorted(set(pool)), count, replace=False, p=weights(pool)):
