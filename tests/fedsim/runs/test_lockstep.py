@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor, nn
 
 from fedsim import Cell, RunConfig, run
 from fedsim.federation.lockstep import Lockstep
@@ -199,3 +200,23 @@ def test_an_error_of_one_ends_all() -> None:
 
     with pytest.raises(OSError, match="the disk is full"):
         lockstep.carry_out([lambda: None, broken, lambda: None])
+
+
+class Hidden(nn.Module):
+    """A frozen layer that the seed draws, in a list: no state dict has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features, self.head = [nn.Linear(6, 4)], nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            features = self.features[0](x).tanh()
+        out: Tensor = self.head(features)
+        return out
+
+
+def test_what_a_users_model_hides_stays_with_its_seed(make_task: Any) -> None:
+    cells = cells_of(make_task(build=Hidden), ("sbc", "other-seed"))
+    results = [fit_of(cell.config).model for cell in cells]
+    assert None not in results and results[0] != results[1]

@@ -62,6 +62,26 @@ def test_weights_follow_torchs_generator(task):
     assert not torch.equal(build(1), build(2))
 
 
+INPUTS = {
+    "digits": torch.zeros(2, 1, 8, 8), "mnist": torch.zeros(2, 1, 28, 28),
+    "fashion": torch.zeros(2, 1, 28, 28), "cifar": torch.zeros(2, 3, 32, 32),
+    "imagenet": torch.zeros(2, 3, 224, 224), "char": torch.zeros(2, 5, dtype=torch.int64),
+    "word": torch.zeros(2, 5, dtype=torch.int64), "ncf": PAIRS,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", OURS.values(), ids=OURS)
+def test_every_parameter_has_a_gradient_and_a_place_in_the_optimizer(task):
+    """So no run of these tasks tries a batch for it (``Trainer.unused``)."""
+    with torch.device("meta"):
+        model = task.model(TINY)
+        outputs = model(INPUTS[task.name.partition("_")[0]].to("meta"))
+        outputs.sum().backward()
+        trained = [p for p in model.parameters() if p.requires_grad]
+        held = {id(p) for group in task.optimizer(trained).param_groups for p in group["params"]}
+    assert trained and all(p.grad is not None and id(p) in held for p in trained)
+
+
 def test_loss_is_a_mean_and_metric_a_sum():
     task = get_task("digits")
     outputs = torch.tensor([[9.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
