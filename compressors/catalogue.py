@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from compressors.beside import beside
 from compressors.recent import RECENT
 from compressors.row import Kind, Row
+from compressors.usercode import typed, user_code
 
 __all__ = ["CATALOGUE", "Kind", "ROWS", "Row", "add_rows", "own_rows"]
 
@@ -269,10 +270,10 @@ def add_rows(place: str) -> None:
         raise ValueError(f"there is no Python file {place}")
     for file in files:
         try:
-            with beside(file):
+            with user_code(), beside(file):
                 run_path(str(file), run_name="rows_of_a_user")
         except Exception as error:
-            raise ValueError(f"{file}: {type(error).__name__}: {error}") from error
+            raise ValueError(f"{file}: {typed(error)}") from error
 
 
 def _usable(row: Row) -> bool:

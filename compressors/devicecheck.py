@@ -29,6 +29,7 @@ from compressors.kernels.gpu.select import largest
 from compressors.kernels.gpu.tried import cause
 from compressors.message import compress, decompress
 from compressors.parsing.grammar import parse
+from compressors.usercode import typed
 
 METHODS = (
     "raw", "sbc(0.01)", "flat(topk(0.01) | float32)", "ef(topk(0.05) | cnat | golomb)", "cnat",
@@ -99,7 +100,7 @@ def checks(
         try:
             found, well = work(), True
         except Exception as error:  # whatever driver, compiler or kernel raise: the rest goes on
-            found, well = f"{type(error).__name__}: {error}", False
+            found, well = typed(error), False
         yield Step(name, well, " ".join(found.split()))
 
 

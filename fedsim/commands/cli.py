@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import Any, NoReturn, TextIO
 
 from compressors.printing import printable
+from compressors.usercode import typed
 from fedsim.commands import (
     codec,
     comparing,
@@ -233,6 +234,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return DONE
         if flags.debug:
             raise
-        message = printable(f"fedsim: {type(error).__name__}: {error}")
+        message = printable(f"fedsim: {typed(error)}")
         print(f"{message} (--debug shows where)", file=sys.stderr)
         return SOME_FAILED

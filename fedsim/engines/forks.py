@@ -23,7 +23,7 @@ from torch import Tensor
 
 from compressors import State
 from fedsim.engines import compat
-from fedsim.engines.local import RAISED, failed, reason_of
+from fedsim.engines.local import failed, reason_of
 from fedsim.ground.children import begin_child
 from fedsim.ground.compiling import compiling_elsewhere, compiling_told
 from fedsim.ground.errors import UsageError, reason
@@ -97,6 +97,8 @@ class ForkedApp(ClientApp):
                 self._idle.put(child)
                 raise
             self._idle.put(child)
+            if answer is KeyboardInterrupt:
+                raise answer
             if isinstance(answer, str):
                 return failed(message, answer)
             if after is not None:
@@ -205,8 +207,10 @@ class _Child:
                     try:
                         reply = app(asked, Context(_RUN, 1, node, RecordDict(), {}))
                         answer: Any = [(n, type(x), dict(x)) for n, x in reply.content.items()]
-                    except RAISED as error:
+                    except Exception as error:
                         answer = reason_of(error)
+                    except KeyboardInterrupt:  # a client's own: Ctrl-C is for the parent alone
+                        answer = KeyboardInterrupt
                     self._back.send((answer, brought.after))
             except (EOFError, ConnectionError):
                 return  # its parent is gone

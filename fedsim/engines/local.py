@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 import traceback
-from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -24,6 +23,7 @@ from flwr.app import Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
+from compressors.usercode import UserCodeError
 from fedsim.engines import compat
 
 AnswerSeveral = Callable[
@@ -51,7 +51,7 @@ class Call:
     def __init__(self, waiting: int) -> None:
         self.lock = threading.Lock()
         self.closed, self.waiting, self.whole = False, waiting, threading.Event()
-        self.replies: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.replies: queue.SimpleQueue[Message | BaseException] = queue.SimpleQueue()
 
     def put(self, reply: Message) -> None:
         """Takes a reply, with the lock held."""
@@ -59,19 +59,22 @@ class Call:
         if self.replies.qsize() == self.waiting:
             self.whole.set()
 
-    def close(self) -> list[Message]:
-        """Takes no more replies; returns those that came in at the last moment."""
+    def fail(self, error: BaseException) -> None:
+        """Lets whoever waits for replies raise ``error``."""
+        self.replies.put(error)
+        self.whole.set()
+
+    def get(self, timeout: float | None) -> Message:
+        """The next reply; ``queue.Empty`` where none comes in time."""
+        came = self.replies.get(timeout=timeout)
+        if isinstance(came, BaseException):
+            raise came
+        return came
+
+    def close(self) -> None:
+        """Takes no more replies."""
         with self.lock:
             self.closed = True
-        return taken(self.replies)
-
-
-def taken(replies: "queue.SimpleQueue[Message]") -> list[Message]:
-    """Everything that is in a queue now, removed from the queue."""
-    messages = []
-    while not replies.empty():
-        messages.append(replies.get())
-    return messages
 
 
 class NodeQueue:
@@ -136,6 +139,8 @@ class LocalGrid(Grid):
         self._contexts: dict[int, Context] = {}  # of the nodes that keep anything
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._late: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._calls = set[Call]()
+        self._error: BaseException | None = None  # that a worker ended with
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
         self._switch = sys.getswitchinterval()
         if self._threads:
@@ -160,9 +165,15 @@ class LocalGrid(Grid):
             task()
 
     def _work(self) -> None:
+        """A worker's life. What is no failure of a client ends all calls, which would wait on."""
         torch.set_num_threads(1)
         while (task := self._tasks.get()) is not None:
-            task()
+            try:
+                task()
+            except BaseException as error:
+                self._error = error
+                for call in [*self._calls]:
+                    call.fail(error)
 
     def _serve(self, messages: list[Message], call: Call) -> None:
         """Answers those whose nodes are free, and then whatever has waited for these nodes."""
@@ -183,7 +194,7 @@ class LocalGrid(Grid):
                 if isinstance(answer, Exception):
                     answer = failed(free[i], reason_of(answer))
                 waiting.append(self._deliver(free[i], contexts[i], answer, call))
-        except RAISED as error:
+        except Exception as error:
             for i in sorted(left):
                 reply = failed(free[i], reason_of(error))
                 waiting.append(self._deliver(free[i], contexts[i], reply, call))
@@ -203,7 +214,7 @@ class LocalGrid(Grid):
                 if not isinstance(reply, Message):
                     kind = type(reply).__name__
                     raise TypeError(f"the client app returned {kind}, not a Message")
-            except RAISED as error:
+            except Exception as error:
                 reply = failed(message, reason_of(error))
             waiting = self._deliver(message, context, reply, call)
         if waiting is not None:
@@ -244,6 +255,9 @@ class LocalGrid(Grid):
         """Replies as they come, or together; ``pull_messages`` has those later than ``timeout``."""
         messages = [*messages]
         call, group = Call(len(messages)), list[Message]()
+        self._calls.add(call)
+        if self._error is not None:  # the nodes that it was about answer nobody any more
+            raise self._error
         for message in messages:
             compat.name(message, f"message-{next(self._count)}")
             if message.metadata.message_type != MessageType.TRAIN:
@@ -265,11 +279,14 @@ class LocalGrid(Grid):
                 while not self._threads and call.replies.empty():
                     self._do_one()
                 left = None if until is None else max(0.0, until - time.monotonic())
-                yield call.replies.get(timeout=left)
+                yield call.get(left)
         except queue.Empty:
-            yield from call.close()
+            call.close()
+            while not call.replies.empty():  # those that came in at the last moment
+                yield call.get(None)
         finally:
             call.close()
+            self._calls.discard(call)
 
     def get_node_ids(self) -> Iterable[int]:
         """The nodes, in the order of their partitions."""
@@ -296,15 +313,11 @@ class LocalGrid(Grid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies to these messages that came after their call was over."""
-        wanted, came = set(message_ids), taken(self._late)
+        wanted, came = set(message_ids), [self._late.get() for _ in range(self._late.qsize())]
         for reply in came:
             if reply.metadata.reply_to_message_id not in wanted:
                 self._late.put(reply)
         return [reply for reply in came if reply.metadata.reply_to_message_id in wanted]
-
-
-RAISED = (Exception, SystemExit, CancelledError)
-"""What a client's app may end with; all else that is not an ``Exception`` ends the run."""
 
 
 def failed(message: Message, reason: str) -> Message:
@@ -314,4 +327,6 @@ def failed(message: Message, reason: str) -> Message:
 
 def reason_of(error: BaseException) -> str:
     """As a failed reply tells it."""
+    if isinstance(error, UserCodeError):
+        return str(error)
     return "".join(traceback.format_exception_only(error)).strip()

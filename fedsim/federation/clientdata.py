@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 from torch import Tensor
 
+from compressors.usercode import typed, user_code
 from fedsim.federation.localtests import Parts
 from fedsim.federation.validation import check_alike, parted
 from fedsim.ground.errors import DataError, UsageError
@@ -80,14 +81,14 @@ def _load(
     validation: float | None, local: float | None,
 ) -> ClientData:  # fmt: skip
     try:
-        data = task.load(Path(folder) if folder else None, download)
+        with user_code():
+            data = task.load(Path(folder) if folder else None, download)
     except UsageError:  # says itself what it misses
         raise
     except Exception as error:
         none = "" if folder else " (none is given: --data DIR, data='DIR' in Python, $FEDSIM_DATA)"
         raise DataError(
-            f"task {task.name}: load failed with folder {folder}{none}: "
-            f"{type(error).__name__}: {error}"
+            f"task {task.name}: load failed with folder {folder}{none}: {typed(error)}"
         ) from error
     check(task.name, data)
     groups = data.groups()

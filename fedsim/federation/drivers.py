@@ -10,6 +10,7 @@ from flwr.clientapp import ClientApp
 
 from compressors import State
 from compressors.message import Upload, compress_all
+from compressors.usercode import user_code
 from fedsim.engines.local import AnswerSeveral
 from fedsim.federation.client import Request, Serving, serve
 from fedsim.federation.client_memory import ClientStates
@@ -42,6 +43,10 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
+        with user_code():
+            return trained(message, context)
+
+    def trained(message: Message, context: Context) -> Message:
         config = config_of(context)
         trainer, settings = trainer_of(config), settings_in(message.content)
         memory = states.load(context, settings)
@@ -103,7 +108,8 @@ def answer(
     for kind, way in ways.items():
         places = [i for i, request in enumerate(requests) if isinstance(request, kind)]
         if places:
-            found |= zip(places, way([requests[i] for i in places]), strict=True)
+            with user_code():
+                found |= zip(places, way([requests[i] for i in places]), strict=True)
     return [found[i] for i in range(len(requests))]
 
 
@@ -165,7 +171,8 @@ def make_answer_several(
             """Notes a client's next request; else its reply, or its error."""
             try:
                 try:
-                    requests[i] = go_on(serving[i], answers)
+                    with user_code():
+                        requests[i] = go_on(serving[i], answers)
                     return None
                 except NoBase:
                     return Message(ask_for_model(), reply_to=messages[i])

@@ -22,8 +22,8 @@ _END_SECONDS = 5.0
 """How long a run that trains is waited for after Ctrl-C; it ends with the process."""
 
 
-class _Ended(BaseException):
-    """The others were broken off: no run goes on, and none has failed."""
+class _Ended(KeyboardInterrupt):
+    """The others were broken off, as by Ctrl-C: no run goes on, and none has failed."""
 
 
 class _Parked:

@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 
 from compressors import own_rows
 from compressors.base import finite
+from compressors.usercode import typed, user_code
 from fedsim.federation import isolation, memories, stackable
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import untouched
@@ -98,11 +99,12 @@ def _passes(trial: _Trial) -> None:
 def _calling(task: Task, call: str, facts: Callable[[], str] | None = None) -> Iterator[None]:
     """Says what of the task failed, on what; what fedsim refuses itself is said already."""
     try:
-        yield
+        with user_code():
+            yield
     except UsageError:
         raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        reason = " ".join(typed(error).split())
         where = f" on a batch: {reason}{facts()}" if facts else f": {reason}"
         raise UsageError(f"task {task.name}: {call} fails{where}") from error
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 
 from compressors import State
+from compressors.usercode import typed
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.products import products
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
@@ -141,8 +142,8 @@ def _tried(trainer: Trainer, width: int, timed: bool) -> Fit:
         except _Cannot:
             raise
         except Exception as error:
-            reason = " ".join(str(error).split()).split(". ")[0]
-            raise _Cannot(f"{type(error).__name__}: {reason:.200}") from error
+            reason = " ".join(typed(error).split()).split(". ")[0]
+            raise _Cannot(f"{reason:.200}") from error
         after = states(trainer.device)
         if not all(torch.equal(a, b) for a, b in zip(before, after, strict=True)):
             raise _Cannot("its steps draw from torch's global generator")

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from compressors import State, Tensors
 from compressors.kernels.gpu.layout import send
+from compressors.usercode import user_code
 from fedsim.federation.room import enough
 from fedsim.federation.stackable import Fit, fit_of, gradients_of
 from fedsim.federation.stackedsteps import Asked, StackedSteps, apart
@@ -106,7 +107,7 @@ class Stack:
         if self._width == 1:
             return [alone(asked[0])]
         try:
-            with enough(self.trainer.device), self.trainer.products():
+            with user_code(), enough(self.trainer.device), self.trainer.products():
                 # One that is left beside itself: a convolution has other sums in a stack of one.
                 pair = [*asked] * (2 if len(asked) == 1 else 1)
                 trained = self.trainer.watch.call(partial(self._together, pair))
@@ -181,7 +182,8 @@ class Stack:
         parts = []
         for position, (mine, job) in enumerate(asked):
             try:
-                parts.append(mine.batch(job.client, job.done + i))
+                with user_code():
+                    parts.append(mine.batch(job.client, job.done + i))
             except Exception as error:
                 raise _NoBatch(position, error) from error
         x, y = zip(*parts, strict=True)
@@ -192,7 +194,8 @@ def alone(asked: Asked) -> Result:
     """What one job gave, or why it failed."""
     start = time.perf_counter()
     try:
-        trained = asked.trainer.train(*asked.job)
+        with user_code():
+            trained = asked.trainer.train(*asked.job)
     except Exception as error:
         return error
     return replace(trained, seconds=time.perf_counter() - start)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from compressors import NotFinite, UpdateError
 from compressors.calls import Call, read
+from compressors.usercode import encodable, error_text
 
 C = TypeVar("C")
 
@@ -153,13 +154,15 @@ def resumed(why: str, error: BaseException) -> str:
 
 
 def without_home(text: str) -> str:
-    """``text`` with ``~`` for the user's home folder, whose name is often the user's.
+    """``text`` as results keep it: ``encodable``, and ``~`` for the user's home folder.
+
+    The folder's name is often the user's.
 
     Example:
         >>> without_home(f"File {os.path.expanduser('~/a.py')}, line 3")
         'File ~/a.py, line 3'
     """
-    home = os.path.expanduser("~")
+    home, text = os.path.expanduser("~"), encodable(text)
     return text if len(home) < 2 else re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text)
 
 
@@ -171,7 +174,7 @@ def reason(error: Exception) -> str:
         'No such file or directory'
     """
     system = error.strerror if isinstance(error, OSError) else None
-    return system or str(error).partition("\n")[0]
+    return system or error_text(error).partition("\n")[0]
 
 
 def expect(value: object, kind: type, where: str) -> None:

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from compressors.usercode import typed
 from fedsim.ground.files import ram
 
 NEEDED = ("numpy", "torch", "numba", "flwr", "pandas", "pyarrow")
@@ -52,8 +53,7 @@ def machine() -> list[Part]:
         try:
             parts.append(look(name))
         except Exception as error:
-            why = f"{type(error).__name__}: {error}"
-            parts.append(Part(name, why, "look at what this error names"))
+            parts.append(Part(name, typed(error), "look at what this error names"))
     return parts
 
 
@@ -72,7 +72,7 @@ def _package(name: str) -> Part:
     try:
         module = import_module(name)
     except Exception as error:  # a library of the system that it lacks, a damaged installation
-        why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        why = typed(error).splitlines()[0]
         again = f"install it again: `pip install --force-reinstall {name}=={found}`"
         return Part(name, f"{found}, cannot be imported ({why})", again, True)
     if name != "torch":

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from compressors.usercode import typed
 from fedsim.engines import cluster
 from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.stackable import fit_of
@@ -124,8 +125,7 @@ def record(config: RunConfig, folder: Path, error: Exception) -> None:
     if (folder / "summary.json").exists():
         return
     cause = getattr(error, "cause", None) or error
-    reason = (_COLOURS.sub("", str(cause)).splitlines() or [""])[0]
-    why = resumed(f"{type(cause).__name__}: {reason}", cause)
+    why = resumed(_COLOURS.sub("", typed(cause)).splitlines()[0], cause)
     failed = {"status": "failed", "error": without_home(why)}
     trace = "".join(traceback.format_exception(error))
     with writing(folder):

@@ -12,6 +12,7 @@ from typing import Any
 from flwr.serverapp import Grid
 from safetensors.torch import save
 
+from compressors.usercode import error_text, typed
 from fedsim.engines import flower, heap
 from fedsim.engines.carried import Carried
 from fedsim.engines.forks import ForkedApp
@@ -320,8 +321,8 @@ def broken_off(
     if isinstance(error, StoppedEarly):
         scored = records.rows and not math.isnan(records.rows[-1]["metric"])
         summary = summed(known, records, server) if scored else summary
-        return summary | {"status": "stopped", "error": str(error)}
-    why = str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
+        return summary | {"status": "stopped", "error": error_text(error)}
+    why = error_text(error) if isinstance(error, RunFailed) else typed(error)
     return summary | {"status": "failed", "error": without_home(resumed(why, error))}
 
 

@@ -3,12 +3,13 @@
 from importlib import import_module
 from typing import Any
 
+from compressors.usercode import error_text
 from fedsim.ground.errors import DataError
 
 
 def first_line(error: BaseException) -> str:
     """What an error says, as far as a line goes; its type where it says nothing."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    return (error_text(error).splitlines() or [type(error).__name__])[0]
 
 
 def torchvision(part: str, who: str, otherwise: str = "") -> Any:

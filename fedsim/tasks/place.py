@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from compressors.beside import beside
+from compressors.usercode import typed, user_code
 from fedsim.ground.errors import UsageError
 
 SEPARATOR = ":"
@@ -53,7 +54,7 @@ def load(place: str, setting: str, kind: type[Any], called: str) -> Any:
         try:
             module = import_module(origin)
         except Exception as error:
-            raise _Refused(f"{origin} cannot be imported: {_said(error)}") from error
+            raise _Refused(f"{origin} cannot be imported: {typed(error)}") from error
         return _named(module, name, place, kind, called)
     except _Refused as error:
         reason = f"{error}; " if str(error) else ""
@@ -91,12 +92,12 @@ def _from_file(
     assert spec is not None and spec.loader is not None
     module = sys.modules[listed] = module_from_spec(spec)
     try:
-        with beside(path):
+        with user_code(), beside(path):
             spec.loader.exec_module(module)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]
-        raise _Refused(f"{path.name}{''.join(lines[-1:])}: {_said(error)}") from error
+        raise _Refused(f"{path.name}{''.join(lines[-1:])}: {typed(error)}") from error
     finally:
         del sys.modules[listed]
     return _named(module, name, place, kind, called)
@@ -122,7 +123,3 @@ def _named(module: ModuleType, name: str, place: str, kind: type[Any], called: s
         raise _Refused(f"{name}(): {error}; name a value with its settings") from error
     object.__setattr__(made, "place", place)  # a copy: the original keeps its own name in files
     return made
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -12,6 +12,7 @@ import torch
 
 from compressors.kernels.gpu.language import constexpr, interpreted, jit, launch, present, tl
 from compressors.kernels.gpu.layout import fetch, on, upload
+from compressors.usercode import error_text
 
 _BINS = 16
 
@@ -37,7 +38,7 @@ def cause(device: torch.device) -> str:
             launch(_tiny, 1, words, counts, BINS=_BINS)
             (found,) = fetch(counts)
     except Exception as error:  # whatever compiler, driver or interpreter raise
-        lines = str(error).strip().splitlines() or [""]
+        lines = error_text(error).strip().splitlines() or [""]
         return f"{type(error).__name__}: {lines[-1].strip()}"
     return "" if found.tolist() == [0] + [1] * (_BINS - 1) else "a kernel counted wrongly"
 

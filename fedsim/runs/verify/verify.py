@@ -7,6 +7,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from compressors.usercode import typed
 from fedsim.federation.client_memory import InProcess
 from fedsim.federation.digests import of_model
 from fedsim.ground.errors import RunFailed, UsageError
@@ -88,7 +89,7 @@ def verify(folder: Path, span: Span | None = None, own: Collection[str] = ()) ->
     except (UsageError, RunFailed, OSError, ValueError) as error:  # pyarrow's are ValueErrors
         verdict.failures.append(str(error).splitlines()[0])
     except Exception as error:  # of values that no version writes; the other runs are looked at
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        why = typed(error).splitlines()[0]
         verdict.failures.append(f"its files hold what fedsim does not write: {why}")
     return verdict
 

@@ -1,0 +1,76 @@
+"""A user's own code: whatever it ends with becomes an error, whose text any file can hold."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class UserCodeError(RuntimeError):
+    """A user's code ended with what is no ``Exception``, or with a text that cannot be encoded."""
+
+
+def encodable(text: str) -> str:
+    """``text`` with lone surrogates, which UTF-8 has no bytes for, as escapes.
+
+    Python reads a file's name that is no UTF-8 so, and errors repeat it.
+
+    Example:
+        >>> encodable("no file a\\udcff"), encodable("2 µs")
+        ('no file a\\\\udcff', '2 µs')
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def error_text(error: BaseException) -> str:
+    """What an error says, as files and messages can hold it; never raises itself.
+
+    Example:
+        >>> error_text(ValueError("a\\udcff"))
+        'a\\\\udcff'
+    """
+    try:
+        return encodable(str(error))
+    except Exception:  # as tracebacks have it
+        return "<exception str() failed>"
+
+
+def typed(error: BaseException) -> str:
+    """An error's type and its text; the text alone of one that stands for another.
+
+    Example:
+        >>> typed(KeyError("lr"))
+        "KeyError: 'lr'"
+    """
+    text = error_text(error)
+    return text if isinstance(error, UserCodeError) else f"{type(error).__name__}: {text}"
+
+
+@contextmanager
+def user_code() -> Iterator[None]:
+    """Inside, a user's code is called: it ends well, or with an ``Exception`` of encodable text.
+
+    ``SystemExit`` and what pytest and asyncio derive from ``BaseException`` would end a thread that
+    others wait for, or the process without a word. Ctrl-C stays what it is.
+
+    Example:
+        >>> with user_code():
+        ...     raise SystemExit(3)
+        Traceback (most recent call last):
+        compressors.usercode.UserCodeError: SystemExit: 3
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, Exception) and _travels(error):
+            raise
+        raise UserCodeError(typed(error)).with_traceback(error.__traceback__) from error
+
+
+def _travels(error: Exception) -> bool:
+    """Whether what it says can be sent and written as it is."""
+    try:
+        str(error).encode()
+    except Exception:
+        return False
+    return True
