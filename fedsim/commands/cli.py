@@ -34,6 +34,7 @@ from fedsim.commands import (
 )
 from fedsim.commands.flags import KNOWN
 from fedsim.ground.errors import RunFailed, UsageError, unknown
+from fedsim.ground.sigchld import children_waited
 from fedsim.settings.config import CHECKPOINT_SECONDS
 
 COMMANDS = (
@@ -210,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     flags = parser().parse_args(arguments)
     try:
-        with _answering():
+        with _answering(), children_waited():
             if flags.rows is not None:  # the only file that adds methods: no folder of results does
                 from compressors import add_rows
 

@@ -8,6 +8,8 @@ from threading import Thread
 
 import torch
 
+from fedsim.ground.sigchld import forgotten
+
 
 def begin_child() -> None:
     """Called first in a forked process: it ends with its parent, and Ctrl-C is for that alone."""
@@ -30,13 +32,13 @@ def forks_train() -> bool:
 
     Torch refuses it once its threads for a GPU run, which a first gradient starts where there is
     one, on the CPU too. Python refuses a daemonic process, such as one of a
-    ``multiprocessing.Pool``, any of its own.
+    ``multiprocessing.Pool``, any of its own. Where SIGCHLD is ignored, nobody could wait for it.
 
     Example:
         >>> forks_train() or torch.cuda.is_available()
         True
     """
-    if multiprocessing.current_process().daemon:
+    if multiprocessing.current_process().daemon or forgotten():
         return False
     child = os.fork()
     if not child:

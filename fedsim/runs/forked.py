@@ -21,6 +21,7 @@ from fedsim.ground.children import begin_child, forks_train
 from fedsim.ground.compiling import compiling_elsewhere, compiling_told
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.files import own_ram, ram
+from fedsim.ground.sigchld import children_waited
 from fedsim.runs.errand import Pins
 from fedsim.runs.parallel import (
     TRIES,
@@ -39,6 +40,7 @@ from fedsim.runs.sentconfig import SentConfig
 _COMPILES = "compiles"
 
 
+@children_waited()
 def run_beside(
     work: Iterable[Work], jobs: int | None, address: str | None, progress: Progress | None,
     ended: Ended = lambda name: None, *, on_gpu: bool = False, grouped: Grouping = alone,

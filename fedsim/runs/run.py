@@ -41,6 +41,7 @@ from fedsim.ground.errors import (
     writing,
 )
 from fedsim.ground.files import write_bytes, write_text
+from fedsim.ground.sigchld import children_waited
 from fedsim.ground.threads import one_thread
 from fedsim.results.schema import COLUMNS, TOLD, TRAINED, read_summary, write_run
 from fedsim.runs import checkpoint, devices, lock
@@ -184,6 +185,7 @@ def check(config: RunConfig) -> None:
 
 
 @one_thread()
+@children_waited()
 def carry_out(
     config: RunConfig, out: Path | None, states: Memories, engine: Engine,
     follower: Callback, extendable: bool = True,
