@@ -35,6 +35,7 @@ from fedsim.commands import (
 from fedsim.commands.flags import KNOWN
 from fedsim.ground.errors import RunFailed, UsageError, unknown
 from fedsim.ground.sigchld import children_waited
+from fedsim.ground.terminal import every_letter_shown
 from fedsim.settings.config import CHECKPOINT_SECONDS
 
 COMMANDS = (
@@ -209,6 +210,11 @@ def script() -> NoReturn:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
+    with every_letter_shown():
+        return _carried_out(arguments)
+
+
+def _carried_out(arguments: Sequence[str] | None) -> int:
     flags = parser().parse_args(arguments)
     try:
         with _answering(), children_waited():
