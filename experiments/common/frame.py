@@ -14,6 +14,7 @@ from experiments.common.tables import write_csv
 from fedsim import Cell, UsageError, run_shown
 from fedsim.ground.files import write_text
 from fedsim.show.plot import save
+from fedsim.show.plot.paper import without_rc
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,8 @@ class Experiment:
                 if results is None:
                     code = 1
                     continue
-            self.show(asked, results).write(asked.out)
+            with without_rc():
+                self.show(asked, results).write(asked.out)
         return code
 
     def named(self, scale: str, only: list[str] | None) -> tuple[list[str], list[str]]:

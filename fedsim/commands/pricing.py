@@ -146,13 +146,14 @@ def _write(
 
     from fedsim.ground.files import write_text
     from fedsim.show.figures import over_bandwidths, over_time
-    from fedsim.show.plot.paper import drawn, save
+    from fedsim.show.plot.paper import drawn, save, without_rc
 
     joined = pd.concat([table.assign(network=name) for name, table in tables.items()])
     write_text(out / "times.csv", joined.to_csv(index=False))
-    for place, (name, frame) in enumerate(rounds.items(), start=1):
-        number = f"-{place}" if len(rounds) > 1 else ""
-        save(drawn(over_time(frame, name, target)), out / f"time{number}.png")
-    if across is not None and target is not None:
-        frame = next(iter(rounds.values()))
-        save(drawn(over_bandwidths(across, frame, target)), out / "bandwidth.png")
+    with without_rc():
+        for place, (name, frame) in enumerate(rounds.items(), start=1):
+            number = f"-{place}" if len(rounds) > 1 else ""
+            save(drawn(over_time(frame, name, target)), out / f"time{number}.png")
+        if across is not None and target is not None:
+            frame = next(iter(rounds.values()))
+            save(drawn(over_bandwidths(across, frame, target)), out / "bandwidth.png")

@@ -82,9 +82,11 @@ def command(flags: argparse.Namespace) -> int:
         size = tuple(inches)
     how: dict[str, Any] = {"style": flags.style, "figsize": size}
     from fedsim.show.plot import save
+    from fedsim.show.plot.paper import without_rc
 
     out = flags.out or f"{flags.figure}.png"
-    save(_partition(flags, how) if flags.figure == "partition" else of_results(flags, how), out)
+    with without_rc():
+        save(_partition(flags, how) if flags.figure == "partition" else of_results(flags, how), out)
     print(printable(f"Written: {out}"))
     return 0
 

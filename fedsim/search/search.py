@@ -29,7 +29,7 @@ from fedsim.search.study import Study, journal
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
 from fedsim.show import markup
-from fedsim.show.plot.paper import drawn, save
+from fedsim.show.plot.paper import drawn, save, without_rc
 
 Follow = Callable[[Standings], AbstractContextManager[object]]
 VALIDATION, SEEDS, TIME = 0.2, 3, "10min"
@@ -210,7 +210,8 @@ def _written(
     }  # fmt: skip
     write_text(out / "report.html", page(frame, ranked, first, goal, shares, facts, left))
     if frame["metric"].notna().any():
-        save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")
+        with without_rc():
+            save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")
     return Found(goal, frame, tuple(ranked), first, shares, left, out, saturated, played)
 
 

@@ -2,7 +2,8 @@
 
 import io
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Literal
@@ -34,6 +35,17 @@ _FILES: Any = {
     "pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "fedsim",
 }  # fmt: skip
 _SETTINGS = threading.Lock()  # matplotlib's are global
+
+
+@contextmanager
+def without_rc() -> Iterator[None]:
+    """Inside, matplotlib draws as without a ``matplotlibrc``: what commands and reports write.
+
+    A machine's own may ask for LaTeX (``text.usetex``), which may not be there.
+    """
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        yield
 
 
 class Drawing(Figure):

@@ -101,6 +101,7 @@ def written(
     # Here, not above: what draws takes a second to import, which other commands need not wait.
     from fedsim.show.planes import one_celled
     from fedsim.show.plot import matrix, save
+    from fedsim.show.plot.paper import without_rc
     from fedsim.show.report.page import page
 
     limit = None if budget is None else quantity(budget, "budget", "bits")
@@ -108,7 +109,7 @@ def written(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritten("--out", folder, error) from error
-    with writing(folder):
+    with writing(folder), without_rc():
         clear(folder)  # of a report that was killed
         single = one_celled(results.runs)
         for name, value in _MATRICES.items():
