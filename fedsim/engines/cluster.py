@@ -9,6 +9,9 @@ from typing import Any
 from fedsim.ground.errors import UsageError
 
 _KNOCK_SECONDS = 10.0
+_LONGEST = 36
+"""Bytes of a temporary folder's path that leave room, of the 107 that the system allows a socket's
+path, for what Ray adds: its session's name and that of the socket."""
 
 
 def connect(cores: int, address: str | None, flag: str) -> None:
@@ -36,7 +39,8 @@ def connect(cores: int, address: str | None, flag: str) -> None:
         "runtime_env": {"env_vars": {"PYTHONPATH": os.pathsep.join(folders)}},
     }
     if address is None:  # "local": a new cluster, whatever other clusters this machine runs
-        ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
+        own = _folders()
+        ray.init(address="local", num_cpus=cores, include_dashboard=False, **own, **quiet)
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
@@ -45,3 +49,14 @@ def connect(cores: int, address: str | None, flag: str) -> None:
         ray.init(address=address, **quiet)
     except (OSError, ValueError, RuntimeError) as error:
         raise UsageError(f"--ray-address is {address!r}: no Ray cluster there ({error})") from error
+
+
+def _folders() -> dict[str, str]:
+    """Where Ray's sockets and its large objects lie, where the temporary folder's path is too long.
+
+    Clusters of machines give each job a folder of its own, by ``TMPDIR``: objects stay in it.
+    """
+    own = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    if len(os.fsencode(own)) <= _LONGEST:
+        return {}
+    return {"_temp_dir": f"/tmp/ray-{os.getuid()}", "object_spilling_directory": own}
