@@ -233,6 +233,9 @@ _BOUNDS = (
 )
 """Files of both versions: a group's bound, what it uses; and what of that the kernel gives back."""
 
+_SHARES = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
+"""Files of both versions: the time that a group has in a period, and the period."""
+
 
 def ram() -> tuple[int, int]:
     """Bytes of memory that this process may have, and how many of them are free.
@@ -252,19 +255,49 @@ def ram() -> tuple[int, int]:
 
 def _bounds() -> Iterator[tuple[int, int]]:
     """As ``ram``, of each control group that bounds this process's memory."""
+    for folder, (bound, used, cached) in product(_groups("memory"), _BOUNDS):
+        try:
+            whole, now = (int((folder / x).read_text(encoding="utf-8")) for x in (bound, used))
+            stat = (folder / "memory.stat").read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError):  # a group of the other version, or "max": no bound
+            continue
+        now -= int(dict(line.split() for line in stat)[cached])
+        yield whole, max(0, whole - now)
+
+
+def _groups(kind: str) -> Iterator[Path]:
+    """The folders of this process's control groups of a kind, each with its parents."""
     own = _OWN_CGROUPS.read_text(encoding="utf-8").splitlines() if _OWN_CGROUPS.exists() else []
     for kinds, path in (line.split(":", 2)[1:] for line in own):
-        if kinds not in ("", "memory"):
+        if not kinds or kind in kinds.split(","):
+            group = _CGROUPS / kinds / path[1:]  # inside a container there may be its parents alone
+            yield from (group, *group.parents)
+
+
+def cores() -> int:
+    """How many cores this process may use: those that it is bound to, or fewer.
+
+    A control group, such as a container's, may have a share of time: half a core counts as one.
+
+    Example:
+        >>> 1 <= cores() <= os.cpu_count()
+        True
+    """
+    bound = hasattr(os, "sched_getaffinity")
+    there = len(os.sched_getaffinity(0)) if bound else os.cpu_count() or 1
+    return min([there, *_shares()])
+
+
+def _shares() -> Iterator[int]:
+    """The cores whose time each control group that bounds it gives to this process."""
+    for folder, files in product(_groups("cpu"), _SHARES):
+        try:
+            texts = [(folder / name).read_text(encoding="utf-8") for name in files]
+            quota, period = map(int, " ".join(texts).split())
+        except (OSError, ValueError):  # a group of the other version, or "max": no bound
             continue
-        group = _CGROUPS / kinds / path[1:]  # inside a container there may be its parents alone
-        for folder, (bound, used, cached) in product((group, *group.parents), _BOUNDS):
-            try:
-                whole, now = (int((folder / x).read_text(encoding="utf-8")) for x in (bound, used))
-                stat = (folder / "memory.stat").read_text(encoding="utf-8").splitlines()
-            except (OSError, ValueError):  # a group of the other version, or "max": no bound
-                continue
-            now -= int(dict(line.split() for line in stat)[cached])
-            yield whole, max(0, whole - now)
+        if quota > 0 and period > 0:
+            yield -(-quota // period)
 
 
 def own_ram(pid: int) -> int:

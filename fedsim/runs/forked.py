@@ -20,7 +20,7 @@ from typing import Any
 from fedsim.ground.children import begin_child, forks_train
 from fedsim.ground.compiling import compiling_elsewhere, compiling_told
 from fedsim.ground.errors import RunFailed
-from fedsim.ground.files import own_ram, ram
+from fedsim.ground.files import cores, own_ram, ram
 from fedsim.ground.sigchld import children_waited
 from fedsim.runs.errand import Pins
 from fedsim.runs.parallel import (
@@ -59,7 +59,7 @@ def run_beside(
         grouped: which runs a forked process carries out together; on Ray each is by itself.
     """
     if on_gpu or address is not None or not forks_train():
-        run_on_ray(work, jobs or os.cpu_count() or 1, address, progress, ended)
+        run_on_ray(work, jobs or cores(), address, progress, ended)
     else:
         _run_forked(grouped(work), jobs, progress, ended)
 
@@ -106,7 +106,7 @@ def _run_forked(
     tries: Counter[str] = Counter()
     again: list[Together] = []
     waiting, workers = iter(work), list[_Worker]()
-    most = jobs or len(os.sched_getaffinity(0))
+    most = jobs or cores()
     try:
         while True:
             busy = [worker for worker in workers if worker.item]

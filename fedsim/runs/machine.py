@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from compressors.usercode import typed
-from fedsim.ground.files import ram
+from fedsim.ground.files import cores, ram
 
 NEEDED = ("numpy", "torch", "numba", "flwr", "pandas", "pyarrow")
 _INSTALL = "install fedsim's dependencies: `pip install -e .` in its folder, or `make install`"
@@ -166,8 +166,8 @@ def _disk(name: str) -> Part:
 def _cores(name: str) -> Part:
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return Part(name, f"{cores} (torch: {torch.get_num_threads()} threads; a worker of a run: one)")
+    threads = torch.get_num_threads()
+    return Part(name, f"{cores()} (torch: {threads} threads; a worker of a run: one)")
 
 
 def _memory(name: str) -> Part:

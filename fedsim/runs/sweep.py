@@ -4,7 +4,6 @@ Finished cells are never run again; a cell that fails is recorded with its trace
 and does not stop the rest.
 """
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +17,7 @@ import tomli_w
 from fedsim.federation import precheck
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import UsageError, expect
+from fedsim.ground.files import cores
 from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.schema import (
     COLUMNS,
@@ -121,7 +121,7 @@ def _run_cells(
                 # The longest first: at the end no core waits for one that has just begun.
                 waiting.sort(key=lambda work: -work[1].plan.rounds * work[1].plan.cohort)
                 on_gpu = any(config.machine.device != "cpu" for _, config, _ in waiting)
-                grouped = partial(together, jobs=jobs or os.cpu_count() or 1)
+                grouped = partial(together, jobs=jobs or cores())
                 run_beside(
                     waiting, jobs, ray_address, _to_the_end(bars), on_gpu=on_gpu, grouped=grouped
                 )

@@ -1,5 +1,6 @@
 """Memory of a machine, and of control groups that bound it closer, as containers are."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,28 @@ def test_the_closest_bound_counts_and_no_bound_does_not(root: Path) -> None:
     assert files.ram() == (1 << 21, 0)
     (root / "a" / "memory.max").write_text(str(1 << 62))
     assert files.ram() == (1 << 22, (1 << 22) - 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        ("", {"cpu.max": "150000 100000\n"}),
+        ("cpu", {"cpu.cfs_quota_us": "150000\n", "cpu.cfs_period_us": "100000\n"}),
+        ("cpu,cpuacct", {"cpu.cfs_quota_us": "150000\n", "cpu.cfs_period_us": "100000\n"}),
+    ],
+)
+@pytest.mark.parametrize("group", ["a/b", "a", ""])
+def test_a_group_s_share_of_time_bounds_the_cores(
+    root: Path, monkeypatch: pytest.MonkeyPatch, kind: str, texts: dict[str, str], group: str
+) -> None:
+    """A core and a half are two; without a bound those count that the process is bound to."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(7)))
+    (root / kind / group).mkdir(parents=True)
+    (root.parent / "own").write_text(f"3:memory:/c\n2:{kind}:/a/b\n")
+    assert files.cores() == 7
+    for name, text in texts.items():
+        (root / kind / group / name).write_text(text)
+    assert files.cores() == 2
+    for name in texts:
+        (root / kind / group / name).write_text("max 100000\n" if name == "cpu.max" else "-1\n")
+    assert files.cores() == 7
