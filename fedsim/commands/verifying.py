@@ -32,15 +32,14 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Says a line about every run; returns 1 where one differs."""
-    import logging
-
+    
     from rich.console import Console
     from rich.progress import track
 
+    from fedsim.engines.flowerlog import flower_quiet
     from fedsim.runs.verify.rerun import Span
     from fedsim.runs.verify.verify import folders, verify
 
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     span = None if flags.rerun is None else Span.parse(flags.rerun)
     runs, told = folders(Path(flags.folder)), Console(stderr=True)
     shown = track(
@@ -48,7 +47,8 @@ def command(flags: argparse.Namespace) -> int:
     )
     verdicts = []
     for folder in shown:
-        verdicts.append(verify(folder, span, flags.own))
+        with flower_quiet():
+            verdicts.append(verify(folder, span, flags.own))
         if not flags.json:
             print(printable(verdicts[-1].line))
     wrong = sum(bool(verdict.failures) for verdict in verdicts)

@@ -13,6 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedsim.engines import cluster, compat, lost
 from fedsim.engines.carried import Carried, CarryingApp, CarryingGrid
+from fedsim.engines.flowerlog import flower_quiet
 from fedsim.ground.errors import RunFailed
 
 
@@ -61,7 +62,6 @@ def simulate(
         finally:
             over.set()
 
-    logging.getLogger("flwr").setLevel(logging.CRITICAL)  # fedsim tells failures, once
     cluster.connect(workers, address, "--engine is 'flower'")  # here: an error ends the run at once
     try:
         from flwr.simulation import run_simulation  # takes a second, for this engine only
@@ -69,7 +69,8 @@ def simulate(
         from fedsim.engines.pool import Pool
 
         settings = {"client_resources": actor_options(gpus_per_client)}
-        with compat.simulate_with(partial(Pool, over)), warnings.catch_warnings():
+        quiet = flower_quiet(logging.CRITICAL)  # fedsim tells failures, once
+        with quiet, compat.simulate_with(partial(Pool, over)), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # run_simulation says that it is deprecated
             run_simulation(server_app, CarryingApp(client_app), 1, backend_config=settings)
     except Exception as error:

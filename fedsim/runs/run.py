@@ -1,6 +1,5 @@
 """One run, from its settings to a folder of results."""
 
-import logging
 import math
 import traceback
 from collections.abc import Callable, Iterable
@@ -15,6 +14,7 @@ from safetensors.torch import save
 from compressors.usercode import error_text, typed
 from fedsim.engines import flower, heap
 from fedsim.engines.carried import Carried
+from fedsim.engines.flowerlog import flower_quiet
 from fedsim.engines.forks import ForkedApp
 from fedsim.engines.local import LocalGrid
 from fedsim.federation import ledger, precheck, storage
@@ -129,7 +129,6 @@ def engine_of(
         address: of a running Ray cluster, for the engine ``flower``.
         lockstep: as ``grid_of`` takes it, for the engine ``local``.
     """
-    logging.getLogger("flwr").setLevel(logging.ERROR)  # its strategies write two lines per round
     engine, workers = config.machine.engine, config.machine.workers
     if address is not None and (engine != "flower" or workers != 1):
         what = f"--engine is {engine!r}" if engine != "flower" else f"--workers is {workers}"
@@ -186,6 +185,7 @@ def check(config: RunConfig) -> None:
 
 @one_thread()
 @children_waited()
+@flower_quiet()
 def carry_out(
     config: RunConfig, out: Path | None, states: Memories, engine: Engine,
     follower: Callback, extendable: bool = True,

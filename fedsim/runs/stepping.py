@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from fedsim.engines.flowerlog import flower_quiet
 from fedsim.federation import storage
 from fedsim.ground.errors import UsageError, expect
 from fedsim.ground.threads import one_thread
@@ -87,7 +88,7 @@ class Federation:
                 raise UsageError(f"state is of a run of other settings ({changed})")
         self.config, self._follower, self._cut = config, Several(callbacks), False
         states = storage.states_of(config)
-        with one_thread():
+        with one_thread(), flower_quiet():
             check(config)
             storage.check(config, None)
             before = None if state is None else state.memory.copied()
@@ -118,7 +119,7 @@ class Federation:
         if self.done:
             raise UsageError(f"round(): the run is done after {len(self._records.rows)} rounds")
         try:
-            with one_thread():
+            with one_thread(), flower_quiet():
                 row = self._server.step()
         except Exception as error:
             self._follower.end(broken_off(self._known, self._records, self._server, error))
