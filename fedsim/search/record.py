@@ -1,6 +1,5 @@
 """What a search leaves as rows: its trials, its finalists, and how much each setting matters."""
 
-import warnings
 from collections.abc import Sequence
 from math import inf, isfinite
 from pathlib import Path
@@ -14,6 +13,7 @@ from fedsim.search.exploring import why_told
 from fedsim.search.finals import Finalist, Lot
 from fedsim.search.goal import Goal
 from fedsim.search.methods import short
+from fedsim.search.quiet import quiet
 from fedsim.search.study import CELL, Study
 
 _FEWEST = 8  # trials of which importance says anything
@@ -117,14 +117,13 @@ def _shares(ended: pd.DataFrame, column: pd.Series) -> dict[str, float]:
         distributions[name] = optuna.distributions.FloatDistribution(low, high, log=not named)
     if not distributions:
         return {}
-    study = optuna.create_study(direction="minimize")
-    for rank, point in zip(column.rank(), points.to_dict("records"), strict=True):
-        params = {k: float(v) for k, v in point.items()}
-        study.add_trial(
-            optuna.create_trial(value=rank, params=params, distributions=distributions)
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
+        study = optuna.create_study(direction="minimize")
+        for rank, point in zip(column.rank(), points.to_dict("records"), strict=True):
+            params = {k: float(v) for k, v in point.items()}
+            study.add_trial(
+                optuna.create_trial(value=rank, params=params, distributions=distributions)
+            )
         evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
         shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
     return {NAMES[name]: float(share) for name, share in shares.items()}

@@ -9,6 +9,7 @@ import optuna
 from fedsim.results.values import REACHED
 from fedsim.search.curves import curve_of
 from fedsim.search.goal import STEPS, Curve, Goal
+from fedsim.search.quiet import quiet
 
 _STARTUP = 5
 _BEHIND = {"budget": 50.0, "else": 75.0}
@@ -37,7 +38,8 @@ class Stopper:
         self._pruner = optuna.pruners.PercentilePruner(
             percentile, n_startup_trials=_STARTUP, n_warmup_steps=warm, n_min_trials=3
         )
-        self._ended = optuna.create_study(direction="minimize")
+        with quiet():
+            self._ended = optuna.create_study(direction="minimize")
         self._points: dict[str, list[tuple[float, float]]] = {}
         self._step: dict[str, int] = {}
         self._fewest = inf

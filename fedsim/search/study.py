@@ -1,12 +1,11 @@
 """The study: Optuna's sampler over the space, and its memory on disk: a kill loses nothing."""
 
 import sqlite3
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any
 
 import optuna
 from optuna.distributions import (
@@ -18,11 +17,13 @@ from optuna.distributions import (
 from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool
 
 from compressors import derive
 from fedsim.ground.errors import writing
 from fedsim.search.goal import Curve
 from fedsim.search.methods import CODERS
+from fedsim.search.quiet import quiet
 from fedsim.search.space import Params, Space
 
 CELL, WHY, FIRST, SECONDS = "cell", "why", "first", "seconds"
@@ -62,12 +63,11 @@ class Study:
     """
 
     def __init__(self, space: Space, file: Path, name: str) -> None:
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.space, self.seed, self.file = space, space.base.seed, file
         many = space.goal.front
-        with _unwarned():
+        with quiet():
             self._study = optuna.create_study(
-                storage=optuna.storages.RDBStorage(f"sqlite:///{file}"), study_name=name,
+                storage=_storage(file), study_name=name,
                 directions=["minimize"] * (2 if many else 1), load_if_exists=True,
             )  # fmt: skip
         self._asked: dict[int, Trial] = {}
@@ -146,7 +146,7 @@ class Study:
         return self._given(number, None)
 
     def _given(self, number: int, trial_id: int | None) -> tuple[int, Params]:
-        with _unwarned():
+        with quiet():
             self._study.sampler = optuna.samplers.TPESampler(
                 multivariate=True, n_startup_trials=1, seed=derive(self.seed, number) % 2**32
             )
@@ -208,13 +208,8 @@ class Study:
         return [self.space.goal.task_loss(curve), point[0] if point else inf]
 
 
-def _unwarned() -> Any:
-    """Without Optuna's remarks that an option is young."""
-    return _Quiet()
-
-
-class _Quiet(warnings.catch_warnings):
-    def __enter__(self) -> Any:
-        entered = super().__enter__()
-        warnings.simplefilter("ignore")
-        return entered
+def _storage(file: Path) -> optuna.storages.RDBStorage:
+    """Optuna's storage in ``file``, which is in no URL: ``?``, ``%`` and braces mean more there."""
+    connect = partial(sqlite3.connect, file, check_same_thread=False)
+    how = {"creator": connect, "poolclass": QueuePool}
+    return optuna.storages.RDBStorage("sqlite://", engine_kwargs=how)

@@ -4,10 +4,12 @@ import errno
 import os
 import shutil
 import sqlite3
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
@@ -15,7 +17,8 @@ from sqlalchemy.engine import Engine
 from fedsim.ground import files
 from fedsim.ground.errors import RunFailed
 from fedsim.search.exploring import Exploration
-from fedsim.search.study import journal
+from fedsim.search.quiet import quiet
+from fedsim.search.study import _storage, journal
 from tests.support.searching import searched
 
 SAID = "cannot be written ({}); once it can be, the same command resumes"
@@ -92,3 +95,22 @@ def test_a_damaged_journal_is_not_called_a_full_disk(tmp_path: Path) -> None:
     damaged = DatabaseError("SELECT", {}, sqlite3.DatabaseError("file is not a database"))
     with pytest.raises(DatabaseError), journal(tmp_path):
         raise damaged
+
+
+@pytest.mark.parametrize("name", ["50%20a", "acc?", "{date}", "a#b", "é \udcff"])
+def test_a_study_lies_in_the_folder_of_any_name(tmp_path: Path, name: str) -> None:
+    """In a URL these mean something else: the study of another folder, or a file beside it."""
+    (tmp_path / name).mkdir()
+    study = optuna.create_study(storage=_storage(tmp_path / name / "study.db"), study_name="one")
+    study.set_user_attr("begun", True)
+    again = optuna.load_study(storage=_storage(tmp_path / name / "study.db"), study_name="one")
+    assert again.user_attrs == {"begun": True}
+    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["study.db"]
+    assert (tmp_path / name / "study.db").stat().st_size
+
+
+def test_optuna_s_level_and_warnings_are_left_alone() -> None:
+    before = optuna.logging.get_verbosity(), [*warnings.filters]
+    with quiet():
+        assert optuna.logging.get_verbosity() == optuna.logging.WARNING
+    assert (optuna.logging.get_verbosity(), [*warnings.filters]) == before
