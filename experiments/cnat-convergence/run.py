@@ -57,7 +57,7 @@ def readme_tables(results: Path) -> dict[str, str]:
 
 
 def collect(results: Results) -> pd.DataFrame:
-    """A row per method: means over seeds; bits are whole messages per entry and round.
+    """A row per method: means over seeds; bits are of payloads per entry and round.
 
     ``loss_above_none``: how much more the training loss is than that of no compression, on the
     same batches, as a mean over all rounds.

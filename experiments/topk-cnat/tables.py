@@ -28,7 +28,7 @@ LOOKS = {
 def collect(runs: pd.DataFrame) -> pd.DataFrame:
     """A row per method: its score over seeds (accuracy in per cent, or perplexity), and volumes.
 
-    Volumes are in per cent of dense float32, of whole messages (``wire``) and of payloads without
+    Volumes are in per cent of dense float32, of payloads (``wire``) and of payloads without
     headers and BatchNorm's statistics (``content``). Then what ``matched`` adds.
     """
     rows = []

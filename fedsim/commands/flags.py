@@ -102,7 +102,7 @@ def add_table(parser: Any, seeds: bool = True) -> None:
     """Adds the flags of the table that a command prints, of several seeds or of one run."""
     parser.add_argument(
         "--columns", metavar="NAME,...",
-        help="columns of the table, by their names in summary.csv, or difference, ratio_both",
+        help="columns of the table, by their names in summary.csv, or difference",
     )  # fmt: skip
     if seeds:
         parser.add_argument(

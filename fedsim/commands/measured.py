@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fedsim.measure.plan import Plan
 
 _METHODS = (
-    "Wire: whole messages, 1 kbit = 1000 bit. Ratio: 32 bits per entry over wire bits. Error: "
+    "Wire: whole payloads, 1 kbit = 1000 bit. Ratio: 32 bits per entry over wire bits. Error: "
     "||C(x)-x|| / ||x|| of what was decoded. Times: median of the repeats, one thread, after a run "
     "that is not counted; ms, and ns per entry. Memories start empty."
 )

@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
             one.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
         if name in ("curves", "budget", "pareto"):
             one.add_argument("--bits", choices=("wire", "content"), default="wire",
-                             help="which bits: whole messages, or what papers count")  # fmt: skip
+                             help="which bits: whole payloads, or what papers count")  # fmt: skip
         if name in ("budget", "pareto"):
             one.add_argument(
                 "--budget-of", choices=("up", "total"), default="up",

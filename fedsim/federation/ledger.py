@@ -1,7 +1,7 @@
 """The one place where bits are counted: eight times the length of what was sent.
 
 Uplinks are counted as they arrived, downlinks once for each receiver. The initial model
-is known to all and not charged. ``wire`` is the whole message; ``content`` is what
+is known to all and not charged. ``wire`` is the whole payload; ``content`` is what
 papers report: positions, values and side information, without the header. What travels beside
 models and updates (``strategies/channel/beside.py``) has a column per name. Buffers (BatchNorm's
 statistics), which papers leave out, orders and reports are in ``wire``, too. What a message says of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from io import BytesIO
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,12 +39,15 @@ COLUMNS: dict[str, type] = {
     "down_buffer_bits": float, "down_news_bits": float, "up_message_bits": float,
     "down_message_bits": float, "total_bits": float, "up_wire_bits_per_client": float,
     "up_content_bits_per_client": float, "down_wire_bits_per_client": float, "ratio_wire": float,
-    "ratio_content": float, "total_sparsity": float, "up_sent": float, "up_share": float,
-    "failures": int, "failure_reasons": str, "failed_up_bits": float, "returned": int, "lost": int,
-    "seconds": float,
+    "ratio_content": float, "ratio_both": float, "total_sparsity": float, "up_sent": float,
+    "up_share": float, "failures": int, "failure_reasons": str, "failed_up_bits": float,
+    "returned": int, "lost": int, "seconds": float,
     "data_source": str, "engine": str, "downlink": str, "status": str, "error": str,
 }  # fmt: skip
 """The columns of `summary.csv` in their order, and what each holds."""
+
+OF_BOTH = ("ratio_wire", "up_wire_bits", "down_wire_bits")
+"""From which `ratio_both` is made."""
 
 INTEGERS, FLOATS, TEXTS = (
     [name for name, kind in COLUMNS.items() if kind is wanted] for wanted in (int, float, str)
@@ -112,6 +116,9 @@ def read_summary(folder: Path) -> dict[str, Any]:
         )
     if wrong := fault_of_cell(cell, COLUMNS):
         raise _damaged(file, wrong)
+    of_both = [cell[name] for name in OF_BOTH if cell.get(name) is not None]
+    if "ratio_both" not in cell and len(of_both) == len(OF_BOTH):  # written by 0.1.0
+        cell["ratio_both"] = both_ways(*of_both)
     return cell
 
 
@@ -135,6 +142,20 @@ def read_table(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+
+
+def both_ways(ratio: float, up: float, down: float) -> float:
+    """`ratio_both`: the bits of dense sending after every iteration, both ways, over a run's.
+
+    Args:
+        ratio: `ratio_wire`.
+        up, down: `up_wire_bits` and `down_wire_bits`.
+
+    Example:
+        >>> round(both_ways(3477.0, 0.236e6, 81.4e6), 1)
+        20.1
+    """
+    return 2 * ratio * up / (up + down) if up + down else nan
 
 
 def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:

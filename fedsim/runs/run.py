@@ -43,7 +43,15 @@ from fedsim.ground.errors import (
 from fedsim.ground.files import write_bytes, write_text
 from fedsim.ground.sigchld import children_waited
 from fedsim.ground.threads import one_thread
-from fedsim.results.schema import COLUMNS, TOLD, TRAINED, read_summary, write_run
+from fedsim.results.schema import (
+    COLUMNS,
+    OF_BOTH,
+    TOLD,
+    TRAINED,
+    both_ways,
+    read_summary,
+    write_run,
+)
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.callbacks import Callback, Row, Several
 from fedsim.runs.checkpoint import Checkpoint
@@ -358,4 +366,5 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
     trained, used = summary["trained_parameters"], sum(map(ledger.used_iterations, records.rows))
     for kind in ("wire", "content"):
         summary[f"ratio_{kind}"] = ledger.ratio(trained, used, summary[f"up_{kind}_bits"])
+    summary["ratio_both"] = both_ways(*(summary[name] for name in OF_BOTH))
     return summary

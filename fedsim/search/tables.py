@@ -15,7 +15,7 @@ from fedsim.show.layout import Column, Laid, Row, laid
 CAPTION = (
     "Validation: a part of the training samples that no run trained on. Held-out: the same seeds "
     "trained on all training samples. Mean over fresh seeds ± half of the 95 % interval. Bits: "
-    "whole messages of a client. tie: cannot be told from the first by its seeds. lr: the clients' "
+    "payloads of a client. tie: cannot be told from the first by its seeds. lr: the clients' "
     "rate."
 )
 

@@ -9,6 +9,7 @@ from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.network.quantities import quantity
 from fedsim.results.load import Results
+from fedsim.show.columns import framing_told
 from fedsim.show.curves import spent_so_far
 from fedsim.show.inputs import check_frame, check_task, of_done
 from fedsim.show.layout import Column, Laid, Row, laid
@@ -175,5 +176,6 @@ def best_table(results: Results, up_bits: float, width: int, budget_of: str = "u
     return laid(
         columns, lines, width, keys=3,  # method, n and p stand in every part
         title=f"Best within {units.bits(up_bits)} per client {ways}",
-        caption=f"{SEEDS} Bits of whole messages. none: no evaluation within the budget.",
+        caption=f"{SEEDS} Bits of payloads. none: no evaluation within the budget."
+        f"{framing_told(results.runs)}",
     )  # fmt: skip

@@ -11,8 +11,8 @@ _TENTH, _MOST = 0.1, 0.9
 _TERMS = {
     "temporal": "n: local iterations per round; p: fraction of entries sent",
     "total_sparsity": "; p/n: total sparsity",
-    "bits": ".\nBits are of whole messages of one client that takes part in every round, over the "
-    "whole run; 1 kbit = 1000 bit",
+    "bits": ".\nBits are of payloads of one client that takes part in every round, over the whole "
+    "run; 1 kbit = 1000 bit",
     "up_content_bits": "; content, which papers count: positions, values and side information",
     "ratio_wire": ". Ratio up: 32-bit dense sending of every trained entry and iteration over "
     "upstream bits",
@@ -81,6 +81,31 @@ def failures_told(runs: pd.DataFrame) -> list[str]:
     return lines
 
 
+def framing_told(runs: pd.DataFrame) -> str:
+    """What uploads come to with Flower's framing, beside their payloads; empty where none is known.
+
+    Example:
+        >>> bits = {"up_wire_bits": [236e3, 821e6], "up_message_bits": [1447e3, 833e6]}
+        >>> framing_told(pd.DataFrame(bits | {"ratio_wire": [3477.0, 1.0]}))
+        " With Flower's framing (up_message_bits) uploads are ×1.01 to ×6.13 as long: ratios up \
+are ×0.986 to ×567."
+    """
+    if not {"up_message_bits", "up_wire_bits", "ratio_wire"} <= {*runs.columns}:
+        return ""
+    sent = runs[(runs["up_message_bits"] > 0) & (runs["up_wire_bits"] > 0)]
+    if sent.empty:
+        return ""
+    longer = sent["up_message_bits"] / sent["up_wire_bits"]
+    lengths, ratios = _range(longer), _range(sent["ratio_wire"] / longer)
+    return (f" With Flower's framing (up_message_bits) uploads are {lengths} as long: ratios up "
+            f"are {ratios}.")  # fmt: skip
+
+
+def _range(values: pd.Series) -> str:
+    """The least ratio and the largest; one where they read the same."""
+    return " to ".join(dict.fromkeys(units.ratio(x) for x in (values.min(), values.max())))
+
+
 def downlink_told(runs: pd.DataFrame) -> str:
     """What a raw downlink takes of compressed runs' bits, where it takes most of them; else empty.
 
@@ -112,6 +137,7 @@ def caption(runs: pd.DataFrame, columns: Collection[str]) -> str:
     told |= {"ratio_wire"} if "ratio_both" in told else set()
     terms = "".join(text for name, text in _TERMS.items() if name in told)
     notes = "".join(note for name, note in _NOTES.items() if name in columns)
+    notes += framing_told(runs) if "bits" in told else ""
     notes += downlink_told(runs)
     text = f"{terms}." if terms else ""
     return f"{text}{notes}".lstrip(". \n")

@@ -40,7 +40,7 @@ TIME = "sim_end_seconds"
 """The clock at the end of a round, of runs that had a network."""
 
 Bits = Literal["wire", "content"]
-"""What is counted: whole messages; or positions, values and side information, as papers count."""
+"""What is counted: whole payloads; or positions, values and side information, as papers count."""
 
 
 def bits_column(bits: str) -> str:
@@ -107,7 +107,7 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
             "up_bits": bits that a client of every round has sent so far, the sum
             over rounds of the cohort's bits over the clients that replied.
         y: a column of `rounds`.
-        bits: which bits: "wire", whole messages, or "content", as papers count them.
+        bits: which bits: "wire", whole payloads, or "content", as papers count them.
 
     Raises:
         UsageError: an unknown `x`, `y` or `bits`, several tasks, two runs of a seed, or nothing to

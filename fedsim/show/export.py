@@ -11,7 +11,7 @@ import pandas as pd
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.show.averages import over_seeds
-from fedsim.show.columns import worth_a_column
+from fedsim.show.columns import framing_told, worth_a_column
 from fedsim.show.inputs import check_frame
 from fedsim.show.markup import float_of, html, latex, markdown
 from fedsim.show.planes import method_text
@@ -149,12 +149,13 @@ def paper_table(runs: pd.DataFrame, columns: Sequence[str] | None = None) -> str
         " or ".join(f"{value}" for value in sorted(runs[name].dropna().unique()))
         for name in ("task", "clients", "iterations")
     )
+    bold_told = " Bold: the best compressed cell." if any(best) else ""
     caption = (
         f"{tasks}: the last evaluation after {iterations} local iterations of {clients} clients"
         f"{_SEEDS if 'seeds' in full.columns else ''}. n: local iterations per round; p: fraction "
-        "of entries sent; bits of a client's whole messages over the run; ratio: of 32-bit dense "
-        "sending after every iteration.%s"
-    ) % (" Bold: the best compressed cell." if any(best) else "")
+        "of entries sent; bits of a client's payloads over the run; ratio: of 32-bit dense "
+        f"sending after every iteration.{framing_told(full)}{bold_told}"
+    )
     key = re.sub(r"[^a-z0-9]+", "-", f"{tasks} {method_text(runs)}".lower()).strip("-")
     return float_of(
         latex([column.heading for column in shown], cells, [column.numeric for column in shown]),

@@ -17,7 +17,7 @@ from fedsim.results.labels import (
     several,
     without_settings,
 )
-from fedsim.results.schema import COLUMNS
+from fedsim.results.schema import COLUMNS, OF_BOTH, both_ways
 from fedsim.settings.fields import CLIENT_SCORES, SETTINGS
 from fedsim.show.averages import CELL, over_seeds, repeated
 from fedsim.show.columns import PER_CLIENT, caption, failures_told, worth_a_column
@@ -47,9 +47,10 @@ _HEADINGS = {
     "up_content_bits": "up\ncontent", "down_wire_bits": "down", "down_content_bits":
     "down\ncontent", "ratio_wire": "ratio\nup", "ratio_content": "ratio up\ncontent",
     "ratio_both": "ratio\nboth", "failed_up_bits": "not used",
+    "up_message_bits": "up\nmessages", "down_message_bits": "down\nmessages",
     "iterations": "iterations\ndone",  # fewer than the setting where a run stopped at its bits
 }  # fmt: skip
-KNOWN = ("label", *COLUMNS, *CLIENT_SCORES, "difference", "ratio_both")
+KNOWN = ("label", *COLUMNS, *CLIENT_SCORES, "difference")
 """What every table can show."""
 
 _SETTINGS = {name: setting for name, setting in SETTINGS.items() if name not in COLUMNS}
@@ -81,10 +82,9 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def add_told(runs: pd.DataFrame) -> pd.DataFrame:
-    """`runs` with what tables tell and no file has: `difference`, and `ratio_both`: the bits of
-    dense sending after every iteration, up and down, over those of the run."""
-    bits = runs["up_wire_bits"] + runs["down_wire_bits"]
-    both = 2 * runs["ratio_wire"] * runs["up_wire_bits"] / bits.where(bits > 0)
+    """`runs` with what tables tell and no file has: `difference`; and with `ratio_both`, which
+    frames of other programs may lack."""
+    both = [both_ways(*one) for one in runs[[*OF_BOTH]].itertuples(index=False)]
     return add_difference(runs).assign(ratio_both=both)
 
 
@@ -107,7 +107,7 @@ def summary_table(
 ) -> Laid:  # fmt: skip
     """Runs for the terminal: a row per cell, failed ones too; seeds are averaged.
 
-    Bits are those of a client of every round, summed over rounds, of whole messages; "content",
+    Bits are those of a client of every round, summed over rounds, of payloads; "content",
     which papers count, are their positions, values and side information. Of several seeds, the
     metric is their mean with the sample standard deviation and, in brackets, how many are done.
 
@@ -117,8 +117,8 @@ def summary_table(
             content, p/n, seconds, the downlink and the share that was sent are left out, in this
             order, and the caption says so. In still less, columns go into further tables below. No
             number is ever cut.
-        columns: which columns of the frame, in which order; also `difference` and `ratio_both`
-            (`add_told`). None: the main ones, those that say the same of every row left out.
+        columns: which columns of the frame, in which order; also `difference`
+            (`add_difference`). None: the main ones, those that say the same of every row left out.
         per_seed: a row per run, and after a cell's seeds their mean.
 
     Raises:

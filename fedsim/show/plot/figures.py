@@ -31,7 +31,7 @@ def curves(
             far (the mean over the cohort of each round), on a logarithmic axis.
         y: a column of `rounds`; rounds where it is NaN (no evaluation) are passed over.
         name: what to call `y`; default: the runs' metric, or the column.
-        bits: which bits: "wire", whole messages; or "content", as papers count: positions, values
+        bits: which bits: "wire", whole payloads; or "content", as papers count: positions, values
             and side information, without headers and without BatchNorm's statistics.
         ax: axes to draw on, which come back; None: those of a figure of its own, which
             `savefig` of the axes writes and a notebook shows.

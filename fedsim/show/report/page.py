@@ -9,7 +9,7 @@ from fedsim.ground import units
 from fedsim.results.labels import VARIANT, reference
 from fedsim.results.load import Results
 from fedsim.show.averages import over_seeds
-from fedsim.show.columns import sends_less_per_client
+from fedsim.show.columns import framing_told, sends_less_per_client
 from fedsim.show.planes import method_text, one_celled
 from fedsim.show.report.charts.frame import library
 from fedsim.show.report.figures import Section, figures, parts
@@ -119,10 +119,10 @@ def _terms(results: Results) -> str:
         "per client. Cells differ in the communication delay n, the local iterations between two "
         "messages, and in p, the fraction of entries that a message holds (a density; 1: dense); "
         "p/n is the total sparsity. Every update was sent as an encoded message and its bits were "
-        "counted: wire is the whole message; content, which papers count, is its positions, values "
+        "counted: wire is the whole payload; content, which papers count, is its positions, values "
         "and side information. Bits are those of one client that takes part in every round, over "
         "the whole run. The ratio compares them with sending 32 bits per trained parameter in "
-        "every iteration."
+        f"every iteration.{framing_told(runs)}"
     )
     rounds = results.rounds
     if "used_iterations" in rounds and (

@@ -22,8 +22,8 @@ from fedsim.show.tables import summary_texts
 _UNITS = {"timeout": "timeout (seconds)"}
 _NONE = '<p class="note">none: the method had no evaluation within the budget.</p>'
 USED = {
-    "up": "Uplink used: bits of whole messages that a client had sent by then; 1 kbit = 1000 bit. ",
-    "total": "Bits used: of whole messages that a client had sent and received by then; "
+    "up": "Uplink used: bits of payloads that a client had sent by then; 1 kbit = 1000 bit. ",
+    "total": "Bits used: of payloads that a client had sent and received by then; "
     "1 kbit = 1000 bit. ",
 }
 
