@@ -17,6 +17,7 @@ from flwr.app import RecordDict
 from torch import Tensor
 
 from compressors import State
+from compressors.usercode import user_code
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.client import serve
 from fedsim.federation.clientdata import ClientData
@@ -110,7 +111,8 @@ def _trained(messages: Messages, clients: Sequence[int], trainer: Trainer) -> _O
     answer: tuple[object, ...] = ()
     for client in clients:
         try:
-            answer = _answer(messages[client], client, trainer)
+            with user_code():
+                answer = _answer(messages[client], client, trainer)
         except Exception:  # the run's first round says it, with the client
             return None
     return _Outcome(before, _held(trainer), answer)
