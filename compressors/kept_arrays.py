@@ -8,7 +8,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 from torch import Tensor
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MOST_BYTES = 1 << 26
 MOST_RESULTS = 1 << 8
