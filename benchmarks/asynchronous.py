@@ -2,9 +2,9 @@
 
     python benchmarks/asynchronous.py [--clients 50 500 1000] [--updates 200]
 
-fedbuff on the digits, sbc(0.05) up and raw down, five local iterations per update, one process.
-Milliseconds of the processor per update, training included, and those of the links' rates alone.
-Counted after each client has sent an update.
+fedbuff on the digits, sbc(0.05) up and raw down, five local iterations per update. Milliseconds of
+the processor in the server's thread per update, so without the clients' training, and those of the
+links' rates alone. Updates count after as many as there are clients at work.
 """
 
 import argparse
@@ -28,7 +28,7 @@ class Enough(Exception):
 
 
 class Marks:
-    """Processor seconds, and those of the rates, when updates come; it ends the run at the last."""
+    """Seconds of the thread and of the rates when updates come; the last ends the run."""
 
     def __init__(self, first: int, last: int, spent: Spent) -> None:
         self.first, self.last, self.spent = first, last, spent
@@ -38,7 +38,7 @@ class Marks:
     def __call__(self, server: EventServer, *given: Any) -> None:
         """Takes the place of ``EventServer.came``."""
         self.come(server, *given)
-        self.times.append((time.process_time(), self.spent.seconds))
+        self.times.append((time.thread_time(), self.spent.seconds))
         if len(self.times) == self.last:
             raise Enough
 
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=200)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    print("| clients at work | ms per update | of which rates |\n| ---: | ---: | ---: |")
+    print("| clients at work | ms per update | links' rates |\n| ---: | ---: | ---: |")
     for clients in given.clients:
         whole, rates = measured(clients, given.updates)
         print(f"| {clients:,} | {whole:.1f} | {rates:.2f} |", flush=True)
