@@ -54,8 +54,10 @@ class Flows:
 
     def __init__(self, env: simpy.Environment, rate: Callable[[Link], Rate]) -> None:
         self.env, self.rate = env, rate
-        self._flows, self._takes = np.empty(0, _FLOW), np.empty(0, _TAKES)
-        self._links, self._numbers = np.empty(0, _LINK), dict[Link, int]()
+        self._flows: np.ndarray = np.empty(0, _FLOW)
+        self._takes: np.ndarray = np.empty(0, _TAKES)
+        self._links: np.ndarray = np.empty(0, _LINK)
+        self._numbers = dict[Link, int]()  # of each link
         self._wake = 0
 
     def send(self, bits: float, path: Sequence[Link]) -> simpy.Event:
