@@ -40,8 +40,10 @@ def fair(caps: np.ndarray, capacity: float) -> np.ndarray:
     order = np.sort(caps)
     below = np.concatenate([[0.0], np.cumsum(order)[:-1]])  # what those with smaller caps take
     level = (capacity - below) / np.arange(len(order), 0, -1)
-    first = int(np.argmax(order >= level))  # the first that does not get its cap
-    return np.minimum(caps, level[first])
+    limited = order >= level
+    if not limited.any():  # together they are above the capacity by a rounding alone
+        return caps
+    return np.minimum(caps, level[int(np.argmax(limited))])  # of the first that gets no more
 
 
 def max_min(count: int, flow: np.ndarray, link: np.ndarray, capacity: np.ndarray) -> np.ndarray:
