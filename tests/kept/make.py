@@ -1,14 +1,16 @@
-"""A run, a stopped run and a sweep of this version, which later versions are tried on.
+"""Folders of this version, which later versions are tried on: runs, stopped runs, sweep and search.
 
     PYTHONPATH=. python tests/kept/make.py
 
-writes them to ``tests/kept/VERSION``, without pages, which ``fedsim report`` writes again. Once for
-every version: a folder that is there stays as it is. ``tests/test_kept.py`` uses all of them.
+writes to ``tests/kept/VERSION`` what it lacks, without pages, which ``fedsim report`` writes again.
+A folder that is there stays as it is: a part that is added to this file later is made for a version
+by that version's own code (``PYTHONPATH`` names a checkout of it). ``tests/test_kept.py`` uses all.
 """
 
 import contextlib
 import os
-import sys
+import shutil
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,10 +26,24 @@ RUN = (
     "run", *_SMALL, "--method", "sbc(0.1)", "--downlink", "sbc(0.1)", "--temporal", "2",
     "--keep-payloads", "--iterations",
 )  # fmt: skip
-"""Its last argument is missing: so many local iterations."""
+"""Its last argument is missing: so many local iterations. So do ``FEEDBACK`` and ``STACKED``."""
+FEEDBACK = (
+    "run", *_SMALL, "--method", "ef(topk(0.1) | float32 | golomb)", "--temporal", "2",
+    "--iterations",
+)  # fmt: skip
+"""In 0.1.0 momentum was masked wherever a method has ``ef``."""
+STACKED = (
+    "run", *_SMALL, "--method", "sbc(0.1)", "--temporal", "2", "--stack", "2", "--iterations",
+)  # fmt: skip
 SWEEP = (
     "sweep", *_SMALL, "--temporal", "2", "--gradient", "0.1", "--iterations", "4", "--seeds", "2",
 )  # fmt: skip
+SEARCH = (
+    "search", *_SMALL[:4], "--methods", "ef(topk({p}) | float32 | golomb)", "--budget", "20kbit",
+    "--iterations", "8", "--seeds", "1", "--trials",
+)  # fmt: skip
+"""Its last argument is missing: so many trials."""
+_PAGES = ("report.html", "search.png")
 
 
 def typed(*arguments: str) -> None:
@@ -36,13 +52,35 @@ def typed(*arguments: str) -> None:
     assert main([*arguments]) == 0
 
 
+def stopped(finished: str, out: str) -> None:
+    """The run in the folder ``finished``, stopped after its third round with a checkpoint."""
+    config = from_toml(Path(finished, "config.toml")).but(checkpoint_every=1)
+    with contextlib.suppress(Stopped):
+        fedsim.run(config, out, callbacks=[stop_after(3)], progress=False)
+
+
+def parts(place: str) -> dict[str, Callable[[], None]]:
+    """What makes each folder of a version, in order: some need one that is made before."""
+    return {
+        "run": lambda: typed(*RUN, "8", "--out", f"{place}/run"),
+        "stopped": lambda: stopped(f"{place}/run", f"{place}/stopped"),
+        "sweep": lambda: typed(*SWEEP, "--jobs", "1", "--out", f"{place}/sweep"),
+        "feedback": lambda: typed(*FEEDBACK, "8", "--out", f"{place}/feedback"),
+        "feedback-stopped": lambda: stopped(f"{place}/feedback", f"{place}/feedback-stopped"),
+        "stacked": lambda: typed(*STACKED, "8", "--out", f"{place}/stacked"),
+        "search": lambda: typed(*SEARCH, "3", "--out", f"{place}/search"),
+    }
+
+
 if __name__ == "__main__":
     os.chdir(HERE)
     place = version("fedsim-lab")
-    if Path(place).exists():
-        sys.exit(f"tests/kept/{place} is there: a version's folder is written once")
-    typed(*RUN, "8", "--out", f"{place}/run")
-    with contextlib.suppress(Stopped):
-        config = from_toml(Path(place, "run", "config.toml")).but(checkpoint_every=1)
-        fedsim.run(config, f"{place}/stopped", callbacks=[stop_after(3)], progress=False)
-    typed(*SWEEP, "--jobs", "1", "--out", f"{place}/sweep")
+    for name, make in parts(place).items():
+        folder = Path(place, name)
+        if folder.exists():
+            continue
+        make()
+        for page in _PAGES:
+            (folder / page).unlink(missing_ok=True)
+        shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+        print(folder)
