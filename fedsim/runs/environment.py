@@ -6,14 +6,17 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from fedsim.ground.version import VERSION
+
+_FEDSIM = "fedsim-lab"
 PACKAGES = (
-    "fedsim-lab", "torch", "torchvision", "flwr", "ray", "numba", "numpy", "pandas",
+    "torch", "torchvision", "flwr", "ray", "numba", "numpy", "pandas",
     "scikit-learn", "flwr-datasets",
 )  # fmt: skip
 
 
 def describe() -> dict[str, Any]:
-    """Python, operating system, processor, cores, and the versions of ``PACKAGES``."""
+    """Python, operating system, processor, cores, the versions of fedsim and of ``PACKAGES``."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = [line for line in file if line.startswith("model name")]
@@ -26,13 +29,13 @@ def describe() -> dict[str, Any]:
         "machine": platform.machine(),
         "processor": processor,
         "cores": os.cpu_count(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {_FEDSIM: VERSION} | {name: _version(name) for name in PACKAGES},
     }
 
 
 def described() -> str:
-    """The version of fedsim, or a remark that it is a checkout which is not installed."""
-    return _version(PACKAGES[0]) or "(a checkout that is not installed)"
+    """The version of fedsim, with a remark where it is a checkout that is not installed."""
+    return VERSION + ("" if _version(_FEDSIM) else " (a checkout that is not installed)")
 
 
 @cache  # the lookup reads files, and a sweep asks once per cell

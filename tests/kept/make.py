@@ -11,11 +11,11 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import fedsim
 from fedsim.commands.cli import main
+from fedsim.runs.environment import described
 from fedsim.settings.config import from_toml
 from fedsim.show import report
 from tests.support.interrupting import Stopped, stop_after
@@ -74,7 +74,7 @@ def parts(place: str) -> dict[str, Callable[[], None]]:
 
 if __name__ == "__main__":
     os.chdir(HERE)
-    place = version("fedsim-lab")
+    place = described()
     for name, make in parts(place).items():
         folder = Path(place, name)
         if folder.exists():

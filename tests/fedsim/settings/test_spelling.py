@@ -1,14 +1,16 @@
 """Names as people type them: both spellings, near misses, and what is not said."""
 
-from importlib.metadata import version
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from fedsim import RunConfig, SweepConfig, UsageError
+from fedsim.ground.version import VERSION
 from fedsim.runs.app import config_of
 from fedsim.settings import cellfile, config, grids
 from tests.support.commands import Typed, no_page, typed
+from tests.support.markdown import ROOT
 from tests.support.runs import small
 
 __all__ = ["no_page", "typed"]  # fixtures
@@ -67,5 +69,10 @@ def test_a_near_word_is_named(typo: str, meant: str, typed: Typed) -> None:
 
 
 def test_version(typed: Typed) -> None:
+    """It is the code's, whatever version of it was installed; all files agree."""
     said = typed("--version")
-    assert (said.code, said.out) == (0, f"fedsim {version('fedsim-lab')}\n")
+    assert (said.code, said.out) == (0, f"fedsim {VERSION}\n")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == VERSION
+    assert f"version: {VERSION}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"version = {{{VERSION}}}" in (ROOT / "README.md").read_text()
