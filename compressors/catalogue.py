@@ -26,24 +26,32 @@ _ELIAS = "Elias 1975; " + HUFFMAN
 _EVERY = (
     # published methods, as sums of parts; at p = 1 positions would be bits for nothing
     Row("sbc", "method", "sbc(p) = ef(one_sided(p) | mean | golomb); p = 1: raw",
-        "Sparse Binary Compression", f"{SBC}, Algorithm 2", "sbc(0.01)"),
+        "Sparse Binary Compression", f"{SBC}, Algorithm 2", "sbc(0.01)",
+        differs="exactly k entries, of ties the first; Golomb's parameter from the k "
+                "/ n that is sent"),
     Row("gradient_dropping", "method", "published:gradient_dropping", "Gradient dropping",
-        f"{DROP}, section 3", "gradient_dropping(0.01)"),
+        f"{DROP}, section 3", "gradient_dropping(0.01)",
+        differs="a threshold per tensor, the paper's is global (scope=model); exactly "
+                "k entries, not a sampled threshold; Golomb codes"),
     Row("ef_sign", "method", "ef_sign() = ef(l1_sign)",
         "Scaled signs with error feedback (EF-signSGD)", "Karimireddy et al. 2019, Algorithm 1",
         "ef_sign()"),
     Row("stc", "method", "stc(p) = ef(topk(p) | magnitude | golomb); p = 1: raw",
-        "Sparse ternary compression", "Sattler et al. 2020", "stc(0.01)"),
+        "Sparse ternary compression", "Sattler et al. 2020", "stc(0.01)",
+        differs="one way: the paper's goes both ways (--downlink)"),
     # the paper's momentum is the client's or the server's
     Row("powersgd", "method", "powersgd(rank) = ef(lowrank(rank))",
         "PowerSGD: low rank with error feedback", f"{POWERSGD}, Algorithms 1 and 2", "powersgd(2)",
-        portable=False),
+        portable=False, differs="momentum is the clients' or the server's, the paper has its own"),
     # In the paper the client trains the masked entries alone; here the mask is put on the finished
     # update, which is the same for one local step and differs for several. Its low-rank
     # structure (one factor random, the other trained) lives in training too and is left out.
     Row("structured_mask", "method",
         "structured_mask(p) = randk(p, false) | float32; p = 1: raw",
-        "Structured update: a random mask", f"{KONECNY}, section 2", "structured_mask(0.1)"),
+        "Structured update: a random mask", f"{KONECNY}, section 2", "structured_mask(0.1)",
+        differs="the mask is put on the finished update, the paper trains the masked "
+                "entries alone (the same for one step); without its low-rank "
+                "structure"),
     Row("sketched", "method",
         "sketched(p, bits=2) = rotate(randk(p) | minmax(bits)); p = 1: rotate(minmax(bits))",
         "Sketched update: rotated, subsampled, quantized", f"{KONECNY}, section 3",
@@ -55,11 +63,13 @@ _EVERY = (
         "q_sparse(p, levels=7) = ef(topk(p) | shrink(dither(levels)) | golomb); "
         "p = 1: ef(shrink(dither(levels)))",
         "Qsparse-local-SGD: top-k, then QSGD", "Basu et al. 2019, section 3",
-        "q_sparse(0.05, 7)"),
+        "q_sparse(0.05, 7)",
+        differs="always over 1 + omega, the paper where the noise exceeds the signal"),
     # The paper does not say whether Tables 2 and 3 were trained with a memory; top-k does not
     # converge in general without one.
     Row("topk_cnat", "method", "topk_cnat(p) = ef(topk(p) | cnat | golomb); p = 1: ef(cnat)",
-        "Top-k, then natural compression", f"{CNAT}, section 5.4", "topk_cnat(0.01)"),
+        "Top-k, then natural compression", f"{CNAT}, section 5.4", "topk_cnat(0.01)",
+        differs="with a memory: the paper does not say whether its tables had one"),
     Row("lowrank", "compressor", "whole.lowrank:LowRank",
         "Matrices as two thin factors, warm started", f"{POWERSGD}, Algorithm 1", "lowrank(2)",
         portable=False),
@@ -232,10 +242,13 @@ _EVERY = (
         "skcompress(p, buckets=128) = ef(topk(p) | sketch(buckets) | delta_huffman | huffman); "
         "p = 1: ef(nonzero | sketch(buckets) | delta_huffman | huffman)",
         "SKCompress: quantile buckets and delta keys by Huffman",
-        f"Jiang et al. 2020; {DEEPREDUCE}, section 6.3", "skcompress(0.1, 16)"),
+        f"Jiang et al. 2020; {DEEPREDUCE}, section 6.3", "skcompress(0.1, 16)",
+        differs="as DeepReduce sets it up: without the grouped MinMaxSketch"),
     Row("deepreduce", "method", "published:deepreduce",
         "DeepReduce: a coder for indices, a coder for values", f"{DEEPREDUCE}, Table 3",
-        "deepreduce(0.1, bloom_p0, 'qsgd')"),
+        "deepreduce(0.1, bloom_p0, 'qsgd')",
+        differs="eight pieces of a curve, not the paper's count, which depends on "
+                "scale; bloom_naive is refused with its memory"),
     *RECENT,
 )  # fmt: skip
 

@@ -83,6 +83,7 @@ class Row:
     torch. An ``example`` is a whole compressor in which the row takes part. ``portable``: whether
     its bytes are the same on every machine; not so where sums of a linear algebra library are in
     them. ``needs``: the package beyond numpy, torch and numba without which it cannot be made.
+    ``differs``: in what it differs from its source; ``as published`` where in nothing.
 
     A class carries its row's name as ``codec_id``; one that declares none is given it by its row.
 
@@ -98,6 +99,7 @@ class Row:
     example: str
     portable: bool = True
     needs: str = ""
+    differs: str = "as published"
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):

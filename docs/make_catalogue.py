@@ -10,6 +10,9 @@ KINDS = (
     "method", "compressor", "codec", "sparsifier", "quantizer", "positions", "symbols", "coder",
 )  # fmt: skip
 
+WHOLE = ("method", "compressor", "codec")
+"""Kinds whose rows say how they differ from their papers."""
+
 HEAD = """# Catalogue
 
 Every method and part that has a name. `python docs/make_catalogue.py` makes this page from
@@ -26,13 +29,16 @@ def page() -> str:
     """The page as markdown."""
     lines = [HEAD]
     for kind in (k for k in KINDS if any(row.kind == k for row in CATALOGUE.values())):
-        lines += [f"## {kind}", "", "| name | what | source | example | stands for | on a GPU |"]
-        lines.append("| --- " * 6 + "|")
+        whole = kind in WHOLE
+        told = " differs from its paper |" if whole else ""
+        lines += [f"## {kind}", "",
+                  f"| name | what | source | example | stands for |{told} on a GPU |",
+                  "| --- " * (6 + whole) + "|"]  # fmt: skip
         for row in (r for r in CATALOGUE.values() if r.kind == kind):
             method = parse(row.example)
             where = "host" if plan_of(method) is None else "kernels"
             cells = (f"`{row.name}`", row.title, row.source, f"`{row.example}`",
-                     f"`{text(method)}`", where)  # fmt: skip
+                     f"`{text(method)}`", *([row.differs] if whole else []), where)  # fmt: skip
             lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
