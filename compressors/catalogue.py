@@ -25,7 +25,7 @@ _ELIAS = "Elias 1975; " + HUFFMAN
 
 _EVERY = (
     # published methods, as sums of parts; at p = 1 positions would be bits for nothing
-    Row("sbc", "method", "sbc(p) = ef(one_sided(p) | mean | golomb); p = 1: raw",
+    Row("sbc", "method", "sbc(p) = ef(one_sided(p) | mean | golomb, mask=true); p = 1: raw",
         "Sparse Binary Compression", f"{SBC}, Algorithm 2", "sbc(0.01)",
         differs="exactly k entries, of ties the first; Golomb's parameter from the k "
                 "/ n that is sent"),

@@ -9,14 +9,18 @@ stands on the ground floor, where errors need it. ``compressors.parsing`` reads 
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from dataclasses import Field, fields, is_dataclass
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
 from unicodedata import category
 
 _PACKAGE = __name__.partition(".")[0] + "."
 _SHOWN = 200  # characters of a part in an error
+
+OF_SENDER = {"of_sender": True}
+"""The metadata of a dataclass's field on which no message depends: what a sender does with its own
+optimizer (``ef``'s ``mask``)."""
 
 
 def text(thing: Any) -> str:
@@ -29,10 +33,31 @@ def text(thing: Any) -> str:
         >>> text(parse("gradient_dropping(0.1, scope=model)"))
         'ef(flat(topk(0.1) | float32 | golomb))'
     """
+    return _text(thing, fields)
+
+
+def message_text(thing: Any) -> str:
+    """The text of what a compressor's messages depend on: ``text`` without what is its sender's.
+
+    Example:
+        >>> from compressors import parse
+        >>> text(parse("ef(cnat, mask=true)")), message_text(parse("ef(cnat, mask=true)"))
+        ('ef(per_tensor(cnat), mask=true)', 'ef(per_tensor(cnat))')
+    """
+    return _text(thing, _of_messages)
+
+
+def _text(thing: Any, chosen: Callable[[Any], tuple[Field[Any], ...]]) -> str:
+    """The text form with the ``chosen`` fields of each dataclass."""
+    inner = partial(_text, chosen=chosen)
     if hasattr(type(thing), "text_parts"):  # a pipeline is written as its parts
-        return " | ".join(text(part) for part in thing.text_parts())
-    name, settings = name_of(thing), _settings(thing, text)
+        return " | ".join(map(inner, thing.text_parts()))
+    name, settings = name_of(thing), _settings(thing, inner, chosen(thing))
     return f"{name}({', '.join(settings)})" if settings else name
+
+
+def _of_messages(thing: Any) -> tuple[Field[Any], ...]:
+    return tuple(one for one in fields(thing) if not OF_SENDER.items() <= one.metadata.items())
 
 
 def short_text(method: Any) -> str:
@@ -50,7 +75,7 @@ def short_text(method: Any) -> str:
         return text(method.codec)
     if name not in ("ef", "by_name"):  # these take whole methods
         return text(method)
-    return f"{name}({', '.join(_settings(method, short_text))})"
+    return f"{name}({', '.join(_settings(method, short_text, fields(method)))})"
 
 
 def name_of(thing: Any) -> str:
@@ -133,10 +158,12 @@ def _one_line(thing: object) -> str:
     return " ".join(repr(thing)[: 2 * _SHOWN].split())
 
 
-def _settings(thing: Any, inner: Callable[[Any], str]) -> list[str]:
+def _settings(
+    thing: Any, inner: Callable[[Any], str], chosen: tuple[Field[Any], ...]
+) -> list[str]:  # fmt: skip
     """What differs from the defaults: by place as long as nothing is left out, then by name."""
     printed, by_place = [], True
-    for field in fields(thing):
+    for field in chosen:
         value = getattr(thing, field.name)
         if value == field.default:
             by_place = False
@@ -167,6 +194,8 @@ def _value(value: Any, inner: Callable[[Any], str]) -> str:
 def fingerprint(method: Any, like: Mapping[str, Any]) -> int:
     """16 bits of a method's text and of the tensors' names and shapes, which a message begins with.
 
+    The text is that of ``message_text``: both ends of a message need not agree on the rest.
+
     Args:
         method: a compressor, or a part of one.
         like: anything with a ``shape``, by name.
@@ -178,5 +207,5 @@ def fingerprint(method: Any, like: Mapping[str, Any]) -> int:
 @lru_cache(maxsize=256)
 def _hash(method: Hashable, tensors: tuple[tuple[str, tuple[int, ...]], ...]) -> int:
     # as messages have always had it
-    layout = f"_Layout(method={text(method)!r}, tensors={tensors!r})"
+    layout = f"_Layout(method={message_text(method)!r}, tensors={tensors!r})"
     return int.from_bytes(blake2b(layout.encode(), digest_size=2).digest(), "big")

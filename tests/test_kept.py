@@ -4,14 +4,19 @@
 """
 
 import shutil
+import tomllib
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import fedsim
+from fedsim.ground.version import VERSION
+from fedsim.runs import environment
+from fedsim.runs.verify import rerun
 from fedsim.settings.config import from_toml
-from tests.kept.make import HERE, RUN, SWEEP
+from fedsim.settings.grids import from_toml as from_sweep
+from tests.kept.make import FEEDBACK, HERE, RUN, SEARCH, STACKED, SWEEP
 from tests.support.commands import Typed, files, no_page, typed
 from tests.support.interrupting import recording
 
@@ -30,18 +35,31 @@ def kept(version: str, typed: Typed) -> Path:
     return Path("kept")
 
 
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folders are of another machine, whose sums may end in other digits."""
+    here = environment.describe()
+    monkeypatch.setattr(rerun, "describe", lambda: here | {"processor": "another"})
+
+
+def masking(folder: Path) -> str:
+    """What a folder's settings say of momentum masking."""
+    given = tomllib.loads((folder / "config.toml").read_text())
+    return str(given["training"]["momentum_masking"])
+
+
 def column(folder: Path, file: str, name: str) -> list[object]:
     """The values of one column of a table."""
     return pd.read_parquet(folder / f"{file}.parquet")[name].tolist()
 
 
-def test_load_and_verify(kept: Path, typed: Typed) -> None:
+def test_load_and_verify(kept: Path, typed: Typed, elsewhere: None) -> None:
     run, sweep = fedsim.load(kept / "run"), fedsim.load(kept / "sweep")
     assert (len(run.runs), len(run.rounds), len(sweep.runs)) == (1, 4, 4)
     sent = sum(8 * file.stat().st_size for file in (kept / "run").rglob("*-up.bin"))
     assert sent == run.rounds["up_wire_bits"].sum() == 2 * run.runs["up_wire_bits"].item() > 1000
     assert sweep.runs["metric"].between(0.1, 1).all()
-    for folder in ("run", "sweep"):
+    for folder in ("run", "sweep", "feedback", "stacked", "search"):
         said = typed("verify", kept / folder, "--own", "task.py:TASK", "--rerun")
         assert said.code == 0, said.out + said.err
 
@@ -82,3 +100,101 @@ def test_reports_and_comparisons(kept: Path, typed: Typed) -> None:
     shutil.copytree(kept / "sweep", "again")
     said = typed("compare", kept / "sweep", "again")
     assert said.code == 0, said.err
+
+
+def test_ef_without_a_mask_of_its_own_is_extended_as_it_was_made(
+    version: str, kept: Path, typed: Typed, no_page: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In 0.1.0 momentum was masked with every ``ef``: the same command goes on with that."""
+    plain = Path("plain")  # the same memory, from which no momentum is forgotten
+    shutil.copytree(kept / "feedback", plain)
+    text = (plain / "config.toml").read_text()
+    (plain / "config.toml").write_text(text.replace('masking = "auto"', 'masking = "off"'))
+    before = column(kept / "feedback", "clients", "digest_up")
+    said = typed(*FEEDBACK, "12", "--out", kept / "feedback")
+    assert said.code == 0, said.err
+    assert caplog.text.count("kept/feedback goes on as it was made") == 1
+    assert "0.1.0 (commit 29f117ea)" in caplog.text
+    assert typed(*FEEDBACK, "12", "--momentum-masking", "off", "--out", plain).code == 0
+    own = column(kept / "feedback", "clients", "digest_up")
+    assert own[: len(before)] == before and len(own) == 12
+    other = column(plain, "clients", "digest_up")
+    assert other[:8] == own[:8] and not {*other[10:]} & {*own[10:]}
+    assert (masking(kept / "feedback"), masking(plain)) == ("ef", "off")
+    assert typed("verify", kept / "feedback", "--own", "task.py:TASK").code == 0
+    # And so it stays: a longer one follows what the folder says now.
+    said = typed(*FEEDBACK, "16", "--out", kept / "feedback")
+    assert said.code == 0 and masking(kept / "feedback") == "ef", said.err
+
+
+def test_ef_without_a_mask_that_was_stopped_goes_on_as_it_was_made(
+    kept: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, seen = kept / "feedback-stopped", list[int]()
+    typed = fedsim.RunConfig.of(
+        task="task.py:TASK", clients=2, evaluate_every=1, temporal=2, iterations=8,
+        method="ef(topk(0.1) | float32 | golomb)",
+    )  # fmt: skip
+    assert not typed.plan.masks and from_toml(folder / "config.toml").plan.masks
+    with pytest.raises(fedsim.UsageError, match="momentum_masking True there, False here"):
+        fedsim.run(typed.but(momentum_masking="off"), folder, progress=False)
+    result = fedsim.run(typed, folder, callbacks=[recording(seen)], progress=False)
+    assert seen == [4] and caplog.text.count("goes on as it was made") == 1
+    assert result.summary["settings"]["momentum_masking"] is True
+    whole = column(kept / "feedback", "clients", "digest_up")
+    assert column(folder, "clients", "digest_up")[:6] == whole[:6]
+
+
+def test_a_file_that_fedsim_wrote_has_the_meaning_of_its_version(
+    version: str, kept: Path, typed: Typed
+) -> None:
+    """In a results folder, copied from one, and beside what a person wrote."""
+    shutil.copy(kept / "feedback" / "config.toml", "copied.toml")
+    Path("own.toml").write_text('method = "ef(topk(0.1) | float32)"\ntemporal = 2\n')
+    files = kept / "feedback" / "config.toml", Path("copied.toml"), kept / "search" / "best.toml"
+    assert all(from_toml(file).plan.masks for file in files)
+    assert not from_toml(Path("own.toml")).plan.masks
+    sweep = from_sweep(kept / "sweep" / "sweep.toml")
+    assert sweep.base.training.momentum_masking == "ef" and sweep.base.plan.masks
+    typed("run", "--config", "own.toml", "--iterations", "4", "--out", "new")
+    written = tomllib.loads(Path("new/config.toml").read_text())
+    assert written["version"] == VERSION and masking(Path("new")) == "off"
+
+
+@pytest.mark.slow
+def test_a_sweep_gets_further_cells_by_its_own_rules(
+    kept: Path, typed: Typed, no_page: None
+) -> None:
+    before = files(kept / "sweep" / "cells")
+    more = [*SWEEP, "--jobs", "1", "--out", str(kept / "sweep")]
+    more[more.index("0.1")] = "0.1,0.2"
+    assert typed(*more).code == 0
+    there = files(kept / "sweep" / "cells")
+    assert before.items() <= there.items()
+    assert masking(kept / "sweep" / "cells" / "n2-p0.2-s0") == "ef"
+    assert typed(*more).code == 0 and files(kept / "sweep" / "cells") == there
+
+
+@pytest.mark.slow
+def test_a_stacked_run_is_extended(kept: Path, typed: Typed, no_page: None) -> None:
+    before = column(kept / "stacked", "clients", "digest_up")
+    assert typed(*STACKED, "8", "--out", kept / "stacked").code == 0
+    said = typed(*STACKED, "12", "--out", kept / "stacked")
+    assert said.code == 0, said.err
+    assert column(kept / "stacked", "clients", "digest_up")[: len(before)] == before
+    assert column(kept / "stacked", "rounds", "round") == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.slow
+def test_a_search_goes_on(kept: Path, typed: Typed) -> None:
+    """Its trials count, and further ones are made as they were."""
+    before = files(kept / "search" / "cells")
+    said = typed(*SEARCH, "4", "--out", kept / "search")
+    assert said.code == 0, said.err
+    there = files(kept / "search" / "cells")
+    assert before.items() <= there.items() and len(there) > len(before)
+    assert "goes on as it was made" in said.err and "trial 3" in said.err
+    assert "trial 2:" not in said.err
+    cells = (kept / "search").glob("cells/*/config.toml")
+    assert all(from_toml(cell).plan.masks for cell in cells)
+    assert from_toml(kept / "search" / "best.toml").plan.masks

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +14,7 @@ from compressors.base import Compressor, Sent, State, Tensors, empty_like
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, with_memory
 from compressors.errors import UpdateError
-from compressors.printing import short_text, shown
+from compressors.printing import OF_SENDER, short_text, shown
 from compressors.settings import check_compressor, plain
 from compressors.whole.growth import SIZES, always_grows, grows
 from compressors.whole.keepers import check_keeps_nothing
@@ -78,10 +78,15 @@ class ErrorFeedback(_Remembering):
     Args:
         inner: the compressor that sends.
         decay: the residual's factor, 0 < decay <= 1.
+        mask: whether the sender's optimizer forgets the momentum of entries that were sent (SBC,
+            supplement A): the momentum factor masking of Lin et al. 2018. It has the optimizer, so
+            that this is its work (``compressors.whole.masking`` says of which entries); no bit of a
+            message depends on it, and neither does what its receiver needs.
 
-    Raises ``ValueError`` for another decay; around what has a memory or a server itself (``ef``,
-    ``dgc``, ``ef21``): what is not sent would be kept, and sent, twice; and around what would feed
-    that residual on its own noise, for tensors of any size (``compressors.whole.growth``).
+    Raises ``ValueError`` for another decay or mask; around what has a memory or a server itself
+    (``ef``, ``dgc``, ``ef21``): what is not sent would be kept, and sent, twice; and around what
+    would feed that residual on its own noise, for tensors of any size
+    (``compressors.whole.growth``).
 
     Example:
         >>> from compressors import parse
@@ -96,6 +101,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
     keeps: ClassVar[tuple[str, ...]] = ("residual", "inner")  # see compressors.whole.whose
     inner: Compressor
     decay: float = 1.0
+    mask: bool = field(default=False, metadata=OF_SENDER)
 
     def __post_init__(self) -> None:
         plain(self)
@@ -103,6 +109,8 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
         number = isinstance(self.decay, int | float) and not isinstance(self.decay, bool)
         if not number or not 0 < self.decay <= 1:
             raise ValueError(f"ef: decay is {shown(self.decay)}: 0 < decay <= 1")
+        if not isinstance(self.mask, bool):
+            raise ValueError(f"ef: mask is {shown(self.mask)}: true or false")
         check_bounded(self)
 
     def init(self, like: Tensors) -> State:

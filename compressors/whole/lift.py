@@ -197,12 +197,16 @@ class ByName:
         """Each rule's compressor with its tensors; ``ValueError`` where no rule fits one."""
         parts: list[tuple[Compressor, dict[str, Tensor]]] = [(c, {}) for _, c in self.rules]
         for name, x in tensors.items():
-            fits = [i for i, (p, _) in enumerate(self.rules) if _fits(p, name, x.shape)]
-            if not fits:
-                known = ", ".join(repr(p) for p, _ in self.rules)
-                raise ValueError(f"no rule of by_name fits tensor {name!r}: the rules are {known}")
-            parts[fits[0]][1][name] = x
+            parts[self.ordinal(name, x.shape)][1][name] = x
         return parts
+
+    def ordinal(self, name: str, shape: tuple[int, ...]) -> int:
+        """Which rule a tensor has; ``ValueError`` where none fits it."""
+        for i, (pattern, _) in enumerate(self.rules):
+            if _fits(pattern, name, shape):
+                return i
+        known = ", ".join(repr(pattern) for pattern, _ in self.rules)
+        raise ValueError(f"no rule of by_name fits tensor {name!r}: the rules are {known}")
 
     def bound_on(self, d: int) -> Bound:
         """The worst of all rules."""

@@ -101,10 +101,12 @@ class Square:
 
     def _config(self, method: str, temporal: int, gradient: float, data: str | None) -> RunConfig:
         name, dense = self.name(method, temporal, gradient), gradient == 1
+        masking = "auto" if dense else "on"  # the paper's, of both methods
         return RunConfig(
             task=self.learnt if self.falls else self.task, iterations=self.iterations,
             method="raw" if dense else method, temporal=temporal,
-            gradient=None if dense else gradient, training=Training(batch_size=self.batch_size),
+            gradient=None if dense else gradient,
+            training=Training(batch_size=self.batch_size, momentum_masking=masking),
             clients=self.clients, machine=Machine(data=data),
             evaluation=Evaluation(
                 every=self.evaluate_every(name, temporal), test_samples=self.scored

@@ -36,6 +36,7 @@ class Row:
     method: str
     value_bits: int
     temporal: int = 1
+    masking: str = "auto"
 
 
 ROWS = {
@@ -43,7 +44,7 @@ ROWS = {
     "sign": Row("signSGD", "sign(0.001)", 1),
     "terngrad": Row("TernGrad", "terngrad", 2),
     "qsgd": Row("QSGD, 127 levels", "qsgd(127)", 8),
-    "dropping": Row("gradient dropping, Golomb", "gradient_dropping(0.001)", 32),
+    "dropping": Row("gradient dropping, Golomb", "gradient_dropping(0.001)", 32, masking="on"),
     "fedavg": Row("Federated Averaging", "raw", 32, 100),
     "sbc1": Row("SBC (1)", "sbc(0.001)", 0),
     "sbc2": Row("SBC (2)", "sbc(0.01)", 0, 10),
@@ -60,7 +61,8 @@ def cells(task: str, scale: str, data: str | None) -> list[Cell]:
         many = max(1, rounds // delay)
         config = RunConfig(
             task=task, method=row.method, temporal=delay, iterations=delay * many, clients=2,
-            training=Training(batch_size=batch_size), evaluation=Evaluation(every=many),
+            training=Training(batch_size=batch_size, momentum_masking=row.masking),
+            evaluation=Evaluation(every=many),
             machine=Machine(data=data),
         )  # fmt: skip
         runs.append(Cell(name, config))

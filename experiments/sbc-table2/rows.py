@@ -12,11 +12,12 @@ class Column:
     method: str
     temporal: int
     gradient: float | None = None
+    masking: str = "auto"
 
 
 COLUMNS = (
     Column("baseline", "Baseline", "raw", 1),
-    Column("dropping", "Gradient dropping", "gradient_dropping", 1, 0.001),
+    Column("dropping", "Gradient dropping", "gradient_dropping", 1, 0.001, masking="on"),
     Column("fedavg", "Federated averaging", "raw", 500),
     Column("sbc1", "SBC (1)", "sbc", 1, 0.001),
     Column("sbc2", "SBC (2)", "sbc", 10, 0.01),

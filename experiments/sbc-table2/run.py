@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.common.frame import Asked, Experiment, Shown, device
-from fedsim import Cell, Machine, Results, RunConfig
+from fedsim import Cell, Machine, Results, RunConfig, Training
 from fedsim.tasks import get_task
 
 from .figures import figure
@@ -45,6 +45,7 @@ def cells(task: str, scale: str, data: str | None) -> dict[str, Cell]:
         config = RunConfig(
             task=task, method=column.method, temporal=delay, gradient=column.gradient,
             machine=Machine(data=data, device=device(scale)),
+            training=Training(momentum_masking=column.masking),
         )  # fmt: skip
         runs[column.name] = Cell(column.name, config.but(**changed))
     return runs

@@ -95,9 +95,10 @@ def deploy(
     from fedsim.engines.deploy import NODES, Deployment
     from fedsim.results.schema import read_finished
     from fedsim.runs import lock
-    from fedsim.runs.folder import check_kind, examine
+    from fedsim.runs.folder import as_there, check_kind, examine
 
     check_kind(out)
+    (config,) = as_there([config], out)
     with lock.locked(out):  # and let go: the app's process is the writer
         before = examine(config, out)
     if before.summary is not None:  # a kill may have come before the nodes were told to forget

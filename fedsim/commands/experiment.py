@@ -14,7 +14,7 @@ from typing import Any
 
 from compressors.printing import printable
 from fedsim.ground.errors import UsageError, unknown
-from fedsim.settings.config import read_toml
+from fedsim.settings.versions import read_toml
 
 SCALES = ("smoke", "short", "paper")
 

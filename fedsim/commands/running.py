@@ -15,8 +15,8 @@ from fedsim.settings.config import (
     flattened,
     from_flat,
     over,
-    read_toml,
 )
+from fedsim.settings.versions import read
 
 
 def add(commands: Any) -> None:
@@ -45,12 +45,14 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.results.schema import write_summary
     from fedsim.runs.progress import Bars, Named, short_rounds
     from fedsim.runs.run import run
+    from fedsim.settings.masks import much_forgotten
 
     out = shared.folder(flags, f"{config.plan.task.name}-run-{config.digest}")
     name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
     bars = Bars({name: config.plan.rounds}, config.plan.task.metric_name, quiet=flags.json)
     with bars:
         bars.say(short_rounds([config]))
+        bars.say(much_forgotten([config], [config.plan]))
         shown = [Named(name, bars)]
         done = run(config, out, progress=False, callbacks=shown, ray_address=flags.ray_address)
     from rich.console import Console
@@ -74,7 +76,7 @@ def command(flags: argparse.Namespace) -> int:
 
 def from_flags(flags: argparse.Namespace) -> RunConfig:
     """The run that the flags ask for; flags go over the settings of a TOML file."""
-    written = read_toml(Path(flags.config)) if flags.config else {}
+    written = read(Path(flags.config)) if flags.config else {}
     if TABLE in written:
         raise UsageError(f"{flags.config}: it lists cells, which `fedsim sweep --config` runs")
     typed = shared.given(flags)

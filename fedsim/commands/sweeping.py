@@ -11,8 +11,9 @@ from compressors.printing import printable
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
-from fedsim.settings.config import TABLE, over, read_toml
+from fedsim.settings.config import TABLE, over
 from fedsim.settings.fields import GRADIENT
+from fedsim.settings.versions import read
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,6 +74,7 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.runs import sweep
     from fedsim.runs.progress import Bars, short_rounds
     from fedsim.settings import grids
+    from fedsim.settings.masks import much_forgotten
 
     cells = config.cells() if isinstance(config, grids.SweepConfig) else config
     out = shared.folder(flags, default_name(config, flags.config))
@@ -82,6 +84,8 @@ def command(flags: argparse.Namespace) -> int:
     metric, missing = cells[0].config.plan.task.metric_name, ""
     with Bars(rounds, metric, quiet=flags.json) as bars:
         bars.say(short_rounds(cell.config for cell in cells))
+        runs = [cell.config for cell in cells]
+        bars.say(much_forgotten(runs, [run.plan for run in runs]))
         how: dict[str, Any] = {"jobs": jobs, "ray_address": flags.ray_address, "progress": bars}
         if isinstance(config, grids.SweepConfig):
             summaries = sweep.sweep(config, out, **how)
@@ -107,7 +111,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
     from fedsim.settings import cellfile, grids, varied
     from fedsim.settings.methods import takes_fraction
 
-    written = read_toml(Path(flags.config)) if flags.config else {}
+    written = read(Path(flags.config)) if flags.config else {}
     if TABLE in written:
         for name in (*grids.GRID, "vary"):  # flags of a grid, beside a file that lists cells
             if (value := getattr(flags, name)) not in (None, []):

@@ -14,6 +14,7 @@ from flwr.app import Message, MetricRecord, RecordDict
 
 from compressors import State, derive
 from compressors.message import Upload
+from compressors.whole.masking import masked
 from compressors.whole.memory import nest, unnest
 from fedsim.federation import orders
 from fedsim.federation.kept_as import kept, restored
@@ -88,9 +89,11 @@ def serve(
         packet, after = yield from _timed(encoding, seconds, "encode-seconds")
     optimizer = trained.optimizer
     if plan.masks:
-        masked = yield Masking(optimizer, packet.sent)
-        optimizer = masked.optimizer
-        seconds["encode-seconds"] += masked.seconds
+        by_method = config.training.momentum_masking == "auto"
+        sent = masked(uplink, packet.sent) if by_method else packet.sent
+        forgot = yield Masking(optimizer, sent)
+        optimizer = forgot.optimizer
+        seconds["encode-seconds"] += forgot.seconds
     seconds["train-seconds"] += trained.seconds
     counted = packet.counts
     counts = [counted[name] for name in line.like]

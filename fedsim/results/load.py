@@ -15,6 +15,7 @@ from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.labels import FACTS, VARIANT, MethodText, several, with_labels
 from fedsim.results.merge import (
     apart,
+    as_given,
     columns_of,
     comparable,
     repeats,
@@ -137,6 +138,7 @@ def load(*paths: Path | str) -> Results:
     for cell in cells.values():  # at its target a run is where it was to come
         if cell.get("error") == REACHED and cell.get("metric") is not None:
             cell["status"] = "done"
+    given = as_given(given, cells)
     settings = settings_of(given)
     varied, differences = variants(cells, settings), apart(cells, settings)
     if len(paths) > 1 or repeats(cells):

@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import Any
 
 from fedsim.ground.errors import UsageError
-from fedsim.results.schema import KEYS, OF_TASK, TRAINED
+from fedsim.results.schema import KEYS, OF_TASK, TOLD, TRAINED
 from fedsim.settings.config import SETTINGS, default_of
 from fedsim.settings.strategies import is_among
+from fedsim.settings.versions import FORMER
 from strategies.algorithms import CODED, OWN_DOWNLINK
 
 Cells = Mapping[str, dict[str, Any]]
@@ -20,6 +21,7 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _BESIDE = (*KEYS, "evaluate_every")  # when the server looks does not change what it finds
 _SETTINGS = [name for name, setting in SETTINGS.items() if setting.result and name not in _BESIDE]
 _SCORED = ("test_samples", "validation")
+_MASKING = "momentum_masking"
 _COMPARED = ("clients", "iterations", "parameters", "metric", "up_wire_bits")
 _DIGEST = re.compile(r"sha256 \w+")
 _VERSION = re.compile(r"\d+(\.\d+)+\S*")
@@ -44,6 +46,47 @@ def repeats(cells: Cells) -> bool:
     """Whether two runs are of the same task, method, n, p and seed."""
     places = [tuple(cell[key] for key in KEYS) for cell in cells.values()]
     return len(set(places)) < len(places)
+
+
+def as_given(
+    given: Mapping[str, dict[str, Any]], cells: Cells
+) -> dict[str, dict[str, Any]]:  # fmt: skip
+    """Each run's settings with momentum masking as a person gave it: ``auto`` as the method says.
+
+    Folders have ``on`` or ``off`` for it, or 0.1.0's ``auto``, which is ``ef`` today. Among runs
+    of that version alone this is the default; beside others a run is told apart where it masked
+    what its method, as it is today, does not.
+
+    Args:
+        given: what each run's `config.toml` holds; empty where that cannot be read.
+        cells: the runs.
+    """
+    values = {own.get(_MASKING) for own in given.values() if own}
+    before = not any("masks" in cell[TOLD] for cell in cells.values())
+    plain = {}
+    for name, own in given.items():
+        value, by_method = own.get(_MASKING), _masks_by_method(cells[name])
+        if value == FORMER and (before or values == {FORMER}):
+            value = default_of(_MASKING)
+        elif value == FORMER:
+            value = "on" if _masked(cells[name]) else "off"
+        if not before and value == ("on" if by_method else "off"):
+            value = default_of(_MASKING)
+        plain[name] = own if _MASKING not in own else {**own, _MASKING: value}
+    return plain
+
+
+def _masks_by_method(cell: Mapping[str, Any]) -> bool:
+    """Whether a run's method masks, as it is today; of 0.1.0 none does that is not called sbc."""
+    told = cell[TOLD]
+    return bool(told["masks"] if "masks" in told else re.search(r"\bsbc\b", told["form"]))
+
+
+def _masked(cell: Mapping[str, Any]) -> bool:
+    """Whether momentum was masked in a run: it had some, and sent a part of the entries."""
+    trained = cell.get(TRAINED) or {}
+    momentum = trained.get("momentum") or trained.get("optimizer") != "SGD"
+    return bool(trained.get(_MASKING) and momentum and cell.get("up_share", 0) != 1)
 
 
 def settings_of(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -146,13 +189,13 @@ def _as_reference(
     for name in raw if len(lossy) == 1 else ():
         if (cells[name]["temporal"], cells[name]["gradient"]) == (1, 1):
             compared[name]["downlink"] = compared[name]["downlink"] or min(lossy, key=str)
-    for key, standard in (("strategy", "dsgd"), ("momentum_masking", "auto")):
+    for key, standard in (("strategy", "dsgd"), (_MASKING, "auto")):
         others = {own[key] for name, own in settings.items() if name not in raw}
         if len(others) != 1:
             continue
         value = min(others)
         # What raw sending cannot have.
-        if value == "off" if key == "momentum_masking" else is_among(str(value), CODED):
+        if value == "off" if key == _MASKING else is_among(str(value), CODED):
             for name in raw:
                 if str(compared[name][key]).partition("(")[0] == standard:
                     compared[name][key] = value

@@ -22,6 +22,7 @@ from fedsim.ground.files import (
     write_text,
 )
 from fedsim.results.values import fault, fault_of_cell, fault_of_table
+from fedsim.settings import versions
 from fedsim.settings.config import SETTINGS, flattened
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
@@ -130,7 +131,9 @@ def read_settings(folder: Path) -> dict[str, Any]:
             a text.
     """
     file = folder / "config.toml"
-    given = flattened(read_table(file), str(file), newer=True)
+    if not (values := read_table(file)):
+        return {}
+    given = flattened(versions.meant(values, file), str(file), newer=True)
     if wrong := fault(given, {"label": str, "method": str}):
         raise _damaged(folder / "config.toml", wrong)
     return given

@@ -21,7 +21,7 @@ _WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true o
           dict: "a table"}  # fmt: skip
 _FROM_ONE = ("temporal", "clients")
 _SIGNED = ("metric", "loss")
-_TOLD = {"form": str, "whole": str}
+_TOLD = {"form": str, "whole": str, "masks": bool}
 
 
 def fault(values: Mapping[str, Any], kinds: Mapping[str, type]) -> str:

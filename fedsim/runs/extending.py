@@ -11,6 +11,7 @@ from typing import Any
 from fedsim.ground.errors import UsageError
 from fedsim.ground.files import write_text
 from fedsim.runs import checkpoint
+from fedsim.settings import masks
 from fedsim.settings.config import RunConfig
 
 _MAY_DIFFER = {"iterations", "evaluate_every"}
@@ -36,8 +37,13 @@ def check(before: RunConfig, now: RunConfig, out: Path) -> None:
 def extend(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Lets the finished run in ``out`` go on from its end as ``now``, which ``check`` allowed."""
     checkpoint.go_on_from_end(out, before.plan.rounds)
-    write_text(out / "config.toml", now.to_toml())
+    write_settings(now, out)
     (out / "summary.json").unlink()  # last: a kill before this finds a summary of fewer iterations
+
+
+def write_settings(config: RunConfig, out: Path) -> None:
+    """Writes ``config.toml``, which says of every rule how this version has it."""
+    write_text(out / "config.toml", masks.settled(config, config.plan).to_toml())
 
 
 def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:

@@ -1,17 +1,25 @@
 """A run's folder before the run: what an earlier run left there, and whether it fits."""
 
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.ground.errors import UsageError, unwritten
-from fedsim.ground.files import replacing, write_json, write_text
+from fedsim.ground.files import replacing, write_json
 from fedsim.results.folders import kind_of
 from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
 from fedsim.runs import checkpoint, environment, extending
 from fedsim.runs.trackers import chosen
-from fedsim.settings.config import RunConfig, default_of, from_toml
+from fedsim.settings import masks
+from fedsim.settings.config import FILE, TABLE, RunConfig, default_of, from_toml
 from fedsim.settings.foreign import check_tasks
+from fedsim.settings.versions import FIRST, FORMER, called, read
+
+_MASKING = "momentum_masking"
+_RULE = f"momentum is masked with every method that has ef, as {called(FIRST)} did"
 
 
 class Found(NamedTuple):
@@ -66,11 +74,11 @@ def prepare(config: RunConfig, out: Path, examined: Found) -> dict[str, Any] | N
         extending.extend(before, config, out)
     if summary is not None:
         if before.label != config.label:  # no number of the run depends on the label
-            write_text(out / "config.toml", replace(before, label=config.label).to_toml())
+            extending.write_settings(replace(before, label=config.label), out)
         tidy(out)  # a kill may have come between the summary and this
         chosen.export(config.keep.track, out, summary)
         return summary
-    write_text(out / "config.toml", config.to_toml())
+    extending.write_settings(config, out)
     write_json(out / "environment.json", environment.describe())
     return None
 
@@ -92,15 +100,51 @@ def check_kind(out: Path) -> None:
 
 def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Raises ``UsageError`` naming the settings in which a results folder differs."""
-    differ = [
-        f"{name} {_said(name, a)} there, {_said(name, b)} here"
-        for name, (a, b) in differences(before, now).items()
-    ]
-    if differ:
-        raise UsageError(
-            f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); "
-            "choose another folder"
-        )
+    apart = differences(before, now)
+    if not apart:
+        return
+    differ = [f"{name} {_said(name, a)} there, {_said(name, b)} here"
+              for name, (a, b) in apart.items()]  # fmt: skip
+    cure = "choose another folder"
+    if before.training.momentum_masking == FORMER and _MASKING in apart:
+        cure = f"{_RULE}: give --momentum-masking {FORMER}, or {cure}"
+    raise UsageError(
+        f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); {cure}"
+    )
+
+
+def as_there(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:
+    """Runs by the rules that the results in ``out`` were made by; a line says where these differ.
+
+    A folder of 0.1.0 goes on with what that version masked, where ``momentum_masking`` is left at
+    its default; so do a sweep and a search of it, with the runs that they get.
+    """
+    if not _is_masked_as_before(out):
+        return list(runs)
+    now = [masks.as_before(run) for run in runs]
+    if any(run.plan.masks != before.plan.masks for run, before in zip(runs, now, strict=True)):
+        said = [goes_on(out), masks.much_forgotten(now, [run.plan for run in now])]
+        logging.getLogger("fedsim").warning("; ".join(filter(None, said)))
+    return now
+
+
+def goes_on(out: Path) -> str:
+    """Words for results that go on by the masking of an earlier version."""
+    return f"{out} goes on as it was made: {_RULE}"
+
+
+def _is_masked_as_before(out: Path) -> bool:
+    """Whether the settings in a results folder have the masking of 0.1.0, by a word of its own."""
+    there = [file for name in ("config.toml", "sweep.toml", FILE) if (file := out / name).exists()]
+    for file in there or sorted(out.glob("cells/*/config.toml"))[:1]:
+        with suppress(UsageError):  # what cannot be read is refused where it is used
+            values = read(file)
+            cells = values.get(TABLE)
+            tables = [values, *(cells.values() if isinstance(cells, Mapping) else ())]
+            groups = [table.get("training") for table in tables if isinstance(table, Mapping)]
+            if any(isinstance(own, Mapping) and own.get(_MASKING) == FORMER for own in groups):
+                return True
+    return False
 
 
 def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:

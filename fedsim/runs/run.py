@@ -55,7 +55,7 @@ from fedsim.results.schema import (
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.callbacks import Callback, Row, Several
 from fedsim.runs.checkpoint import Checkpoint
-from fedsim.runs.folder import check_kind, examine, prepare, tidy
+from fedsim.runs.folder import as_there, check_kind, examine, prepare, tidy
 from fedsim.runs.progress import Named, shown
 from fedsim.runs.recorder import Folder, Records
 from fedsim.runs.result import RunResult
@@ -65,7 +65,7 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.declared import declared
 from fedsim.settings.fields import CLIENT_SCORES, SCORE, Keep
 from fedsim.settings.grids import Cell
-from fedsim.settings.methods import recorded
+from fedsim.settings.masks import told_of
 from strategies.channel.nodes import forget
 
 Engine = Callable[[Callable[[Grid], None]], None]
@@ -120,10 +120,12 @@ def run(
     expect(config, RunConfig, "run()")
     if callable(progress):
         raise UsageError(f"progress is {progress!r}: give a function as callbacks=[...]")
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        (config,) = as_there([config], folder)
     plan, name = config.plan, Cell.of(config).name
     with shown(progress, {name: plan.rounds}, plan.task.metric_name) as tell:
         follower = Several([*callbacks, *([Named(name, tell)] if tell else [])])
-        folder = None if out is None else Path(out)
         return carry_out(config, folder, *engine_of(config, ray_address), follower)
 
 
@@ -308,7 +310,7 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
         "metric_name": plan.task.metric_name,
         "higher_is_better": plan.task.higher_is_better,
         "total_sparsity": plan.method.gradient / plan.temporal,
-        TOLD: recorded(config.method, plan.method.text, plan.method.gradient),
+        TOLD: told_of(config, plan),
     }
     if trainer is None:
         return known

@@ -28,13 +28,13 @@ from fedsim.results.schema import (
     write_summary,
 )
 from fedsim.runs import checkpoint, devices, lock
-from fedsim.runs.folder import examine, prepare, same_settings
+from fedsim.runs.folder import as_there, examine, prepare, same_settings
 from fedsim.runs.forked import run_beside
 from fedsim.runs.parallel import Progress, run_here, together
 from fedsim.runs.progress import Told, shown
 from fedsim.runs.run import describe
 from fedsim.runs.trackers import chosen
-from fedsim.settings import cellfile
+from fedsim.settings import cellfile, masks
 from fedsim.settings.config import SETTINGS, RunConfig, tables
 from fedsim.settings.config import from_toml as from_run_toml
 from fedsim.settings.controllers import parse
@@ -86,6 +86,8 @@ def run_cells(
     """
     out = Path(out)
     check_tasks(out, [cell.config for cell in cells])
+    runs = as_there([cell.config for cell in cells], out)
+    cells = [replace(cell, config=run) for cell, run in zip(cells, runs, strict=True)]
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
     with lock.locked(out):
@@ -216,7 +218,10 @@ def sweep(
     out = Path(out)
     cells = config.cells()
     check_tasks(out, [cell.config for cell in cells])
-    cells = as_there(cells, out)
+    if as_there([config.base, *(cell.config for cell in cells)], out)[0] != config.base:
+        config = replace(config, base=masks.as_before(config.base))
+        cells = config.cells()
+    cells = named_as_there(cells, out)
     check(cells, jobs, here=ray_address is None)
     check_folder(out)
     with lock.locked(out):
@@ -226,7 +231,7 @@ def sweep(
     return summaries
 
 
-def as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
+def named_as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
     """The cells of a grid, each under the name that its run has in the folder already.
 
     A fraction is written with six digits, and with all where two of a grid agree to six, so that

@@ -6,6 +6,7 @@ from fedsim.ground import units
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.settings.config import SETTINGS, tables
+from fedsim.settings.versions import stamped
 
 _ALWAYS = ("task", "method", "temporal", "seed")
 
@@ -31,4 +32,5 @@ def to_toml(final: Finalist, goal: Goal) -> str:
         if name in _ALWAYS or (SETTINGS[name].result and name != "device"
                                and value != SETTINGS[name].default)
     }  # fmt: skip
-    return "".join(f"# {line}\n" for line in lines) + "\n" + tomli_w.dumps(tables(settings))
+    written = tomli_w.dumps(stamped(tables(settings)))
+    return "".join(f"# {line}\n" for line in lines) + "\n" + written

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from compressors import parse, text
+from compressors.printing import message_text
 from fedsim.ground import units
 from fedsim.ground.errors import RESUMES, RunFailed, UsageError, writing
 from fedsim.results.folders import run_folders
@@ -273,10 +274,10 @@ def outcome(curve: Curve, goal: Goal, why: str) -> str:
 
 def _place(config: RunConfig, space: Space) -> Params | None:
     """The point at which a run lies; None where it has other settings than this search."""
-    given, mine, its = space.base.training, space.base.identity(), config.identity()
+    mine, its = space.base.identity(), config.identity()
+    masked = its.get("momentum_masking")
     keys = {*SETTINGS} - _SEARCHED - ({"downlink"} if space.downlinks else set())
-    same = given.momentum_masking == config.training.momentum_masking  # auto goes by the method
-    if not same or any(mine.get(key) != its.get(key) for key in keys):
+    if any(mine.get(key) != its.get(key) for key in keys):
         return None
     rates = {"lr": config.training.lr or space.sizes.rate}
     ours, rule = space.base.strategy, config.strategy
@@ -294,7 +295,9 @@ def _place(config: RunConfig, space: Space) -> Params | None:
         if own is not None and own > most(method):
             continue
         for coder in CODERS:
-            if text(compressor(method, own, coder, rates["lr"])) == whole:
+            made = compressor(method, own, coder, rates["lr"])
+            there = whole == message_text(made) and space.base.but(method=text(made)).identity()
+            if there and there.get("momentum_masking") == masked:
                 return {"method": method, "coder": coder, "temporal": config.temporal,
                         "gradient": p, **rates, **below}  # fmt: skip
     return None
@@ -308,7 +311,8 @@ def _down(config: RunConfig, space: Space) -> Params | None:
         if takes_fraction(down) and p > most(down):
             continue
         own = with_fraction(down, p) if takes_fraction(down) else down
-        if own == given or "relay" not in (own, given) and parse(own) == config.plan.downlink:
+        there = "relay" not in (own, given) and message_text(config.plan.downlink)
+        if own == given or there and message_text(parse(own)) == there:
             return {"downlink": down, "down_gradient": p}
     return None
 

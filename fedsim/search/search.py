@@ -14,6 +14,7 @@ from fedsim.ground.errors import RunFailed, UsageError, writing
 from fedsim.ground.files import write_text
 from fedsim.network.quantities import quantity
 from fedsim.runs import lock
+from fedsim.runs.folder import as_there, goes_on
 from fedsim.runs.sweep import check, check_folder
 from fedsim.search import best, exploring, finals, record, tables
 from fedsim.search.exploring import Exploration, Limits, Say
@@ -115,6 +116,10 @@ def search(
     base.but(seed=base.seed + seeds)  # refused now, if the finalists' last seed is none
     check([Cell("search", base)], jobs, here=ray_address is None)
     check_folder(out)
+    (before,) = as_there([base], out)
+    if before != base:
+        say(goes_on(out))
+        base = before
     task, texts = base.plan.task, chosen(methods)
     bits = None if budget is None else quantity(budget, "--budget", "bits")
     goal = Goal(task.higher_is_better, task.metric_name, bits, target, base.budget_of)

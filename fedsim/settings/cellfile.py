@@ -32,6 +32,7 @@ import tomli_w
 
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.ground.files import write_text
+from fedsim.settings import versions
 from fedsim.settings.config import (
     FILE,
     SETTINGS,
@@ -39,7 +40,6 @@ from fedsim.settings.config import (
     flattened,
     from_flat,
     over,
-    read_toml,
     tables,
     underscored,
 )
@@ -75,12 +75,12 @@ def to_toml(cells: Sequence[Cell]) -> str:
         )
     given = [cell.config.flat() for cell in named]
     names = [name for name in SETTINGS if name not in _MACHINE]
-    shared = [n for n in names if all(values[n] == given[0][n] for values in given)]
+    alike = [n for n in names if all(values[n] == given[0][n] for values in given)]
     always = {
-        name: given[0][name] for name in shared
+        name: given[0][name] for name in alike
         if name in _ALWAYS or given[0][name] != SETTINGS[name].default
     }  # fmt: skip
-    varied = [name for name in names if name not in shared]
+    varied = [name for name in names if name not in alike]
     remarks = [
         f"`fedsim sweep --config {FILE} --out DIR`",
         "runs these cells; --data says where data sets lie.",
@@ -95,7 +95,8 @@ def to_toml(cells: Sequence[Cell]) -> str:
         own = ", ".join(dict.fromkeys(f"{plan.task.name} with {plan.strategy}" for plan in plans))
         names = [cell.name for cell in left]
         remarks.append(f"Left out, for they are defined in Python ({own}): {', '.join(names)}.")
-    parts = ["".join(f"# {line}\n" for line in remarks), tomli_w.dumps(tables(always))]
+    shared = versions.stamped(tables(always))
+    parts = ["".join(f"# {line}\n" for line in remarks), tomli_w.dumps(shared)]
     for cell, values in zip(named, given, strict=True):
         head = tomli_w.dumps({TABLE: {cell.name: {}}})
         parts.append(head + dotted(tables({name: values[name] for name in varied})))
@@ -120,7 +121,7 @@ def dotted(values: Mapping[str, Any]) -> str:
 
 def from_toml(path: Path) -> list[Cell]:
     """The cells of a TOML file; ``UsageError`` names the file, the cell and the key."""
-    values = read_toml(path)
+    values = versions.read(path)
     if TABLE not in values:
         raise UsageError(f"{path}: it has no cells; it takes a table per cell, as [cells.baseline]")
     return from_values(values, str(path))

@@ -6,8 +6,7 @@ A message names the setting, its value and what is allowed; all raise ``UsageErr
 from functools import partial
 
 import torch
-from torch.nn import Parameter
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD
 
 from compressors import Raw
 from compressors.whole.growth import always_grows
@@ -18,8 +17,7 @@ from fedsim.settings.controllers import parse
 from fedsim.settings.declared import flag
 from fedsim.settings.fields import EXACT, NEAREST, SETTINGS, Settings
 from fedsim.settings.methods import compressor_of, corrects_momentum, takes_fraction
-from fedsim.settings.resolved import Plan
-from fedsim.tasks import Task
+from fedsim.settings.resolved import Plan, optimizer_of
 from fedsim.tasks.data import partition as partitions
 from strategies import Asked, Refused, Relay
 from strategies.algorithms.base import momentum_of
@@ -133,7 +131,7 @@ def _strategy(config: Settings, plan: Plan) -> None:
         name=plan.strategy, method=config.method, uplink=plan.method.compressor,
         downlink=plan.downlink, temporal=plan.temporal, cohort=plan.cohort,
         required=plan.required, masks=plan.masks, clients=plan.clients, late=config.clients.late,
-        network=plan.network, task=plan.task.name, optimizer=partial(_optimizer, config, plan),
+        network=plan.network, task=plan.task.name, optimizer=partial(optimizer_of, config, plan),
         corrects=corrects_momentum(plan.method.compressor),
     )  # fmt: skip
     try:
@@ -242,20 +240,6 @@ def _controller(config: Settings, plan: Plan) -> None:
         )
 
 
-def optimizer_of_task(task: Task) -> Optimizer:
-    """The task's own optimizer, of a single parameter."""
-    return task.optimizer([Parameter(torch.zeros(1))])
-
-
-def _optimizer(config: Settings, plan: Plan) -> Optimizer:
-    """One as clients have it, of a single parameter."""
-    made = optimizer_of_task(plan.task)
-    for group in made.param_groups:
-        given = {"lr": config.training.lr, "momentum": config.training.momentum}
-        group |= {key: value for key, value in given.items() if value is not None and key in group}
-    return made
-
-
 def _momentum(config: Settings, plan: Plan) -> None:
     """The clients' momentum is kept by their optimizer or by the method, never by both."""
     if corrects_momentum(plan.downlink):
@@ -267,7 +251,7 @@ def _momentum(config: Settings, plan: Plan) -> None:
     corrected = corrects_momentum(plan.method.compressor)
     if given is None and not corrected:
         return
-    optimizer = _optimizer(config, plan)
+    optimizer = optimizer_of(config, plan)
     if not isinstance(optimizer, SGD):
         cause = (
             f"--method is {name}, which keeps the momentum of the clients' SGD" if given is None

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from fedsim.ground.errors import PlacedError, UsageError, names_told, reason, unknown
-from fedsim.settings import startfile
+from fedsim.ground.errors import PlacedError, names_told, unknown
+from fedsim.settings import startfile, versions
 from fedsim.settings.declared import declared
 from fedsim.settings.fields import GROUPS, SETTINGS, Network, Settings
 from fedsim.settings.strategies import FLAGS, with_settings
@@ -116,20 +116,25 @@ class RunConfig(Settings):
 
     def filled(self) -> dict[str, Any]:
         """The settings on which a run's numbers depend, by flag, with every default filled in."""
-        from compressors import text
+        from compressors.printing import message_text
+        from fedsim.settings import masks
 
         plan = self.plan
         given = {name: value for name, value in self.flat().items() if SETTINGS[name].result}
         return {name: getattr(plan, name, value) for name, value in given.items()} | {
             "task": plan.task.name, "method": plan.method.text, "gradient": plan.method.gradient,
-            "downlink": text(plan.downlink), "momentum_masking": plan.masks,
+            "downlink": message_text(plan.downlink),
+            "momentum_masking": masks.told(self, plan),
             "ask": self.clients.ask, "network": written(self.network),
             "weights": startfile.digest(self.weights),
         }  # fmt: skip
 
     def identity(self) -> dict[str, Any]:
         """``filled`` without what is at its default: a new setting then changes no run's name."""
-        return {k: v for k, v in self.filled().items() if v not in (None, SETTINGS[k].default)}
+        from fedsim.settings import masks
+
+        numbers = self.filled() | {"momentum_masking": masks.named(self, self.plan)}
+        return {k: v for k, v in numbers.items() if v not in (None, SETTINGS[k].default)}
 
     @property
     def digest(self) -> str:
@@ -138,7 +143,7 @@ class RunConfig(Settings):
 
     def to_toml(self) -> str:
         """The settings as TOML, without those left at None: a table per group."""
-        return tomli_w.dumps(tables(self.flat()))
+        return tomli_w.dumps(versions.stamped(tables(self.flat())))
 
 
 @lru_cache(maxsize=256)
@@ -282,19 +287,7 @@ def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 def from_toml(path: Path) -> RunConfig:
     """The config in a TOML file; ``UsageError`` names the file where it is corrupt."""
-    return from_flat(flattened(read_toml(path), str(path)))
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """The values of a TOML file; ``UsageError`` names the file where it cannot be read."""
-    import tomllib
-
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UsageError(f"--config is {path}: there is no such file") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path} cannot be read as TOML: {reason(error)}") from error
+    return from_flat(flattened(versions.read(path), str(path)))
 
 
 def default_of(name: str) -> Any:

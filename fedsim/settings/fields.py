@@ -162,9 +162,9 @@ class Training:
         "each client's loss; default: none", rule=ABOVE_ZERO,
     )  # fmt: skip
     momentum_masking: str = setting(
-        "auto", "set momentum to zero where entries were sent: auto (with methods that keep "
-        "residuals), on or off",
-        rule=one_of("auto", "on", "off"),
+        "auto", "set momentum to zero where entries were sent: auto (as the method says, which "
+        "sbc and ef(..., mask=true) do), on, off, or ef (with every method that has ef)",
+        rule=one_of("auto", "on", "off", "ef"),
     )  # fmt: skip
     stateless: bool = setting(
         False, "forget the state of a client's optimizer (momentum, Adam's moments) after each "

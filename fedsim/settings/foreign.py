@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedsim.ground.errors import UsageError
-from fedsim.settings.config import FILE, TABLE, RunConfig, read_toml
+from fedsim.settings.config import FILE, TABLE, RunConfig
+from fedsim.settings.versions import read_toml
 from fedsim.tasks.place import origin
 
 _SETTINGS = ("config.toml", "sweep.toml", FILE)

@@ -11,13 +11,12 @@ import numpy as np
 import tomli_w
 
 from fedsim.ground.errors import PlacedError, UsageError, names_told
-from fedsim.settings import varied
+from fedsim.settings import varied, versions
 from fedsim.settings.config import (
     SETTINGS,
     RunConfig,
     flattened,
     over,
-    read_toml,
     tables,
     underscored,
 )
@@ -185,7 +184,7 @@ def numbers_of(config: RunConfig) -> str:
     """
     identity = config.identity()
     if "lr" in identity or "momentum" in identity:
-        from fedsim.settings.checks import optimizer_of_task
+        from fedsim.settings.resolved import optimizer_of_task
 
         groups = optimizer_of_task(config.plan.task).param_groups
         own = {n for n in OF_OPTIMIZER if all(g.get(n) == identity.get(n) for g in groups)}
@@ -204,13 +203,14 @@ def to_toml(config: SweepConfig) -> str:
     given = config.base.flat().items()
     rest = {k: v for k, v in given if k not in left and v != SETTINGS[k].default}
     whole = values | tables(rest)
-    return tomli_w.dumps({k: v for k, v in whole.items() if k not in config.vary and v != {}})
+    kept = {k: v for k, v in whole.items() if k not in config.vary and v != {}}
+    return tomli_w.dumps(versions.stamped(kept))
 
 
 def from_toml(path: Path) -> SweepConfig:
     """A sweep from a TOML file; ``UsageError`` names the file and the offending key."""
     try:
-        return from_flat(flat_grid(read_toml(path), str(path)), str(path))
+        return from_flat(flat_grid(versions.read(path), str(path)), str(path))
     except PlacedError:
         raise
     except UsageError as error:

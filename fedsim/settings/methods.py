@@ -1,10 +1,13 @@
 """From what a user calls a method, and the gradient sparsity, to a compressor."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from inspect import signature
 from typing import Any
 
 from compressors import CATALOGUE, DGC, ByName, Compressor, ErrorFeedback, parse, text
+from compressors.printing import message_text
+from compressors.whole import masking
 from compressors.whole.keepers import parts_of
 from fedsim.ground.errors import UsageError, comma
 
@@ -19,8 +22,13 @@ class Method:
 
     @property
     def text(self) -> str:
-        """The expansion, as result tables print it."""
-        return text(self.compressor)
+        """The expansion, as result tables print it: whether momentum is masked is told beside."""
+        return message_text(self.compressor)
+
+    def masks(self, setting: str) -> bool:
+        """Whether momentum is masked anywhere with a value of ``momentum_masking``."""
+        own = masking.masking(self.compressor) != masking.NONE
+        return {"auto": own, "on": True, "off": False, "ef": self.residuals}[setting]
 
 
 def resolve(method: str, gradient: float | None) -> Method:
@@ -103,35 +111,38 @@ def with_fraction(method: str, p: float) -> str:
     return _template(method).replace("{p}", repr(p))
 
 
-def recorded(method: str, expansion: str, gradient: float) -> dict[str, Any]:
+def recorded(
+    method: str, expansion: str, gradient: float, printed: Callable[[Any], str] = text
+) -> dict[str, Any]:
     """What a run writes down of its method, so that nobody has to read its text again.
 
     Args:
         method: as typed.
         expansion: the text of the compressor.
         gradient: the fraction of entries sent.
+        printed: what made the expansion.
 
     Returns:
         ``form``, the method as typed, or the name of the published method whose compressor was
         given; ``whole``, the text of its compressor at p = 1, empty where it takes no fraction.
 
     Example:
-        >>> recorded("sbc", "ef(per_tensor(one_sided(0.01) | mean | golomb))", 0.01)
+        >>> recorded("sbc", "ef(per_tensor(one_sided(0.01) | mean | golomb), mask=true)", 0.01)
         {'form': 'sbc', 'whole': 'raw'}
     """
     form = method.strip()
     for row in CATALOGUE.values() if form == expansion else ():  # at p = 1, one without a fraction
         fits = row.kind == "method" and takes_fraction(row.name) == (gradient != 1)
-        if fits and _text(row.name, gradient) == expansion:
+        if fits and _text(row.name, gradient, printed) == expansion:
             form = str(row.name)
             break
     return {"form": form, "whole": _text(form, 1.0) if takes_fraction(form) else ""}
 
 
-def _text(form: str, gradient: float) -> str:
+def _text(form: str, gradient: float, printed: Callable[[Any], str] = message_text) -> str:
     """The text of a method's compressor; empty where the method takes more than a fraction."""
     try:
-        return text(parse(_template(form), gradient))
+        return printed(parse(_template(form), gradient))
     except ValueError:
         return ""
 

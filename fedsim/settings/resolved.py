@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass, field
 
+import torch
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
 from compressors import Compressor, parse
 from fedsim.ground.errors import UsageError, comma
 from fedsim.network import spec
@@ -125,7 +129,7 @@ def filled(config: Settings) -> Plan:
         required=clients.min_replies or (cohort if rules.plain else 0),
         evaluate_every=config.evaluation.every or max(1, iterations // config.temporal // 20),
         # Where clients send gradients, the server has their momentum.
-        masks=masking == "on" or masking == "auto" and method.residuals and not rule.gradients,
+        masks=masking == "on" or not rule.gradients and method.masks(masking),
         stop_at_bits=None if config.stop_at_bits is None else float(config.stop_at_bits),
         budget_of=config.budget_of,
         network=None if config.network is None else spec.parse(str(config.network)),
@@ -135,3 +139,17 @@ def filled(config: Settings) -> Plan:
         strategy=written(config.strategy),
         client=rule.client if pull is None else FedProx(pull, rule.client),
     )
+
+
+def optimizer_of_task(task: Task) -> Optimizer:
+    """The task's own optimizer, of a single parameter."""
+    return task.optimizer([Parameter(torch.zeros(1))])
+
+
+def optimizer_of(config: Settings, plan: Plan) -> Optimizer:
+    """An optimizer as clients have it, of a single parameter."""
+    made = optimizer_of_task(plan.task)
+    for group in made.param_groups:
+        given = {"lr": config.training.lr, "momentum": config.training.momentum}
+        group |= {key: value for key, value in given.items() if value is not None and key in group}
+    return made

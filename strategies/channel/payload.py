@@ -19,7 +19,8 @@ from flwr.common.constant import SType
 from numpy.typing import NDArray
 from torch import Tensor
 
-from compressors import Compressor, UpdateError, text
+from compressors import Compressor, UpdateError
+from compressors.printing import message_text
 from compressors.whole.tied import Tied
 from strategies.channel.beside import CHARGES
 
@@ -93,7 +94,8 @@ def ends(
     digest = f"{zlib.crc32(','.join(arrays).encode()):08x}"[:4]
     count = sum(x.numel() for x in model.values())
     told = f"model of {count} entries ({first}; {digest})"
-    return f"uplink {text(uplink)}, downlink {text(downlink)}, {told}, buffers {listed}"
+    both = f"uplink {message_text(uplink)}, downlink {message_text(downlink)}"
+    return f"{both}, {told}, buffers {listed}"
 
 
 def tied(method: Compressor, settings: Mapping[str, object]) -> Compressor:

@@ -27,7 +27,8 @@ from flwr.serverapp.strategy import (
 )
 from torch import Tensor
 
-from compressors import Compressor, Packet, State, compress, text
+from compressors import Compressor, Packet, State, compress
+from compressors.printing import message_text
 from strategies.channel.payload import OURS, lazy_arrays
 from strategies.channel.traffic import Uplink
 from strategies.server.around import CLIENT_SIDE, PRIVATE, WrongOrder, chain
@@ -93,7 +94,7 @@ def _check_share(uplink: Compressor) -> None:
     sent = tried(uplink)[0].sent["w"].count
     if 2 * sent < _PROBE:
         raise WrongOrder(
-            f"FedMedian stands still where {text(uplink)} sends {sent / _PROBE:.0%} of the "
+            f"FedMedian stands still where {message_text(uplink)} sends {sent / _PROBE:.0%} of the "
             "entries: use FedAvg, or an uplink that sends every entry"
         )
 
@@ -110,7 +111,7 @@ def _check_length(uplink: Compressor, name: str) -> None:
         return
     server = name.replace("ClientSide", "ServerSide")
     raise WrongOrder(
-        f"{name} has updates clipped before {text(uplink)}, which {why}: "
+        f"{name} has updates clipped before {message_text(uplink)}, which {why}: "
         f"Compressed({server}(...), ...) clips what arrives"
     )
 

@@ -147,7 +147,7 @@ def test_unmasked_cells_are_those_of_the_first_row(matrix: Any, square: Any) -> 
     for cell in bare:
         before = masked[cell.name.removesuffix("-unmasked")]
         assert before.plan.masks and not cell.config.plan.masks and before.temporal == 1
-        assert cell.config.but(momentum_masking="auto") == before
+        assert cell.config.but(momentum_masking="on") == before
 
 
 def test_sparse_against_dense_by_hand() -> None:

@@ -70,8 +70,8 @@ def test_any_compressor_goes_to_json_and_back(compressor: Compressor) -> None:
 @pytest.mark.parametrize(
     ("source", "printed"),
     [
-        ("sbc(0.01)", "ef(per_tensor(one_sided(0.01) | mean | golomb))"),
-        ("sbc(p=0.01)", "ef(per_tensor(one_sided(0.01) | mean | golomb))"),
+        ("sbc(0.01)", "ef(per_tensor(one_sided(0.01) | mean | golomb), mask=true)"),
+        ("sbc(p=0.01)", "ef(per_tensor(one_sided(0.01) | mean | golomb), mask=true)"),
         ("sbc(1)", "raw"),
         ("sbc(1.0)", "raw"),
         ("raw()", "raw"),
@@ -136,7 +136,7 @@ def test_names_are_the_functions() -> None:
         ("ef(TopK(0.1))", "unknown name 'TopK': did you mean 'topk'?"),
         ("pipeline(0.1)", "unknown name 'pipeline': known are sbc, gradient_dropping, raw"),
         ("ef(ef(raw))", "ef around ef(raw), which has a memory of its own"),
-        ("ef(sbc(0.1))", "ef around ef(one_sided(0.1) | mean | golomb), which has"),
+        ("ef(sbc(0.1))", "ef around ef(one_sided(0.1) | mean | golomb, mask=true), which has"),
         ("ef(dgc(0.1))", "ef around dgc(0.1), which has a memory of its own"),
         ("ef(powersgd(2))", "ef around ef(lowrank(2)), which has"),
         ("ef(by_name('*', sbc(0.1)))", "ef around ef(one_sided("),
@@ -166,6 +166,7 @@ def test_names_are_the_functions() -> None:
         ("topk(0.1) | float32 | mean", "mean is a second quantize part"),
         ("topk(0.1) | raw", "raw is a whole method and cannot stand between '|'"),
         ("topk(0.1) | mean", "mean sends one value per tensor and topk(0.1) mixes signs"),
+        ("ef(cnat, mask=1)", "ef: mask is 1: true or false"),
         ("ef(0.1)", "ef takes a compressor of a whole update, not 0.1"),
         ("ef(hello)", "ef takes a compressor of a whole update, not 'hello'"),
         ("ef('raw')", "ef takes a compressor of a whole update, not 'raw'"),

@@ -38,7 +38,7 @@ def test_a_method_is_called_as_it_was_typed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("method", "gradient", "typed", "label"),
     [
-        ("ef(per_tensor(one_sided(0.01) | mean | golomb))", 0.01, "", "sbc"),
+        ("ef(per_tensor(one_sided(0.01) | mean | golomb), mask=true)", 0.01, "", "sbc"),
         ("ef(per_tensor(topk(1e-05) | float32 | golomb))", 1e-5, "", "gradient_dropping"),
         ("ef(per_tensor(l1_sign))", 1, "", "ef_sign"), ("raw", 1, "", "dense"),
         ("ef(per_tensor(cnat))", 1, "", "ef(per_tensor(cnat))"),
@@ -129,7 +129,7 @@ def test_what_was_typed_is_written_down(tmp_path: Path) -> None:
     settings = tomllib.loads((tmp_path / "config.toml").read_text())
     assert (settings["method"], settings["label"]) == (" qsgd(1)", "mine")
     summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["told"] == {"form": "qsgd(1)", "whole": ""}
+    assert summary["told"] == {"form": "qsgd(1)", "whole": "", "masks": False}
     assert told(load(tmp_path)) == {"mine"}
     (tmp_path / "config.toml").unlink()  # and with it the name
     assert told(load(tmp_path)) == {"qsgd(1)"}

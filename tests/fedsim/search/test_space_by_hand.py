@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig, UsageError
+from fedsim.ground.version import VERSION
 from fedsim.search import best
 from fedsim.search.exploring import _place
 from fedsim.search.finals import Lot
@@ -141,7 +142,7 @@ def test_without_a_budget_a_run_is_evaluated_forty_times(temporal: int, every: i
 
 def test_other_coders_and_a_method_that_steps_by_its_rate_are_written_out() -> None:
     config = space().config(POINT | {"coder": "ans | ans"})
-    assert config.method == "ef(per_tensor(one_sided(0.1) | mean | ans | ans))"
+    assert config.method == "ef(per_tensor(one_sided(0.1) | mean | ans | ans), mask=true)"
     assert config.gradient is None and config.label == "sbc, ans | ans"
     own = Space(BASE, BUDGET, ("signsgd({lr})",), sizes())
     assert own.config(POINT | {"method": "signsgd({lr})"}).method == "signsgd(0.02)"
@@ -232,9 +233,12 @@ def test_a_run_lies_at_the_point_that_would_make_it() -> None:
     assert _place(own, tried) == POINT | {"temporal": 4, "lr": 0.05}
     assert _place(own.but(lr=None), tried) == POINT | {"temporal": 4, "lr": 0.02}
     assert _place(own.but(label="mine", evaluate_every=3), tried) is not None
-    written = replace(own, method="ef(per_tensor(one_sided(0.1) | mean | ans | ans))",
-                      gradient=None)  # fmt: skip
+    whole = "ef(per_tensor(one_sided(0.1) | mean | ans | ans), mask=true)"
+    written = replace(own, method=whole, gradient=None)
     assert _place(written, tried) == POINT | {"temporal": 4, "lr": 0.05, "coder": "ans | ans"}
+    bare = replace(written, method=whole.replace(", mask=true", ""))
+    assert _place(bare, tried) is None
+    assert _place(bare.but(momentum_masking="on"), tried) == _place(written, tried)
 
 
 @pytest.mark.parametrize(
@@ -385,7 +389,8 @@ def test_the_winner_s_file_has_what_is_not_at_its_default() -> None:
     assert best.to_toml(own, BUDGET).splitlines() == [
         "# Best accuracy within 2 kbit per client upstream, as a search found it.",
         "# This run: accuracy 0.8750 on held-out samples with 1.50 kbit per client upstream.",
-        "", 'task = "digits"', 'method = "sbc"', "temporal = 10", "gradient = 0.1",
+        "", f'version = "{VERSION}"', 'task = "digits"', 'method = "sbc"',
+        "temporal = 10", "gradient = 0.1",
         "iterations = 100", "seed = 8", "", "[training]", "lr = 0.05",
     ]  # fmt: skip
     never = replace(own, held=Lot((None,), (1.0,)))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fedsim import Evaluation, RunConfig, UsageError
+from fedsim.ground.version import VERSION
 from fedsim.runs.launch import run_shown
 from fedsim.settings import cellfile
 from fedsim.settings.cellfile import from_toml, from_values, to_toml, write
@@ -85,7 +86,8 @@ def test_all_settings_at_once(tmp_path: Path) -> None:
 def test_what_is_shared_stands_once_and_the_default_nowhere() -> None:
     cells = [Cell("dense", replace(BASE, method="raw")), Cell("sbc", BASE)]
     assert tomllib.loads(to_toml(cells)) == {
-        "task": "digits", "temporal": 2, "iterations": 20, "evaluation": {"every": 5},
+        "version": VERSION, "task": "digits", "temporal": 2, "iterations": 20,
+        "evaluation": {"every": 5},
         "cells": {"dense": {"method": "raw"}, "sbc": {"method": "sbc(0.1)"}},
     }  # fmt: skip
     head = to_toml(cells).splitlines()[2]
@@ -97,7 +99,7 @@ def test_what_is_a_machine_s_is_not_written(tmp_path: Path) -> None:
     cells = [Cell("a", BASE.but(data="/somewhere", device="cuda:1"))]
     assert "somewhere" not in to_toml(cells) and "cuda" not in to_toml(cells)
     assert again(cells, tmp_path) == [Cell("a", BASE)]
-    values = tomllib.loads(to_toml(cells))
+    values = {k: v for k, v in tomllib.loads(to_toml(cells)).items() if k != "version"}
     machine = {"machine": {"device": "cuda:1"}}
     (read,) = from_values({**values, **machine}, "here", {"data": "/there"})
     assert (read.config.machine.data, read.config.machine.device) == ("/there", "cuda:1")

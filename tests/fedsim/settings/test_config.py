@@ -72,7 +72,13 @@ def test_the_last_round_may_be_shorter() -> None:
     ("method", "masking", "masks"),
     [("sbc(0.1)", "auto", True), ("raw", "auto", False), ("sbc(1)", "auto", False),
      ("topk(0.1) | float32 | golomb", "auto", False), ("sbc(0.1)", "off", False),
-     ("raw", "on", True)],
+     ("raw", "on", True), ("ef(topk(0.1) | float32)", "auto", False), ("stc(0.1)", "auto", False),
+     ("gradient_dropping(0.1)", "auto", False), ("ef(topk(0.1) | float32)", "on", True),
+     ("ef(topk(0.1) | float32, mask=true)", "auto", True), ("ef(cnat, 0.9, true)", "auto", True),
+     ("ef(per_tensor(one_sided(0.1) | mean | golomb))", "auto", False),
+     ("ef(one_sided(0.1) | mean | ans, mask=true)", "auto", True),
+     ("by_name('size<9', raw, '*', sbc(0.1))", "auto", True), ("stc(0.1)", "ef", True),
+     ("by_name('size<9', raw, '*', stc(0.1))", "auto", False), ("raw", "ef", False)],
 )  # fmt: skip
 def test_masking(method: str, masking: str, masks: bool) -> None:
     assert RunConfig(method=method, training=Training(momentum_masking=masking)).plan.masks is masks
@@ -84,7 +90,9 @@ def test_the_digest_is_of_what_the_numbers_depend_on() -> None:
         {"engine": "flower"}, {"workers": 2}, {"timeout": 1.0}, {"keep_payloads": True},
         {"checkpoint_every": 3}, {"data": "elsewhere"}, {"clients": 4}, {"cohort": 4},
         {"method": "sbc", "gradient": 0.01}, {"momentum_masking": "on"},
-        {"method": "ef(per_tensor(one_sided(0.01)|mean|golomb))"},
+        {"method": "ef(per_tensor(one_sided(0.01)|mean|golomb), mask=true)"},
+        {"method": "ef(one_sided(0.01)|mean|golomb)", "momentum_masking": "on"},
+        {"momentum_masking": "ef"},
         {"iterations": plain.plan.iterations}, {"strategy": "dsgd(weighting=uniform)"},
     ]  # fmt: skip
     assert {RunConfig.of(**given).digest for given in same} == {plain.digest}

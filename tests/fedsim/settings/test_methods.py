@@ -2,7 +2,7 @@
 
 import pytest
 
-from compressors import Raw, gradient_dropping, sbc
+from compressors import Raw, gradient_dropping, sbc, text
 from compressors.whole.keepers import parts_of
 from fedsim.ground.errors import UsageError
 from fedsim.settings.methods import (
@@ -125,9 +125,11 @@ def test_the_gradient_sparsity_reaches_the_selector_as_the_number_it_is(method: 
         (" sbc ", 0.1, "sbc"), ("sbc({p})", 0.1, "sbc({p})"), ("sbc(1e-1)", None, "sbc(1e-1)"),
         ("topk(0.1) | codebook(6, 0.1)", None, "topk(0.1) | codebook(6, 0.1)"),
         # The text of a compressor that is a published method has its name.
-        ("ef(per_tensor(one_sided(0.1) | mean | golomb))", None, "sbc"),
+        ("ef(per_tensor(one_sided(0.1) | mean | golomb), mask=true)", None, "sbc"),
+        ("ef(per_tensor(one_sided(0.1) | mean | golomb))", None,
+         "ef(per_tensor(one_sided(0.1) | mean | golomb))"),
     ],
 )  # fmt: skip
 def test_a_form_is_the_text_as_typed(method: str, p: float | None, form: str) -> None:
     known = resolve(method, p)
-    assert recorded(method, known.text, known.gradient)["form"] == form
+    assert recorded(method, text(known.compressor), known.gradient)["form"] == form

@@ -151,6 +151,8 @@ class Drawn:
     def settle(self) -> None:
         """What goes with everything else."""
         s = self.settings
+        if s["method"].startswith("ef(") and s["clients"] % 2:
+            s["method"] = s["method"][:-1] + ", mask=true)"
         if "controller" in s and s.get("late") == "count":
             s["late"] = self.one("hold", "drop")
         if s["strategy"] == "sharded" or s["strategy"] in WITHOUT_WAITING and "downlink" in s:

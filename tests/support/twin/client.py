@@ -93,7 +93,7 @@ class Client:
     def masks(self) -> bool:
         """Whether momentum is set to zero where entries are sent."""
         if self.training.masking == "auto":
-            return self.method.around == "ef"
+            return self.method.masks
         return self.training.masking == "on"
 
     def take_back(self) -> None:

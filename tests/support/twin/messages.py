@@ -25,6 +25,7 @@ class Method:
     around: str  # "", "ef", "ef21", "diana", "marina"
     p: float | None
     dense: float = 1.0  # marina: the probability of a dense round
+    masks: bool = False  # ef: whether momentum is set to zero where entries are sent
 
     @property
     def takes_back(self) -> bool:
@@ -35,6 +36,8 @@ class Method:
     def of(text: str, gradient: float | None) -> "Method":
         """A method as users type it."""
         text = text.replace("{p}", str(gradient)).replace(" ", "")
+        masks = text.endswith(",mask=true)")
+        text = text.replace(",mask=true)", ")")
         around, dense = "", 1.0
         for name in ("ef", "ef21", "diana", "marina"):
             if text.startswith(name + "("):
@@ -43,7 +46,7 @@ class Method:
             text, probability = text.rsplit(",", 1)
             dense = float(probability)
         p = float(text[len("topk(") : text.index(")")]) if text.startswith("topk(") else None
-        return Method(around, p, dense)
+        return Method(around, p, dense, masks)
 
     def encode(self, x: np.ndarray, tensors: list[int], p: float | None = None) -> Message:
         """The message of a vector that is made of tensors of so many entries, at the fraction p."""

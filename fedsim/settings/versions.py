@@ -1,0 +1,157 @@
+"""Files of settings of earlier versions: read as they were meant, and written with the version.
+
+What fedsim writes into a results folder says by which version's rules it was made. A file without a
+version that fedsim wrote is of 0.1.0, which wrote none; one that a person wrote is of today.
+A rule or a name that changes gets a function here that puts today's words into a file of before, so
+that the rest of fedsim knows one meaning.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedsim.ground.errors import UsageError, reason
+from fedsim.ground.version import VERSION
+
+KEY, FIRST = "version", "0.1.0"
+COMMITS = {FIRST: "29f117ea"}
+"""The last commit of each earlier version, which goes on with what this version refuses."""
+
+FORMER = "ef"
+"""The value of ``momentum_masking`` that has the meaning of 0.1.0's ``auto``."""
+
+_LISTED = "# `fedsim sweep --config runs.toml"
+_FOUND = re.compile(r"# .*, as a search found it\.")
+_BESIDE = {"config.toml": ("summary.json", "environment.json", "rounds.parquet"),
+           "sweep.toml": ("cells",), "runs.toml": ("cells",),
+           "best.toml": ("study.db",)}  # fmt: skip
+"""What lies beside a file that fedsim wrote into a results folder."""
+
+_WHOLE = (("training", "momentum_masking"), ("machine", "memory_as"), ("keep", "payloads"))
+"""Settings at their defaults, which 0.1.0 wrote into every ``config.toml`` and people leave out."""
+
+
+def called(version: str) -> str:
+    """A version as messages name it, with its commit.
+
+    Example:
+        >>> called("0.1.0")
+        'fedsim 0.1.0 (commit 29f117ea)'
+    """
+    commit = COMMITS.get(version)
+    return f"fedsim {version}" + (f" (commit {commit})" if commit else "")
+
+
+def stamped(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A file's values, this version before them."""
+    return {KEY: VERSION, **values}
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The values of a file of settings, in today's words and without the version.
+
+    Raises ``UsageError``, which names the file, where it cannot be read.
+    """
+    return meant(read_toml(path), path)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The values of a TOML file; ``UsageError`` names the file where it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UsageError(f"--config is {path}: there is no such file") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} cannot be read as TOML: {reason(error)}") from error
+
+
+def meant(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """What a file's values mean today.
+
+    Args:
+        values: of the TOML file.
+        path: where it is; what lies there says whether fedsim wrote it.
+
+    Raises ``UsageError`` where its version is none.
+    """
+    version = values.get(KEY, FIRST if _is_ours(values, path) else VERSION)
+    if not isinstance(version, str) or not _numbers(version):
+        raise UsageError(f"{path}: {KEY} is {version!r}; fedsim writes its own, such as {VERSION}")
+    changed = {name: value for name, value in values.items() if name != KEY}
+    for since, change in _CHANGES:
+        if _numbers(version) < since:
+            changed = change(changed)
+    return changed
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a release; a version before it counts as the release.
+
+    Example:
+        >>> _numbers("0.2.0.dev0"), _numbers("0.10")
+        ((0, 2, 0), (0, 10))
+    """
+    return tuple(map(int, re.findall(r"\d+", re.split(r"[a-z]", version)[0])))
+
+
+def _is_ours(values: Mapping[str, Any], path: Path) -> bool:
+    """Whether fedsim wrote a file that has no version."""
+    beside = _BESIDE.get(path.name, ())
+    if any((path.parent / name).exists() for name in beside):
+        return True
+    groups = ((values.get(group), name) for group, name in _WHOLE)
+    if all(isinstance(group, Mapping) and name in group for group, name in groups):
+        return True  # a copy
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = file.readline().rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return first.startswith(_LISTED) or _FOUND.fullmatch(first) is not None
+
+
+def _masked_with_ef(values: dict[str, Any]) -> dict[str, Any]:
+    """``auto`` masked momentum with every method that has ``ef``, until the method said it."""
+    vary = values.get("vary")
+    if isinstance(vary, Mapping) and (name := _spelled(vary, "momentum_masking")):
+        given = vary[name]
+        varied = list(map(_former, given)) if isinstance(given, list) else _former(given)
+        return {**values, "vary": {**vary, name: varied}}
+    made = values | {"training": _training(values.get("training", {}), given=False)}
+    cells = values.get("cells")
+    if isinstance(cells, Mapping):
+        made["cells"] = {name: _cell(cell) for name, cell in cells.items()}
+    return made
+
+
+def _cell(cell: Any) -> Any:
+    if not isinstance(cell, Mapping) or "training" not in cell:
+        return cell  # which has the masking of all
+    return {**cell, "training": _training(cell["training"], given=True)}
+
+
+def _training(table: Any, given: bool) -> Any:
+    """The table of training; ``given``: whether what it does not say stays unsaid."""
+    if not isinstance(table, Mapping):
+        return table
+    name = _spelled(table, "momentum_masking")
+    if not name:
+        return table if given else {**table, "momentum_masking": FORMER}
+    return {**table, name: _former(table[name])}
+
+
+def _spelled(table: Mapping[str, Any], name: str) -> str:
+    """The key of a setting, which may have ``-`` for ``_``; empty where it is not there."""
+    return next((key for key in table if key.replace("-", "_") == name), "")
+
+
+def _former(value: Any) -> Any:
+    return FORMER if value == "auto" else value
+
+
+_CHANGES: tuple[tuple[tuple[int, ...], Callable[[dict[str, Any]], dict[str, Any]]], ...] = (
+    ((0, 2, 0), _masked_with_ef),
+)
+"""Since which version a rule or a name is another one, and what that makes of a file of before."""
