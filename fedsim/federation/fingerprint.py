@@ -25,7 +25,7 @@ _OF_TORCH = frozenset(vars(SGD([Parameter(torch.zeros(1))], lr=0.1)))
 _OF_MODULES = frozenset(vars(nn.Module()))
 _NO_VALUES = (FunctionType, BuiltinFunctionType, ModuleType, type)
 _CALL = "__call__"
-_DEPTH = 8  # of lists in dicts in objects: what is deeper is not looked at
+_DEPTH = 24  # of lists in dicts in objects: what is deeper is not looked at
 _LONG = 10_000  # of a longer list the beginning is looked at
 _LARGE = 2**24  # of a larger tensor the sum is looked at
 
@@ -184,6 +184,8 @@ def same(one: Any, other: Any, near: float = 1e-5) -> bool:
         return float((a - b).norm()) <= near * float(a.norm()) + 1e-12
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=near) or (one != one and other != other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(x, other[n], near) for n, x in one.items())
     if isinstance(one, tuple) and isinstance(other, tuple):
         pairs = zip(one, other, strict=False)
         return len(one) == len(other) and all(same(a, b, near) for a, b in pairs)

@@ -14,12 +14,12 @@ from torch.func import functional_call, grad_and_value, vmap
 from compressors import State
 from compressors.usercode import typed
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.fingerprint import of_model, same
 from fedsim.federation.products import products
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
-from fedsim.federation.trainer import Trainer
+from fedsim.federation.trainer import Trainer, build_model
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
-from fedsim.tasks import Task
 from strategies import Client
 from strategies.generators import seeded, states
 
@@ -154,10 +154,10 @@ def _tried(trainer: Trainer, width: int, timed: bool) -> Fit:
     if not steady or trainer.buffers.filled({}) or convolved(trainer):
         return Fit(width, trained)
     config, own = trainer.config, trainer.config.machine
-    # By the seed, and no client brings it along: a user's model may hide it anywhere.
-    drawn = trainer.frozen or isinstance(config.task, Task) or any(
-        isinstance(x, Tensor) for part in trainer.model.modules() for x in vars(part).values()
-    )
+    # By the seed, and no client brings it along: frozen weights, tensors and modules in attributes.
+    other = build_model(trainer.task, config.seed + 1, trainer.federation.data, config.weights)
+    other = other.to(trainer.device).train()
+    drawn = trainer.frozen or not same(of_model(trainer.model), of_model(other))
     return Fit(width, trained, (
         trainer.task, own.data, own.device, own.stack, config.training.precision, trainer.steps,
         trained, tuple((name, *p.shape) for name, p in trainer.parameters.items()),
