@@ -51,7 +51,7 @@ def connect(cores: int, address: str | None, flag: str) -> None:
         raise UsageError(f"--ray-address is {address!r}: no Ray cluster there ({error})") from error
 
 
-def _folders() -> dict[str, str]:
+def _folders() -> dict[str, Any]:
     """Where Ray's sockets and its large objects lie, where the temporary folder's path is too long.
 
     Clusters of machines give each job a folder of its own, by ``TMPDIR``: objects stay in it.
