@@ -161,6 +161,7 @@ class Task:
                 f"task {self.name}: lr_steps is {steps!r}; give pairs (first iteration, factor) in "
                 "the order of their iterations: ((500, 0.1), (750, 0.01))"
             )
+        object.__setattr__(self, "lr_steps", tuple((start, factor) for start, factor in steps))
 
     @property
     def written(self) -> str:

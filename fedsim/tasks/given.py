@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from importlib import import_module
@@ -23,7 +24,7 @@ from fedsim.ground.threads import lock_of_process
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data import samples
 from fedsim.tasks.data.samples import MapStyle, Part
-from fedsim.tasks.data.tables import read_csv, read_frame, standardized
+from fedsim.tasks.data.tables import Inputs, Table, read_csv, read_tables, standardized
 from fedsim.tasks.optional import first_line
 
 if TYPE_CHECKING:  # for frames alone
@@ -135,17 +136,22 @@ def from_torch(
                 f"function that makes one{either}"
             )
 
+    # As they are now: what their owner changes later changes no run of this task.
+    train, test, groups = _as_now(train), _as_now(test), deepcopy(groups)
+
     def read(folder: Path | None, classes: bool) -> Data:
-        columns = (inputs, label, groups if isinstance(groups, str) else None)
+        column = groups if isinstance(groups, str) else None
         here = _made(train)
-        first = samples.read(name, here, *columns)
+        first = samples.read(name, here, inputs, label, column)
         if groups is not None and not isinstance(groups, str):
             members = samples.numbered(groups, len(first.x), name)
             first = first._replace(groups=members)
         if share is not None:
             first, second = samples.held_out(name, first, share)
         else:
-            second = samples.read(name, _made(test), *columns)
+            other = _made(test)
+            samples.check_classes(name, here, other)
+            second = samples.read(name, other, *first.columns, column)
         return samples.data(name, type(here).__name__, first, second, classes, augment)
 
     return _task(name, model, read, fields)
@@ -219,7 +225,7 @@ def from_datasets(
         if share is not None:
             first, second = samples.held_out(name, first, share)
         else:
-            second = samples.read(name, rows(splits[str(test)]), inputs, label, groups)
+            second = samples.read(name, rows(splits[str(test)]), *first.columns, groups)
         return samples.data(name, f"datasets, {start.name}", first, second, classes, augment)
 
     return _task(name, model, read, fields)
@@ -232,7 +238,7 @@ def from_csv(
     name: str,
     label: str,
     test: str | os.PathLike[str] | float = 0.2,
-    inputs: str | Sequence[str] | None = None,
+    inputs: Inputs = None,
     groups: str | None = None,
     standardize: bool = True,
     **fields: Any,
@@ -245,7 +251,8 @@ def from_csv(
         name: of the task, as a results folder has it.
         label: the column of the class: whole numbers from 0, or words, which are numbered in
             their order; with `loss` and `metric` given, any number.
-        test: the fraction of the rows that is held out, drawn alike in every run; or another file.
+        test: the fraction of the rows that is held out, drawn alike in every run; or another file
+            with the same columns, in any order.
         inputs: the columns that are inputs; None: all but `label` and `groups`.
         groups: the column that partitions go by (a site, a person); None: the class.
         standardize: whether inputs are less their mean over the training rows, and divided by
@@ -258,10 +265,12 @@ def from_csv(
     """
     share = check_share(name, test) if isinstance(test, int | float) else None
     files = [(f, Path(f).resolve()) for f in (file, *([] if share is not None else [str(test)]))]
+    inputs = deepcopy(inputs)
 
     def parts(folder: Path | None) -> list[Part]:
         paths = [_found(name, given, start, folder) for given, start in files]
-        return [read_csv(name, path, inputs, label, groups) for path in paths]
+        tables = [read_csv(name, path, label, groups) for path in paths]
+        return read_tables(name, tables, inputs, label, groups)
 
     return _of_rows(name, model, parts, files[0][1].name, share, standardize, fields)
 
@@ -273,19 +282,22 @@ def from_frame(
     name: str,
     label: str,
     test: pd.DataFrame | float = 0.2,
-    inputs: str | Sequence[str] | None = None,
+    inputs: Inputs = None,
     groups: str | None = None,
     standardize: bool = True,
     **fields: Any,
 ) -> Task:
     """A task from a pandas frame, as `from_csv` makes it from a file.
 
+    The frames are copied: later changes to them change no run of the task.
+
     Args:
         frame: a row per sample.
         model: a function that makes a new model; its inputs are float32 (B, columns).
         name: of the task, as a results folder has it.
         label: the column of the class, as for `from_csv`.
-        test: the fraction of the rows that is held out, drawn alike in every run; or another frame.
+        test: the fraction of the rows that is held out, drawn alike in every run; or another frame
+            with the same columns, in any order.
         inputs: columns, as for `from_csv`.
         groups: likewise.
         standardize: likewise.
@@ -299,10 +311,13 @@ def from_frame(
         torch.Size([16, 1])
     """
     share = check_share(name, test) if isinstance(test, int | float) else None
-    frames = {"the frame": frame, **({} if share is not None else {"the frame test": test})}
+    tables = [Table("the frame", frame.copy())]  # as it is now, whatever its owner changes later
+    if not isinstance(test, int | float):
+        tables.append(Table("the frame test", test.copy()))
+    inputs = deepcopy(inputs)
 
     def parts(folder: Path | None) -> list[Part]:
-        return [read_frame(name, t, what, inputs, label, groups) for what, t in frames.items()]
+        return read_tables(name, tables, inputs, label, groups)
 
     return _of_rows(name, model, parts, "a frame", share, standardize, fields)
 
@@ -345,6 +360,16 @@ class _Transformed:
     def __getitem__(self, index: int) -> dict[str, Any]:
         row = self.rows[index]
         return {**row, self.inputs: self.transform(row[self.inputs])}
+
+
+def _as_now(given: Any) -> Any:
+    """A copy of a data set; a function, a fraction, and what cannot be copied are as they were."""
+    if not hasattr(given, "__getitem__"):
+        return given
+    try:
+        return deepcopy(given)
+    except Exception:  # open files, locks: whatever a class of the user's own raises
+        return given
 
 
 def _made(given: Any) -> MapStyle:

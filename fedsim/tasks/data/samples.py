@@ -35,11 +35,13 @@ class Part(NamedTuple):
         x: inputs (N, ...): uint8 where they are images in bytes, else float32 or int64.
         y: targets (N, ...), numbers, or words (N,).
         groups: what a partition may go by (N,), numbers or words; None: the targets.
+        columns: which of a row's were the inputs and the targets; None: samples are no rows.
     """
 
     x: Tensor
     y: np.ndarray
     groups: np.ndarray | None = None
+    columns: tuple[str | None, str | None] = None, None
 
     def rows(self, index: np.ndarray) -> Part:
         """The samples ``index``."""
@@ -111,7 +113,7 @@ def read(
     if not ys:
         raise DataError(f"task {task}: the data set has no samples; it has one or more")
     try:
-        return Part(xs, np.array(ys), np.array(members) if members else None)
+        return Part(xs, np.array(ys), np.array(members) if members else None, (inputs, label))
     except ValueError as error:
         raise DataError(f"task {task}: targets are of several lengths ({error})") from error
 
@@ -140,6 +142,20 @@ def columns(
                 f"task {task}: {setting} is {name!r}; the columns are {', '.join(row)}"
             )
     return inputs, label
+
+
+def check_classes(task: str, train: MapStyle, test: MapStyle) -> None:
+    """Refuses two folders of images whose classes have other numbers: each numbers its own.
+
+    Raises:
+        DataError: both data sets have ``class_to_idx``, as torchvision's have, and they differ.
+    """
+    here, there = (getattr(d, "class_to_idx", None) for d in (train, test))
+    if here is not None and there is not None and here != there:
+        raise DataError(
+            f"task {task}: train numbers its classes {here} and test {there}; both need a folder "
+            "for every class"
+        )
 
 
 def as_tensor(task: str, i: int, x: Any) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -17,62 +17,106 @@ if TYPE_CHECKING:  # for tables alone: a client of another task need not have it
     import pandas as pd
 
 
-def read_csv(
-    task: str, path: Path, inputs: str | Sequence[str] | None, label: str, groups: str | None
-) -> Part:
-    """The rows of a CSV file, as ``read_frame`` has them; of words, only "" is missing.
+Inputs = str | Sequence[str] | None
+"""The columns that are inputs, one or several; None: all but the label and the groups."""
+
+
+class Table(NamedTuple):
+    """A frame, and what messages call it."""
+
+    what: str
+    frame: pd.DataFrame
+
+
+def read_csv(task: str, path: Path, label: str, groups: str | None) -> Table:
+    """The rows of a CSV file under the names of its first line; of words, only "" is missing.
 
     Args:
-        task: as for ``read_frame``.
+        task: the name that messages begin with.
         path: its first line names the columns.
-        inputs: as for ``read_frame``.
-        label: likewise.
-        groups: likewise.
+        label: the column of the targets.
+        groups: the column that a partition may go by; None: none.
 
     Raises:
-        DataError: the file cannot be read; else as ``read_frame``.
+        DataError: the file cannot be read, a name is there twice, or rows have more fields than
+            there are names.
     """
     import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
     try:
         table = pd.read_csv(path)
+        # As they are written: pandas calls the second of two columns "a" another name, "a.1".
+        first = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
+        _check_names(task, path.name, [name for name in first.iloc[0] if name])
+        if not isinstance(table.index, pd.RangeIndex):  # and moves all names by a column
+            raise DataError(
+                f"task {task}: rows of {path.name} have more fields than its first line has names "
+                f"({', '.join(table.columns)}); name every column"
+            )
         for name in [c for c in table.columns if c in (label, groups)]:
             if table[name].isna().any() and not is_numeric_dtype(table[name]):
                 # A class may be called None or NA, which pandas takes for no number.
                 table[name] = pd.read_csv(
                     path, usecols=[name], keep_default_na=False, na_values=[""]
                 )[name]
+    except DataError:
+        raise
     except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors too
         raise DataError(f"task {task}: {path} cannot be read ({first_line(error)})") from error
-    return read_frame(task, table, path.name, inputs, label, groups)
+    return Table(path.name, table)
 
 
-def read_frame(
-    task: str, table: pd.DataFrame, what: str, inputs: str | Sequence[str] | None, label: str,
-    groups: str | None,
-) -> Part:  # fmt: skip
-    """The rows of a frame, in order: inputs (N, columns), float64.
+def read_tables(
+    task: str, tables: Sequence[Table], inputs: Inputs, label: str, groups: str | None
+) -> list[Part]:
+    """The rows of tables with the same columns, in order: inputs (N, columns), float64.
+
+    Columns are joined by their names: the inputs of all are in the order that the first has.
 
     Args:
         task: the name that messages begin with.
-        table: a row per sample.
-        what: the table in messages.
-        inputs: the columns that are inputs, one or several; None: all but ``label`` and ``groups``.
+        tables: a row per sample.
+        inputs: the columns that are inputs.
         label: the column of the targets.
         groups: the column that a partition may go by; None: none.
 
     Raises:
-        DataError: the table lacks a column, has empty cells, inputs that are not numbers or are
-            infinite, or a column without a name among those that nobody chose.
+        DataError: a table lacks a column, has two of one name, empty cells, inputs that are not
+            numbers or are infinite, or a column without a name among those that nobody chose; or
+            tables have other inputs than the first, where nobody chose them.
     """
+    others = (label, groups)
+    if inputs is None:
+        chosen, *rest = ([c for c in t.frame.columns if c not in others] for t in tables)
+        for table, there in zip(tables[1:], rest, strict=True):
+            if {*there} != {*chosen}:
+                lacks, more = (
+                    ", ".join(str(c) for c in one if c not in two) or "none"
+                    for one, two in ((chosen, there), (there, chosen))
+                )
+                raise DataError(
+                    f"task {task}: {table.what} has other columns than {tables[0].what} (it lacks: "
+                    f"{lacks}; it alone has: {more}); name the inputs: inputs=[...]"
+                )
+    else:
+        chosen = [inputs] if isinstance(inputs, str) else list(inputs)
+        _check_names(task, "inputs", chosen)
+    return [_read(task, t, chosen, label, groups, inputs is None) for t in tables]
+
+
+def _read(
+    task: str, given: Table, chosen: list[str], label: str, groups: str | None, every: bool
+) -> Part:
+    """The rows of one table; ``every``: whether nobody chose the inputs."""
     from pandas.api.types import is_numeric_dtype
 
+    what, table = given
     there = list(table.columns)
-    chosen = [inputs] if isinstance(inputs, str) else inputs
-    chosen = [c for c in there if c not in (label, groups)] if chosen is None else list(chosen)
     named = [("label", label), *(("inputs", name) for name in chosen)]
-    for setting, name in named + ([("groups", groups)] if groups is not None else []):
+    named += [("groups", groups)] if groups is not None else []
+    _check_names(task, what, [c for c in there if c in {name for _, name in named}])
+    for setting, name in named:
         if name not in there:
             raise DataError(
                 f"task {task}: {setting} is {name!r}; the columns of {what} are "
@@ -85,7 +129,7 @@ def read_frame(
                 "or leave the rows out"
             )
     left = [c for c in chosen if not str(c).startswith("Unnamed: ")]  # pandas' word for no name
-    if inputs is None and len(left) < len(chosen):
+    if every and len(left) < len(chosen):
         nameless = next(c for c in chosen if c not in left)
         raise DataError(
             f"task {task}: column {nameless!r} of {what} has no name in the first line, as the "
@@ -107,6 +151,13 @@ def read_frame(
             )
     members = None if groups is None else np.array(table[groups].tolist())
     return Part(x, np.array(table[label].tolist()), members)
+
+
+def _check_names(task: str, what: str, names: Sequence[str]) -> None:
+    """Refuses two columns of one name, of which nobody knows which is meant."""
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise DataError(f"task {task}: {what} has two columns {name!r}; each has its own name")
 
 
 def standardized(train: Part, test: Part) -> tuple[Part, Part]:
