@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         derive,
     )
     from compressors.bits import SPANS, BitReader, BitWriter
-    from compressors.catalogue import CATALOGUE, ROWS, Row, add_rows, own_rows
+    from compressors.catalogue import CATALOGUE, ROWS, Row, add_rows, own_rows, row_files
     from compressors.coders.auto import Auto
     from compressors.coders.bitmap import Bitmap
     from compressors.coders.bloom import Bloom
@@ -211,6 +211,7 @@ __all__ = [
     "gradient_dropping",
     "natural_dither",
     "own_rows",
+    "row_files",
     "parse",
     "powersgd",
     "q_sparse",

@@ -1,9 +1,30 @@
-"""A user's own file, which stands in no package, imports the modules that stand beside it."""
+"""A user's own file, which stands in no package: the modules beside it, and what they hold."""
 
+import ast
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
+
+_OURS = ("compressors", "fedsim", "strategies")
+"""Packages whose source is no user's, also where a checkout of them lies beside the file."""
+
+
+@contextmanager
+def staying() -> Iterator[None]:
+    """Inside, a user's code runs; afterwards the working directory is the one before.
+
+    Paths on the command line and in settings are relative to it.
+    """
+    before = os.getcwd()
+    try:
+        yield
+    finally:
+        if os.getcwd() != before:
+            os.chdir(before)
 
 
 @contextmanager
@@ -11,19 +32,108 @@ def beside(file: Path) -> Iterator[None]:
     """Inside, a module that stands beside ``file`` can be imported, as by a script of that name.
 
     Afterwards it is not listed any more, so that it travels to other processes by value with what
-    the file defines, and that another file imports its own neighbour of that name.
+    the file defines, and that another file imports its own neighbour of that name. The working
+    directory is the one before. No bytecode is written: Python takes that of a file of the same
+    size and second, which may have been edited since.
 
     Example:
         >>> with beside(Path("somewhere/mine.py")):
         ...     sys.path[0] == str(Path("somewhere").resolve())
         True
     """
-    folder, before = str(file.resolve().parent), set(sys.modules)
+    folder, before, writes = str(file.resolve().parent), set(sys.modules), sys.dont_write_bytecode
     sys.path.insert(0, folder)
+    sys.dont_write_bytecode = True
     try:
-        yield
+        with staying():
+            yield
     finally:
+        sys.dont_write_bytecode = writes
         sys.path.remove(folder)
         for name in set(sys.modules) - before:
             if getattr(sys.modules[name], "__file__", None) == f"{folder}/{name}.py":
                 del sys.modules[name]
+
+
+def content(file: Path, name: str = "") -> str:
+    """16 hex digits of a Python file and of the modules beside it that it imports, and these.
+
+    Nothing is executed: imports are found in the text, wherever in it they stand. The digest is the
+    same wherever the files lie, and whatever the first is called.
+
+    Args:
+        file: a Python file.
+        name: of its module, if it lies in a package; modules of that package count.
+
+    Raises ``OSError`` where the file cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> mine, other = folder / "mine.py", folder / "other.py"
+        >>> _ = mine.write_text("import other"), other.write_text("x = 1")
+        >>> before = content(mine)
+        >>> _ = other.write_text("x = 22")
+        >>> content(mine) == before
+        False
+    """
+    package = name.rpartition(".")[0]
+    root = file.resolve().parents[name.count(".")]
+    lines, waiting, found = list[str](), [(name or "__main__", file, package)], set[str]()
+    while waiting:
+        module, path, package = waiting.pop()
+        if module in found:
+            continue
+        found.add(module)
+        stat = path.stat()
+        digest, imports = _read(path.resolve(), stat.st_mtime_ns, stat.st_size)
+        lines.append(f"{'' if path == file else module} {digest}")
+        for wanted in imports:
+            waiting += _modules(root, _absolute(wanted, package), name)
+    return blake2b("\n".join(sorted(lines)).encode(), digest_size=8).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, changed: int, size: int) -> tuple[str, tuple[str, ...]]:
+    """The digest of a file, and what it imports: ``a.b``, ``.a`` as after ``from``.
+
+    ``changed``, ``size``: as the disk says, so that a file that has changed is read again.
+    """
+    text = path.read_bytes()
+    found: list[str] = []
+    try:
+        nodes = [*ast.walk(ast.parse(text))]
+    except (SyntaxError, ValueError):  # whoever executes it says so
+        nodes = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = "." * node.level + (node.module or "")
+            dot = "." if node.module else ""
+            found += [start, *(f"{start}{dot}{alias.name}" for alias in node.names)]
+    return blake2b(text, digest_size=16).hexdigest(), tuple(dict.fromkeys(found))
+
+
+def _absolute(wanted: str, package: str) -> str:
+    """The name of a module from that after ``from`` in a module of ``package``."""
+    rest = wanted.lstrip(".")
+    dots = len(wanted) - len(rest)
+    if not dots:
+        return wanted
+    parts = package.split(".") if package else []
+    return ".".join([*parts[: len(parts) - dots + 1], *([rest] if rest else [])])
+
+
+def _modules(root: Path, wanted: str, own: str) -> Iterator[tuple[str, Path, str]]:
+    """The files below ``root`` that an import of ``wanted`` executes: name, file and package."""
+    top = wanted.partition(".")[0]
+    if not top or top in _OURS or (own and top != own.partition(".")[0]):
+        return
+    parts = wanted.split(".")
+    for i in range(1, len(parts) + 1):
+        name, place = ".".join(parts[:i]), root.joinpath(*parts[:i])
+        if (place / "__init__.py").is_file():
+            yield name, place / "__init__.py", name
+        elif place.with_name(f"{place.name}.py").is_file():
+            yield name, place.with_name(f"{place.name}.py"), ".".join(parts[: i - 1])

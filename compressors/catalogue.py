@@ -7,12 +7,12 @@ line, the contract suite, the catalogue page and the benchmarks run over these r
 
 from importlib.util import find_spec
 
-from compressors.beside import beside
+from compressors.beside import beside, content
 from compressors.recent import RECENT
 from compressors.row import Kind, Row
 from compressors.usercode import typed, user_code
 
-__all__ = ["CATALOGUE", "Kind", "ROWS", "Row", "add_rows", "own_rows"]
+__all__ = ["CATALOGUE", "Kind", "ROWS", "Row", "add_rows", "own_rows", "row_files"]
 
 SBC = "Sattler et al. 2018"
 DROP = "Aji & Heafield 2017"
@@ -268,6 +268,21 @@ def own_rows() -> dict[str, Row]:
     return {name: row for name, row in CATALOGUE.items() if _OURS.get(name) is not row}
 
 
+_FILES: dict[str, tuple[Row, str]] = {}
+
+
+def row_files() -> dict[str, str]:
+    """Of each of the user's rows that came from a file: the file's digest when it was executed.
+
+    The digest is ``compressors.beside.content``.
+
+    Example:
+        >>> row_files()
+        {}
+    """
+    return {name: digest for name, (row, digest) in _FILES.items() if CATALOGUE.get(name) is row}
+
+
 def add_rows(place: str) -> None:
     """Executes a Python file, or every file of a folder, that adds rows to ``CATALOGUE``.
 
@@ -282,11 +297,15 @@ def add_rows(place: str) -> None:
     if not files:
         raise ValueError(f"there is no Python file {place}")
     for file in files:
+        before = dict(CATALOGUE)
         try:
+            digest = content(file)
             with user_code(), beside(file):
                 run_path(str(file), run_name="rows_of_a_user")
         except Exception as error:
             raise ValueError(f"{file}: {typed(error)}") from error
+        made = {name: row for name, row in CATALOGUE.items() if before.get(name) is not row}
+        _FILES.update({name: (row, digest) for name, row in made.items()})
 
 
 def _usable(row: Row) -> bool:

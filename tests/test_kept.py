@@ -15,6 +15,7 @@ from fedsim.ground.version import VERSION
 from fedsim.runs import environment
 from fedsim.runs.verify import rerun
 from fedsim.settings.config import from_toml
+from fedsim.settings.contents import recorded
 from fedsim.settings.grids import from_toml as from_sweep
 from tests.kept.make import FEEDBACK, HERE, RUN, SEARCH, STACKED, SWEEP
 from tests.support.commands import Typed, files, no_page, typed
@@ -66,10 +67,15 @@ def test_load_and_verify(kept: Path, typed: Typed, elsewhere: None) -> None:
 
 @pytest.mark.slow
 def test_a_finished_sweep_is_not_run_again(kept: Path, typed: Typed, no_page: None) -> None:
-    before = files(kept / "sweep" / "cells")
+    before, cells = files(kept / "sweep" / "cells"), kept / "sweep" / "cells"
+    settings = {name for name in before if name.endswith("config.toml")}
     said = typed(*SWEEP, "--jobs", "1", "--out", kept / "sweep")
     assert said.code == 0, said.err
-    assert files(kept / "sweep" / "cells") == before
+    now = files(cells)
+    assert {n for n, instant in now.items() if before.get(n) != instant} <= settings
+    assert all(recorded(cells / name.partition("/")[0])["task"] for name in settings)
+    assert typed(*SWEEP, "--jobs", "1", "--out", kept / "sweep").code == 0
+    assert files(cells) == now  # digests of the task's file are recorded once
 
 
 def test_a_run_is_extended(kept: Path, typed: Typed, no_page: None) -> None:

@@ -63,7 +63,7 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.show.layout import print_whole
     from fedsim.show.tables import summary_table
 
-    out = shared.folder(flags, f"{config.plan.task.name}-deploy-{config.digest}")
+    out = shared.folder(flags, f"{config.plan.task.name}-deploy", config, config.digest_of)
     tell = Console(stderr=True, quiet=flags.json)
     summary = deploy(config, out, flags.insecure, flags.port, tell)
     write_summary(out, [summary])
@@ -95,12 +95,13 @@ def deploy(
     from fedsim.engines.deploy import NODES, Deployment
     from fedsim.results.schema import read_finished
     from fedsim.runs import lock
-    from fedsim.runs.folder import as_there, check_kind, examine
+    from fedsim.runs.folder import as_there, check_kind, examine, tell
 
     check_kind(out)
     (config,) = as_there([config], out)
     with lock.locked(out):  # and let go: the app's process is the writer
         before = examine(config, out)
+        tell([(out, before)])
     if before.summary is not None:  # a kill may have come before the nodes were told to forget
         shutil.rmtree(out / NODES, ignore_errors=True)
         return before.summary

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.ground.errors import UsageError, comma
-from fedsim.settings.config import SETTINGS, default_of
+from fedsim.results.folders import kind_of
+from fedsim.settings.config import SETTINGS, RunConfig, default_of
+from fedsim.settings.contents import fits
 from fedsim.settings.declared import flag
 from fedsim.settings.fields import SCORE
 from fedsim.settings.strategies import FLAGS, check_text
@@ -93,9 +95,25 @@ def numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]:
         ) from error
 
 
-def folder(flags: argparse.Namespace, name: str) -> Path:
-    """``--out``, or a folder named for what is run."""
-    return Path(flags.out) if flags.out else Path("fedsim-results") / name
+def folder(
+    flags: argparse.Namespace, name: str, config: RunConfig, digest: Callable[[bool], str]
+) -> Path:
+    """``--out``, or a folder named for what is run.
+
+    A version before named folders by settings alone; such a folder goes on as long as nothing says
+    that it is of other files of the user's.
+
+    Args:
+        flags: of the command.
+        name: of the folder, without what follows.
+        config: the run, or one of several.
+        digest: of all of them: with what files hold, and without.
+    """
+    if flags.out:
+        return Path(flags.out)
+    made, before = (Path("fedsim-results", f"{name}-{digest(files)}") for files in (True, False))
+    goes_on = not made.exists() and kind_of(before) and fits(before, config.content)
+    return before if goes_on else made
 
 
 def add_table(parser: Any, seeds: bool = True) -> None:

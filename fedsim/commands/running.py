@@ -47,7 +47,7 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.runs.run import run
     from fedsim.settings.masks import much_forgotten
 
-    out = shared.folder(flags, f"{config.plan.task.name}-run-{config.digest}")
+    out = shared.folder(flags, f"{config.plan.task.name}-run", config, config.digest_of)
     name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
     bars = Bars({name: config.plan.rounds}, config.plan.task.metric_name, quiet=flags.json)
     with bars:

@@ -85,7 +85,7 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.show.layout import print_whole
 
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
-    out = shared.folder(flags, f"{base.plan.task.name}-search-{goal}-{base.digest}")
+    out = shared.folder(flags, f"{base.plan.task.name}-search-{goal}", base, base.digest_of)
     told = Console(stderr=True)
 
     def say(line: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fedsim.settings import grids
+    from fedsim.settings.config import RunConfig
 
 _LISTS = ("temporal", "gradient")
 """Settings of a run that take several values here."""
@@ -77,7 +80,7 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.settings.masks import much_forgotten
 
     cells = config.cells() if isinstance(config, grids.SweepConfig) else config
-    out = shared.folder(flags, default_name(config, flags.config))
+    out = shared.folder(flags, *named(config, cells, flags.config))
     many = len(cells) >= 4 and all(cell.config.machine.engine == "local" for cell in cells)
     jobs = 1 if flags.jobs is None and not many else flags.jobs
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
@@ -142,20 +145,25 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
     return grids.from_flat(values, flags.config or "sweep")
 
 
-def default_name(config: grids.SweepConfig | list[grids.Cell], file: str | None) -> str:
+def named(
+    config: grids.SweepConfig | list[grids.Cell], cells: list[grids.Cell], file: str | None
+) -> tuple[str, RunConfig, Callable[[bool], str]]:
     """A folder name for the settings that all cells of a grid share, so that it can grow there.
 
     Listed cells have a folder named for their file, with a digest of all their settings.
+
+    Returns the name, one of the runs, and what gives the digest that follows the name.
     """
     from fedsim.runs import sweep
     from fedsim.settings import cellfile, grids
 
     if not isinstance(config, grids.SweepConfig):
-        return f"{Path(file or cellfile.FILE).stem}-{cellfile.digest(config)}"
+        name = Path(file or cellfile.FILE).stem
+        return name, cells[0].config, partial(cellfile.digest, config)
     said = "methods" if "method" in config.vary else config.base.method
     method = "".join(c if c.isalnum() else "-" for c in said).strip("-")
-    digest = sweep.shared_digest(config)
-    return f"{config.base.plan.task.name}-{method[:40]}-{digest}"
+    name = f"{config.base.plan.task.name}-{method[:40]}"
+    return name, cells[0].config, partial(sweep.shared_digest, config)
 
 
 def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.DataFrame:

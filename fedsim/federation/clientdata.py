@@ -1,23 +1,21 @@
 """The data of a run and who holds which part of it."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from torch import Tensor
 
-from compressors.usercode import typed, user_code
 from fedsim.federation.localtests import Parts
 from fedsim.federation.validation import check_alike, parted
-from fedsim.ground.errors import DataError, UsageError
+from fedsim.ground.errors import UsageError
+from fedsim.settings import contents
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
-from fedsim.tasks.base import check
 from fedsim.tasks.data import partition as partitions
+from fedsim.tasks.loaded import loaded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,11 +40,11 @@ class ClientData:
         Raises ``DataError`` where the data is missing and ``UsageError`` where it cannot be
         split among so many clients.
         """
-        folder = config.machine.data or os.environ.get("FEDSIM_DATA")
-        plan = config.plan
-        return _load(
-            plan.task, folder, config.machine.download, plan.clients, plan.partition, config.seed,
-            config.evaluation.validation, config.evaluation.clients,
+        plan, held = config.plan, loaded(config.plan.task, *config.machine.source)
+        contents.check_sent(config, held.content)
+        return _split(
+            plan.task, *config.machine.source, held.stamp, plan.clients, plan.partition,
+            config.seed, config.evaluation.validation, config.evaluation.clients,
         )  # fmt: skip
 
     def held(self) -> "pd.DataFrame":
@@ -76,21 +74,11 @@ class ClientData:
 
 
 @lru_cache(maxsize=4)
-def _load(
-    task: Task, folder: str | None, download: bool, clients: int, partition: str, seed: int,
-    validation: float | None, local: float | None,
+def _split(
+    task: Task, folder: str | None, download: bool, stamp: str, clients: int, partition: str,
+    seed: int, validation: float | None, local: float | None,
 ) -> ClientData:  # fmt: skip
-    try:
-        with user_code():
-            data = task.load(Path(folder) if folder else None, download)
-    except UsageError:  # says itself what it misses
-        raise
-    except Exception as error:
-        none = "" if folder else " (none is given: --data DIR, data='DIR' in Python, $FEDSIM_DATA)"
-        raise DataError(
-            f"task {task.name}: load failed with folder {folder}{none}: {typed(error)}"
-        ) from error
-    check(task.name, data)
+    data = loaded(task, folder, download).data
     groups = data.groups()
     if groups is None and partitions.goes_by_labels(partition):
         raise UsageError(

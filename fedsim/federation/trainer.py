@@ -7,7 +7,7 @@ kept over rounds as plain tensors by name.
 
 import threading
 from collections.abc import Iterable
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 
 import torch
@@ -18,13 +18,16 @@ from compressors import State, Tensors, derive
 from compressors.kernels.gpu.layout import send
 from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.digests import of_model
 from fedsim.federation.draws import Watch, untouched
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.products import products
 from fedsim.federation.room import enough, looked_into, resident
 from fedsim.federation.startweights import start_from
+from fedsim.ground.threads import one_thread
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
+from fedsim.tasks.loaded import loaded
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from strategies import Force, Trained
 from strategies.channel.relay import Means
@@ -44,6 +47,27 @@ def build_model(
     if weights is not None:
         start_from(model, weights, task.name)
     return model
+
+
+def start_of(config: RunConfig) -> dict[str, str]:
+    """Digests of what a run begins with: of its weights. They change with torch.
+
+    Example:
+        >>> start_of(RunConfig(seed=1)) == start_of(RunConfig(seed=2))
+        False
+    """
+    source = config.machine.source
+    return {"weights": weights_of(config.plan.task, config.seed, config.weights, source)}
+
+
+@lru_cache(maxsize=64)
+def weights_of(
+    task: Task, seed: int, weights: str | None, source: tuple[str | None, bool]
+) -> str:
+    """The digest of the initial weights and buffers of a task, built once a process."""
+    with one_thread():
+        model = build_model(task, seed, loaded(task, *source).data, weights)
+    return of_model({**dict(model.named_parameters()), **dict(model.named_buffers())})[:16]
 
 
 def make_optimizer(config: RunConfig, parameters: Iterable[nn.Parameter]) -> Optimizer:

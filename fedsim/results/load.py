@@ -119,8 +119,9 @@ def load(*paths: Path | str) -> Results:
 
     Raises:
         UsageError: there is no such folder or no finished run in it; a `summary.json` or
-            `rounds.parquet` is missing or damaged (the message names the file); or folders have
-            one task with other metrics, models, data or test samples.
+            `rounds.parquet` is missing or damaged (the message names the file); or runs of one
+            task have other metrics, models, data, files of the user's own or, in several folders,
+            test samples.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
@@ -141,8 +142,9 @@ def load(*paths: Path | str) -> Results:
     given = as_given(given, cells)
     settings = settings_of(given)
     varied, differences = variants(cells, settings), apart(cells, settings)
-    if len(paths) > 1 or repeats(cells):
-        comparable(cells, settings, folders)
+    repeated = len(paths) > 1 or repeats(cells)
+    comparable(cells, settings, folders, given, scored=repeated)
+    if repeated:
         # In one folder runs are told apart by names that were given, and if settings are unknown.
         labels = {name: own.get("label") or "" if own else name for name, own in given.items()}
         cells = without_repeated(

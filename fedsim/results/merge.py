@@ -1,6 +1,7 @@
 """Results of several folders side by side: what their runs are called, which are the same, and
 in which settings they differ."""
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.schema import KEYS, OF_TASK, TOLD, TRAINED
+from fedsim.settings import contents
 from fedsim.settings.config import SETTINGS, default_of
+from fedsim.settings.contents import CONTENT, START
 from fedsim.settings.strategies import is_among
 from fedsim.settings.versions import FORMER
 from strategies.algorithms import CODED, OWN_DOWNLINK
@@ -203,19 +206,31 @@ def _as_reference(
 
 
 def comparable(
-    cells: Cells, settings: Mapping[str, dict[str, Any]], folders: Mapping[str, Path]
-) -> None:
-    """Refuses runs of one task that no table may hold together.
+    cells: Cells, settings: Mapping[str, dict[str, Any]], folders: Mapping[str, Path],
+    given: Mapping[str, Mapping[str, Any]], scored: bool,
+) -> None:  # fmt: skip
+    """Refuses runs of one task that no table may hold together; warns of unlike initial weights.
+
+    Args:
+        cells: the runs.
+        settings: what `settings_of` found.
+        folders: where each lies.
+        given: what each run's `config.toml` holds.
+        scored: whether all must score the same samples: in a sweep it may be what is varied.
 
     Raises:
-        UsageError: they have other metrics, models or data, or score other samples.
+        UsageError: they have other metrics, models, data or files of the user's own, or score other
+            samples.
     """
+    began: dict[tuple[Any, ...], tuple[str, str]] = {}
     for names in _by_task(cells).values():
         seen: dict[str, tuple[str, Any, Any]] = {}
         for name in names:
             cell = cells[name]
             facts = {key: cell.get(key) for key in ("metric_name", "parameters", "data_source")}
-            facts |= {key: settings[name][key] for key in _SCORED if name in settings}
+            facts |= {k: settings[name][k] for k in _SCORED if scored and name in settings}
+            content, strategy = given[name].get(CONTENT, {}), given[name].get("strategy", "")
+            facts |= contents.facts(content, str(strategy))
             for key, value in facts.items():
                 if value is None and key not in _SCORED:
                     continue  # a run that failed before it was known
@@ -229,6 +244,26 @@ def comparable(
                         f"{folders[first]} and {folders[name]} cannot stand in one table: "
                         f"{key} is {before!r} in the one and {value!r} in the other"
                     )
+            _warn_of_start(began, folders[name], cell, given[name])
+
+
+def _warn_of_start(
+    began: dict[tuple[Any, ...], tuple[str, str]], folder: Path, cell: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """Warns where a run began with other weights than one of its task and seed that was seen."""
+    if weights := given.get(START, {}).get("weights"):
+        key = cell["task"], cell["seed"], given.get("weights")
+        other, before = began.setdefault(key, (str(folder), weights))
+        if before != weights and (other, str(folder)) not in _TOLD:
+            _TOLD.add((other, str(folder)))
+            logging.getLogger("fedsim").warning(
+                "%s and %s have the seed %d and other initial weights: torch, or the task, changed "
+                "between them", other, folder, cell["seed"],
+            )  # fmt: skip
+
+
+_TOLD: set[tuple[str, str]] = set()
 
 
 def without_repeated(

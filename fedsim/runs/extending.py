@@ -5,7 +5,9 @@ memory at the end of the first run (the folder ``final``), whole rounds, and the
 evaluation: BatchNorm's statistics may travel in these.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fedsim.ground.errors import UsageError
@@ -37,13 +39,16 @@ def check(before: RunConfig, now: RunConfig, out: Path) -> None:
 def extend(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Lets the finished run in ``out`` go on from its end as ``now``, which ``check`` allowed."""
     checkpoint.go_on_from_end(out, before.plan.rounds)
-    write_settings(now, out)
+    write_text(out / "config.toml", written(now))
     (out / "summary.json").unlink()  # last: a kill before this finds a summary of fewer iterations
 
 
-def write_settings(config: RunConfig, out: Path) -> None:
-    """Writes ``config.toml``, which says of every rule how this version has it."""
-    write_text(out / "config.toml", masks.settled(config, config.plan).to_toml())
+def written(config: RunConfig, start: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """What ``config.toml`` holds: how this version has every rule, and what files hold.
+
+    ``start``: digests of what the run begins with.
+    """
+    return masks.settled(config, config.plan).to_toml(content=config.content, start=start)
 
 
 def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:

@@ -1,21 +1,22 @@
 """A run's folder before the run: what an earlier run left there, and whether it fits."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedsim.federation.trainer import start_of
 from fedsim.ground.errors import UsageError, unwritten
-from fedsim.ground.files import replacing, write_json
+from fedsim.ground.files import replacing, write_json, write_text
 from fedsim.results.folders import kind_of
 from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
 from fedsim.runs import checkpoint, environment, extending
 from fedsim.runs.trackers import chosen
-from fedsim.settings import masks
+from fedsim.settings import contents, masks
 from fedsim.settings.config import FILE, TABLE, RunConfig, default_of, from_toml
-from fedsim.settings.foreign import check_tasks
+from fedsim.settings.foreign import moves, own_files
 from fedsim.settings.versions import FIRST, FORMER, called, read
 
 _MASKING = "momentum_masking"
@@ -26,22 +27,26 @@ class Found(NamedTuple):
     """What a folder holds of a run.
 
     ``summary`` is that of a finished run that is not to be extended; ``longer``: the run is
-    finished and is to be extended.
+    finished and is to be extended. ``text``: what its ``config.toml`` is to hold. ``remarks``: what
+    there is to say of its files, the kind of it and the words.
     """
 
     before: RunConfig
     summary: dict[str, Any] | None
     longer: bool
+    text: str
+    remarks: dict[str, str]
 
 
 def examine(config: RunConfig, out: Path) -> Found:
     """What an earlier run left in ``out``; nothing is changed.
 
-    Raises ``UsageError`` where that run has other settings, is damaged, or cannot be extended.
+    Raises ``UsageError`` where that run has other settings, took other files of the user's, is
+    damaged, or cannot be extended.
     """
-    check_tasks(out, [config])
     written = out / "config.toml"
-    before = from_toml(written) if written.exists() else config
+    with own_files(out, [config]):
+        before = from_toml(written) if written.exists() else config
     summary = read_finished(out) if (out / "summary.json").exists() else None
     finished = summary is not None and summary["status"] == "done"
     # What was planned is not what was done where ``stop_at_bits`` has ended it. A kill while it was
@@ -50,11 +55,59 @@ def examine(config: RunConfig, out: Path) -> Found:
     done = finished and planned == before.plan.iterations
     if done and summary is not None:
         check_left(out, summary)  # a run is done where all that it left is there
-    if done and extending.is_longer(before, config, differences(before, config)):
+    longer = done and extending.is_longer(before, config, differences(before, config))
+    if longer:
         extending.check(before, config, out)
-        return Found(before, None, True)
-    same_settings(before, config, out)
-    return Found(before, summary if done else None, False)
+    else:
+        same_settings(before, config, out)
+    start = start_of(config)
+    remarks = same_files(config, start, out, done) if written.exists() else {}
+    settings = config
+    if done and not longer:  # it began when it did
+        start = contents.recorded(out, contents.START)
+        settings = replace(before, label=config.label)
+    text = extending.written(settings, start)
+    return Found(before, None if longer or not done else summary, longer, text, remarks)
+
+
+def same_files(config: RunConfig, start: dict[str, str], out: Path, done: bool) -> dict[str, str]:
+    """What there is to say of the files that the run in ``out`` took, and of its start.
+
+    Raises ``UsageError`` where they held something else, and ``out`` holds results of that.
+    """
+    there, here = contents.recorded(out), config.content
+    remarks = {}
+    if changed := "; ".join(contents.differing(there, here)):
+        if done or checkpoint.last(out) is not None:
+            raise UsageError(
+                f"--out is {out}: it holds results of files that have changed since ({changed}); "
+                "choose another folder, or give the files as they were"
+            )
+        remarks[_AGAIN] = changed
+    if unknown := [what for what in contents.facts(here) if what not in contents.facts(there)]:
+        remarks[UNKNOWN] = "; ".join(unknown)
+    began = contents.recorded(out, contents.START)
+    if other := [f"{what}: {began[what]} there, {x} here" for what, x in start.items()
+                 if began.get(what, x) != x]:  # fmt: skip
+        remarks[_OTHER_START] = "; ".join(other)
+    return remarks
+
+
+_AGAIN = "files have changed since it was begun, and it begins again"
+UNKNOWN = "it has no digests of these files and goes on with them as they are; now they are kept"
+_OTHER_START = "it began otherwise than it would now, as torch or the task has changed"
+
+
+def tell(found: Iterable[tuple[Path, Found]]) -> None:
+    """Says what there is to say of folders' files: a line for each kind of it, however many."""
+    by_kind: dict[str, list[tuple[Path, str]]] = {}
+    for out, one in found:
+        for kind, words in one.remarks.items():
+            by_kind.setdefault(kind, []).append((out, words))
+    for kind, said in by_kind.items():
+        out, words = said[0]
+        more = f" and {len(said) - 1} more" if len(said) > 1 else ""
+        logging.getLogger("fedsim").warning("%s%s: %s (%s)", out, more, kind, words)
 
 
 def prepare(config: RunConfig, out: Path, examined: Found) -> dict[str, Any] | None:
@@ -69,16 +122,17 @@ def prepare(config: RunConfig, out: Path, examined: Found) -> dict[str, Any] | N
         (out / ".writable").unlink()
     except OSError as error:
         raise unwritten("--out", out, error) from error
-    before, summary, longer = examined
+    before, summary, longer, text, remarks = examined
     if longer:
         extending.extend(before, config, out)
     if summary is not None:
-        if before.label != config.label:  # no number of the run depends on the label
-            extending.write_settings(replace(before, label=config.label), out)
+        # No number of the run depends on its label, nor on where its files lie.
+        if before.label != config.label or UNKNOWN in remarks or moves(out, [config]):
+            write_text(out / "config.toml", text)
         tidy(out)  # a kill may have come between the summary and this
         chosen.export(config.keep.track, out, summary)
         return summary
-    extending.write_settings(config, out)
+    write_text(out / "config.toml", text)
     write_json(out / "environment.json", environment.describe())
     return None
 
@@ -149,7 +203,7 @@ def _is_masked_as_before(out: Path) -> bool:
 
 def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
     """The settings that differ and on which a run's numbers depend, with both values."""
-    then, wanted = before.identity(), now.identity()
+    then, wanted = before.chosen(), now.chosen()
     pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
     return {name: (a, b) for name, (a, b) in pairs.items() if a != b}
 

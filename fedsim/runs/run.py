@@ -55,7 +55,7 @@ from fedsim.results.schema import (
 from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.callbacks import Callback, Row, Several
 from fedsim.runs.checkpoint import Checkpoint
-from fedsim.runs.folder import as_there, check_kind, examine, prepare, tidy
+from fedsim.runs.folder import as_there, check_kind, examine, prepare, tell, tidy
 from fedsim.runs.progress import Named, shown
 from fedsim.runs.recorder import Folder, Records
 from fedsim.runs.result import RunResult
@@ -214,6 +214,7 @@ def carry_out(
     check_kind(out)
     with lock.locked(out):
         examined = examine(config, out)
+        tell([(out, examined)])
         with writing(out):
             finished = prepare(config, out, examined)
         if finished is not None:

@@ -26,6 +26,7 @@ from fedsim.runs.run import (
     server_of,
     summed,
 )
+from fedsim.settings import contents
 from fedsim.settings.config import RunConfig
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
@@ -83,8 +84,12 @@ class Federation:
         check_kept(config)
         if state is not None:
             expect(state, RunState, "Federation(state=...)")
-            if differ := differences(state.config, config):
-                changed = "; ".join(f"{n} {a!r} there, {b!r} here" for n, (a, b) in differ.items())
+            differ = differences(state.config, config).items()
+            if said := [
+                *(f"{n} {a!r} there, {b!r} here" for n, (a, b) in differ),
+                *contents.differing(state.config.content, config.content),
+            ]:
+                changed = "; ".join(said)
                 raise UsageError(f"state is of a run of other settings ({changed})")
         self.config, self._follower, self._cut = config, Several(callbacks), False
         states = storage.states_of(config)

@@ -8,11 +8,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
-
-import tomli_w
 
 from fedsim.federation import precheck
 from fedsim.federation.clientdata import ClientData
@@ -24,21 +21,23 @@ from fedsim.results.schema import (
     FILES,
     TOLD,
     read_finished,
+    read_settings,
     read_summary,
     write_summary,
 )
 from fedsim.runs import checkpoint, devices, lock
-from fedsim.runs.folder import as_there, examine, prepare, same_settings
+from fedsim.runs.folder import as_there, examine, prepare, same_settings, tell
 from fedsim.runs.forked import run_beside
 from fedsim.runs.parallel import Progress, run_here, together
 from fedsim.runs.progress import Told, shown
 from fedsim.runs.run import describe
 from fedsim.runs.trackers import chosen
 from fedsim.settings import cellfile, masks
-from fedsim.settings.config import SETTINGS, RunConfig, tables
+from fedsim.settings.config import SETTINGS, RunConfig, named, tables
 from fedsim.settings.config import from_toml as from_run_toml
+from fedsim.settings.contents import CONTENT, Content, facts, name_of, recorded
 from fedsim.settings.controllers import parse
-from fedsim.settings.foreign import check_tasks
+from fedsim.settings.foreign import own_files
 from fedsim.settings.grids import (
     OF_OPTIMIZER,
     Cell,
@@ -84,14 +83,14 @@ def run_cells(
 
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
     """
-    out = Path(out)
-    check_tasks(out, [cell.config for cell in cells])
-    runs = as_there([cell.config for cell in cells], out)
-    cells = [replace(cell, config=run) for cell, run in zip(cells, runs, strict=True)]
-    check(cells, jobs, here=ray_address is None)
-    check_folder(out)
-    with lock.locked(out):
-        return _run_cells(cells, out, jobs, ray_address, progress, described)
+    out, configs = Path(out), [cell.config for cell in cells]
+    with own_files(out, configs):
+        runs = as_there(configs, out)
+        cells = [replace(cell, config=run) for cell, run in zip(cells, runs, strict=True)]
+        check(cells, jobs, here=ray_address is None)
+        check_folder(out, cells)
+        with lock.locked(out):
+            return _run_cells(cells, out, jobs, ray_address, progress, described)
 
 
 def _run_cells(
@@ -107,6 +106,7 @@ def _run_cells(
         written, cells = cells, [cellfile.labelled(cell) for cell in cells]
     # all of them before any is changed
     examined = {cell.name: examine(cell.config, folders[cell.name]) for cell in cells}
+    tell((folders[name], found) for name, found in examined.items())
     done = {c.name: prepare(c.config, folders[c.name], examined[c.name]) for c in cells}
     if described:
         cellfile.write(written, out)
@@ -171,19 +171,46 @@ def check(cells: Sequence[Cell], jobs: int | None, here: bool = True) -> None:
         ClientData.of(cell.config)
 
 
-def check_folder(out: Path) -> None:
+def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
     """Refuses a folder that is a run's, or whose finished cells could not be shown at the end.
 
     Cells of earlier sweeps count too: the tables and figures are of them all.
+
+    Args:
+        out: the folder.
+        cells: those that are to be run; files of the user's must hold for all what they hold now.
     """
     if kind_of(out) == "run":
         raise UsageError(
             f"--out is {out}: it holds a run, which would not be seen beside a sweep's cells; "
             "choose another folder"
         )
+    seen: dict[tuple[str, str], tuple[str, str]] = {}
+    for cell in cells:
+        plan = cell.config.plan
+        _alike(out, seen, cell.name, plan.task.name, cell.config.content, plan.strategy)
+    again = {cell.name for cell in cells}
     for folder in run_folders(out) if out.is_dir() else []:
         if (folder / "summary.json").exists():
-            read_finished(folder)
+            done = read_finished(folder)
+            if done["status"] == "done" or folder.name not in again:
+                strategy = str(read_settings(folder).get("strategy", ""))
+                _alike(out, seen, folder.name, done["task"], recorded(folder), strategy)
+
+
+def _alike(
+    out: Path, seen: dict[tuple[str, str], tuple[str, str]], cell: str, task: str,
+    content: Content, strategy: str,
+) -> None:  # fmt: skip
+    """Refuses a cell of a task whose files held something else for one that was ``seen``."""
+    for what, digest in facts(content, strategy).items():
+        other, before = seen.setdefault((task, what), (cell, digest))
+        if before != digest:
+            raise UsageError(
+                f"--out is {out}: no table can hold both {cell} and {other}: {what}: {digest} in "
+                f"the one and {before} in the other; choose another folder, or give the files as "
+                "they were"
+            )
 
 
 def sweep(
@@ -215,19 +242,18 @@ def sweep(
     fails later has ``failed`` as its ``status``, and the rest go on.
     """
     expect(config, SweepConfig, "sweep()")
-    out = Path(out)
-    cells = config.cells()
-    check_tasks(out, [cell.config for cell in cells])
-    if as_there([config.base, *(cell.config for cell in cells)], out)[0] != config.base:
-        config = replace(config, base=masks.as_before(config.base))
-        cells = config.cells()
-    cells = named_as_there(cells, out)
-    check(cells, jobs, here=ray_address is None)
-    check_folder(out)
-    with lock.locked(out):
-        claim(out, config)
-        summaries = _run_cells(cells, out, jobs, ray_address, progress, described=False)
-        summarize(out)
+    out, cells = Path(out), config.cells()
+    with own_files(out, [cell.config for cell in cells]):
+        if as_there([config.base, *(cell.config for cell in cells)], out)[0] != config.base:
+            config = replace(config, base=masks.as_before(config.base))
+            cells = config.cells()
+        cells = named_as_there(cells, out)
+        check(cells, jobs, here=ray_address is None)
+        check_folder(out, cells)
+        with lock.locked(out):
+            claim(out, config)
+            summaries = _run_cells(cells, out, jobs, ray_address, progress, described=False)
+            summarize(out)
     return summaries
 
 
@@ -292,14 +318,19 @@ def _off_grid(base: RunConfig) -> RunConfig:
     return replace(base, method=method, temporal=1, gradient=None, seed=0)
 
 
-def shared_digest(config: SweepConfig) -> str:
-    """Eight hex digits of what all cells of a sweep share."""
+def shared_digest(config: SweepConfig, files: bool = True) -> str:
+    """Eight hex digits of what all cells of a sweep share, and of what ``files`` hold if wanted."""
     if not config.vary:
-        return _off_grid(config.base).digest
+        return _off_grid(config.base).digest_of(files)
     left = {"temporal", "gradient", "seed", *config.vary}
     shared = {
         name: value for name, value in config.base.flat().items()
         if SETTINGS[name].result and name not in left and value != SETTINGS[name].default
     }  # fmt: skip
-    text = tomli_w.dumps(tables(shared) | {"vary": sorted(config.vary)})
-    return blake2b(text.encode(), digest_size=4).hexdigest()
+    plan = config.base.plan
+    places = {"task": plan.task.name, "strategy": name_of(plan.strategy)}
+    shared |= {name: places[name] for name in places.keys() & shared.keys()}
+    of = {"task": "task", "data": "task", "strategy": "strategy", "rows": "method"}
+    content = {k: own for k, own in config.base.content.items() if of[k] not in config.vary}
+    values = tables(shared) | {"vary": sorted(config.vary)}
+    return named(values | ({CONTENT: content} if content and files else {}))

@@ -274,7 +274,7 @@ def outcome(curve: Curve, goal: Goal, why: str) -> str:
 
 def _place(config: RunConfig, space: Space) -> Params | None:
     """The point at which a run lies; None where it has other settings than this search."""
-    mine, its = space.base.identity(), config.identity()
+    mine, its = space.base.chosen(), config.chosen()
     masked = its.get("momentum_masking")
     keys = {*SETTINGS} - _SEARCHED - ({"downlink"} if space.downlinks else set())
     if any(mine.get(key) != its.get(key) for key in keys):

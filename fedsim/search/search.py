@@ -28,6 +28,7 @@ from fedsim.search.space import Space, fitting
 from fedsim.search.standings import Standings
 from fedsim.search.study import Study, journal
 from fedsim.settings.config import RunConfig
+from fedsim.settings.foreign import own_files
 from fedsim.settings.grids import Cell
 from fedsim.show import markup
 from fedsim.show.plot.paper import drawn, save, without_rc
@@ -115,7 +116,7 @@ def search(
     limits = _limits(time, trials, seeds)
     base.but(seed=base.seed + seeds)  # refused now, if the finalists' last seed is none
     check([Cell("search", base)], jobs, here=ray_address is None)
-    check_folder(out)
+    check_folder(out, [Cell("search", base)])
     (before,) = as_there([base], out)
     if before != base:
         say(goes_on(out))
@@ -131,7 +132,7 @@ def search(
         say(f"left out: {method}: {why}")
     space = Space(base, goal, fit, sizes)
     space.prepare()
-    with lock.locked(out), journal(out):
+    with lock.locked(out), journal(out), own_files(out, [base]):
         study = Study(space, out / "study.db", _name(space))
         limits.reserve = lambda: _reserved(study, out, seeds, jobs, limits.seconds)
         standings = Standings(goal, limits.left)
@@ -173,8 +174,8 @@ def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
 
 def _name(space: Space) -> str:
     """A study's name in its file: what it depends on."""
-    goal = space.goal
-    parts = [_KEPT, space.base.digest, str(goal.budget), str(goal.target), *space.methods]
+    goal, settings = space.goal, space.base.digest_of(files=False)
+    parts = [_KEPT, settings, str(goal.budget), str(goal.target), *space.methods]
     return blake2b("/".join(parts).encode(), digest_size=8).hexdigest()
 
 

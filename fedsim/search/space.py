@@ -186,7 +186,8 @@ class Space:
         used = self.used(params)
         name = re.sub(r"[^A-Za-z0-9]+", "-", short(used["method"]).replace("{p}", "p")).strip("-")
         fraction = "" if used["gradient"] is None else f"-p{used['gradient']:g}"
-        return Cell(f"{name}-n{used['temporal']}{fraction}-s{seed}-{config.digest}", config)
+        digest = config.digest_of(files=False)
+        return Cell(f"{name}-n{used['temporal']}{fraction}-s{seed}-{digest}", config)
 
     def prepare(self) -> None:
         """Tries out a message of every method, and one with every coder."""

@@ -219,9 +219,9 @@ def check_names(cells: Sequence[Cell]) -> None:
         raise UsageError(f"cells: {twice!r} is the name of two; give each another name")
 
 
-def digest(cells: Sequence[Cell]) -> str:
-    """Eight hex digits of the cells' names and settings."""
-    lines = "\n".join(f"{cell.name} {cell.config.digest}" for cell in cells)
+def digest(cells: Sequence[Cell], files: bool) -> str:
+    """Eight hex digits of the cells' names and settings, and of what ``files`` hold if wanted."""
+    lines = "\n".join(f"{cell.name} {cell.config.digest_of(files)}" for cell in cells)
     return blake2b(lines.encode(), digest_size=4).hexdigest()
 
 

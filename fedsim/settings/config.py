@@ -1,15 +1,16 @@
 """A run's settings: one frozen, typed, documented value, from flags, TOML or Python."""
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache, partial
+from dataclasses import fields
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import tomli_w
 
 from fedsim.ground.errors import PlacedError, names_told, unknown
-from fedsim.settings import startfile, versions
+from fedsim.settings import contents, startfile, versions
 from fedsim.settings.declared import declared
 from fedsim.settings.fields import GROUPS, SETTINGS, Network, Settings
 from fedsim.settings.strategies import FLAGS, with_settings
@@ -53,6 +54,9 @@ class RunConfig(Settings):
         Network('4g')
     """
 
+    sent: ClassVar[contents.Content | None] = None
+    """The content as the process had it that sent this run to another."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         from fedsim.settings import strategies
@@ -63,7 +67,7 @@ class RunConfig(Settings):
         _ = self.plan  # raises where settings do not go together
 
     def __reduce__(self) -> Any:
-        return partial(RunConfig, **vars(self)), ()  # which adopts the user's own task there, too
+        return arrived, ({f.name: getattr(self, f.name) for f in fields(self)}, self.content)
 
     @staticmethod
     def elsewhere(name: str) -> str:
@@ -129,21 +133,65 @@ class RunConfig(Settings):
             "weights": startfile.digest(self.weights),
         }  # fmt: skip
 
-    def identity(self) -> dict[str, Any]:
-        """``filled`` without what is at its default: a new setting then changes no run's name."""
+    def chosen(self) -> dict[str, Any]:
+        """``filled`` without what is at its default: a new setting then changes no run's name.
+
+        A strategy of the user's own is its name, wherever its file lies.
+        """
         from fedsim.settings import masks
 
-        numbers = self.filled() | {"momentum_masking": masks.named(self, self.plan)}
-        return {k: v for k, v in numbers.items() if v not in (None, SETTINGS[k].default)}
+        values = self.filled() | {"momentum_masking": masks.named(self, self.plan)}
+        if self.plan.algorithm.place:
+            values["strategy"] = contents.name_of(values["strategy"])
+        return {k: v for k, v in values.items() if v not in (None, SETTINGS[k].default)}
+
+    @property
+    def content(self) -> contents.Content:
+        """Digests of what the run takes from files of the user's own, and of their data.
+
+        The data of a task of the user's own are loaded for it. In a process to which the run was
+        sent it is what it was where that was.
+        """
+        return contents.of(self) if self.sent is None else self.sent
+
+    def identity(self) -> dict[str, Any]:
+        """All that the run's numbers depend on: what was chosen, and what files hold."""
+        content = self.content
+        return self.chosen() | ({contents.CONTENT: content} if content else {})
 
     @property
     def digest(self) -> str:
         """Eight hex digits that name the run."""
-        return blake2b(tomli_w.dumps(self.identity()).encode(), digest_size=4).hexdigest()
+        return self.digest_of(files=True)
 
-    def to_toml(self) -> str:
-        """The settings as TOML, without those left at None: a table per group."""
-        return tomli_w.dumps(versions.stamped(tables(self.flat())))
+    def digest_of(self, files: bool) -> str:
+        """``digest``; without ``files`` that of the settings alone, whatever files hold."""
+        return named(self.identity() if files else self.chosen())
+
+    def to_toml(self, **digests: Mapping[str, Any]) -> str:
+        """The settings as TOML, without those left at None: a table per group.
+
+        ``digests``: further tables, of what files hold, where there are any.
+        """
+        of_files = {name: own for name, own in digests.items() if own}
+        return tomli_w.dumps(versions.stamped(tables(self.flat()) | of_files))
+
+
+def named(values: Mapping[str, Any]) -> str:
+    """Eight hex digits that name what TOML holds.
+
+    Example:
+        >>> named({"seed": 1}) == named({"seed": 2})
+        False
+    """
+    return blake2b(tomli_w.dumps(values).encode(), digest_size=4).hexdigest()
+
+
+def arrived(values: dict[str, Any], content: contents.Content) -> RunConfig:
+    """A run in another process, which adopts the user's own task too."""
+    config = RunConfig(**values)
+    object.__setattr__(config, "sent", content)
+    return config
 
 
 @lru_cache(maxsize=256)
@@ -212,6 +260,9 @@ batch_size = 8 below [training]
     """
     flat: dict[str, Any] = {}
     for key, value in underscored(values, origin).items():
+        if key in (contents.CONTENT, contents.START) and not flags:
+            flat |= {key: value} if newer else {}
+            continue
         kind, setting = GROUPS.get(key), SETTINGS.get(key) or FLAGS.get(key)
         if kind is not None and isinstance(value, kind | Mapping):
             own = {s.attr: s.name for s in declared(kind, key)}

@@ -4,6 +4,7 @@ Here alone a setting is spelled: its type, its default, its sentence, its flag a
 Flags, help, TOML, a run's name and its summary are made of it.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -303,6 +304,11 @@ class Machine:
                 f"--stack is {self.stack}: it goes with --engine local, for Flower hands a worker "
                 "one message at a time"
             )
+
+    @property
+    def source(self) -> tuple[str | None, bool]:
+        """The data folder, and whether a missing data set may be downloaded into it."""
+        return self.data or os.environ.get("FEDSIM_DATA"), self.download
 
 
 @names_told

@@ -1,12 +1,15 @@
 """Folders of results that name a file of somebody else's: it is never carried out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from fedsim.ground.errors import UsageError
+from fedsim.settings import contents
 from fedsim.settings.config import FILE, TABLE, RunConfig
 from fedsim.settings.versions import read_toml
-from fedsim.tasks.place import origin
+from fedsim.tasks.place import SEPARATOR, as_named, moved, origin
 
 _SETTINGS = ("config.toml", "sweep.toml", FILE)
 
@@ -16,21 +19,64 @@ def check_tasks(out: Path, runs: Sequence[RunConfig]) -> None:
 
     To read them would carry that file out, and a folder may come from anybody.
     """
-    named = [place for run in runs for place in (run.plan.task.written, run.plan.strategy)]
-    known = {"", *map(origin, named)}
+    known = {"", *(origin(place) for run in runs for place in _places(run).values())}
+    for file, table in _tables(out):
+        for setting in ("task", "strategy"):
+            place = table.get(setting)
+            if isinstance(place, str) and origin(place) not in known:
+                raise UsageError(
+                    f"--out is {out}: its {file.relative_to(out)} names the {setting} "
+                    f"{place!r}. These runs do not name that file, so it is not executed; "
+                    "choose another folder"
+                )
+
+
+@contextmanager
+def own_files(out: Path, runs: Sequence[RunConfig]) -> Iterator[None]:
+    """Inside, settings in the folder are read with the runs' own files where these have moved.
+
+    Raises ``UsageError`` as ``check_tasks``.
+    """
+    with moved(moves(out, runs)):
+        check_tasks(out, runs)
+        yield
+
+
+def moves(out: Path, runs: Sequence[RunConfig]) -> dict[str, str]:
+    """The files that a folder names and that lie elsewhere now, or have another name.
+
+    By the place that a ``config.toml`` names, the file of a run that had the same content. It is
+    loaded in its place (``fedsim.tasks.place.moved``), so that no other file is carried out.
+    """
+    now = {
+        (setting, digest): _places(run)[setting].rpartition(SEPARATOR)[0]
+        for run in runs for setting, own in contents.code(run).items() if setting != "rows"
+        for digest in own.values()
+    }  # fmt: skip
+    found: dict[str, str] = {}
+    for _, table in _tables(out) if now else ():
+        content = table.get(contents.CONTENT)
+        for setting, own in content.items() if isinstance(content, dict) else ():
+            place = table.get(setting)
+            for digest in own.values() if isinstance(own, dict) else ():
+                there = now.get((setting, digest)) if isinstance(digest, str) else None
+                if there is not None and isinstance(place, str):
+                    found[as_named(place)] = there
+    return {old: new for old, new in found.items() if old != as_named(f"{new}{SEPARATOR}")}
+
+
+def _places(run: RunConfig) -> dict[str, str]:
+    return {"task": run.plan.task.written, "strategy": run.plan.strategy}
+
+
+def _tables(out: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Every table of settings in a folder of results, and the file that has it."""
     for file in (*(out / name for name in _SETTINGS), *sorted(out.glob("cells/*/config.toml"))):
         try:
             values = read_toml(file) if file.exists() else {}
         except UsageError:  # of one that cannot be read nothing is carried out
             continue
         cells = values.get(TABLE)
-        tables = [values, *(cells.values() if isinstance(cells, dict) else ())]
-        for setting in ("task", "strategy"):
-            places = (table.get(setting) for table in tables if isinstance(table, Mapping))
-            for place in places:
-                if isinstance(place, str) and origin(place) not in known:
-                    raise UsageError(
-                        f"--out is {out}: its {file.relative_to(out)} names the {setting} "
-                        f"{place!r}. These runs do not name that file, so it is not executed; "
-                        "choose another folder"
-                    )
+        for table in (values, *(cells.values() if isinstance(cells, dict) else ())):
+            if isinstance(table, Mapping):
+                yield file, table

@@ -178,18 +178,18 @@ def in_full(cell: Cell) -> Cell:
 
 
 def numbers_of(config: RunConfig) -> str:
-    """All that the numbers of a run depend on: one text for settings that mean the same.
+    """All that the numbers of a run depend on and that was chosen: one text for equal settings.
 
     A learning rate or momentum that is the task's own anyway is not in it.
     """
-    identity = config.identity()
-    if "lr" in identity or "momentum" in identity:
+    chosen = config.chosen()
+    if "lr" in chosen or "momentum" in chosen:
         from fedsim.settings.resolved import optimizer_of_task
 
         groups = optimizer_of_task(config.plan.task).param_groups
-        own = {n for n in OF_OPTIMIZER if all(g.get(n) == identity.get(n) for g in groups)}
-        identity = {name: x for name, x in identity.items() if name not in own}
-    return tomli_w.dumps(identity)
+        own = {n for n in OF_OPTIMIZER if all(g.get(n) == chosen.get(n) for g in groups)}
+        chosen = {name: x for name, x in chosen.items() if name not in own}
+    return tomli_w.dumps(chosen)
 
 
 def to_toml(config: SweepConfig) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from compressors.calls import Call, value
 from fedsim.ground.errors import UsageError, called, comma, unknown
@@ -126,7 +126,7 @@ def value_of(strategy: "str | Algorithm") -> "Algorithm":
     if strategy in _OWN:
         return _OWN[strategy]
     if ":" in strategy:
-        from fedsim.tasks.place import load
+        from fedsim.tasks.place import load, placed
 
         file, _, rest = strategy.rpartition(":")
         call = _call(rest) if "(" in rest else Call(rest)
@@ -135,8 +135,8 @@ def value_of(strategy: "str | Algorithm") -> "Algorithm":
         if not call.called:
             return own
         made = _made(partial(replace, own), type(own), call, strategy)
-        object.__setattr__(made, "place", strategy)
-        return made
+        there = f"{own.place.rpartition(':')[0]}:{rest}"  # where its file is now
+        return cast("Algorithm", placed(made, there, own.content))
     check_text(strategy)
     call = _call(strategy)
     return _made(kind(call.name), kind(call.name), call, strategy)
@@ -234,10 +234,12 @@ def with_settings(
     except ValueError as error:
         raise UsageError(f"{said}: {error}") from error
     if made.place:
+        from fedsim.tasks.place import placed
+
         call = _call(made.place.rpartition(":")[2])
         call.named.update({name: Call(_shown(typed)) for name, typed in settings.items()})
         place = f"{made.place.rpartition(':')[0]}:{replace(call, called=True)}"
-        object.__setattr__(changed, "place", place)
+        placed(changed, place, made.content)
     return adopt(changed)
 
 

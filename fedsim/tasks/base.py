@@ -55,6 +55,7 @@ class Data:
         draw: (numbers of samples (B,), generator) -> inputs and targets of a training batch, on
             the CPU, where a batch is more than a look into `train_x` and `train_y`: augmentation,
             drawn negatives. The generator follows from (seed, client, iteration).
+        content: the digest of what was read, where `load` is one of fedsim's that knows it.
     """
 
     train_x: Samples
@@ -64,6 +65,7 @@ class Data:
     source: str
     labels: Tensor | None = None
     draw: Callable[[Tensor, Generator], tuple[Tensor, Tensor]] | None = None
+    content: str = ""
 
     def batch(self, index: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Inputs and targets of a training batch of the samples `index` (B,)."""
@@ -115,6 +117,7 @@ class Task:
             Conv3d is not.
         clients: default number of clients.
         place: `FILE.py:NAME`, where a user's own task was found by it; else empty.
+        content: the digest of that file and of the modules beside it that it imports; else empty.
     """
 
     name: str
@@ -137,6 +140,7 @@ class Task:
     channels_last: bool = True
     clients: int = 4
     place: str = field(default="", init=False, repr=False)
+    content: str = field(default="", init=False, repr=False)
     # Functions cannot be compared by value, and a notebook's are made anew in every process.
     _made: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False)
 

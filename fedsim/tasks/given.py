@@ -23,6 +23,7 @@ from fedsim.ground.errors import DataError, UsageError, unknown
 from fedsim.ground.threads import lock_of_process
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data import samples
+from fedsim.tasks.data.listed import stamp
 from fedsim.tasks.data.samples import MapStyle, Part
 from fedsim.tasks.data.tables import Inputs, Table, read_csv, read_tables, standardized
 from fedsim.tasks.optional import first_line
@@ -37,31 +38,43 @@ _ONE = lock_of_process()  # clients on several threads wait for one copy; tasks 
 
 
 @dataclass(frozen=True, eq=False)
-class _Once:
-    """A task's `load` whose last data set stays in memory, in other processes too."""
+class Once:
+    """A task's `load` whose last data set stays in memory, in other processes too.
+
+    Attributes:
+        read: what is called again where a file has changed.
+        files: what it reads, as given and from where the task was made; empty: no files.
+    """
 
     read: Callable[[Path | None], Data]
+    files: tuple[tuple[str, Path], ...] = ()
     made: str = field(default_factory=lambda: uuid4().hex)
 
     def __call__(self, folder: Path | None, download: bool) -> Data:
         with _ONE:
-            return _kept(self, folder)
+            return _kept(self, folder, stamp(self.paths(folder)))
+
+    def paths(self, folder: Path | None) -> list[Path]:
+        """Where its files and folders are, as far as they are there."""
+        found = (found_in(given, start, folder) for given, start in self.files)
+        return [path for path in found if path is not None]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Once) and self.made == other.made
+        return isinstance(other, Once) and self.made == other.made
 
     def __hash__(self) -> int:
         return hash(self.made)
 
 
 @lru_cache(maxsize=1)
-def _kept(load: _Once, folder: Path | None) -> Data:
+def _kept(load: Once, folder: Path | None, stamp: str) -> Data:
     return load.read(folder)
 
 
 def _task(
-    name: str, model: Callable[..., nn.Module], read: Callable[..., Data], own: dict[str, Any]
-) -> Task:
+    name: str, model: Callable[..., nn.Module], read: Callable[..., Data], own: dict[str, Any],
+    files: Sequence[tuple[str, Path]] = (),
+) -> Task:  # fmt: skip
     """The task `name`; `read` takes the data folder and, by name, whether targets are classes."""
     known = [f.name for f in fields(Task) if f.init and f.name not in ("name", "build", "load")]
     for option in own:
@@ -75,7 +88,7 @@ def _task(
         "loss": cross_entropy,
         "metric": correct,
     }
-    load = _Once(partial(read, classes="loss" not in own))
+    load = Once(partial(read, classes="loss" not in own), tuple(files))
     return Task(name=name, build=model, load=load, **(usual | own))
 
 
@@ -228,7 +241,7 @@ def from_datasets(
             second = samples.read(name, rows(splits[str(test)]), *first.columns, groups)
         return samples.data(name, f"datasets, {start.name}", first, second, classes, augment)
 
-    return _task(name, model, read, fields)
+    return _task(name, model, read, fields, [(os.fspath(folder), start)])
 
 
 def from_csv(
@@ -264,7 +277,8 @@ def from_csv(
         'iris'
     """
     share = check_share(name, test) if isinstance(test, int | float) else None
-    files = [(f, Path(f).resolve()) for f in (file, *([] if share is not None else [str(test)]))]
+    names = [os.fspath(file), *([] if share is not None else [str(test)])]
+    files = [(f, Path(f).resolve()) for f in names]
     inputs = deepcopy(inputs)
 
     def parts(folder: Path | None) -> list[Part]:
@@ -272,7 +286,7 @@ def from_csv(
         tables = [read_csv(name, path, label, groups) for path in paths]
         return read_tables(name, tables, inputs, label, groups)
 
-    return _of_rows(name, model, parts, files[0][1].name, share, standardize, fields)
+    return _of_rows(name, model, parts, files[0][1].name, share, standardize, fields, files)
 
 
 def from_frame(
@@ -325,6 +339,7 @@ def from_frame(
 def _of_rows(
     name: str, model: Callable[..., nn.Module], parts: Callable[[Path | None], list[Part]],
     what: str, share: float | None, standardize: bool, fields: dict[str, Any],
+    files: Sequence[tuple[str, Path]] = (),
 ) -> Task:  # fmt: skip
     """The task of a table of rows, and of another that is held out where no ``share`` is."""
 
@@ -334,9 +349,9 @@ def _of_rows(
         if standardize and first.x.shape[1:] == second.x.shape[1:]:
             first, second = standardized(first, second)
         first, second = (part._replace(x=part.x.float()) for part in (first, second))
-        return samples.data(name, what, first, second, classes)
+        return samples.data(name, what, first, second, classes, read=found)
 
-    return _task(name, model, read, fields)
+    return _task(name, model, read, fields, files)
 
 
 def check_share(task: str, test: float) -> float:
@@ -378,13 +393,17 @@ def _made(given: Any) -> MapStyle:
     return made
 
 
+def found_in(given: str | os.PathLike[str], start: Path, folder: Path | None) -> Path | None:
+    """``start``, where the task was made, or what ``given`` is in the data folder."""
+    there = [start, *([] if folder is None else [folder / given])]
+    return next((path for path in there if path.exists()), None)
+
+
 def _found(
     task: str, given: str | os.PathLike[str], start: Path, folder: Path | None
 ) -> Path:
-    """``start``, where the task was made, or what ``given`` is in the data folder."""
-    inside = None if folder is None else folder / given
-    for path in (start, inside):
-        if path is not None and path.exists():
-            return path
+    """As ``found_in``; ``DataError`` where there is none."""
+    if (path := found_in(given, start, folder)) is not None:
+        return path
     also = f", nor in {folder}" if folder is not None else " (--data DIR names another folder)"
     raise DataError(f"task {task}: {os.fspath(given)} is not in {start.parent}{also}")

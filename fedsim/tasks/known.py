@@ -21,6 +21,22 @@ for _name, _listed in LISTED.items():
 TASKS = dict(_OURS)
 
 
+def is_ours(task: Task) -> bool:
+    """Whether a task is one of fedsim's, as it comes.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> is_ours(TASKS["digits"]), is_ours(replace(TASKS["digits"], name="mine"))
+        (True, False)
+    """
+    return _OURS.get(task.name) == task
+
+
+def reads_ours(task: Task) -> bool:
+    """Whether a task's data are those of one of fedsim's: which they are is in their source."""
+    return any(task.load is ours.load for ours in _OURS.values())
+
+
 def get_task(name: str | Task) -> Task:
     """The task called `name`, or at `FILE.py:NAME`; a `Task` is returned as it is.
 
@@ -57,10 +73,9 @@ def adopt(task: str | Task) -> str | Task:
     if not isinstance(task, str | Task):
         raise UsageError(f"--task is {task!r}: give the name of a task, or a fedsim.Task")
     own = get_task(task)
-    ours = _OURS.get(own.name)
-    if ours == own:
+    if is_ours(own):
         return own.name
-    if ours is not None:
+    if own.name in _OURS:
         raise UsageError(f"--task is {own.name!r}: fedsim has one of that name; give yours another")
     if isinstance(task, str) and SEPARATOR not in task and task != own.name:
         raise UsageError(f"--task is {task!r}: TASKS has {own.name!r} there; give both one name")

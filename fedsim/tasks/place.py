@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy
 from functools import lru_cache
 from importlib import import_module
@@ -16,15 +19,33 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from compressors.beside import beside
+from compressors.beside import beside, content, staying
 from compressors.usercode import typed, user_code
 from fedsim.ground.errors import UsageError
 
 SEPARATOR = ":"
 
+_MOVED: ContextVar[Mapping[str, str]] = ContextVar("moved", default={})  # noqa: B039 - not changed
+
+
+@contextmanager
+def moved(files: Mapping[str, str]) -> Iterator[None]:
+    """Inside, a place in a file stands for the same name in another, which holds the same.
+
+    Args:
+        files: by the whole path of a file, or a module, what is loaded in its place.
+    """
+    token = _MOVED.set({**_MOVED.get(), **files})
+    try:
+        yield
+    finally:
+        _MOVED.reset(token)
+
 
 def load(place: str, setting: str, kind: type[Any], called: str) -> Any:
     """What is at ``place``; the same object for as long as its file is not changed.
+
+    It carries the place, and as ``content`` the digest of its file (``compressors.beside``).
 
     Args:
         place: a Python file, relative to the current folder, or a module that can be imported;
@@ -41,21 +62,23 @@ def load(place: str, setting: str, kind: type[Any], called: str) -> Any:
         >>> load("fedsim.tasks.digits:DIGITS", "task", Task, "fedsim.Task").name
         'digits'
     """
-    origin, _, name = place.rpartition(SEPARATOR)
+    given, _, name = place.rpartition(SEPARATOR)
+    given = _MOVED.get().get(as_named(place), given)
+    place = f"{given}{SEPARATOR}{name}"
     try:
-        if not origin or not name:
+        if not given or not name:
             raise _Refused
-        if origin.endswith(".py"):
-            path = Path(origin).resolve()
+        if given.endswith(".py"):
+            path = Path(given).resolve()
             if not path.is_file():
-                raise _Refused(f"there is no file {origin}")
-            changed = path.stat().st_mtime_ns
-            return _from_file(path, changed, name, place, kind, called)  # type: ignore[arg-type]
+                raise _Refused(f"there is no file {given}")
+            return _from_file(path, content(path), name, place, kind, called)  # type: ignore[arg-type]
         try:
-            module = import_module(origin)
+            with staying():
+                module = import_module(given)
         except Exception as error:
-            raise _Refused(f"{origin} cannot be imported: {typed(error)}") from error
-        return _named(module, name, place, kind, called)
+            raise _Refused(f"{given} cannot be imported: {typed(error)}") from error
+        return _named(module, content_of(module), name, place, kind, called)
     except _Refused as error:
         reason = f"{error}; " if str(error) else ""
         takes = "it takes FILE.py:NAME or package.module:NAME"
@@ -73,19 +96,50 @@ def origin(place: str) -> str:
         >>> origin("fedsim.tasks.digits:DIGITS"), origin("digits")
         ('fedsim.tasks.digits', '')
     """
+    there = as_named(place)
+    return as_named(f"{_MOVED.get().get(there, there)}{SEPARATOR}")
+
+
+def as_named(place: str) -> str:
+    """``origin`` of the place itself, also inside of ``moved``."""
     before = place.rpartition(SEPARATOR)[0]
     return str(Path(before).resolve()) if before.endswith(".py") else before
 
 
+def placed(made: Any, place: str, digest: str) -> Any:
+    """The task or strategy itself, which from now on carries where it stands, and what its file is.
+
+    Args:
+        made: nobody else has it: the original keeps its own name in files.
+        place: where.
+        digest: of its file's content.
+    """
+    object.__setattr__(made, "place", place)
+    object.__setattr__(made, "content", digest)
+    return made
+
+
+def content_of(module: ModuleType) -> str:
+    """The digest of an importable module, with the modules of its package that it imports.
+
+    One in no package stands in a folder, as a file does; not so where packages are installed.
+    """
+    file, name = Path(module.__file__ or ""), module.__name__
+    if not file.is_file() or file.suffix != ".py":
+        return ""
+    name += ".__init__" if file.name == "__init__.py" else ""
+    return content(file, name if "." in name or "site-packages" in file.parts else "")
+
+
 @lru_cache(maxsize=64)
 def _from_file(
-    path: Path, changed: int, name: str, place: str, kind: Any, called: str
+    path: Path, digest: str, name: str, place: str, kind: Any, called: str
 ) -> Any:
     """What is called ``name`` in the file's module, which is listed while it is carried out alone.
 
     Dataclasses in it look the module up. What stays unlisted travels to other processes by value,
     and so do the modules beside it.
-    ``changed``: when the file was, so that a notebook gets its newest text.
+    ``digest``: of the file's content, so that a notebook gets its newest text.
     """
     listed = f"fedsim_own_in_{path.stem}"
     spec = spec_from_file_location(listed, path)
@@ -100,10 +154,12 @@ def _from_file(
         raise _Refused(f"{path.name}{''.join(lines[-1:])}: {typed(error)}") from error
     finally:
         del sys.modules[listed]
-    return _named(module, name, place, kind, called)
+    return _named(module, digest, name, place, kind, called)
 
 
-def _named(module: ModuleType, name: str, place: str, kind: type[Any], called: str) -> Any:
+def _named(
+    module: ModuleType, digest: str, name: str, place: str, kind: type[Any], called: str
+) -> Any:
     def wanted(thing: object) -> bool:
         return isinstance(thing, kind) or (isinstance(thing, type) and issubclass(thing, kind))
 
@@ -121,5 +177,4 @@ def _named(module: ModuleType, name: str, place: str, kind: type[Any], called: s
         made = there() if isinstance(there, type) else copy(there)
     except (TypeError, ValueError) as error:
         raise _Refused(f"{name}(): {error}; name a value with its settings") from error
-    object.__setattr__(made, "place", place)  # a copy: the original keeps its own name in files
-    return made
+    return placed(made, place, digest)

@@ -181,6 +181,7 @@ class Algorithm:
         exact_client_state: the server's state follows from what clients keep, to the last bit: they
             may not keep it in fewer bytes.
         place: ``FILE.py:NAME``, where a user's own was found by that; else empty.
+        content: the digest of that file and of the modules beside it that it imports; else empty.
     """
 
     clock: ClassVar[Literal["rounds", "server", "shards"]] = "rounds"
@@ -190,6 +191,7 @@ class Algorithm:
     by_samples: ClassVar[bool] = False
     exact_client_state: ClassVar[bool] = False
     place: ClassVar[str] = ""
+    content: ClassVar[str] = ""
 
     @property
     def client(self) -> Client:

@@ -22,6 +22,7 @@ from fedsim.runs.verify.rebuild import rebuilt, why_not
 from fedsim.runs.verify.recorded import Recorded
 from fedsim.runs.verify.rerun import TOLERANCE, Span, elsewhere, rerun
 from fedsim.runs.verify.verdict import Verdict, differ
+from fedsim.settings import contents
 from fedsim.settings.config import from_toml
 from fedsim.tasks.place import origin
 
@@ -125,8 +126,12 @@ def _again(
             return
     try:
         config = from_toml(recorded.folder / "config.toml")
+        changed = contents.differing(contents.recorded(recorded.folder), config.content)
     except UsageError as error:
         said.append(f"not rebuilt and not run again: {error}")
+        return
+    if changed:
+        said.append(f"not rebuilt and not run again: files have changed ({'; '.join(changed)})")
         return
     if recorded.has_payloads:
         plain = replace(config, machine=replace(config.machine, engine="local", device="cpu"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -205,7 +205,7 @@ def held_out(task: str, part: Part, share: float) -> tuple[Part, Part]:
 
 def data(
     task: str, what: str, train: Part, test: Part, classes: bool,
-    augment: Callable[[Tensor, Generator], Tensor] | None = None,
+    augment: Callable[[Tensor, Generator], Tensor] | None = None, read: Sequence[Part] = (),
 ) -> Data:  # fmt: skip
     """The ``Data`` of two parts.
 
@@ -216,6 +216,7 @@ def data(
             deviation of each channel over the training images when a batch is made.
         classes: whether targets are classes: words are numbered in their order, from 0.
         augment: (inputs of a training batch, generator) -> those that are trained on.
+        read: the parts as they were read, of which these were computed; else these are.
 
     Raises:
         DataError: inputs or targets of the parts are unlike, or targets are not classes.
@@ -248,7 +249,26 @@ def data(
     digest = known.hexdigest()[:12]
     source = f"{what}, {len(y):,} and {len(y_test):,} samples, all of them sha256 {digest}"
     draw = None if augment is None else Augmented(x, y, augment)
-    return Data(x, y, x_test, y_test, source, labels, draw)
+    return Data(x, y, x_test, y_test, source, labels, draw, content(read or (train, test)))
+
+
+def content(parts: Iterable[Part]) -> str:
+    """The digest of samples as they were read: what is computed of them differs by machine.
+
+    Example:
+        >>> part = Part(torch.ones(2, 3), np.array(["a", "b"]))
+        >>> content([part]) == content([part._replace(y=np.array(["a", "c"]))])
+        False
+    """
+    made = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        for values in (part.x.numpy(), part.y, part.groups):
+            if values is not None:
+                made.update(f"{values.dtype} {values.shape}".encode())
+                plain = values.dtype != object
+                made.update(np.ascontiguousarray(values).tobytes() if plain
+                            else repr(values.tolist()).encode())  # fmt: skip
+    return f"samples {made.hexdigest()}"
 
 
 def _inputs(x: Tensor) -> Samples:

@@ -1,0 +1,129 @@
+"""What a run takes from a user's files, as digests: settings name a file, not what it holds.
+
+They are part of what a run is. fedsim's own tasks, strategies and methods have none.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from fedsim.ground.errors import DataError
+
+Content = dict[str, dict[str, str]]
+"""By kind (``task``, ``strategy``, ``rows``, ``data``) and name, a digest."""
+
+CONTENT, START = "content", "start"
+"""The tables of a run's ``config.toml`` that hold it, and digests of what the run begins with."""
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_SAMPLES = "samples"
+
+
+def code(config: Any) -> Content:
+    """The digests of files: of the task, of the strategy and of the rows that the run uses.
+
+    A task that is defined in Python has no file that would be known. ``config``: a ``RunConfig``.
+    """
+    from compressors import row_files, text
+
+    plan = config.plan
+    words = {*_WORD.findall(" ".join(map(str, (
+        config.method, plan.method.text, text(plan.downlink), config.downlink,
+        config.machine.memory_as,
+    ))))}  # fmt: skip
+    found = {
+        "task": {plan.task.name: plan.task.content},
+        "strategy": {name_of(plan.strategy): plan.algorithm.content},
+        "rows": {name: digest for name, digest in row_files().items() if name in words},
+    }
+    present = ({k: x for k, x in own.items() if x} for own in found.values())
+    return {kind: own for kind, own in zip(found, present, strict=True) if own}
+
+
+def of(config: Any) -> Content:
+    """``code``, and the digest of the data of a user's own task, which are loaded for it."""
+    from fedsim.tasks.loaded import content_of
+
+    found = code(config)
+    if not isinstance(config.task, str):
+        task = config.plan.task
+        if data := content_of(task, *config.machine.source):
+            found["data"] = {task.name: data}
+    return found
+
+
+def name_of(strategy: str) -> str:
+    """What a strategy is called where its file does not matter.
+
+    Example:
+        >>> name_of("there/mine.py:Median(0.5)"), name_of("dsgd")
+        ('Median(0.5)', 'dsgd')
+    """
+    return strategy.rpartition(":")[2]
+
+
+def check_sent(config: Any, found: str) -> None:
+    """Refuses samples that are not those of the process in which the run was started.
+
+    ``found``: the digest of what was loaded here.
+    """
+    task = config.plan.task.name
+    wanted = (config.sent or {}).get("data", {}).get(task, "")
+    if wanted.startswith(_SAMPLES) and found.startswith(_SAMPLES) and found != wanted:
+        raise DataError(
+            f"task {task}: its data are not those with which the run was started ({wanted} there, "
+            f"{found} here): they have changed, or this machine has others"
+        )
+
+
+_WORDS = {
+    "task": "the file of task {}, or a module that it imports",
+    "strategy": "the file of strategy {}, or a module that it imports",
+    "rows": "the file of --rows that has {}, or a module that it imports",
+    "data": "the data of task {}",
+}
+
+
+def facts(content: Content, strategy: str = "") -> dict[str, str]:
+    """The digests of a content by what they are of, in words.
+
+    ``strategy``: as a table calls it, where runs of several strategies stand in it.
+
+    Example:
+        >>> facts({"data": {"mine": "bytes 0a"}})
+        {'the data of task mine': 'bytes 0a'}
+    """
+    return {
+        _WORDS[kind].format(strategy if strategy and kind == "strategy" else name): digest
+        for kind, own in content.items() if kind in _WORDS and isinstance(own, dict)
+        for name, digest in own.items()
+    }  # fmt: skip
+
+
+def differing(there: Content, here: Content) -> list[str]:
+    """In what two contents differ, in words; what one of them lacks is not known.
+
+    Example:
+        >>> differing({"task": {"mine": "0a"}}, {"task": {"mine": "1b"}})
+        ['the file of task mine, or a module that it imports: 0a there, 1b here']
+    """
+    one, other = facts(there), facts(here)
+    return [f"{what}: {x} there, {other[what]} here" for what, x in one.items()
+            if other.get(what, x) != x]  # fmt: skip
+
+
+def recorded(folder: Path, table: str = CONTENT) -> dict[str, Any]:
+    """A table of digests in the ``config.toml`` of a run's folder; empty where it has none."""
+    try:
+        values = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # whoever needs its settings says so
+        return {}
+    found = values.get(table)
+    return found if isinstance(found, dict) else {}
+
+
+def fits(out: Path, content: Content) -> bool:
+    """Whether no run in a folder of results has another content, as far as it is known."""
+    folders = [out, *sorted(out.glob("cells/*/"))]
+    return not any(differing(recorded(folder), content) for folder in folders)

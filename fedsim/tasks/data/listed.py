@@ -1,0 +1,107 @@
+"""The files that data come from: which they are, when they change, and a digest of them."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from fedsim.ground.files import digest
+
+WHOLE = 2**30
+"""Bytes up to which a digest is of what files hold; above, of their names, sizes and times."""
+
+_NO_DATA = (".py", ".pyc", ".ipynb")
+_RESULTS = {".lock", "environment.json", "sweep.toml", "runs.toml", "study.db"}
+"""Files by which a folder of results is known: it may lie in the data folder, and grows."""
+
+_MANY, _AGAIN = 1000, 20
+"""A listing of so many files is believed for so many times as long as it took."""
+
+
+class Listed(NamedTuple):
+    """A file by its name below the folder that was listed, its place, its size and its time."""
+
+    name: str
+    path: Path
+    size: int
+    changed: int
+
+
+def listed(path: Path) -> list[Listed]:
+    """A file, or the files below a folder, by name.
+
+    Left out are hidden files and folders, Python's files and notebooks, and folders of results.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("b.csv", "a.csv", ".hidden", "task.py"):
+        ...     _ = (folder / name).write_text("1")
+        >>> [file.name for file in listed(folder)]
+        ['a.csv', 'b.csv']
+    """
+    found = []
+    for file in [path] if path.is_file() else files_below(path):
+        stat = file.stat()
+        name = file.relative_to(path).as_posix()
+        found.append(Listed(name, file.resolve(), stat.st_size, stat.st_mtime_ns))
+    return sorted(found)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files below a folder that may be data, in no order."""
+    for place, folders, files in os.walk(folder):
+        if Path(place) != folder and not _RESULTS.isdisjoint(files):
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
+        for name in files:
+            if not name.startswith(".") and not name.endswith(_NO_DATA):
+                yield Path(place, name)
+
+
+_LAST: dict[tuple[Path, ...], tuple[float, str]] = {}
+
+
+def stamp(paths: Iterable[Path]) -> str:
+    """What changes where a file of these, or below these folders, does; empty for none."""
+    key = tuple(paths)
+    until, made = _LAST.get(key, (0.0, ""))  # a sweep asks for each cell
+    start = time.monotonic()
+    if not key or start < until:
+        return made
+    lines = [f"{f.path} {f.size} {f.changed}" for path in key for f in listed(path)]
+    made = blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
+    if len(lines) > _MANY:
+        _LAST[key] = start + (1 + _AGAIN) * (time.monotonic() - start), made
+    return made
+
+
+def content(path: Path) -> str:
+    """What a file or folder holds: ``bytes`` and a digest, or ``names, sizes and times`` and one.
+
+    The digest of a file's bytes is known until its size or time changes.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "a.csv").write_text("1")
+        >>> content(folder)
+        'bytes a3dd0a9daa9e3ac7'
+    """
+    files = listed(path)
+    whole = sum(file.size for file in files) <= WHOLE
+    lines = [
+        f"{f.name} {_digest(f.path, f.size, f.changed) if whole else f'{f.size} {f.changed}'}"
+        for f in files
+    ]
+    made = blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+    return f"{'bytes' if whole else 'names, sizes and times'} {made}"
+
+
+@lru_cache(maxsize=4096)
+def _digest(path: Path, size: int, changed: int) -> str:
+    return digest(path)

@@ -1,0 +1,353 @@
+"""What a user's files and data hold is part of a run: an edit is told, and no table mixes two."""
+
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import fedsim
+from compressors import CATALOGUE, add_rows, row_files
+from compressors.beside import content
+from fedsim import TASKS, RunConfig, UsageError, run
+from fedsim.federation.clientdata import ClientData
+from fedsim.ground.errors import DataError
+from fedsim.runs.sweep import run_cells
+from fedsim.settings import contents
+from fedsim.settings.config import from_toml
+from fedsim.settings.grids import Cell
+from fedsim.tasks.data import listed
+from fedsim.tasks.loaded import loaded
+from tests.support.commands import Said, Typed, files, no_page, refused, typed
+
+__all__ = ["no_page", "typed"]  # fixtures
+
+TASK = """
+import torch
+from torch import nn
+import helper
+from fedsim import Data, Task
+from fedsim.tasks import from_csv
+
+
+def load(folder, download):
+    lines = (folder / "own.csv").read_text().split()[1:]
+    table = torch.tensor([[float(x) for x in line.split(",")] for line in lines])
+    return Data(table[:30, :2], table[:30, 2].long(), table[30:, :2], table[30:, 2].long(), "own")
+
+
+FIELDS = dict(iterations=10, clients=2)
+CSV = from_csv("a.csv", helper.build, name="mine", label="y", **FIELDS)
+OWN = Task(name="own", build=helper.build, load=load, loss=CSV.loss, metric=CSV.metric,
+           optimizer=CSV.optimizer, **FIELDS)
+"""
+HELPER = """
+from torch import nn
+WIDTH = 2
+
+
+def build():
+    return nn.Sequential(nn.Linear(2, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 2))
+"""
+STRATEGY = """
+from dataclasses import dataclass
+from strategies import DSGD
+
+
+@dataclass(frozen=True)
+class Mine(DSGD):
+    pass
+"""
+ROWS = """
+from compressors import CATALOGUE, Row
+CATALOGUE["half"] = Row("half", "method", "half(p) = topk(p) | float16", "Half", "me", "half(0.5)")
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a task, what it imports, and its data."""
+    write(Path())
+    for name in ("mine", "own", "made"):
+        monkeypatch.delitem(TASKS, name, raising=False)
+    return Path()
+
+
+def write(folder: Path) -> None:
+    for name, text in (("task.py", TASK), ("helper.py", HELPER), ("strategy.py", STRATEGY)):
+        (folder / name).write_text(text)
+    table = pd.DataFrame({"a": range(40), "b": [x % 7 for x in range(40)], "y": [0, 1] * 20})
+    (folder / "data").mkdir(exist_ok=True)
+    for name in ("a.csv", "data/own.csv"):
+        table.to_csv(folder / name, index=False)
+
+
+def edit(file: str, old: str, new: str) -> None:
+    text = Path(file).read_text()
+    assert old in text
+    Path(file).write_text(text.replace(old, new, 1))
+
+
+def sweep(typed: Typed, *more: str, task: str = "task.py:CSV", temporal: str = "2") -> Said:
+    return typed("sweep", "--task", task, "--method", "raw", "--temporal", temporal, "--data",
+                 "data", "--jobs", "1", "--no-baseline", *(more or ("--out", "out")))  # fmt: skip
+
+
+EDITS = {
+    "the task": ("task.py:CSV", ("task.py", "clients=2)", "clients=2, lr_steps=((1, 0.5),))")),
+    "a module beside it": ("task.py:CSV", ("helper.py", "WIDTH = 2", "WIDTH = 4")),
+    "its table": ("task.py:CSV", ("a.csv", "\n3,3,1\n", "\n3,4,1\n")),
+    "what load reads": ("task.py:OWN", ("data/own.csv", "\n3,3,1\n", "\n3,4,1\n")),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", EDITS)
+def test_an_edit_between_two_sweeps_is_told_in_a_line(
+    what: str, typed: Typed, no_page: None
+) -> None:
+    task, change = EDITS[what]
+    assert sweep(typed, task=task).code == 0
+    assert sweep(typed, task=task).err == ""  # is done already
+    before = files(Path("out"))
+    edit(*change)
+    said = "the data of task" if change[0].endswith("csv") else "or a module that it imports"
+    refused(sweep(typed, task=task), "--out is out", said, "choose another folder")
+    refused(sweep(typed, task=task, temporal="5"), "no table can hold both", said)  # it grows
+    assert files(Path("out")) == before
+    assert sweep(typed, "--out", "other", task=task).code == 0
+    with pytest.raises(UsageError, match="cannot stand in one table: "):
+        fedsim.load("out", "other")
+    edit(change[0], change[2], change[1])
+    again = sweep(typed, task=task, temporal="2,5")
+    assert again.code == 0 and "files" not in again.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["a module beside it", "its table"])
+def test_without_a_folder_it_is_trained_anew(what: str, typed: Typed, no_page: None) -> None:
+    assert sweep(typed, "--json").code == 0
+    edit(*EDITS[what][1])
+    assert sweep(typed, "--json").code == 0
+    assert len([*Path("fedsim-results").iterdir()]) == 2
+
+
+@pytest.mark.slow
+def test_one_folder_s_runs_are_compared(typed: Typed, no_page: None) -> None:
+    """A folder may come from anywhere: what two commands left is put together by hand."""
+    assert sweep(typed).code == 0
+    edit("helper.py", "WIDTH = 2", "WIDTH = 4")
+    assert sweep(typed, "--out", "other", temporal="5").code == 0
+    shutil.copytree("other/cells/n5-p1-s0", "out/cells/n5-p1-s0")
+    with pytest.raises(UsageError, match="cannot stand in one table: "):
+        fedsim.load("out")
+    refused(typed("report", "out"), "cannot stand in one table")
+    for folder in ("out/cells/n2-p1-s0", "out/cells/n5-p1-s0"):  # as an earlier version wrote them
+        file = Path(folder, "config.toml")
+        file.write_text(file.read_text().partition("[content")[0])
+    with pytest.raises(UsageError, match="parameters is 12 in the one and 22 in the other"):
+        fedsim.load("out")
+
+
+@pytest.mark.slow
+def test_what_failed_begins_again_after_an_edit(typed: Typed, no_page: None) -> None:
+    config = RunConfig.of(task="task.py:CSV", method="raw", temporal=2)
+    run(config, "out", progress=False)
+    (Path("out") / "summary.json").unlink()  # as if it had been killed before a checkpoint
+    edit("helper.py", "WIDTH = 2", "WIDTH = 4")
+    said = typed("run", "--task", "task.py:CSV", "--method", "raw", "--temporal", "2",
+                 "--out", "out")  # fmt: skip
+    assert said.code == 0, said.err
+
+
+@pytest.mark.slow
+def test_moving_unchanged_files_changes_nothing(typed: Typed, no_page: None) -> None:
+    config = RunConfig(task="task.py:CSV", strategy="strategy.py:Mine")
+    before = config.digest
+    assert sweep(typed, "--strategy", "strategy.py:Mine", "--out", "out").code == 0
+    cells = files(Path("out/cells"))
+    Path("there").mkdir()
+    for old, new in (("task.py", "renamed.py"), ("helper.py", "helper.py"),
+                     ("strategy.py", "other.py"), ("a.csv", "data/a.csv")):  # fmt: skip
+        shutil.move(old, f"there/{new}" if new.endswith(".py") else new)
+    shutil.move("data", "elsewhere")
+    place = {"task": "there/renamed.py:CSV", "strategy": "there/other.py:Mine"}
+    assert RunConfig.of(**place, data="elsewhere").digest == before
+    said = typed("sweep", "--task", place["task"], "--method", "raw", "--temporal", "2,5",
+                 "--strategy", place["strategy"], "--data", "elsewhere", "--jobs", "1",
+                 "--no-baseline", "--out", "out")  # fmt: skip
+    assert said.code == 0 and "files" not in said.err
+    now = files(Path("out/cells"))
+    kept = {name for name in cells if not name.endswith("config.toml")}
+    assert {name: now[name] for name in kept} == {name: cells[name] for name in kept}
+    assert [*fedsim.load("out").runs["label"].unique()] == ["raw"]
+
+
+@pytest.mark.slow
+def test_a_folder_of_before_goes_on_and_says_so_once(typed: Typed, no_page: None) -> None:
+    assert sweep(typed, "--json", temporal="2,5").code == 0
+    (out,) = Path("fedsim-results").iterdir()
+    config = RunConfig.of(task="task.py:CSV", method="raw", temporal=1, data="data")
+    out = out.rename(out.parent / f"mine-raw-{config.digest_of(files=False)}")  # as it was called
+    for file in out.glob("cells/*/config.toml"):
+        file.write_text(file.read_text().partition("[content")[0])
+    said = sweep(typed, "--json", temporal="2,5")
+    assert said.code == 0 and said.err == ""
+    lines = [r for r in said.out.splitlines() if r]
+    assert f'"out": "{out}"' in lines[-1]
+    assert contents.recorded(out / "cells" / "n2-p1-s0")["task"]
+    edit("helper.py", "WIDTH = 2", "WIDTH = 4")
+    refused(sweep(typed, "--out", str(out), temporal="2,5"), "or a module that it imports")
+
+
+@pytest.mark.slow
+def test_the_line_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    config = RunConfig.of(task="task.py:CSV", method="raw", temporal=2)
+    cells = [Cell(f"s{seed}", config.but(seed=seed)) for seed in range(2)]
+    run_cells(cells, "out", progress=False)
+    for file in Path("out").glob("cells/*/config.toml"):
+        file.write_text(file.read_text().partition("[content")[0])
+    caplog.clear()
+    run_cells(cells, "out", progress=False)
+    (line,) = caplog.messages
+    assert "and 1 more: it has no digests of these files" in line and "task mine" in line
+    run_cells(cells, "out", progress=False)
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.slow
+def test_other_initial_weights_are_a_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = RunConfig(method="raw", iterations=10)
+    first = run(config, "out", progress=False)
+    assert contents.recorded(Path("out"), "start")["weights"]
+    file = Path("out/config.toml")
+    text = file.read_text()
+    file.write_text(text.replace('weights = "', 'weights = "0'))  # of another torch
+    again = run(config, "out", progress=False)
+    assert again.summary == first.summary
+    assert ["it began otherwise than it would now" in line for line in caplog.messages] == [True]
+    shutil.copytree("out", "other")
+    file.write_text(text)
+    caplog.clear()
+    fedsim.load("out", "other")
+    assert "seed 0 and other initial weights" in caplog.text
+
+
+def test_fedsim_s_own_have_no_digests() -> None:
+    for settings in ({}, {"task": "mnist_lenet5", "data": "data"}, {"strategy": "fedadam"}):
+        config = RunConfig.of(**settings)
+        assert config.content == {} and config.identity() == config.chosen()
+    assert RunConfig().digest == "b6662c24"
+
+
+def test_a_run_takes_its_content_to_other_processes() -> None:
+    config = RunConfig.of(task="task.py:CSV", strategy="strategy.py:Mine")
+    assert {*config.content} == {"task", "strategy", "data"}
+    there = pickle.loads(cloud(config))
+    Path("a.csv").unlink()
+    edit("helper.py", "WIDTH = 2", "WIDTH = 4")
+    assert there == config and there.content == config.sent if config.sent else there.sent
+    assert there.digest == pickle.loads(cloud(there)).digest
+
+
+def cloud(config: RunConfig) -> bytes:
+    import cloudpickle
+
+    made: bytes = cloudpickle.dumps(config)
+    return made
+
+
+def test_a_worker_whose_data_are_others_refuses() -> None:
+    there = pickle.loads(cloud(RunConfig.of(task="task.py:CSV")))
+    edit("a.csv", "\n3,3,1\n", "\n3,4,1\n")
+    with pytest.raises(DataError, match="not those with which the run was started .samples"):
+        ClientData.of(there)
+
+
+def test_rows_count_where_a_run_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(CATALOGUE, "half", raising=False)
+    Path("rows.py").write_text(ROWS)
+    add_rows("rows.py")
+    assert row_files() == {"half": content(Path("rows.py"))}
+    own, other = RunConfig(method="half(0.5)"), RunConfig(method="sbc(0.5)")
+    assert own.content == {"rows": row_files()} and other.content == {}
+    before = own.digest
+    edit("rows.py", "Half", "Halves")
+    add_rows("rows.py")
+    assert RunConfig(method="half(0.5)").digest != before
+    CATALOGUE["half"] = CATALOGUE["sbc"]  # defined again, in Python
+    assert row_files() == {}
+    monkeypatch.delitem(CATALOGUE, "half")
+
+
+def test_imports_are_found_without_executing_them(tmp_path: Path) -> None:
+    texts = {
+        "mine.py": "import one.two\nfrom three import four\ndef f():\n    import five\n1 / 0\n",
+        "one/__init__.py": "", "one/two.py": "from . import deep\nfrom .. import none\n",
+        "one/deep.py": "x = 1\n", "three/four.py": "import mine\n", "five.py": "",
+        "unused.py": "", "one/unused.py": "",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    whole = content(tmp_path / "mine.py")
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text + "# edited\n")
+        assert (content(tmp_path / "mine.py") == whole) == ("unused" in name), name
+        (tmp_path / name).write_text(text)
+        assert content(tmp_path / "mine.py") == whole
+    (tmp_path / "mine.py").rename(tmp_path / "renamed.py")
+    assert content(tmp_path / "renamed.py") != whole or "mine" in texts["three/four.py"]
+
+
+def test_a_data_folder_is_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "a.csv").write_text("1")
+    before = listed.content(tmp_path)
+    assert before.startswith("bytes ")
+    for name in (".hidden", "task.py", "out/environment.json", "out/cells/a/summary.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")  # results and code are no data
+    assert listed.content(tmp_path) == before
+    (tmp_path / "below" / "a.csv").write_text("2 ")
+    assert listed.content(tmp_path) != before
+    monkeypatch.setattr(listed, "WHOLE", 1)
+    assert listed.content(tmp_path).startswith("names, sizes and times ")
+
+
+@pytest.mark.parametrize("task", ["CSV", "OWN"])
+def test_changed_data_are_read_again_in_one_process(task: str) -> None:
+    config = RunConfig.of(task=f"task.py:{task}", data="data")
+    first, digest = ClientData.of(config).data, config.content["data"]
+    assert ClientData.of(config).data is first
+    edit("a.csv" if task == "CSV" else "data/own.csv", "\n3,3,1\n", "\n3,4,1\n")
+    assert config.content["data"] != digest
+    assert ClientData.of(config).data is not first
+
+
+def test_what_makes_its_data_up_does_not_depend_on_the_data_folder() -> None:
+    made: Any = RunConfig(task="task.py:OWN").plan.task
+    data = loaded(made, "data", False).data
+    made_up = fedsim.Task(name="made", build=made.build, load=lambda folder, download: data,
+                          optimizer=made.optimizer, loss=made.loss, metric=made.metric)  # fmt: skip
+    assert "data" not in RunConfig.of(task=made_up, data="data").content
+    assert loaded(made, "data", False).content.startswith("bytes ")
+
+
+@pytest.mark.slow
+def test_verify_looks_at_no_run_of_other_files(typed: Typed, no_page: None) -> None:
+    assert sweep(typed).code == 0
+    edit("helper.py", "WIDTH = 2", "WIDTH = 4")
+    said = typed("verify", "out", "--own", "task.py:CSV", "--rerun")
+    assert said.code == 1 and "files have changed" in said.out + said.err
+
+
+def test_a_config_is_read_with_its_digests() -> None:
+    config = RunConfig.of(task="task.py:CSV", method="raw", temporal=2)
+    run(config, "out", progress=False)
+    assert from_toml(Path("out/config.toml")) == config
+    assert contents.recorded(Path("out")) == config.content
