@@ -147,3 +147,14 @@ def test_a_wrong_place_is_told(folder: Path, place: str, said: str) -> None:
     with pytest.raises(UsageError) as told:
         RunConfig(task=place)
     assert said in str(told.value)
+
+
+def test_a_file_that_changes_the_working_directory_moves_no_results(folder: Path) -> None:
+    (folder / "there").mkdir()
+    away = "import os\nos.chdir(os.path.dirname(os.path.abspath(__file__)))\n"
+    (folder / "there" / "mine.py").write_text(away + FILE)
+    config = RunConfig(task="there/mine.py:spirals", method="raw", temporal=1, iterations=2)
+    assert Path.cwd() == folder
+    run(config, "out", progress=False)
+    assert (folder / "out" / "summary.json").exists()
+    assert from_toml(Path("out", "config.toml")) == config
