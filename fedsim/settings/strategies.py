@@ -93,7 +93,8 @@ def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
                 f"--strategy is {made.written!r}: {error}; a strategy is a frozen dataclass whose "
                 "settings are numbers, texts or tuples"
             ) from error
-        _OWN[made.written] = made  # its folder is read again in this process
+        if not made.place:  # else its file may have changed, or moved
+            _OWN[made.written] = made  # its folder is read again in this process
         return made
     said = [
         f"{f.name}={_shown(getattr(made, f.name))}"
