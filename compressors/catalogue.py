@@ -72,10 +72,14 @@ _EVERY = (
         differs="with a memory: the paper does not say whether its tables had one"),
     Row("lowrank", "compressor", "whole.lowrank:LowRank",
         "Matrices as two thin factors, warm started", f"{POWERSGD}, Algorithm 1", "lowrank(2)",
-        portable=False),
+        portable=False,
+        differs="the factors of one sender, the paper averages P before it is made "
+                "orthonormal; each matrix is normalised by itself"),
     Row("dgc", "compressor", "whole.dgc:DGC",
         "DGC: top-k of momentum residuals; needs clients without momentum and n = 1",
-        "Lin et al. 2018, section 3", "dgc(0.01)"),
+        "Lin et al. 2018, section 3", "dgc(0.01)",
+        differs="exactly k entries, not a sampled threshold; stages count messages, "
+                "the paper's are epochs; Golomb codes"),
     Row("rotate", "codec", "whole.rotate:Rotate", "A random Hadamard rotation before another codec",
         f"{KONECNY}, section 3", "rotate(randk(0.25) | minmax(4))"),
     # whole compressors

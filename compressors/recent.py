@@ -86,7 +86,9 @@ RECENT = (
         "Mishchenko et al. 2019, Algorithm 1", "diana(qsgd(7))"),
     Row("marina", "compressor", "whole.marina:Marina",
         "MARINA: dense, or how the gradient changed; strategy marina computes both",
-        "Gorbunov et al. 2021, Algorithm 1", "marina(cnat, 0.1)"),
+        "Gorbunov et al. 2021, Algorithm 1", "marina(cnat, 0.1)",
+        differs="gradients of a batch, in dense rounds too, where the paper takes all "
+                "samples or a large batch"),
     Row("permk", "compressor", "whole.permk:PermK",
         "Perm-K: clients share out the entries by the order that strategy permk deals",
         "Szlendak et al. 2021, Definition 2", "permk(4)"),
