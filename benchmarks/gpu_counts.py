@@ -23,13 +23,13 @@ import numpy as np
 import torch
 from targets import resnet50
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from compressors import State, compress, decompress, message, parse
+from compressors import State, compress, decompress, given, message, parse
 from compressors.device import plan, read, write
+from compressors.kept_arrays import forget
 from compressors.kernels.gpu import clear, codes, join, measure, select, stream, unpack
-from compressors.kernels.gpu.entries import buckets_of
 from compressors.kernels.gpu.layout import layout_of
 from compressors.message import Packet, Upload, compress_all
 from compressors.segments import layout
@@ -116,19 +116,17 @@ def absent(counts: Counts) -> Iterator[None]:
             stack.enter_context(patch.object(room, "launch", launch))
         for room, name, made in (
             (plan, "works", lambda device: True), (write, "fetch", fetch),
+            (given, "PLAIN", (*given.PLAIN, FakeTensor)),
             (read, "fetch", lambda *many: [0 * x for x in fetch(*many)]),
             (Tensor, "data_ptr", lambda x: 0), (Tensor, "pin_memory", pinned),
             (torch.cuda, "device", lambda device: torch.inference_mode(False)),
         ):  # fmt: skip
             stack.enter_context(patch.object(room, name, made))
-        caches = (layout_of, buckets_of, select._wanted)
-        for one in caches:
-            one.cache_clear()
+        forget()
         try:
             yield
         finally:
-            for one in caches:
-                one.cache_clear()
+            forget()
 
 
 def to_bytes(text: str, shapes: Shapes, clients: int = 1) -> Counts:

@@ -47,6 +47,11 @@ def keeps_arrays(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def forget() -> None:
+    """Drops every result that is kept."""
+    _results.clear()
+
+
 def _make_room(wanted: int) -> None:
     """Forgets the results that were not used for longest, until ``wanted`` bytes more may stay."""
     results = list(_results.items())

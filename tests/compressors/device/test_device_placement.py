@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from compressors import compress, decompress, parse
+from compressors import compress, decompress, given, kept_arrays, parse
 from compressors.device import plan, read, write
-from compressors.kernels.gpu import codes, join, layout, measure, select, stream, unpack
+from compressors.kernels.gpu import codes, join, measure, select, stream, unpack
 from tests.support.gpu import needs_triton
 
 pytestmark = needs_triton
@@ -44,14 +44,15 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     for room in (codes, join, measure, select, stream, unpack):
         monkeypatch.setattr(room, "launch", launch)
     monkeypatch.setattr(plan, "works", lambda device: True)
+    monkeypatch.setattr(given, "PLAIN", (*given.PLAIN, FakeTensor))
     monkeypatch.setattr(write, "fetch", fetch)
     monkeypatch.setattr(read, "fetch", lambda *many: [0 * x for x in fetch(*many)])
     monkeypatch.setattr(Tensor, "data_ptr", lambda x: 0)
     monkeypatch.setattr(Tensor, "pin_memory", lambda x: x)  # not known to fake tensors
     monkeypatch.setattr(torch.cuda, "device", lambda device: torch.inference_mode(False))
-    layout.layout_of.cache_clear()
+    kept_arrays.forget()
     yield started
-    layout.layout_of.cache_clear()
+    kept_arrays.forget()
 
 
 @pytest.mark.parametrize(
