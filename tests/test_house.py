@@ -50,19 +50,6 @@ def test_fedsim_is_small_enough_to_know() -> None:
     assert sum(map(len, arrows.values())) <= 45
 
 
-@pytest.mark.parametrize(
-    ("package", "room", "most"),
-    [("fedsim", "", 6), ("fedsim", "federation", 9), ("fedsim", "engines", 2.5),
-     ("strategies", "", 5.5), ("compressors", "", 6)],
-)  # fmt: skip
-def test_few_functions_are_private_helpers_that_are_called_once(
-    package: str, room: str, most: float
-) -> None:
-    """Of a hundred functions; a helper is worth a name that says more than its body."""
-    count, called, _ = house.functions(package, room)
-    assert 100 * len(called) <= most * count, f"{len(called)} of {count}: {', '.join(called)}"
-
-
 def test_a_circle_is_named() -> None:
     around = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set()}
     assert house.circle(around) == ["a", "b", "c", "a"]

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from experiments.common.tables import write_csv
 from fedsim import Cell, UsageError, run_shown
 from fedsim.ground.files import write_text
-from fedsim.show.plot import save
-from fedsim.show.plot.paper import without_rc
+from fedsim.show.plot import save, without_rc
 
 
 @dataclass(frozen=True)

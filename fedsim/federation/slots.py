@@ -40,8 +40,8 @@ def bytes_of(x: Tensor) -> memoryview:
     """The values of a tensor, row by row, as bytes; of the host's memory, without a copy.
 
     Example:
-        >>> bytes_of(torch.tensor([1, 2], dtype=torch.int16)).tobytes()
-        b'\x01\x00\x02\x00'
+        >>> bytes_of(torch.tensor([1, 2], dtype=torch.int16)).hex()
+        '01000200'
     """
     flat = x.detach().cpu().contiguous().reshape(-1)
     # A tensor of one entry, or of none, is contiguous whatever its stride is.

@@ -139,14 +139,14 @@ def load(*paths: Path | str) -> Results:
     for cell in cells.values():  # at its target a run is where it was to come
         if cell.get("error") == REACHED and cell.get("metric") is not None:
             cell["status"] = "done"
+    # In one folder runs are told apart by names that were given, and if settings are unknown.
+    labels = {name: own.get("label") or "" if own else name for name, own in given.items()}
     given = as_given(given, cells)
     settings = settings_of(given)
     varied, differences = variants(cells, settings), apart(cells, settings)
     repeated = len(paths) > 1 or repeats(cells)
     comparable(cells, settings, folders, given, scored=repeated)
     if repeated:
-        # In one folder runs are told apart by names that were given, and if settings are unknown.
-        labels = {name: own.get("label") or "" if own else name for name, own in given.items()}
         cells = without_repeated(
             cells, folders, settings, varied, labels if len(paths) == 1 else _NONE
         )

@@ -156,7 +156,7 @@ def compressor(method: str, p: float | None, coder: str, lr: float = 0.01) -> Co
 
     Example:
         >>> text(compressor("sbc", 0.01, "ans | ans"))
-        'ef(per_tensor(one_sided(0.01) | mean | ans | ans))'
+        'ef(per_tensor(one_sided(0.01) | mean | ans | ans), mask=true)'
     """
     made = resolve(at_rate(method, lr), p).compressor
     return made if coder == OWN else _recoded(made, coder)

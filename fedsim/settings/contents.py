@@ -4,7 +4,6 @@ They are part of what a run is. fedsim's own tasks, strategies and methods have 
 """
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +114,8 @@ def differing(there: Content, here: Content) -> list[str]:
 
 def recorded(folder: Path, table: str = CONTENT) -> dict[str, Any]:
     """A table of digests in the ``config.toml`` of a run's folder; empty where it has none."""
+    import tomllib  # not for --help
+
     try:
         values = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):  # whoever needs its settings says so

@@ -71,7 +71,7 @@ def spelled(method: Any, flag: str) -> Any:
 
     Example:
         >>> spelled(parse("sbc(0.1)"), "--method"), spelled("sbc(0.1)", "--method")
-        ('ef(per_tensor(one_sided(0.1) | mean | golomb))', 'sbc(0.1)')
+        ('ef(per_tensor(one_sided(0.1) | mean | golomb), mask=true)', 'sbc(0.1)')
     """
     if not is_dataclass(method):
         return method

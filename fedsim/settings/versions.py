@@ -7,7 +7,6 @@ that the rest of fedsim knows one meaning.
 """
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -59,6 +58,8 @@ def read(path: Path) -> dict[str, Any]:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The values of a TOML file; ``UsageError`` names the file where it cannot be read."""
+    import tomllib  # not for --help
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

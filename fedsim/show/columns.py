@@ -88,7 +88,7 @@ def framing_told(runs: pd.DataFrame) -> str:
         >>> bits = {"up_wire_bits": [236e3, 821e6], "up_message_bits": [1447e3, 833e6]}
         >>> framing_told(pd.DataFrame(bits | {"ratio_wire": [3477.0, 1.0]}))
         " With Flower's framing (up_message_bits) uploads are ×1.01 to ×6.13 as long: ratios up \
-are ×0.986 to ×567."
+are ×0.99 to ×567."
     """
     if not {"up_message_bits", "up_wire_bits", "ratio_wire"} <= {*runs.columns}:
         return ""

@@ -83,6 +83,7 @@ def one_by_one(encoding: Encoding) -> tuple[Packet, State]:
     """What an encoding returns, each of its messages made as it is asked for.
 
     Example:
+        >>> import torch
         >>> came = Delivery({}, {}, ConfigRecord({"round": 1}), True, Settled({}))
         >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
         >>> len(one_by_one(end.encode(0, {"w": torch.ones(2)}, came))[0].payload)  # 3 of header
@@ -146,6 +147,7 @@ class ClientEnd:
         means: of relayed messages that clients in the same place have made.
 
     Example:
+        >>> import torch
         >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
         >>> came = Delivery({}, {}, ConfigRecord({"round": 1}), True, Settled({}))
         >>> next(end.encode(0, {"w": torch.ones(2)}, came)).update

@@ -18,7 +18,7 @@ PARAMETERS = 5_000
 ITERATIONS = 200
 CLIENTS = 4
 
-SBC = "ef(per_tensor(one_sided({p}) | mean | golomb))"
+SBC = "ef(per_tensor(one_sided({p}) | mean | golomb), mask=true)"
 TOPK = "ef(per_tensor(topk({p}) | float32 | golomb))"
 
 _NAMES = {SBC: "sbc", TOPK: "gradient_dropping"}

@@ -12,11 +12,12 @@ from compressors.lazy import make_lazy
 if TYPE_CHECKING:
     from fedsim.show.plot.figures import budget, curves, over_bandwidths, pareto
     from fedsim.show.plot.matrices import matrix
-    from fedsim.show.plot.paper import plain_ticks, save
+    from fedsim.show.plot.paper import plain_ticks, save, without_rc
     from fedsim.show.plot.partitions import partition
 
 __all__ = [
     "budget", "curves", "matrix", "over_bandwidths", "pareto", "partition", "plain_ticks", "save",
+    "without_rc",
 ]  # fmt: skip
 
 make_lazy(__name__)

@@ -90,7 +90,7 @@ def content(path: Path) -> str:
         >>> folder = Path(tempfile.mkdtemp())
         >>> _ = (folder / "a.csv").write_text("1")
         >>> content(folder)
-        'bytes a3dd0a9daa9e3ac7'
+        'bytes c4867d9b2916cc92'
     """
     files = listed(path)
     whole = sum(file.size for file in files) <= WHOLE

@@ -80,10 +80,6 @@ def test_without_a_picture_there_is_the_table(tmp_path: Path) -> None:
     make_run(tmp_path / "cells" / "n10", 10, 0.1, 0, failed=True)
     html = load(tmp_path)._repr_html_()
     assert "<img" not in html and "failed" in html and "<td>10</td>" in html
-    for name in ("twice", "again"):
-        make_run(tmp_path / "two" / "cells" / name, 10, 0.1, 0, form=SBC)
-    html = load(tmp_path / "two")._repr_html_()
-    assert "<img" not in html and html.count("<td>10</td>") >= 1
 
 
 def test_results_answer_as_the_functions_do(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_the_method_is_told_as_it_was_typed() -> None:
     assert texts_of(("dgc", 1e-4), ("dgc", 1e-5)) == "dgc"
     assert texts_of(("dgc(0.015)", 0.01), ("sbc", 0.01)) == "dgc(0.015), sbc"
     assert texts_of(("raw", 1)) == "dense"
-    expansion = "ef(per_tensor(one_sided(0.01) | mean | golomb))"
+    expansion = "ef(per_tensor(one_sided(0.01) | mean | golomb), mask=true)"
     sbc = runs_of([run(1, 1, 0.5), run(1, 0.01, 0.5, method=expansion)])
     assert method_text(sbc) == "sbc"  # as curves and tables say
 

@@ -201,7 +201,7 @@ def test_markdown(tmp_path: Path) -> None:
     lines = table(runs, columns=["method", "temporal", "total_sparsity", "metric"]).splitlines()
     assert lines[0] == "| method | n | p/n | accuracy |"
     assert lines[1] == "| --- | ---: | ---: | ---: |"
-    method = r"ef(per_tensor(one_sided(0.01) \| mean \| golomb))"
+    method = r"ef(per_tensor(one_sided(0.01) \| mean \| golomb), mask=true)"
     assert lines[2] == f"| {method} | 10 | 0.001 | {runs['metric'][0]:.4f} |"
 
 
@@ -212,17 +212,12 @@ def test_latex_escapes_what_would_be_a_command() -> None:
     assert r"\begin{tabular}{lrr}" in text and text.count(r"\\") == 2
 
 
-def test_runs_of_one_place_are_no_seeds(tmp_path: Path) -> None:
-    """Two cells of the same settings by other names: both are shown, and nothing is averaged."""
+def test_a_run_that_a_folder_holds_twice_is_no_seed(tmp_path: Path) -> None:
+    """It counts once, under the name that comes first."""
     make_sweep(tmp_path, (10,), (0.1,), seeds=(0, 1))
     make_run(tmp_path / "cells" / "again", 10, 0.1)
-    headings, rows = summary_texts(load(tmp_path).runs, per_seed=True)
-    place = headings.index("run")
-    assert [texts[place] for texts, kind in rows if kind == "done"] == [
-        "n1-p1-s0", "n1-p1-s1", "again", "n10-p0.1-s0", "n10-p0.1-s1",
-    ]  # fmt: skip
-    averaged = [texts[headings.index("n")] for texts, kind in rows if kind == "seeds"]
-    assert averaged == ["1"]
+    runs = load(tmp_path).runs
+    assert [*zip(runs["temporal"], runs["seed"], strict=True)] == [(1, 0), (1, 1), (10, 0), (10, 1)]
 
 
 def test_without_a_reference_nothing_is_set_against_it(tmp_path: Path) -> None:
