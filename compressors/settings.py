@@ -52,7 +52,8 @@ def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 def check_whole(name: str, value: object, low: int, high: int) -> None:
     """Raises ``ValueError`` unless ``value`` is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{name} is {shown(value)}: give a whole number from {low} to {high}")
+        told = repr(value) if isinstance(value, float) else shown(value)  # 2.0 is not 2 here
+        raise ValueError(f"{name} is {told}: give a whole number from {low} to {high}")
 
 
 def check_share(name: str, p: float) -> None:

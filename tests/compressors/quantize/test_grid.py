@@ -212,7 +212,7 @@ def test_bad_settings_are_named() -> None:
         (lambda: MinMax(17), "minmax: bits is 17"),
         (lambda: MinMax(2.0), "minmax: bits is 2.0"),
         (lambda: Codebook(17, 1.0), "codebook: bits is 17"),
-        (lambda: Codebook(3, 0.0), "codebook: step is 0.0"),
+        (lambda: Codebook(3, 0.0), "codebook: step is 0: give a number above 0"),
         (lambda: Codebook(3, -1), "codebook: step is -1"),
         (lambda: Codebook(3, math.nan), "codebook: step is nan"),
         (lambda: Codebook(3, 1e38), "codebook: step is 1e.38"),
