@@ -82,7 +82,7 @@ H, TWO = np.float32(0.5), np.int64(2)
     ("numpys", "plain"),
     [
         (lambda: c.TopK(H, H), "topk(0.5, 0.5)"),
-        (lambda: c.sbc(H), "ef(per_tensor(one_sided(0.5) | mean | golomb))"),
+        (lambda: c.sbc(H), "ef(per_tensor(one_sided(0.5) | mean | golomb), mask=true)"),
         (lambda: c.powersgd(TWO), "ef(lowrank(2))"),
         (lambda: c.LowRank(np.uint8(3)), "lowrank(3)"),
         (lambda: c.qsgd(np.int8(7), TWO), "dither(7, bucket=2)"),
