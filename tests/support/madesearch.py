@@ -1,5 +1,6 @@
 """Searches in which nothing is trained: made-up trials, finalists and curves, studies in memory."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 from optuna.trial import FrozenTrial, TrialState
 
 from fedsim import RunConfig
+from fedsim.search import study
 from fedsim.search.exploring import Exploration
 from fedsim.search.finals import Finalist, Lot
 from fedsim.search.goal import Curve, Goal
@@ -88,13 +90,8 @@ class Cells:
 
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Studies of one file share a memory, and write nothing: SQLite takes half a second."""
-    memory, stores = optuna.storages.InMemoryStorage, dict[str, Any]()
-
-    class Shared(memory):  # optuna asks whether a storage is of this class
-        def __new__(cls, url: str) -> Any:
-            return stores.setdefault(url, memory())
-
-    monkeypatch.setattr(optuna.storages, "RDBStorage", Shared)
+    stores = defaultdict[Path, Any](optuna.storages.InMemoryStorage)
+    monkeypatch.setattr(study, "_storage", stores.__getitem__)
     monkeypatch.setattr(Exploration, "_still_there", lambda self: None)  # there is no file
 
 
