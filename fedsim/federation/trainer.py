@@ -65,7 +65,7 @@ def weights_of(
     task: Task, seed: int, weights: str | None, source: tuple[str | None, bool]
 ) -> str:
     """The digest of the initial weights and buffers of a task, built once a process."""
-    with one_thread():
+    with one_thread(), untouched(torch.device("cpu")):
         model = build_model(task, seed, loaded(task, *source).data, weights)
     return of_model({**dict(model.named_parameters()), **dict(model.named_buffers())})[:16]
 
