@@ -15,6 +15,7 @@ from torch.optim import SGD
 
 from compressors import State
 from fedsim import TASKS, Data, RunConfig, Task, run
+from fedsim.federation import isolation
 from fedsim.federation.client_memory import InProcess
 from fedsim.tasks.base import correct, cross_entropy
 
@@ -117,6 +118,12 @@ def make_task(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return task
 
     yield make
+
+
+@pytest.fixture
+def not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every training is one of a run: no client trains before, to see what reaches others."""
+    monkeypatch.setattr(isolation, "check", lambda config: None)
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,10 @@ from fedsim.settings.controllers.base import NEEDS
 from strategies import RoundTraffic
 from strategies.channel.nodes import cohort
 from strategies.channel.traffic import Uplink
-from tests.support.runs import make_task
+from tests.support.runs import make_task, not_tried
 from tests.support.threes import threes
 
-__all__ = ["make_task"]  # the fixture
+__all__ = ["make_task", "not_tried"]  # the fixtures
 
 METHOD = "ef(topk({p}) | float32 | bitmap)"
 
@@ -80,6 +80,7 @@ def near(seen: Seen, **facts: float) -> None:
     assert found == pytest.approx(facts, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.usefixtures(not_tried.__name__)
 def test_what_is_told_where_a_client_fails(
     recorded: type[Recorded], make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

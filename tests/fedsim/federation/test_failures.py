@@ -21,13 +21,14 @@ from tests.support.runs import (
     clients,
     make_task,
     model,
+    not_tried,
     payloads,
     rounds,
     run_module,
     small,
 )
 
-__all__ = ["make_task"]  # the fixture
+__all__ = ["make_task", "not_tried"]  # the fixtures
 Train = Callable[..., Any]
 BAD = 1  # the client of these tests
 
@@ -136,6 +137,7 @@ def final(folder: Path) -> dict[str, torch.Tensor]:
     return dict(sorted(load_file(folder / "model.safetensors").items()))
 
 
+@pytest.mark.usefixtures(not_tried.__name__)
 def test_a_client_that_hangs_is_given_up(
     in_round_two: Any, make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_client_that_hangs_is_given_up(
     assert summary_of(tmp_path / "run")["status"] == "failed"
 
 
+@pytest.mark.usefixtures(not_tried.__name__)
 def test_the_others_go_on_without_one_that_hangs(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

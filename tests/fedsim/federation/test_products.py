@@ -13,9 +13,9 @@ from fedsim.federation import products as room
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.products import products
 from fedsim.federation.trainer import Trainer
-from tests.support.runs import make_task
+from tests.support.runs import make_task, not_tried
 
-__all__ = ["make_task"]  # the fixture
+__all__ = ["make_task", "not_tried"]  # the fixtures
 WHOLE, UPPER = ("highest", False), ("high", True)
 
 
@@ -31,6 +31,7 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert flags() == before
 
 
+@pytest.mark.usefixtures(not_tried.__name__)
 @pytest.mark.parametrize("stack", ["1", "2"])
 @pytest.mark.parametrize(("precision", "wanted"), [("float32", WHOLE), ("tf32", UPPER)])
 def test_a_run_trains_and_scores_as_its_precision_says(

@@ -10,9 +10,9 @@ from torch.optim import SGD
 
 from fedsim import RunConfig, run
 from fedsim.federation.trainer import Trainer
-from tests.support.runs import assert_same, make_task, model
+from tests.support.runs import assert_same, make_task, model, not_tried
 
-__all__ = ["make_task"]  # the fixture
+__all__ = ["make_task", "not_tried"]  # the fixtures
 STEP = {"optimizer": lambda parameters: SGD(parameters, lr=0.1)}
 
 
@@ -62,6 +62,7 @@ def test_a_client_of_every_round_trains_as_it_did(
     assert_same(tmp_path / "run", tmp_path / "client")
 
 
+@pytest.mark.usefixtures(not_tried.__name__)
 @pytest.mark.parametrize("compute", ["20ms", "lognormal(20ms, 1)"], ids=["alike", "unlike"])
 @pytest.mark.parametrize("strategy", ["dsgd", "fedbuff", "fedasync"])
 def test_servers_that_do_not_wait_have_the_rate_of_the_row(

@@ -13,9 +13,9 @@ from fedsim.federation import server
 from fedsim.federation.evaluation import Score
 from fedsim.federation.trainer import Trainer, build_model
 from tests.support.commands import no_page
-from tests.support.runs import assert_same, clients, make_task, payloads, rounds, small
+from tests.support.runs import assert_same, clients, make_task, not_tried, payloads, rounds, small
 
-__all__ = ["make_task"]  # the fixture
+__all__ = ["make_task", "not_tried"]  # the fixtures
 
 
 @pytest.mark.parametrize("scores", [(0.9, 0.2, 0.7, 0.5), (0.1, 0.9, 0.3, 0.5)])
@@ -60,6 +60,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, client: int, calls: set[int], tempo
     monkeypatch.setattr(Trainer, "train", train)
 
 
+@pytest.mark.usefixtures(not_tried.__name__)
 def test_the_training_loss_is_the_mean_of_those_who_replied(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +73,7 @@ def test_the_training_loss_is_the_mean_of_those_who_replied(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures(no_page.__name__)
+@pytest.mark.usefixtures(no_page.__name__, not_tried.__name__)
 def test_a_cell_that_failed_in_its_second_round_is_run_again(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
