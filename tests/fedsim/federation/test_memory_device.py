@@ -72,5 +72,8 @@ def test_what_comes_back_goes_to_the_training_device(
     content = RecordDict()
     put(content, b"", round=2, iterations=5, kind="model")
     message = cast(Message, SimpleNamespace(content=content))
-    _, after = served(serve(message, 0, small(), trainer, state), trainer)
+    _, after = served(
+        serve(message, 0, small(), trainer, state),
+        lambda jobs: [trainer.train(*job) for job in jobs],
+    )
     assert after["uplink/residual/w"].device == META
