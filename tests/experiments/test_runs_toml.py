@@ -9,6 +9,7 @@ import pytest
 from fedsim.commands.experiment import SCALES, experiments
 from fedsim.settings.cellfile import FILE, digest, from_toml
 from fedsim.settings.grids import Cell
+from tests.support.cases import cases
 from tests.support.commands import Typed, typed
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
@@ -251,11 +252,19 @@ DIGESTS = {row.file: row for row in pd.read_csv(Path(__file__).with_name("digest
 """What ``cellfile.digest`` made of the committed cells in 0.1.0."""
 
 
-@pytest.mark.parametrize("file", DIGESTS)
+@pytest.mark.parametrize("file", cases(
+    {file: file for file in DIGESTS},
+    [file for file, row in DIGESTS.items() if row.cells < 100],
+))  # fmt: skip
 def test_the_runs_of_committed_tables_have_the_digests_that_they_had(file: str) -> None:
-    """So a table's runs are found again, and are the same: its rules are those of its version."""
+    """So a table's runs are found again, and are the same: its rules are those of its version.
+
+    A digest has what a user's files hold, too, and fedsim's own tasks have no such files.
+    """
     cells = from_toml(HOME / file)
-    assert (len(cells), digest(cells)) == (DIGESTS[file].cells, DIGESTS[file].digest)
+    assert (len(cells), digest(cells, files=False)) == (DIGESTS[file].cells, DIGESTS[file].digest)
+    ours = [cell for cell in cells if isinstance(cell.config.task, str)]
+    assert digest(ours, files=True) == digest(ours, files=False)
 
 
 def test_every_committed_list_of_runs_is_among_them() -> None:
@@ -269,7 +278,9 @@ PAPER_S = ("sbc-matrix", "sbc-table1", "sbc-table2", "topk-cnat", "deepreduce", 
 """Experiments with methods that have ``ef`` and no mask: each says what its paper does."""
 
 
-@pytest.mark.parametrize("name", PAPER_S)
+@pytest.mark.parametrize("name", cases(
+    {name: name for name in PAPER_S}, {*PAPER_S} - {"deepreduce", "dropping-words", "sbc-matrix"}
+))  # fmt: skip
 def test_what_repeats_a_paper_is_still_what_was_committed(name: str, typed: Typed) -> None:
     """Cell by cell, where both have it: masked where the paper masks, and nowhere else."""
     assert typed("experiment", name, "--scale", "paper", "--dry-run", "--out", "out").code == 0
@@ -281,7 +292,7 @@ def test_what_repeats_a_paper_is_still_what_was_committed(name: str, typed: Type
         now = {cell.name: cell.config for cell in from_toml(file)}
         for cell in from_toml(committed):
             if cell.name in now:
-                masks = now[cell.name].identity().get("momentum_masking")
-                assert masks == cell.config.identity().get("momentum_masking"), cell.name
+                masks = now[cell.name].chosen().get("momentum_masking")
+                assert masks == cell.config.chosen().get("momentum_masking"), cell.name
                 compared += 1
     assert compared
