@@ -6,6 +6,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import isclose
 from typing import Any, TypeVar
 
 from compressors import text
@@ -119,7 +120,7 @@ def much_forgotten(configs: Iterable[Settings], plans: Iterable[Plan]) -> str:
         'momentum masking forgets u = p / (n (1 - beta)) = 1 of the momentum per iteration'
     """
     shares = [forgotten(*one) for one in zip(configs, plans, strict=True)]
-    above = [share for share in shares if share > MUCH]
+    above = [share for share in shares if share > MUCH and not isclose(share, MUCH)]
     if not above:
         return ""
     where = f", in {len(above)} of {len(shares)} runs more than {MUCH}" if len(shares) > 1 else ""

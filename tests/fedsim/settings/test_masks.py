@@ -7,7 +7,7 @@ from compressors.printing import fingerprint, message_text
 from compressors.whole.masking import masked, masking, sends_all
 from fedsim import RunConfig
 from fedsim.search.methods import compressor
-from fedsim.settings.masks import forgotten, settled
+from fedsim.settings.masks import forgotten, much_forgotten, settled
 from tests.support.commands import Typed, no_page, typed
 
 __all__ = ["no_page", "typed"]  # fixtures
@@ -61,6 +61,7 @@ def test_where_nothing_is_masked_a_run_keeps_its_name(method: str, every: bool) 
 @pytest.mark.parametrize(
     ("given", "share"),
     [({"method": "sbc(0.1)", "temporal": 1}, 1.0), ({"method": "sbc(0.1)", "temporal": 10}, 0.1),
+     ({"method": "sbc(0.1)", "temporal": 5}, 0.2),
      ({"method": "sbc(0.1)", "temporal": 1, "momentum": 0.5}, 0.2),
      ({"method": "sbc(0.1)", "temporal": 1, "momentum": 0.0}, 0.0),
      ({"method": "sbc(0.1)", "temporal": 1, "stateless": True}, 0.0),
@@ -72,6 +73,7 @@ def test_the_share_of_the_momentum_that_is_forgotten(
 ) -> None:
     config = RunConfig.of(task="digits", **given)
     assert forgotten(config, config.plan) == pytest.approx(share)
+    assert (much_forgotten([config], [config.plan]) == "") == (share <= 0.2)  # by a rounding above
 
 
 def test_a_line_says_where_much_is_forgotten(typed: Typed, no_page: None) -> None:
