@@ -4,11 +4,13 @@ import json
 from math import inf
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from fedsim.commands.cli import main
 from fedsim.ground.errors import UsageError
-from fedsim.results.compare import compare
+from fedsim.results.compare import compare, compared
+from fedsim.results.load import load
 from tests.support.sweepmaker import SBC, TOPK, make_run
 
 CELLS = ((10, 0.1), (10, 0.01))
@@ -78,12 +80,14 @@ def test_two_runs_of_a_seed_are_refused(tmp_path: Path) -> None:
     """They are no two seeds; that of another cell, and one that failed, are not in the way."""
     first, other = (lot(tmp_path / "a", SBC, [0.9, 0.8]), lot(tmp_path / "b", TOPK, [0.9, 0.7]))
     make_run(other / "cells" / "failed", 10, 0.1, 1, form=TOPK, failed=True)
-    assert compare(first, other)["seeds"].tolist() == [2]
-    make_run(other / "cells" / "again", 10, 0.1, 1, form=TOPK)
-    why = r"b: again and n10-p0.1-s1 are of one cell, n = 10 and p = 0.1, and of one seed, 1; give"
-    for pair in ((first, other), (other, first)):
+    make_run(other / "cells" / "again", 10, 0.1, 1, form=TOPK, metric=0.7)
+    assert compare(first, other)["seeds"].tolist() == [2]  # with the same settings one counts
+    one, two = ((load(path).runs, path.name) for path in (first, other))
+    twice = pd.concat([two[0], two[0].loc[["n10-p0.1-s0"]].rename({"n10-p0.1-s0": "again"})]), "b"
+    why = r"b: n10-p0.1-s0 and again are of one cell, n = 10 and p = 0.1, and of one seed, 0; give"
+    for pair in ((one, twice), (twice, one)):
         with pytest.raises(UsageError, match=why):
-            compare(*pair)
+            compared(*pair)
 
 
 def test_raw_sending_leaves_its_reference_out(tmp_path: Path) -> None:

@@ -196,6 +196,10 @@ def folders(cells: Any) -> dict[str, Path]:
     return {name: Path(name) for name in cells}
 
 
+def compared(cells: Any, settings: Any, scored: bool = True) -> None:
+    comparable(cells, settings, folders(cells), dict.fromkeys(cells, {}), scored)
+
+
 @pytest.mark.parametrize(
     ("change", "refused"),
     [
@@ -207,28 +211,29 @@ def folders(cells: Any) -> dict[str, Path]:
 def test_what_cannot_stand_in_one_table(change: dict[str, Any], refused: str) -> None:
     cells = {"a": cell(), "b": cell(**change)}
     if not refused:
-        comparable(cells, {}, folders(cells))
+        compared(cells, {})
         return
     with pytest.raises(UsageError, match=f"a and b cannot stand in one table: {refused}"):
-        comparable(cells, {}, folders(cells))
+        compared(cells, {})
 
 
 def test_data_is_the_same_by_its_digest_or_less_its_versions() -> None:
     cells = {"a": cell(data_source="scikit-learn 1.5.1, embedded"),
              "b": cell(data_source="scikit-learn 1.6, embedded")}  # fmt: skip
-    comparable(cells, {}, folders(cells))
+    compared(cells, {})
     cells = {"a": cell(data_source="a zip, sha256 0a1b"), "b": cell(data_source="sha256 0a1b, png")}
-    comparable(cells, {}, folders(cells))
+    compared(cells, {})
     cells["b"] = cell(data_source="a zip, sha256 0a1c")
     with pytest.raises(UsageError, match="data_source"):
-        comparable(cells, {}, folders(cells))
+        compared(cells, {})
 
 
 def test_scores_of_other_samples_cannot_stand_in_one_table() -> None:
     cells = {"a": cell(), "b": cell()}
     given = settings_of({"a": {"task": "t"}, "b": {"task": "t", "validation": 0.2}})
     with pytest.raises(UsageError, match="validation is None in the one and 0.2 in the other"):
-        comparable(cells, given, folders(cells))
+        compared(cells, given)
+    compared(cells, given, scored=False)
 
 
 def kept(*cells: dict[str, Any], told: Any = None, settings: Any = None) -> list[str]:
