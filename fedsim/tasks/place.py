@@ -74,7 +74,7 @@ def load(place: str, setting: str, kind: type[Any], called: str) -> Any:
                 raise _Refused(f"there is no file {given}")
             return _from_file(path, content(path), name, place, kind, called)  # type: ignore[arg-type]
         try:
-            with staying():
+            with user_code(), staying():
                 module = import_module(given)
         except Exception as error:
             raise _Refused(f"{given} cannot be imported: {typed(error)}") from error

@@ -126,7 +126,7 @@ def test_a_part_of_a_task_is_refused_for_what_it_ends_with(
     assert str(refused.value).encode()
 
 
-def test_a_file_that_leaves_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_leaves_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a script without ``if __name__ == "__main__"`` does: fedsim would end without a word."""
     mine = tmp_path / "mine.py"
     mine.write_text("import sys\nsys.exit(0)\n")
@@ -134,3 +134,7 @@ def test_a_file_that_leaves_is_refused(tmp_path: Path) -> None:
         get_task(f"{mine}:TASK")
     with pytest.raises(ValueError, match=r"mine.py: SystemExit: 0"):
         add_rows(str(mine))
+    (tmp_path / "module_that_leaves.py").write_text(mine.read_text())
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match="module_that_leaves cannot be imported: SystemExit: 0"):
+        get_task("module_that_leaves:TASK")
