@@ -12,7 +12,7 @@ from tests.support.markdown import ROOT, blocks, links
 
 PAGE = ROOT / "docs" / "gallery.md"
 COMMANDS = [line for block in blocks(PAGE) for line in block.lines if line.startswith("fedsim ")]
-NO_FIGURES = {"save", "plain_ticks"}
+NO_FIGURES = {"without_rc", "save", "plain_ticks"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
