@@ -39,16 +39,18 @@ def check(before: RunConfig, now: RunConfig, out: Path) -> None:
 def extend(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Lets the finished run in ``out`` go on from its end as ``now``, which ``check`` allowed."""
     checkpoint.go_on_from_end(out, before.plan.rounds)
-    write_text(out / "config.toml", written(now))
+    write_text(out / "config.toml", written(now, now.content))
     (out / "summary.json").unlink()  # last: a kill before this finds a summary of fewer iterations
 
 
-def written(config: RunConfig, start: Mapping[str, Any] = MappingProxyType({})) -> str:
+def written(
+    config: RunConfig, content: Mapping[str, Any], start: Mapping[str, Any] = MappingProxyType({})
+) -> str:
     """What ``config.toml`` holds: how this version has every rule, and what files hold.
 
-    ``start``: digests of what the run begins with.
+    ``content``: digests of the user's files; ``start``: of what the run begins with.
     """
-    return masks.settled(config, config.plan).to_toml(content=config.content, start=start)
+    return masks.settled(config, config.plan).to_toml(content=content, start=start)
 
 
 def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:

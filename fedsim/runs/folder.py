@@ -66,7 +66,7 @@ def examine(config: RunConfig, out: Path) -> Found:
     if done and not longer:  # it began when it did
         start = contents.recorded(out, contents.START)
         settings = replace(before, label=config.label)
-    text = extending.written(settings, start)
+    text = extending.written(settings, config.content, start)
     return Found(before, None if longer or not done else summary, longer, text, remarks)
 
 
