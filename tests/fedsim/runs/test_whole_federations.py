@@ -81,19 +81,25 @@ class Federations(RuleBasedStateMachine):
     def begin(self, config: RunConfig) -> None:
         logging.getLogger("flwr").setLevel(logging.ERROR)
         self.config, self.federation = config, Federation(config)
+        self.trained.clear()  # of messages that were answered on trial
 
     def teardown(self) -> None:
-        if hasattr(self, "federation"):
-            while not self.federation.done:
-                self.round()
-            rows = _plain(self.federation.rounds), _plain(self.federation.clients)
-            self.federation.close()
-            with Federation(self.config) as again:
-                while not again.done:
-                    again.round()
-                pd.testing.assert_frame_equal(rows[0], _plain(again.rounds), check_exact=True)
-                pd.testing.assert_frame_equal(rows[1], _plain(again.clients), check_exact=True)
-        self.patch.undo()
+        try:
+            if hasattr(self, "federation"):
+                self.ends_as_never_stopped()
+        finally:
+            self.patch.undo()
+
+    def ends_as_never_stopped(self) -> None:
+        while not self.federation.done:
+            self.round()
+        rows = _plain(self.federation.rounds), _plain(self.federation.clients)
+        self.federation.close()
+        with Federation(self.config) as again:
+            while not again.done:
+                again.round()
+            pd.testing.assert_frame_equal(rows[0], _plain(again.rounds), check_exact=True)
+            pd.testing.assert_frame_equal(rows[1], _plain(again.clients), check_exact=True)
 
     @precondition(lambda self: not self.federation.done)
     @rule()
@@ -122,8 +128,8 @@ class Federations(RuleBasedStateMachine):
         """Everything since a checkpoint is gone, and the run goes on from there."""
         state, books = data.draw(st.sampled_from(self.saved))
         self.federation.close()
-        self.trained, self.used = deepcopy(books)
         self.federation = Federation(self.config, state)
+        self.trained, self.used = deepcopy(books)
 
     @property
     def end(self) -> Any:
