@@ -12,18 +12,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MOST_BYTES = 1 << 26
+MOST_BYTES_OF_GPU = 1 << 30
 MOST_RESULTS = 1 << 8
 
 _results: dict[Hashable, tuple[Any, int]] = {}
 """By function and arguments what it returned, and its bytes; what was used last is last."""
 
+_on_gpu: dict[Hashable, tuple[Any, int]] = {}
+"""The same, of results with a tensor in a GPU's memory."""
+
 
 def keeps_arrays(function: Callable[P, R]) -> Callable[P, R]:
     """``function``, whose latest results are kept: ``lru_cache`` with a limit in bytes.
 
-    The limit, ``MOST_BYTES`` of results and of arguments, is that of all such functions together.
-    A larger result is not kept. No lock is held, so that a process may be forked at any time;
-    threads that meet may compute a result twice.
+    The limit, ``MOST_BYTES`` of results and of arguments, is that of all such functions together;
+    results in a GPU's memory have ``MOST_BYTES_OF_GPU``. A larger result is not kept. No lock is
+    held, so that a process may be forked at any time; threads that meet may compute a result twice.
 
     Example:
         >>> zeros = keeps_arrays(np.zeros)
@@ -34,15 +38,17 @@ def keeps_arrays(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> R:
         key = function, arguments, *sorted(named.items())
-        found = _results.pop(key, None)
-        if found is None:
-            result = function(*arguments, **named)
-            found = result, bytes_of((result, arguments))
-            if found[1] > MOST_BYTES:
-                return result
-            _make_room(found[1])
-        _results[key] = found
-        return cast(R, found[0])
+        for kept in (_results, _on_gpu):
+            if (found := kept.pop(key, None)) is not None:
+                kept[key] = found
+                return cast(R, found[0])
+        result = function(*arguments, **named)
+        size, gpu = bytes_of((result, arguments)), on_gpu(result)
+        kept, most = (_on_gpu, MOST_BYTES_OF_GPU) if gpu else (_results, MOST_BYTES)
+        if size <= most:
+            _make_room(kept, most - size)
+            kept[key] = result, size
+        return result
 
     return call
 
@@ -50,17 +56,29 @@ def keeps_arrays(function: Callable[P, R]) -> Callable[P, R]:
 def forget() -> None:
     """Drops every result that is kept."""
     _results.clear()
+    _on_gpu.clear()
 
 
-def _make_room(wanted: int) -> None:
-    """Forgets the results that were not used for longest, until ``wanted`` bytes more may stay."""
-    results = list(_results.items())
-    held = wanted + sum(size for _, (_, size) in results)
+def _make_room(kept: dict[Hashable, tuple[Any, int]], most: int) -> None:
+    """Forgets the results that were not used for longest, until ``most`` bytes are left of them."""
+    results = list(kept.items())
+    held = sum(size for _, (_, size) in results)
     for left, (key, (_, size)) in zip(range(len(results), 0, -1), results, strict=True):
-        if held <= MOST_BYTES and left < MOST_RESULTS:
+        if held <= most and left < MOST_RESULTS:
             return
-        _results.pop(key, None)
+        kept.pop(key, None)
         held -= size
+
+
+def on_gpu(thing: Any) -> bool:
+    """Whether a tensor in a thing lies in a GPU's memory."""
+    if isinstance(thing, Tensor):
+        return thing.is_cuda
+    if isinstance(thing, tuple):
+        return any(map(on_gpu, thing))
+    if is_dataclass(thing):
+        return any(on_gpu(getattr(thing, field.name)) for field in fields(thing))
+    return False
 
 
 def bytes_of(thing: Any) -> int:
