@@ -44,7 +44,7 @@ def test_it_learns_and_sends_what_the_page_says(app: str) -> None:
     counted, ours = rows()[app], made()["row"](app)[1:]
     for said, came in zip(counted, ours, strict=True):
         one, other = (float(number.replace(",", "")) for number in (said, came))
-        assert abs(one - other) < (0.03 if "." in said else 0.05 * one)
+        assert abs(one - other) < (0.06 if "." in said else 0.05 * one)  # of 360 digits, one run
 
 
 def test_the_page_has_what_was_counted() -> None:
