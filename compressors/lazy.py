@@ -6,33 +6,44 @@ The public names of such a package are written once, as imports under ``if TYPE_
 
 import ast
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+Inside = Callable[[], AbstractContextManager[object]]
 
-def make_lazy(package: str) -> None:
+_inside: dict[str, Inside] = {}
+"""By package, what its names are imported inside of."""
+
+
+def make_lazy(package: str, inside: Inside = nullcontext) -> None:
     """Lets the package ``package``, whose ``__init__`` calls this, import its names on first use.
+
+    ``inside`` makes the context that they are imported in.
 
     Example:
         >>> import compressors
         >>> compressors.parse("raw"), "parse" in dir(compressors)
         (Raw(), True)
     """
+    _inside[package] = inside
     sys.modules[package].__class__ = _Lazy
 
 
 class _Lazy(ModuleType):
     def __getattr__(self, name: str) -> Any:
         found = _names(self.__name__).get(name)
-        if found is not None:
-            value = getattr(import_module(found), name)
-        elif not name.startswith("_") and find_spec(f"{self.__name__}.{name}"):
-            value = import_module(f"{self.__name__}.{name}")
-        else:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        with _inside[self.__name__]():
+            if found is not None:
+                value = getattr(import_module(found), name)
+            elif not name.startswith("_") and find_spec(f"{self.__name__}.{name}"):
+                value = import_module(f"{self.__name__}.{name}")
+            else:
+                raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         vars(self)[name] = value
         return value
 

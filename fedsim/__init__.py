@@ -4,7 +4,7 @@ Real training, real encoded messages, exact bits. ``run`` does one run and ``swe
 grid of them; ``load`` gives their results as pandas frames.
 """
 
-from strategies import quiet  # noqa: F401, I001 - before flwr and ray are imported
+from strategies import quiet  # noqa: I001 - before flwr and ray are imported
 
 from typing import TYPE_CHECKING
 
@@ -77,4 +77,4 @@ __all__ = [
     "table",
 ]
 
-make_lazy(__name__)
+make_lazy(__name__, quiet.level_kept)

@@ -4,7 +4,10 @@ Imported before ``flwr`` and ``ray`` wherever this project imports them: both re
 these variables when they are imported.
 """
 
+import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 for _name, _value in {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -13,3 +16,15 @@ for _name, _value in {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }.items():
     os.environ.setdefault(_name, _value)
+
+
+@contextmanager
+def level_kept() -> Iterator[None]:
+    """Leaves the level of Flower's logger as it is, which the import of Flower sets."""
+    log = logging.getLogger("flwr")
+    before = log.level
+    try:
+        yield
+    finally:
+        if log.level != before:
+            log.setLevel(before)
