@@ -11,7 +11,7 @@ from torch import Tensor
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MOST_BYTES = 1 << 26
+MOST_BYTES = 1 << 25
 MOST_BYTES_OF_GPU = 1 << 30
 MOST_RESULTS = 1 << 8
 
