@@ -59,7 +59,7 @@ def user_code() -> Iterator[None]:
     """
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, StopIteration):  # a generator's end has what it returns, not a text
         raise
     except BaseException as error:
         if isinstance(error, Exception) and _travels(error):

@@ -12,6 +12,7 @@ import pytest
 from torch import Tensor
 
 from compressors.catalogue import add_rows
+from compressors.usercode import UserCodeError, user_code
 from fedsim import RunConfig, RunFailed, StoppedEarly, run
 from fedsim.engines.local import LocalGrid
 from fedsim.ground.errors import DataError, UsageError
@@ -138,3 +139,12 @@ def test_a_file_that_leaves_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UsageError, match="module_that_leaves cannot be imported: SystemExit: 0"):
         get_task("module_that_leaves:TASK")
+
+
+def test_what_a_generator_returns_is_no_text() -> None:
+    """It may be megabytes, which nobody reads."""
+    with pytest.raises(StopIteration) as ended, user_code():
+        raise StopIteration(Wordless())
+    assert isinstance(ended.value.value, Wordless)
+    with pytest.raises(UserCodeError), user_code():
+        raise Wordless
