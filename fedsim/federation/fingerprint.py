@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import random
+from collections import deque
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from functools import partial
@@ -127,10 +129,10 @@ def contents(x: Any, leave: Set[int] = frozenset()) -> Any:
     ``leave``: ids of objects that are left out: a client is sent weights, and does not remember by
     them.
     """
-    return _value(x, leave, set(), _DEPTH)
+    return _value(x, leave, {}, _DEPTH)
 
 
-def _value(x: Any, leave: Set[int], seen: set[int], depth: int) -> Any:
+def _value(x: Any, leave: Set[int], seen: dict[int, Any], depth: int) -> Any:
     if id(x) in leave or depth == 0:
         return None
     if isinstance(x, Tensor):
@@ -141,14 +143,14 @@ def _value(x: Any, leave: Set[int], seen: set[int], depth: int) -> Any:
         return x
     if id(x) in seen:
         return "again"
-    seen.add(id(x))
+    seen[id(x)] = x  # which keeps it: another object would take its id
     inside = partial(_value, leave=leave, seen=seen, depth=depth - 1)
     if isinstance(x, np.ndarray):
         return str(x.dtype), x.shape, x.tobytes()
     if isinstance(x, Mapping):
         items = itertools.islice(x.items(), _LONG)
         return "dict", len(x), tuple((str(k), inside(v)) for k, v in items)
-    if isinstance(x, list | tuple | set | frozenset):
+    if isinstance(x, list | tuple | set | frozenset | deque):
         return type(x).__name__, len(x), tuple(map(inside, itertools.islice(x, _LONG)))
     if isinstance(x, FunctionType):
         return "function", inside(_variables(x))
@@ -158,12 +160,25 @@ def _value(x: Any, leave: Set[int], seen: set[int], depth: int) -> Any:
         return "method", inside(x.__self__)
     if isinstance(x, Generator):
         return x.get_state()
+    if isinstance(x, np.random.Generator):
+        return "generator", inside(x.bit_generator.state)
+    if isinstance(x, random.Random | np.random.RandomState):
+        state = x.getstate() if isinstance(x, random.Random) else x.get_state()
+        return "generator", inside(state)
     if isinstance(x, itertools.count):
         return repr(x)
-    internal = type(x).__module__.startswith(("torch._", "torch.fx", "torch.jit"))
-    if internal or isinstance(x, type | ModuleType) or not hasattr(x, "__dict__"):
+    if type(x).__module__.startswith(("torch._", "torch.fx", "torch.jit")):
         return str(type(x))
-    return str(type(x)), inside(vars(x))
+    if isinstance(x, type | ModuleType):
+        return str(x)
+    return str(type(x)), inside(_attributes(x))
+
+
+def _attributes(x: Any) -> Contents:
+    """An object's attributes, those of ``__slots__`` too."""
+    slots = [name for kind in type(x).__mro__ for name in vars(kind).get("__slots__", ())]
+    names = [name for name in slots if isinstance(name, str) and hasattr(x, name)]
+    return {name: getattr(x, name) for name in names} | (vars(x) if hasattr(x, "__dict__") else {})
 
 
 def same(one: Any, other: Any, near: float = 1e-5) -> bool:

@@ -5,10 +5,12 @@ What no client can tell from another's training goes through: caches, buffers, n
 
 import itertools
 import random
+from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -18,6 +20,7 @@ from torch.optim import SGD
 
 from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.federation import isolation, precheck
+from fedsim.federation.fingerprint import contents, same
 from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks import get_task
 from tests.strategies.test_algorithms import NEEDS
@@ -340,3 +343,45 @@ def test_what_works_in_place_is_refused(fields: Any, words: str, make_task: Any)
     config = RunConfig.of(task=make_task(**fields), method="raw", temporal=3)
     with pytest.raises(UsageError, match=f"task {config.plan.task.name}: {words}"):
         run(config, None, progress=False)
+
+
+class Slotted:
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+MOVES: dict[str, tuple[Any, Any]] = {
+    "deque": (deque([1]), lambda x: x.append(2)),
+    "slots": (Slotted(), lambda x: setattr(x, "count", 1)),
+    "random": (random.Random(0), lambda x: x.random()),
+    "numpy": (np.random.default_rng(0), lambda x: x.random()),
+    "numpy of before": (np.random.RandomState(0), lambda x: x.rand()),
+    "torch": (torch.Generator(), lambda x: torch.rand(1, generator=x)),
+}
+
+
+@pytest.mark.parametrize("kind", MOVES)
+def test_what_changes_is_seen(kind: str) -> None:
+    x, move = MOVES[kind]
+    before = contents(x)
+    assert same(before, contents(x))
+    move(x)
+    assert not same(before, contents(x))
+
+
+def test_functions_with_defaults_are_told_apart() -> None:
+    """Their defaults lie in lists that are made to look at them, whose places are used again."""
+
+    def functions(last: int) -> list[Any]:
+        def one(x: int = 1) -> int:
+            return x
+
+        def two(x: int = last) -> int:
+            return x
+
+        return [one, two]
+
+    assert same(contents(functions(2)), contents(functions(2)))
+    assert not same(contents(functions(2)), contents(functions(3)))
