@@ -12,7 +12,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MOST_BYTES = 1 << 25
-MOST_BYTES_OF_GPU = 1 << 30
+MOST_BYTES_OF_GPU = 1 << 31
 MOST_RESULTS = 1 << 8
 
 _results: dict[Hashable, tuple[Any, int]] = {}
