@@ -1,37 +1,40 @@
-"""The server of an asynchronous strategy: events on a simulated clock, over any engine's grid.
+"""The server of an asynchronous strategy: records on a simulated clock, over any engine's grid.
 
 Nothing sleeps. A client's reply follows from the message that it was sent and from its memory, so
 that it may be worked out at any moment before it is needed: when the first of the clients at work
 is done, all messages that wait go to the grid together. A row of the results is as many updates as
 clients are at work at once (the cohort): the same work as a synchronous round.
+
+A client goes from record to record (``handlers``): each says what comes next, and when. After a row
+a checkpoint holds the records, what is under way on links, and each message or the reply to it.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import simpy
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from compressors import derive
+from compressors import State, derive
 from fedsim.federation import ledger
 from fedsim.federation.clocked import bits_back, bits_down
+from fedsim.federation.messages import content_of, content_text, reply_of, reply_values
 from fedsim.federation.orders import START
 from fedsim.federation.server import Recorder, Server
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.updates import Update, merged
 from fedsim.ground.errors import RunFailed
-from fedsim.network.flows import Flows
+from fedsim.network.agenda import Agenda
+from fedsim.network.flows import Flows, Link
 from fedsim.network.pricing import SECONDS
 from fedsim.network.rates import Rate
 from fedsim.settings.config import RunConfig
 from strategies import Arrival, Asynchronous, RoundTraffic
+from strategies.channel.framing import Travel
 from strategies.channel.nodes import Without, cohort
-
-Process = simpy.events.ProcessGenerator
 
 
 @dataclass
@@ -46,9 +49,29 @@ class Job:
     trained: float = 0.0
     reply: Message | None = None
 
+    def values(self) -> dict[str, Any]:
+        """As JSON can hold it; of the message, once there is a reply, only that."""
+        times = (self.client, self.iterations, self.asked, self.received, self.trained)
+        if self.reply is None:
+            return {"job": times, "message": content_text(self.message.content)}
+        return {"job": times, "reply": reply_values(self.reply)}
+
+    @classmethod
+    def of(cls, values: dict[str, Any], node: int) -> "Job":
+        """The way back from ``values``; ``node``: the client's now."""
+        client, iterations, asked, received, trained = values["job"]
+        if "message" in values:
+            message, reply = Message(content_of(values["message"]), node, "train"), None
+        else:
+            message, reply = reply_of(values["reply"])
+        return cls(client, message, iterations, asked, received, trained, reply)
+
 
 class EventServer(Server):
     """One run's server, driven by a simulated clock.
+
+    Attributes:
+        handlers: what each record does, by its name.
 
     Raises ``RunFailed`` from ``main`` as ``Server``, and where a client does not answer in time.
     """
@@ -61,76 +84,136 @@ class EventServer(Server):
         assert plan.network is not None
         self.links = plan.network.links(plan.clients, config.seed, measured=0.0)
         self.framing = plan.network.framing
-        self.env = simpy.Environment()
-        self.flows = Flows(self.env, self.rate)
-        self.over = self.env.event()
+        self.agenda = Agenda()
+        self.flows = Flows(self.agenda, self.rate)
+        self.handlers: dict[str, Callable[..., None]] = {
+            **self.flows.handlers, "ask": self.begin, "next": self.ask_next,
+            "downloaded": self.downloaded, "received": self.received, "trained": self.trained,
+            "answered": self.answered, "uploaded": self.uploaded, "arrived": self.arrive,
+        }  # fmt: skip
         self._jobs: dict[int, Job] = {}  # by client: at work
         self.arrived: dict[int, float] = {}  # by client: when its last update came
         self._updates: list[Update] = []  # of the row that is not full yet
-        self.number, self._row_start, self._turns = 0, 0.0, 0
+        self._row_start, self._turns, self._row = 0.0, 0, dict[str, Any]()
         self._clock = time.perf_counter()
 
-    def rate(self, link: Any) -> Rate:
+    def rate(self, link: Link) -> Rate:
         """A link's rate over time: of a client, ``(way, client)``, or of the server, a text."""
         links = self.links
         ends = {"server up": links.server_up, "server down": links.server_down}
-        if link in ends:
+        if isinstance(link, str):
             return Rate.constant(ends[link])
         way, client = link
         return (links.up if way == "up" else links.down)[client]
 
     def open(self, grid: Grid) -> None:
-        """Asks the first clients; there is no checkpoint to go on from."""
+        """Asks the first clients, or goes on from where the recorder is."""
         plan, roster = self.plan, self.strategy.roster
         assert roster is not None
         self.strategy.open(self.initial)
-        with self.failing(1):
+        with self.failing(self.number + 1):
             roster.gather(grid, plan.clients)
         self.grid, self._nodes = grid, roster.nodes
-        for client in cohort(plan.clients, plan.cohort, self.config.seed, 1):
-            self.env.process(self.serve(client))
+        self.recorder.resume(self)
+        self._hold()
+        if not self.number:
+            for client in cohort(plan.clients, plan.cohort, self.config.seed, 1):
+                self.agenda.first("ask", client)
 
     @property
-    def done(self) -> bool:
-        return self.over.triggered
+    def number(self) -> int:
+        """How many rows are full."""
+        return self.recorder.rounds_done
 
     def step(self) -> dict[str, Any]:
         """Goes on until a row is full; returns that."""
-        self._full = self.env.event()
-        row = self.env.run(until=self._full)
-        assert row is not None
-        return dict(row)
+        self._row = {}
+        while not self._row:
+            name, *arguments = self.agenda.next()
+            self.handlers[name](*arguments)
+        return self._row
 
-    def serve(self, client: int) -> Process:
-        """A client from its message to its reply; then the next client is asked."""
-        env, flows, delay = self.env, self.flows, float(self.links.latency[client])
-        job = self.ask(client)
-        traffic, framing = self.channel.traffic, self.framing
-        down, up = (("down", client), "server down"), (("up", client), "server up")
-        yield flows.send(bits_down(traffic, client, framing), down)
-        yield env.timeout(delay)
-        yield from self.train(job)
-        reply = self.reply(job)
-        back = bits_back(traffic, client, reply, framing)
-        if framing:  # the server says which objects it lacks, before they are sent
-            yield flows.send(back.down, down)
-        yield flows.send(back.up, up)
-        yield env.timeout(delay)
-        if self.over.triggered:  # at this very moment, by another client
-            return
-        with self.failing(self.number + 1):
-            arrival = self.strategy.arrive(client, reply)
-        self.came(job, [arrival])
-        if not self.over.triggered:
-            idle = Without(self.plan.clients, self._jobs)
-            self._turns += 1
-            drawn = derive(self.config.seed, "next client", self._turns) % len(idle)
-            env.process(self.serve(idle[drawn]))
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """After a row: everything, with the records and what is under way."""
+        tensors, values = self.strategy.state()
+        return tensors, values | {"under way": self.under_way()}
 
-    def ask(self, client: int) -> Job:
-        """The next message to a client; it waits until somebody needs a reply."""
+    def under_way(self) -> dict[str, Any]:
+        """The clock, and every client at work."""
+        return {
+            "agenda": self.agenda.state(), "flows": self.flows.state(), "turns": self._turns,
+            "jobs": [job.values() for job in self._jobs.values()],
+            "arrived": [*self.arrived.items()],
+        }  # fmt: skip
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        self.strategy.restore(tensors, values)
+        known = values["under way"]
+        self.agenda.restore(known["agenda"])
+        self.flows.restore(known["flows"])
+        jobs = (Job.of(job, self._nodes[job["job"][0]]) for job in known["jobs"])
+        self._jobs = {job.client: job for job in jobs}
+        self.arrived, self._turns = dict(known["arrived"]), known["turns"]
+        self._row_start = self.agenda.now
+
+    def begin(self, client: int) -> None:
+        """Sends a client its next message; a reply waits until somebody needs it."""
         content = self.strategy.message(client, self.settings())
-        return self.job(client, content, self.env.now)
+        self.job(client, content, self.agenda.now)
+        bits = bits_down(self.channel.traffic, client, self.framing)
+        self.flows.send(bits, self._down(client), ("downloaded", client))
+
+    def ask_next(self) -> None:
+        """Draws who is asked in the place of a client that has answered."""
+        idle = Without(self.plan.clients, self._jobs)
+        self._turns += 1
+        self.begin(idle[derive(self.config.seed, "next client", self._turns) % len(idle)])
+
+    def downloaded(self, client: int) -> None:
+        """A message has passed the links."""
+        self.agenda.after(float(self.links.latency[client]), "received", client)
+
+    def received(self, client: int) -> None:
+        """A client begins to compute."""
+        job = self._jobs[client]
+        job.received = self.agenda.now
+        seconds = job.iterations * float(self.links.compute[client])
+        self.agenda.after(seconds, "trained", client)
+
+    def trained(self, client: int) -> None:
+        """A client has computed: its reply is needed now."""
+        job = self._jobs[client]
+        job.trained = self.agenda.now
+        self.reply(job)
+        if self.framing:  # the server says which objects it lacks, before they are sent
+            self.flows.send(self._back(job).down, self._down(client), ("answered", client))
+        else:
+            self.answered(client)
+
+    def answered(self, client: int) -> None:
+        """A client begins to send."""
+        up = self._back(self._jobs[client]).up
+        self.flows.send(up, (("up", client), "server up"), ("uploaded", client))
+
+    def uploaded(self, client: int) -> None:
+        """A reply has passed the links."""
+        self.agenda.after(float(self.links.latency[client]), "arrived", client)
+
+    def arrive(self, client: int) -> None:
+        """A reply is there; then the next client is asked."""
+        job = self._jobs[client]
+        with self.failing(self.number + 1):
+            arrival = self.strategy.arrive(client, self.reply(job))
+        self.agenda.first("next")  # before the row, whose checkpoint holds it
+        self.came(job, [arrival])
+
+    def _down(self, client: int) -> tuple[Link, Link]:
+        return ("down", client), "server down"
+
+    def _back(self, job: Job) -> Travel:
+        asked = self.strategy.asked(job.client)
+        return bits_back(asked, job.client, self.reply(job), self.framing)
 
     def settings(self) -> ConfigRecord:
         """What stands beside a message that is sent now: its iterations, for a schedule the run's.
@@ -149,12 +232,6 @@ class EventServer(Server):
         self._jobs[client] = Job(client, message, count, asked)
         return self._jobs[client]
 
-    def train(self, job: Job) -> Process:
-        """The time that a client computes."""
-        job.received = self.env.now
-        yield self.env.timeout(job.iterations * float(self.links.compute[job.client]))
-        job.trained = self.env.now
-
     def reply(self, job: Job) -> Message:
         """What a client answers: all that are at work answer now, if it has not yet."""
         if job.reply is None:
@@ -171,7 +248,7 @@ class EventServer(Server):
 
     def came(self, job: Job, arrivals: Sequence[Arrival], own: int | None = None) -> None:
         """Books an update that has arrived; a row that is full with it is written."""
-        now = self.env.now
+        now = self.agenda.now
         times = (job.received - job.asked, job.trained - job.received, now - job.trained, 0.0)
         self._updates.append(Update(job.client, job.iterations, arrivals, own, times, now))
         self._jobs.pop(job.client)
@@ -188,13 +265,10 @@ class EventServer(Server):
                 f"{self._far}"
             )
         channel.traffic = traffic
-        self.work.begin(number, self.env.now)
-        row = self.book(number, self._clock)
-        self._updates, self.number, self._row_start = [], number, self.env.now
+        self.work.begin(number, now)
+        self._row = self.book(number, self._clock)
+        self._updates, self._row_start = [], now
         self._clock = time.perf_counter()
-        if self.plan.ends(self.plan.iterations_after(number), self.recorder.spent):
-            self.over.succeed()
-        self._full.succeed(row)
 
     def begun(self) -> list[RoundTraffic]:
         """What has come of updates of which other parts are still under way."""
@@ -202,7 +276,7 @@ class EventServer(Server):
 
     def rows(self, row: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """With them how old the models were that updates were made from."""
-        updates, now = self._updates, self.env.now
+        updates, now = self._updates, self.agenda.now
         means = np.mean([update.seconds for update in updates], axis=0)
         row |= dict(zip(SECONDS, means.tolist(), strict=True))
         row |= {"sim_seconds": now - self._row_start, "sim_end_seconds": now}

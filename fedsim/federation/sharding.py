@@ -2,13 +2,18 @@
 
 from typing import Any
 
-import simpy
 from flwr.app import Message, RecordDict
 
+from compressors import State
+from compressors.whole.memory import nest, unnest
 from fedsim.federation.clocked import bits_back, bits_down
-from fedsim.federation.events import EventServer, Job, Process
+from fedsim.federation.events import EventServer, Job
+from fedsim.federation.messages import content_of, content_text
 from strategies import Arrival, RoundTraffic, ShardedStrategy
+from strategies.channel.asynchronous_end import KINDS
+from strategies.channel.framing import Travel
 from strategies.channel.parts import join_parts, part_of
+from strategies.channel.stored import Stored
 
 
 class ShardServer(EventServer):
@@ -22,60 +27,125 @@ class ShardServer(EventServer):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
+        self.handlers |= {
+            "pull": self.pull, "push": self.push, "answered": self.send_part, "pushed": self.pushed,
+            "passed": self.passed, "over": self.over, "pulled": self.pulled, "all": self.compute,
+        }  # fmt: skip
         self._booked: dict[int, dict[int, Arrival]] = {}  # by worker: parts that have come
+        self._pulled: dict[int, dict[int, RecordDict]] = {}  # by worker: parts of the model
+        self._waiting: dict[int, int] = {}  # by worker: how many of these are still to come
 
     def begun(self) -> list[RoundTraffic]:
         return [arrival.traffic for booked in self._booked.values() for arrival in booked.values()]
 
-    def serve(self, client: int) -> Process:
-        """A worker, again and again: pulls of all parts, a batch, pushes to all parts."""
-        places = range(self.plan.clients)
-        pulled: dict[int, RecordDict] = {}
-        yield self._all([self._pull(client, place, pulled) for place in places])
-        start = 0.0
-        while True:
-            contents = [pulled[place] for place in places]
-            job = self.job(client, join_parts(contents, client), start)
-            yield from self.train(job)
-            reply, pulled = self.reply(job), {}
-            booked = self._booked[client] = {}
-            yield self._all([self._push(job, p, reply, booked, pulled) for p in places])
-            start = self.arrived[client]
+    def state(self) -> tuple[State, dict[str, Any]]:
+        tensors, values = super().state()
+        stored = Stored(KINDS)
+        pulled = {
+            client: {place: content_text(content) for place, content in parts.items()}
+            for client, parts in self._pulled.items()
+        }
+        values["parts"] = stored.pack([self._booked, pulled, self._waiting])
+        return tensors | nest("parts", stored.tensors), values
 
-    def _all(self, processes: list[Process]) -> simpy.Event:
-        return self.env.all_of([self.env.process(process) for process in processes])
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        super().restore(tensors, values)
+        parts = Stored(KINDS, unnest("parts", tensors)).unpack(values["parts"])
+        self._booked, pulled, self._waiting = parts
+        self._pulled = {
+            client: {place: content_of(text) for place, text in parts.items()}
+            for client, parts in pulled.items()
+        }
 
-    def _pull(self, client: int, place: int, pulled: dict[int, RecordDict]) -> Process:
-        pulled[place] = self.strategy.pull(client, place, self.settings())
+    def begin(self, client: int) -> None:
+        """A worker pulls all parts for the first time."""
+        self._each(client, "pull")
+
+    def compute(self, client: int) -> None:
+        """A worker has all parts, and trains on a batch."""
+        parts = self._pulled.pop(client)
+        contents = [parts[place] for place in range(self.plan.clients)]
+        self.job(client, join_parts(contents, client), self.arrived.get(client, 0.0))
+        self.received(client)
+
+    def trained(self, client: int) -> None:
+        """A worker pushes to all parts."""
+        job = self._jobs[client]
+        job.trained = self.agenda.now
+        self.reply(job)
+        self._booked[client] = {}
+        self._each(client, "push")
+
+    def _each(self, client: int, what: str) -> None:
+        self._waiting[client], self._pulled[client] = self.plan.clients, {}
+        for place in range(self.plan.clients):
+            self.agenda.first(what, client, place)
+
+    def pull(self, client: int, place: int) -> None:
+        """A part goes to a worker."""
+        self._pulled[client][place] = self.strategy.pull(client, place, self.settings())
         traffic = self.strategy.ends[place].traffic
-        yield from self._travel(bits_down(traffic, client, self.framing), place, client)
+        bits = bits_down(traffic, client, self.framing)
+        self._travel(bits, place, client, ("over", client))
 
-    def _push(
-        self, job: Job, place: int, reply: Message, booked: dict[int, Arrival],
-        pulled: dict[int, RecordDict],
-    ) -> Process:  # fmt: skip
-        """A part of a gradient to where the part is held, which answers at once."""
-        client = job.client
-        is_part = reply.has_content()
-        part = Message(part_of(reply.content, place), reply_to=reply) if is_part else reply
-        asked = self.strategy.ends[place].asked[client].traffic
-        back = bits_back(asked, client, part, self.framing)
+    def over(self, client: int) -> None:
+        """A part has come."""
+        self.agenda.after(0.0, "pulled", client)
+
+    def pulled(self, client: int) -> None:
+        """A part has come: with the last one the worker goes on."""
+        self._waiting[client] -= 1
+        if not self._waiting[client]:
+            self.agenda.after(0.0, "all", client)
+
+    def push(self, client: int, place: int) -> None:
+        """A part of a gradient begins its way to where the part is held."""
         if self.framing and place != client:
-            yield self.flows.send(back.down, [("up", place), ("down", client)])
-        yield from self._travel(back.up, client, place)
-        if self.over.triggered:  # at this very moment, by another worker
-            return
-        with self.failing(self.number + 1):
-            booked[place] = self.strategy.push(client, place, reply)
-        if len(booked) == self.plan.clients:
-            self._booked.pop(client)
-            self.came(job, [booked[i] for i in sorted(booked)], own=client)
-        if not self.over.triggered:
-            yield from self._pull(client, place, pulled)
+            links = ("up", place), ("down", client)
+            self.flows.send(self._of_part(client, place).down, links, ("answered", client, place))
+        else:
+            self.send_part(client, place)
 
-    def _travel(self, bits: int, sender: int, receiver: int) -> Process:
+    def send_part(self, client: int, place: int) -> None:
+        """A part of a gradient goes to where the part is held."""
+        up = self._of_part(client, place).up
+        self._travel(up, client, place, ("pushed", client, place))
+
+    def pushed(self, client: int, place: int) -> None:
+        """A part of a gradient has come: the part moves, and the worker is answered at once."""
+        job, booked = self._jobs[client], self._booked[client]
+        with self.failing(self.number + 1):
+            booked[place] = self.strategy.push(client, place, self.reply(job))
+        whole = len(booked) == self.plan.clients
+        if whole:
+            self._booked.pop(client)
+        if not (whole and len(self._updates) + 1 == self.plan.cohort):
+            if whole:
+                self._whole(job, booked)
+            self.pull(client, place)
+        else:  # before the row, whose checkpoint holds it
+            self.agenda.first("pull", client, place)
+            self._whole(job, booked)
+
+    def _whole(self, job: Job, booked: dict[int, Arrival]) -> None:
+        self.came(job, [booked[place] for place in sorted(booked)], own=job.client)
+
+    def passed(self, sender: int, receiver: int, then: tuple[Any, ...]) -> None:
+        """A message has passed both links."""
+        self.agenda.after(float(self.links.latency[[sender, receiver]].sum()), *then)
+
+    def _travel(self, bits: int, sender: int, receiver: int, then: tuple[Any, ...]) -> None:
         """A message from client to client; one to itself takes no time."""
         if sender == receiver:
-            return
-        yield self.flows.send(bits, [("up", sender), ("down", receiver)])
-        yield self.env.timeout(float(self.links.latency[[sender, receiver]].sum()))
+            name, *arguments = then
+            self.handlers[name](*arguments)
+        else:
+            links = ("up", sender), ("down", receiver)
+            self.flows.send(bits, links, ("passed", sender, receiver, then))
+
+    def _of_part(self, client: int, place: int) -> Travel:
+        reply = self.reply(self._jobs[client])
+        if reply.has_content():
+            reply = Message(part_of(reply.content, place), reply_to=reply)
+        asked = self.strategy.ends[place].asked[client].traffic
+        return bits_back(asked, client, reply, self.framing)

@@ -3,16 +3,16 @@
 What clients do is done at once, and only told to the server when it would have come.
 """
 
-from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
-from flwr.app import Error, Message, RecordDict
+from flwr.app import Error, Message
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from fedsim.engines import compat
+from fedsim.federation.messages import reply_of, reply_values
 from fedsim.federation.simulated import Simulation
 from fedsim.network.running import Work
 from strategies.channel.cohort_grid import CohortGrid
@@ -109,8 +109,7 @@ class TimedGrid(CohortGrid):
         late = [
             {
                 "client": work.client, "round": work.round, "arrived": work.arrived,
-                "node": reply.metadata.src_node_id,
-                "content": b64encode(compat.to_bytes(reply.content)).decode(),
+                **reply_values(reply),
             }
             for work, reply in self._late.values()
         ]  # fmt: skip
@@ -121,14 +120,12 @@ class TimedGrid(CohortGrid):
         simulation = self.simulation
         simulation.clock.restore(values["works"])
         under_way = {(work.client, work.round): work for work in simulation.clock.works}
-        for number, saved in enumerate(values["late"], start=1):
+        for saved in values["late"]:
             key = saved["client"], saved["round"]
             come = Work(*key, down_bits=0, arrived=saved["arrived"])  # the clock is past it
             work = under_way.get(key, come)
-            message = Message(RecordDict(), saved["node"], _TRAIN)
-            compat.name(message, f"before-{number}")
-            content = compat.from_bytes(b64decode(saved["content"]))
-            self._late[message.metadata.message_id] = work, Message(content, reply_to=message)
+            message, reply = reply_of(saved)
+            self._late[message.metadata.message_id] = work, reply
             simulation.late[work.client] = work
             simulation.strategy.expect(work.client, message)
 

@@ -287,9 +287,9 @@ def server_of(
     """The server of a run and its records: from the start, from ``before`` or the folder's."""
     heap.keep()
     trainer = Trainer(config, ClientData.of(config))
-    # Of a server that does not wait nothing is kept: its messages are always under way.
+    # A server that does not wait keeps nothing where clients, who may be ahead, have their memory.
     clock = config.plan.algorithm.clock
-    remembered = states if clock == "rounds" else None
+    remembered = states if clock == "rounds" or states.here else None
     before = folder.loaded if folder is not None and remembered is not None else before
     if before is not None and bool(before.clients) != states.here:
         before = None  # of another engine: whose clients' memory is elsewhere
@@ -346,7 +346,8 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
     assert channel is not None
     summary = known | ledger.per_participation(rounds)
     summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
-    if records.states is not None and records.states.here:
+    in_rounds = records.config.plan.algorithm.clock == "rounds"  # else updates are always under way
+    if in_rounds and records.states is not None and records.states.here:
         way = records.config.machine.memory_as
         summary |= unapplied(channel, records.states.copy(), summary["clients"], way)
     if "sim_seconds" in rounds:

@@ -160,15 +160,7 @@ class Federation:
         return summary | {"status": "done" if self.done else "running"}
 
     def state(self) -> RunState:
-        """Everything from which the run goes on, as a value that does not change as the run does.
-
-        Raises ``UsageError`` where messages are always under way, which no state holds.
-        """
-        if self._records.states is None:
-            raise UsageError(
-                f"state(): a run of strategy {self.config.plan.strategy} always has messages under "
-                "way, which no state holds"
-            )
+        """Everything from which the run goes on: a value that does not change as the run does."""
         return RunState(self.config, self._records.memory(self._server).copied())
 
     def close(self) -> None:

@@ -89,7 +89,7 @@ def _on_gpu(config: Settings) -> bool:
 
 def _strategy(config: Settings, plan: Plan) -> None:
     """What the strategy takes, and what it goes with."""
-    if plan.algorithm.clock != "rounds":  # no rounds, no checkpoints, and a buffer that it fills
+    if plan.algorithm.clock != "rounds":  # no rounds, and a buffer that it fills
         server = f"strategy {plan.strategy}"
         for name in _OF_ROUNDS:
             value = getattr(config.clients, name)
@@ -98,11 +98,6 @@ def _strategy(config: Settings, plan: Plan) -> None:
                     f"{flag(name)} is {value}: it is about the cohort of a round, and {server} has "
                     "no rounds"
                 )
-        if config.keep.checkpoint_every is not None:
-            raise UsageError(
-                f"--checkpoint-every is {config.keep.checkpoint_every}: a run of {server} always "
-                "has messages under way, which no checkpoint holds"
-            )
         updates, size = plan.rounds * plan.cohort, getattr(plan.algorithm, "buffer_size", None)
         if size is not None and size > updates:
             raise UsageError(

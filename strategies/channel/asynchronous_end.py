@@ -7,9 +7,12 @@ from typing import Any
 from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
-from compressors import Compressor
+from compressors import Compressor, State
+from compressors.whole.memory import nest, unnest
 from strategies.channel.server_end import ServerEnd
-from strategies.channel.traffic import RoundTraffic, Uplink
+from strategies.channel.stored import Stored
+from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
+from strategies.channel.wire import Travel, Wire
 
 _GONE = "the client does not hold the model that the server believes"
 
@@ -43,6 +46,10 @@ class Arrival:
     def traffic(self) -> RoundTraffic:
         """What travelled: the message and its reply."""
         return self.asked.traffic
+
+
+KINDS = (Arrival, Asked, RoundTraffic, Downlink, Uplink, Wire, Travel)
+"""What a checkpoint holds of messages that have no reply yet."""
 
 
 class AsynchronousEnd(ServerEnd):
@@ -98,6 +105,15 @@ class AsynchronousEnd(ServerEnd):
             self.applied[client] = asked.traffic.round
         return Arrival(client, asked, self.version - asked.version, uplink)
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Refused: messages that are under way are in no checkpoint."""
-        raise RuntimeError("messages are under way: there is no state between two rounds")
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """See ``ServerEnd.state``; with the messages that have no reply yet."""
+        tensors, values = super().state()
+        stored = Stored(KINDS)
+        values |= {"count": stored.pack(self._count), "asked": stored.pack(self.asked)}
+        return tensors | nest("asked", stored.tensors), values
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """See ``ServerEnd.restore``."""
+        super().restore(tensors, values)
+        stored = Stored(KINDS, unnest("asked", tensors))
+        self._count, self.asked = stored.unpack(values["count"]), stored.unpack(values["asked"])

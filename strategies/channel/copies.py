@@ -6,8 +6,10 @@ from typing import Any
 from flwr.app import Message
 from torch import Tensor
 
-from compressors import check_decoded, compress, derive
+from compressors import State, check_decoded, compress, derive
+from compressors.whole.memory import nest, unnest
 from strategies.channel.asynchronous_end import Arrival, AsynchronousEnd
+from strategies.channel.stored import Stored
 from strategies.channel.traffic import Downlink
 
 
@@ -55,3 +57,16 @@ class Copies(AsynchronousEnd):
     def advance(self, delta: Mapping[str, Tensor]) -> None:
         """Moves the model by ``delta``."""
         self.replace({name: x + delta[name] for name, x in self.weights.items()})
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """See ``AsynchronousEnd.state``; with the copies."""
+        tensors, values = super().state()
+        stored = Stored(())
+        values["copies"] = stored.pack([self._copies, self._given])
+        return tensors | nest("copies", stored.tensors), values
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """See ``AsynchronousEnd.restore``."""
+        super().restore(tensors, values)
+        stored = Stored((), unnest("copies", tensors))
+        self._copies, self._given = stored.unpack(values["copies"])

@@ -12,6 +12,7 @@ from flwr.serverapp import Grid
 from torch import Tensor
 
 from compressors import Compressor, State
+from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Algorithm, Round
 from strategies.channel.asynchronous_end import Arrival, AsynchronousEnd
 from strategies.channel.shortage import check_enough
@@ -71,9 +72,11 @@ class Asynchronous(ChannelStrategy):
     def open(self, weights: dict[str, Tensor], server_round: int = 1) -> AsynchronousEnd:
         """The channel; opened once."""
         if self.channel is None:
-            both = self.uplink, self.downlink
-            self.channel = AsynchronousEnd(*both, weights, self.seed, self.max_norm)
+            self.channel = self._end(weights)
         return self.channel
+
+    def _end(self, weights: dict[str, Tensor]) -> AsynchronousEnd:
+        return AsynchronousEnd(self.uplink, self.downlink, weights, self.seed, self.max_norm)
 
     def _start_again(self, weights: dict[str, Tensor]) -> None:
         raise RuntimeError("this strategy was started before: make another for another start")
@@ -82,6 +85,11 @@ class Asynchronous(ChannelStrategy):
         """The content of the next message to a client that has answered all before it."""
         assert self.channel is not None
         return self.channel.ask(client, config)
+
+    def asked(self, client: int) -> RoundTraffic:
+        """The message to a client that has not answered it."""
+        assert self.channel is not None
+        return self.channel.asked[client].traffic
 
     def arrive(self, client: int, reply: Message) -> Arrival:
         """Takes in the reply of a client, and moves the model where it is time."""
@@ -117,6 +125,16 @@ class Asynchronous(ChannelStrategy):
             self._round.failures |= traffic.failures
         check_enough(self._round, self.required)
         return None
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The channel's memory, messages under way included, and the algorithm's."""
+        tensors, values = super().state()
+        return tensors | nest("rule", self.memory), values
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        super().restore(tensors, values)
+        self.memory = unnest("rule", tensors)
 
     def configure_evaluate(self, *given: Any) -> Iterable[Message]:
         """Nothing: the server evaluates, so that evaluation costs no bits."""

@@ -8,6 +8,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, State
+from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Round
 from strategies.algorithms.sharded import Sharded, of_part
 from strategies.channel.asynchronous_end import Arrival
@@ -113,3 +114,20 @@ class ShardedStrategy(Asynchronous):
     def arrive(self, client: int, reply: Message) -> Arrival:
         """Takes in all parts of a reply; returns that of the first."""
         return [self.push(client, i, reply) for i in range(len(self.ends))][0]
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """That of the line to each part, and of its optimizer."""
+        tensors, every = dict[str, Tensor](), list[dict[str, Any]]()
+        for place, (end, memory) in enumerate(zip(self.ends, self.memories, strict=True)):
+            own, values = end.state()
+            tensors |= nest(f"end-{place}", own) | nest(f"rule-{place}", memory)
+            every.append(values)
+        return tensors, {"ends": every} | ({"names": self.roster.names} if self.roster else {})
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        if self.roster is not None:
+            self.roster.names = values["names"]
+        for place, (end, known) in enumerate(zip(self.ends, values["ends"], strict=True)):
+            end.restore(unnest(f"end-{place}", tensors), known)
+            self.memories[place] = unnest(f"rule-{place}", tensors)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tests.support.asyncruns import NETWORK
+
 SETTINGS: dict[str, dict[str, Any]] = {
     "sbc": {},
     "both ways, partial cohort": {"downlink": "gradient_dropping(0.05)", "cohort": 2},
@@ -31,6 +33,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "memory in a file": {"memory": 1, "cohort": 2, "downlink": "sbc(0.1)"},
     "memory in both places": {"memory": "300kB", "cohort": 3},
     "fedavgm": {"strategy": "fedavgm", "server_lr": 0.1},
+    "fedbuff": {
+        "strategy": "fedbuff", "buffer_size": 2, "clients": 6, "cohort": 3, "network": NETWORK,
+        "downlink": "sbc(0.1)",
+    },
+    "fedasync in a file": {"strategy": "fedasync", "network": NETWORK, "memory": 1, "cohort": 2},
+    "sharded": {
+        "strategy": "sharded", "method": "gradient_dropping(0.05)", "temporal": 1, "iterations": 6,
+        "downlink": "topk(0.1) | float32 | golomb", "clients": 3,
+        "network": f"{NETWORK}, framing=on",
+    },
 }
 
 

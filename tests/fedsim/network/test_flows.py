@@ -1,12 +1,14 @@
 """Messages that share links as they come and go, by hand and against what is known beforehand."""
 
+import json
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
-import simpy
 
+from fedsim.network.agenda import Agenda
 from fedsim.network.flows import Flows
 from fedsim.network.rates import Rate
 from fedsim.network.sharing import fair, transfers
@@ -87,19 +89,32 @@ def test_rates_are_those_of_filling_link_by_link(kind: Draw) -> None:
 
 
 def ends(messages: Sequence[Message], rates: dict[str, Rate]) -> list[float]:
-    """When each message is there."""
-    env = simpy.Environment()
-    flows, arrived = Flows(env, rates.__getitem__), [math.nan] * len(messages)
+    """When each message is there; the same where clock and links were stored after each record."""
+    times = [_ends(messages, rates, stored) for stored in (False, True)]
+    assert times[0] == times[1]
+    return times[0]
 
-    def send(place: int) -> simpy.events.ProcessGenerator:
-        start, bits, path = messages[place]
-        yield env.timeout(start)
-        yield flows.send(bits, path)
-        arrived[place] = env.now
 
-    for place in range(len(messages)):
-        env.process(send(place))
-    env.run()
+def _ends(messages: Sequence[Message], rates: dict[str, Rate], stored: bool) -> list[float]:
+    agenda, arrived = Agenda(), [math.nan] * len(messages)
+    flows = Flows(agenda, rates.__getitem__)
+    for place, (start, _, _) in enumerate(messages):
+        agenda.after(start, "send", place)
+    while agenda:
+        if stored:
+            states = json.loads(json.dumps([agenda.state(), flows.state()]))
+            agenda = Agenda()
+            flows = Flows(agenda, rates.__getitem__)
+            agenda.restore(states[0])
+            flows.restore(states[1])
+        name, *arguments = agenda.next()
+        if name == "send":
+            _, bits, path = messages[arguments[0]]
+            flows.send(bits, [*path], ("sent", *arguments))
+        elif name == "sent":
+            arrived[arguments[0]] = agenda.now
+        else:
+            flows.handlers[name](*arguments)
     return arrived
 
 
@@ -175,17 +190,22 @@ def test_a_link_that_stays_at_nothing_is_told() -> None:
 def test_links_that_nothing_takes_any_more_are_forgotten() -> None:
     """300 messages one after the other, each over a link of its own, as one of 1 bit waits."""
     rates = {f"{i}": Rate.constant(1.0 + i) for i in range(300)} | {"all": Rate.constant(1e3)}
-    env = simpy.Environment()
-    flows, arrived = Flows(env, rates.__getitem__), []
+    agenda, arrived = Agenda(), list[float]()
+    flows = Flows(agenda, rates.__getitem__)
 
-    def send(number: int) -> simpy.events.ProcessGenerator:
-        yield flows.send(1.0 + number, [f"{number}", "all"])
-        arrived.append(env.now)
+    def send(number: int) -> None:
+        flows.send(1.0 + number, [f"{number}", "all"], ("sent", number))
+
+    def sent(number: int) -> None:
+        arrived.append(agenda.now)
         if number and number < 299:
-            env.process(send(number + 1))
+            send(number + 1)
 
-    env.process(send(0))
-    env.process(send(1))
-    env.run()
+    does: dict[str, Callable[..., Any]] = flows.handlers | {"sent": sent}
+    send(0)
+    send(1)
+    while agenda:
+        name, *arguments = agenda.next()
+        does[name](*arguments)
     assert arrived == pytest.approx([1.0, *range(1, 300)])
     assert len(flows._links) < 100

@@ -33,6 +33,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "network": _LINKS,
     },
     "threads": {"workers": 2, "method": "qsgd(7)"},
+    "a buffer": {
+        "strategy": "fedbuff(2)", "clients": 5, "cohort": 3, "network": f"{_LINKS}, framing=on",
+        "downlink": "sbc(0.1)",
+    },
+    "models of before": {"strategy": "fedasync", "method": "qsgd(7)", "network": _LINKS},
+    "shards": {
+        "strategy": "sharded", "temporal": 1, "iterations": 6, "clients": 3,
+        "method": "gradient_dropping(0.05)", "downlink": "topk(0.1) | float32 | golomb",
+        "network": f"{_LINKS}, framing=on",
+    },
 }  # fmt: skip
 
 
@@ -54,9 +64,10 @@ def assert_as(federation: Federation, config: RunConfig) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "settings", cases(SETTINGS, quick=("a part of the clients, both ways coded", "late updates"))
-)
+QUICK = "a part of the clients, both ways coded", "late updates", "a buffer"
+
+
+@pytest.mark.parametrize("settings", cases(SETTINGS, quick=QUICK))
 def test_by_hand_it_is_the_run_and_goes_on_from_any_round(settings: dict[str, Any]) -> None:
     config = small(**settings)
     states = []
@@ -71,16 +82,6 @@ def test_by_hand_it_is_the_run_and_goes_on_from_any_round(settings: dict[str, An
             while not other.done:
                 other.round()
         assert_as(other, config)
-
-
-def test_an_asynchronous_server_is_stepped_and_has_no_state() -> None:
-    config = small(strategy="fedbuff(2)", network=_LINKS)
-    with Federation(config) as federation:
-        with pytest.raises(UsageError, match="strategy fedbuff.* always has messages under way"):
-            federation.state()
-        while not federation.done:
-            federation.round()
-    assert_as(federation, config)
 
 
 def test_the_model_is_a_copy_and_moves_with_the_rounds() -> None:

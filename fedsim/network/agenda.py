@@ -1,0 +1,74 @@
+"""What happens when: plain records on a simulated clock, which a checkpoint can hold."""
+
+from heapq import heappop, heappush
+from typing import Any
+
+Record = tuple[Any, ...]
+"""A name and its arguments: texts, numbers, and tuples of these."""
+
+
+class Agenda:
+    """Records by time; of those at one time, in the order in which they were entered.
+
+    Args:
+        now: where the clock begins, in seconds.
+
+    Attributes:
+        now: the time of the last record that was taken.
+
+    Example:
+        >>> agenda = Agenda()
+        >>> agenda.after(2.0, "arrived", 7)
+        >>> agenda.after(1.0, "trained", 7)
+        >>> agenda.next(), agenda.now
+        (('trained', 7), 1.0)
+        >>> agenda.first("ask", 3)
+        >>> again = Agenda()
+        >>> again.restore(agenda.state())
+        >>> again.next(), again.next(), again.now
+        (('ask', 3), ('arrived', 7), 2.0)
+    """
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+        self._heap: list[tuple[float, int, int, Record]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def after(self, seconds: float, *record: Any) -> None:
+        """Enters a record so many seconds from now."""
+        self._enter(self.now + seconds, 1, record)
+
+    def first(self, *record: Any) -> None:
+        """Enters a record now, before all that ``after`` has entered for this time."""
+        self._enter(self.now, 0, record)
+
+    def next(self) -> Record:
+        """Takes the next record out, and goes on to its time."""
+        self.now, _, _, record = heappop(self._heap)
+        return record
+
+    def state(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it."""
+        return {"now": self.now, "count": self._count, "records": sorted(self._heap)}
+
+    def restore(self, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        self.now, self._count = values["now"], values["count"]
+        self._heap = [(t, late, n, plain(record)) for t, late, n, record in values["records"]]
+
+    def _enter(self, time: float, late: int, record: Record) -> None:
+        self._count += 1
+        heappush(self._heap, (time, late, self._count, record))
+
+
+def plain(record: Any) -> Any:
+    """A record that JSON has held, whose tuples are lists there.
+
+    Example:
+        >>> plain(["passed", 1, ["pulled", 2]])
+        ('passed', 1, ('pulled', 2))
+    """
+    return tuple(map(plain, record)) if isinstance(record, list | tuple) else record

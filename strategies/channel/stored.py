@@ -1,0 +1,73 @@
+"""Dataclasses with bytes and tensors as values that JSON can hold, and tensors by name."""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from compressors import State
+
+_PLAIN = (str, int, float, bool)
+
+
+@dataclass
+class Stored:
+    """What ``pack`` returns is JSON's; the tensors in it are in ``tensors``, each once.
+
+    Args:
+        kinds: the dataclasses and named tuples that may occur.
+        tensors: by name.
+
+    Example:
+        >>> from strategies.channel.wire import Travel
+        >>> stored = Stored((Travel,))
+        >>> values = stored.pack({3: Travel(1, 2), 4: b"a", 5: torch.ones(2)})
+        >>> stored.unpack(values)
+        {3: Travel(down=1, up=2), 4: b'a', 5: tensor([1., 1.])}
+    """
+
+    kinds: Sequence[type]
+    tensors: State = field(default_factory=dict)
+    _names: dict[int, tuple[str, Tensor]] = field(default_factory=dict)  # by id
+
+    def pack(self, thing: Any) -> Any:
+        """Raises ``TypeError`` for what is neither plain nor of a kind."""
+        if thing is None or type(thing) in _PLAIN:
+            return thing
+        if isinstance(thing, bytes):
+            return {"bytes": b64encode(thing).decode()}
+        if isinstance(thing, Tensor):
+            return {"tensor": self._name(thing)}
+        if isinstance(thing, Mapping):
+            return {"pairs": [[self.pack(key), self.pack(x)] for key, x in thing.items()]}
+        if type(thing) in (list, tuple):
+            return {type(thing).__name__: [self.pack(x) for x in thing]}
+        if type(thing) not in self.kinds:
+            raise TypeError(f"no checkpoint holds a {type(thing).__name__}")
+        names = [f.name for f in fields(thing)] if is_dataclass(thing) else thing._fields
+        return {type(thing).__name__: [self.pack(getattr(thing, name)) for name in names]}
+
+    def unpack(self, values: Any) -> Any:
+        """What ``pack`` was given; equal tensors that were one are one again."""
+        if not isinstance(values, dict):
+            return values
+        ((kind, inside),) = values.items()
+        if kind == "bytes":
+            return b64decode(inside)
+        if kind == "tensor":
+            return self.tensors[inside]
+        if kind == "pairs":
+            return {self.unpack(key): self.unpack(x) for key, x in inside}
+        made = [self.unpack(x) for x in inside]
+        if kind in ("list", "tuple"):
+            return made if kind == "list" else tuple(made)
+        return {kind.__name__: kind for kind in self.kinds}[kind](*made)
+
+    def _name(self, x: Tensor) -> str:
+        name, _ = self._names.setdefault(id(x), (str(len(self._names)), x))
+        if name not in self.tensors:  # of its own: files hold no memory twice
+            self.tensors[name] = x.detach().clone(memory_format=torch.contiguous_format)
+        return name
