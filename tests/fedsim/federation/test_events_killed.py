@@ -1,0 +1,41 @@
+"""An asynchronous run that is killed at any record of its clock ends as one that was not."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsim import run
+from fedsim.network.agenda import Agenda, Record
+from tests.support.asyncruns import ASYNC, asynchronous
+from tests.support.interrupting import Stopped
+from tests.support.runs import assert_same
+
+INSTANTS = 5  # of each kind
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ASYNC)
+def test_at_drawn_instants(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = asynchronous(name, checkpoint_every=1, downlink="sbc(0.1)", seed=3)
+    taken, last, take = 0, 0, Agenda.next
+
+    def counting(agenda: Agenda) -> Record:
+        nonlocal taken
+        taken += 1
+        if taken == last:
+            raise Stopped
+        return take(agenda)
+
+    monkeypatch.setattr(Agenda, "next", counting)
+    run(config, tmp_path / "whole", progress=False)
+    every, out = taken, tmp_path / "killed"
+    for number in np.random.default_rng(5).integers(1, every + 1, INSTANTS):
+        taken, last = 0, int(number)
+        with pytest.raises(Stopped):
+            run(config, out, progress=False)
+        last = 0
+        run(config, out, progress=False)
+        assert_same(tmp_path / "whole", out)
+        shutil.rmtree(out)
