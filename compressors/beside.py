@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from types import ModuleType
 
 _OURS = ("compressors", "fedsim", "strategies")
 """Packages whose source is no user's, also where a checkout of them lies beside the file."""
+
+_INSTALLED = ("site-packages", "dist-packages")
 
 
 @contextmanager
@@ -29,9 +32,10 @@ def staying() -> Iterator[None]:
 
 @contextmanager
 def beside(file: Path) -> Iterator[None]:
-    """Inside, a module that stands beside ``file`` can be imported, as by a script of that name.
+    """Inside, modules and packages that stand beside ``file`` are imported, as by a script there.
 
-    Afterwards it is not listed any more, so that it travels to other processes by value with what
+    They are read from the disk, also if this process has imported them before. Afterwards those of
+    before are listed again and no others, so that they travel to other processes by value with what
     the file defines, and that another file imports its own neighbour of that name. The working
     directory is the one before. No bytecode is written: Python takes that of a file of the same
     size and second, which may have been edited since.
@@ -41,7 +45,8 @@ def beside(file: Path) -> Iterator[None]:
         ...     sys.path[0] == str(Path("somewhere").resolve())
         True
     """
-    folder, before, writes = str(file.resolve().parent), set(sys.modules), sys.dont_write_bytecode
+    folder, writes = str(file.resolve().parent), sys.dont_write_bytecode
+    before = _unlisted(folder)
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
     try:
@@ -50,9 +55,27 @@ def beside(file: Path) -> Iterator[None]:
     finally:
         sys.dont_write_bytecode = writes
         sys.path.remove(folder)
-        for name in set(sys.modules) - before:
-            if getattr(sys.modules[name], "__file__", None) == f"{folder}/{name}.py":
-                del sys.modules[name]
+        _unlisted(folder)
+        sys.modules.update(before)
+
+
+def _unlisted(folder: str) -> dict[str, ModuleType]:
+    """The modules that an import finds below a folder, which are not listed any more."""
+    if os.path.basename(folder) in _INSTALLED or not os.path.isdir(folder):
+        return {}
+    tops = {name.removesuffix(".py") for name in os.listdir(folder)}.difference(_OURS)
+    found = {}
+    for name, module in [*sys.modules.items()]:
+        if name.partition(".")[0] not in tops:
+            continue
+        place = f"{folder}/{name.replace('.', '/')}"
+        files = getattr(module, "__file__", None), *(getattr(module, "__path__", None) or ())
+        there = {os.path.realpath(file) for file in files if file}
+        if not there.isdisjoint({f"{place}.py", f"{place}/__init__.py", place}):
+            found[name] = module
+    for name in found:
+        sys.modules.pop(name, None)
+    return found
 
 
 def content(file: Path, name: str = "") -> str:

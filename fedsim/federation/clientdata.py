@@ -43,7 +43,7 @@ class ClientData:
         plan, held = config.plan, loaded(config.plan.task, *config.machine.source)
         contents.check_sent(config, held.content)
         return _split(
-            plan.task, *config.machine.source, held.stamp, plan.clients, plan.partition,
+            plan.task, *config.machine.source, held.content, plan.clients, plan.partition,
             config.seed, config.evaluation.validation, config.evaluation.clients,
         )  # fmt: skip
 
@@ -75,7 +75,7 @@ class ClientData:
 
 @lru_cache(maxsize=4)
 def _split(
-    task: Task, folder: str | None, download: bool, stamp: str, clients: int, partition: str,
+    task: Task, folder: str | None, download: bool, content: str, clients: int, partition: str,
     seed: int, validation: float | None, local: float | None,
 ) -> ClientData:  # fmt: skip
     data = loaded(task, folder, download).data

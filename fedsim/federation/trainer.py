@@ -27,7 +27,7 @@ from fedsim.federation.startweights import start_from
 from fedsim.ground.threads import one_thread
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
-from fedsim.tasks.loaded import loaded
+from fedsim.tasks.loaded import content_of, loaded
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from strategies import Force, Trained
 from strategies.channel.relay import Means
@@ -56,15 +56,19 @@ def start_of(config: RunConfig) -> dict[str, str]:
         >>> start_of(RunConfig(seed=1)) == start_of(RunConfig(seed=2))
         False
     """
-    source = config.machine.source
-    return {"weights": weights_of(config.plan.task, config.seed, config.weights, source)}
+    task, source = config.plan.task, config.machine.source
+    content = content_of(task, *source)
+    return {"weights": weights_of(task, config.seed, config.weights, source, content)}
 
 
 @lru_cache(maxsize=64)
 def weights_of(
-    task: Task, seed: int, weights: str | None, source: tuple[str | None, bool]
+    task: Task, seed: int, weights: str | None, source: tuple[str | None, bool], content: str
 ) -> str:
-    """The digest of the initial weights and buffers of a task, built once a process."""
+    """The digest of the initial weights and buffers of a task, built once a process.
+
+    ``content``: of the data, from which a task may build its model.
+    """
     with one_thread(), untouched(torch.device("cpu")):
         model = build_model(task, seed, loaded(task, *source).data, weights)
     return of_model({**dict(model.named_parameters()), **dict(model.named_buffers())})[:16]

@@ -72,7 +72,8 @@ def check_sent(config: Any, found: str) -> None:
     if wanted.startswith(_SAMPLES) and found.startswith(_SAMPLES) and found != wanted:
         raise DataError(
             f"task {task}: its data are not those with which the run was started ({wanted} there, "
-            f"{found} here): they have changed, or this machine has others"
+            f"{found} here): they have changed, load draws others in every process, or this "
+            "machine has others"
         )
 
 

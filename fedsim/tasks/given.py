@@ -1,6 +1,6 @@
 """Tasks of one line, from what people have: a data set of torch, a folder of `datasets`, a table.
 
-Each is a `Task` whose `load` reads the data once in every process that needs it. Options that are
+Each is a `Task` whose data every process that needs them reads once. Options that are
 a task's own fields (`batch_size`, `loss`, ...) go to the `Task`; see docs/own-data.md.
 """
 
@@ -9,21 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
-from functools import lru_cache, partial
+from dataclasses import dataclass, fields
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import torch
 from torch import Generator, Tensor, nn
 
 from fedsim.ground.errors import DataError, UsageError, unknown
-from fedsim.ground.threads import lock_of_process
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data import samples
-from fedsim.tasks.data.listed import stamp
 from fedsim.tasks.data.samples import MapStyle, Part
 from fedsim.tasks.data.tables import Inputs, Table, read_csv, read_tables, standardized
 from fedsim.tasks.optional import first_line
@@ -34,41 +31,26 @@ if TYPE_CHECKING:  # for frames alone
 Augment = Callable[[Tensor, Generator], Tensor]
 Groups = str | Sequence[Any] | None
 
-_ONE = lock_of_process()  # clients on several threads wait for one copy; tasks may nest
-
 
 @dataclass(frozen=True, eq=False)
-class Once:
-    """A task's `load` whose last data set stays in memory, in other processes too.
+class Reader:
+    """A task's `load` that says which files it reads: `fedsim.tasks.loaded` calls it once for them.
 
     Attributes:
-        read: what is called again where a file has changed.
+        read: what is called.
         files: what it reads, as given and from where the task was made; empty: no files.
     """
 
     read: Callable[[Path | None], Data]
     files: tuple[tuple[str, Path], ...] = ()
-    made: str = field(default_factory=lambda: uuid4().hex)
 
     def __call__(self, folder: Path | None, download: bool) -> Data:
-        with _ONE:
-            return _kept(self, folder, stamp(self.paths(folder)))
+        return self.read(folder)
 
     def paths(self, folder: Path | None) -> list[Path]:
         """Where its files and folders are, as far as they are there."""
         found = (found_in(given, start, folder) for given, start in self.files)
         return [path for path in found if path is not None]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Once) and self.made == other.made
-
-    def __hash__(self) -> int:
-        return hash(self.made)
-
-
-@lru_cache(maxsize=1)
-def _kept(load: Once, folder: Path | None, stamp: str) -> Data:
-    return load.read(folder)
 
 
 def _task(
@@ -88,7 +70,7 @@ def _task(
         "loss": cross_entropy,
         "metric": correct,
     }
-    load = Once(partial(read, classes="loss" not in own), tuple(files))
+    load = Reader(partial(read, classes="loss" not in own), tuple(files))
     return Task(name=name, build=model, load=load, **(usual | own))
 
 

@@ -1,33 +1,32 @@
 """A task's data, loaded once a process until their files change, and the digest of a user's own."""
 
-import dis
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
-from types import FunctionType
 from typing import NamedTuple
 
 from compressors.beside import staying
 from compressors.usercode import typed, user_code
 from fedsim.ground.errors import DataError, UsageError
-from fedsim.ground.threads import lock_of_process
+from fedsim.ground.threads import lock_of_process, one_thread
 from fedsim.tasks.base import Data, Task, check
-from fedsim.tasks.data import listed
-from fedsim.tasks.given import Once
-from fedsim.tasks.known import is_ours, reads_ours
+from fedsim.tasks.data import listed, samples
+from fedsim.tasks.given import Reader
+from fedsim.tasks.known import reads_ours
 
-_ONE = lock_of_process()
+_ONE = lock_of_process()  # clients on several threads wait for one copy; tasks may nest
 
 
 class Loaded(NamedTuple):
-    """Data, and what they are; ``stamp`` changes where a file does from which they come.
+    """Data, and a digest of them, after a word for what it is of.
 
-    ``content`` is a digest and what it is of: ``samples``, ``bytes`` of files, or their ``names,
-    sizes and times``. It is empty for a task of fedsim's, and for data that come from no file.
+    It is of the ``samples`` in memory. Where inputs are read when a batch needs them, it is of the
+    ``bytes`` of the files in the data folder, or of their ``names, sizes and times``. It is empty
+    where ``load`` is one of fedsim's: which data these are is in their source.
     """
 
     data: Data
     content: str
-    stamp: str
 
 
 def loaded(task: Task, folder: str | None, download: bool) -> Loaded:
@@ -46,7 +45,9 @@ def loaded(task: Task, folder: str | None, download: bool) -> Loaded:
 
 
 def content_of(task: Task, folder: str | None, download: bool) -> str:
-    """``Loaded.content``; the data are loaded where it is not known yet."""
+    """``Loaded.content``; a user's data are loaded where it is not known yet."""
+    if reads_ours(task):
+        return ""
     place = Path(folder) if folder else None
     with _ONE:
         return known_content(task, place, download, listed.stamp(_sources(task, place)))
@@ -55,7 +56,11 @@ def content_of(task: Task, folder: str | None, download: bool) -> str:
 @lru_cache(maxsize=2)
 def _loaded(task: Task, folder: Path | None, download: bool, stamp: str) -> Loaded:
     try:
-        with user_code(), staying():
+        with ExitStack() as inside:
+            inside.enter_context(user_code())
+            inside.enter_context(staying())
+            if not reads_ours(task):  # sums are the same in every process, with any number of cores
+                inside.enter_context(one_thread())
             data = task.load(folder, download)
     except UsageError:  # says itself what it misses
         raise
@@ -65,10 +70,15 @@ def _loaded(task: Task, folder: Path | None, download: bool, stamp: str) -> Load
             f"task {task.name}: load failed with folder {folder}{none}: {typed(error)}"
         ) from error
     check(task.name, data)
-    # After it was loaded: what load itself has written there is there the next time, too.
-    sources = [] if data.content else _sources(task, folder)
-    found = [listed.content(path) for path in sources]
-    return Loaded(data, "" if is_ours(task) else data.content or ", ".join(found), stamp)
+    return Loaded(data, _content(task, data, folder))
+
+
+def _content(task: Task, data: Data, folder: Path | None) -> str:
+    """``Loaded.content``; of files after ``load``, which may have written some of them."""
+    if reads_ours(task) or data.content:
+        return data.content
+    files = [] if samples.in_memory(data) else _sources(task, folder)
+    return ", ".join(map(listed.content, files)) or samples.content_of(data)
 
 
 @lru_cache(maxsize=1024)
@@ -78,26 +88,9 @@ def known_content(task: Task, folder: Path | None, download: bool, stamp: str) -
 
 
 def _sources(task: Task, folder: Path | None) -> list[Path]:
-    """The files and folders that a user's own task reads: its own, or the data folder."""
-    if isinstance(task.load, Once):
+    """The files and folders, as far as they are known, that a user's own task may read."""
+    if isinstance(task.load, Reader):
         return task.load.paths(folder)
-    if folder is None or not folder.exists() or reads_ours(task) or not _reads(task.load):
+    if folder is None or not folder.exists() or reads_ours(task):
         return []
     return [folder.resolve()]
-
-
-def _reads(load: object) -> bool:
-    """Whether a ``load`` looks at the data folder that it is given: not where it makes data up.
-
-    Example:
-        >>> _reads(lambda folder, download: folder / "a.csv"), _reads(lambda folder, download: 1)
-        (True, False)
-    """
-    if not isinstance(load, FunctionType) or not load.__code__.co_argcount:
-        return True
-    first = load.__code__.co_varnames[0]
-    return any(
-        first in (x.argval if isinstance(x.argval, tuple) else (x.argval,))
-        for x in dis.get_instructions(load)
-        if x.opname.startswith("LOAD")
-    )

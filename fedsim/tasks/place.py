@@ -78,7 +78,7 @@ def load(place: str, setting: str, kind: type[Any], called: str) -> Any:
                 module = import_module(given)
         except Exception as error:
             raise _Refused(f"{given} cannot be imported: {typed(error)}") from error
-        return _named(module, content_of(module), name, place, kind, called)
+        return _named(module, _imported(module), name, place, kind, called)
     except _Refused as error:
         reason = f"{error}; " if str(error) else ""
         takes = "it takes FILE.py:NAME or package.module:NAME"
@@ -129,6 +129,23 @@ def content_of(module: ModuleType) -> str:
         return ""
     name += ".__init__" if file.name == "__init__.py" else ""
     return content(file, name if "." in name or "site-packages" in file.parts else "")
+
+
+_IMPORTED: dict[str, tuple[object, str]] = {}
+
+
+def _imported(module: ModuleType) -> str:
+    """The digest of a module when it was first used here: an edit since is not what is executed."""
+    digest = content_of(module)
+    import_, first = _IMPORTED.setdefault(module.__name__, (module.__spec__, digest))
+    if import_ is not module.__spec__:  # imported or reloaded since
+        _IMPORTED[module.__name__] = module.__spec__, digest
+    elif first != digest:
+        raise _Refused(
+            f"{module.__name__}, or a module that it imports, has changed since this process "
+            "imported it: start Python again"
+        )
+    return digest
 
 
 @lru_cache(maxsize=64)

@@ -44,7 +44,7 @@ def load(folder: Path | None, download: bool) -> Data:
         arrays, copy = read_torchvision(folder, download)
     else:
         raise DataError(f"CIFAR-10: it is not in {folder}.\n{_where(str(folder))}")
-    identity = hashlib.sha256(arrays["train_x"].tobytes()).hexdigest()[:12]
+    identity = hashlib.sha256(np.ascontiguousarray(arrays["train_x"]).data).hexdigest()[:12]
     stored = (torch.from_numpy(arrays[part]).permute(0, 3, 1, 2) for part in ("train_x", "test_x"))
     train_x, test_x = (Pixels(images.contiguous(), _MEAN, _STD) for images in stored)
     train_y, test_y = (torch.from_numpy(arrays[p].astype(np.int64)) for p in ("train_y", "test_y"))

@@ -3,11 +3,14 @@
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_ISREG
 from typing import NamedTuple
 
+from fedsim.ground.errors import DataError
 from fedsim.ground.files import digest
 
 WHOLE = 2**30
@@ -33,7 +36,8 @@ class Listed(NamedTuple):
 def listed(path: Path) -> list[Listed]:
     """A file, or the files below a folder, by name.
 
-    Left out are hidden files and folders, Python's files and notebooks, and folders of results.
+    Left out are hidden files and folders, Python's files and notebooks, folders of results, and
+    what is no file: links to nothing, pipes, sockets. Raises ``DataError`` where one is not read.
 
     Example:
         >>> import tempfile
@@ -44,16 +48,29 @@ def listed(path: Path) -> list[Listed]:
         ['a.csv', 'b.csv']
     """
     found = []
-    for file in [path] if path.is_file() else files_below(path):
-        stat = file.stat()
-        name = file.relative_to(path).as_posix()
-        found.append(Listed(name, file.resolve(), stat.st_size, stat.st_mtime_ns))
+    with _readable():
+        for file in [path] if path.is_file() else files_below(path):
+            try:
+                stat = file.stat()
+            except FileNotFoundError:  # it leads nowhere, or has gone since
+                continue
+            if S_ISREG(stat.st_mode):
+                name = file.relative_to(path).as_posix()
+                found.append(Listed(name, file.resolve(), stat.st_size, stat.st_mtime_ns))
     return sorted(found)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"data: {error.filename} cannot be read: {error.strerror}") from error
 
 
 def files_below(folder: Path) -> Iterator[Path]:
     """The files below a folder that may be data, in no order."""
-    for place, folders, files in os.walk(folder):
+    for place, folders, files in os.walk(folder, onerror=_refuse):
         if Path(place) != folder and not _RESULTS.isdisjoint(files):
             folders.clear()
             continue
@@ -61,6 +78,11 @@ def files_below(folder: Path) -> Iterator[Path]:
         for name in files:
             if not name.startswith(".") and not name.endswith(_NO_DATA):
                 yield Path(place, name)
+
+
+def _refuse(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 _LAST: dict[tuple[Path, ...], tuple[float, str]] = {}
@@ -104,4 +126,5 @@ def content(path: Path) -> str:
 
 @lru_cache(maxsize=4096)
 def _digest(path: Path, size: int, changed: int) -> str:
-    return digest(path)
+    with _readable():
+        return digest(path)

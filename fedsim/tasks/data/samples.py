@@ -245,7 +245,7 @@ def data(
         labels = torch.from_numpy(np.unique(train.groups, return_inverse=True)[1].reshape(-1))
     known = hashlib.sha256()
     for tensor in (train.x, y, test.x, y_test):
-        known.update(np.ascontiguousarray(tensor.numpy()).tobytes())
+        _add(known, tensor.numpy())
     digest = known.hexdigest()[:12]
     source = f"{what}, {len(y):,} and {len(y_test):,} samples, all of them sha256 {digest}"
     draw = None if augment is None else Augmented(x, y, augment)
@@ -260,15 +260,56 @@ def content(parts: Iterable[Part]) -> str:
         >>> content([part]) == content([part._replace(y=np.array(["a", "c"]))])
         False
     """
+    return _digest(x for part in parts for x in (part.x.numpy(), part.y, part.groups))
+
+
+def in_memory(data: Data) -> bool:
+    """Whether no inputs are read when a batch needs them."""
+    return all(isinstance(x, Tensor | Pixels) for x in (data.train_x, data.test_x))
+
+
+def content_of(data: Data) -> str:
+    """The digest of a data set as it lies in memory; inputs that do not are left out.
+
+    Example:
+        >>> x, y = torch.ones(2, 3), torch.zeros(2)
+        >>> content_of(Data(x, y, x, y, "a")) == content_of(Data(x, y + 1, x, y, "a"))
+        False
+    """
+    inputs = (x.stored if isinstance(x, Pixels) else x for x in (data.train_x, data.test_x))
+    tensors = (x for x in (*inputs, data.train_y, data.test_y, data.labels))
+    scales = (np.array([x.mean, x.std]) for x in (data.train_x, data.test_x)
+              if isinstance(x, Pixels))  # fmt: skip
+    return _digest([*(_array(x) for x in tensors if isinstance(x, Tensor)), *scales])
+
+
+def _array(x: Tensor) -> np.ndarray:
+    there = x.detach().cpu()
+    found: np.ndarray = (there.view(torch.int16) if x.dtype == torch.bfloat16 else there).numpy()
+    return found
+
+
+def _digest(arrays: Iterable[np.ndarray | None]) -> str:
     made = hashlib.blake2b(digest_size=8)
-    for part in parts:
-        for values in (part.x.numpy(), part.y, part.groups):
-            if values is not None:
-                made.update(f"{values.dtype} {values.shape}".encode())
-                plain = values.dtype != object
-                made.update(np.ascontiguousarray(values).tobytes() if plain
-                            else repr(values.tolist()).encode())  # fmt: skip
+    for values in arrays:
+        if values is not None:
+            made.update(f"{values.dtype} {values.shape}".encode())
+            _add(made, values)
     return f"samples {made.hexdigest()}"
+
+
+_PIECE = 2**24
+"""Bytes of which a digest copies at most so many at a time, where they do not lie in order."""
+
+
+def _add(made: Any, values: np.ndarray) -> None:
+    """Adds the values of an array (N, ...), row by row, to a digest."""
+    if values.dtype == object:
+        made.update(repr(values.tolist()).encode())
+        return
+    rows = max(1, _PIECE * len(values) // max(1, values.nbytes))
+    for start in range(0, len(values), rows):
+        made.update(np.ascontiguousarray(values[start : start + rows]).reshape(-1).view(np.uint8))
 
 
 def _inputs(x: Tensor) -> Samples:

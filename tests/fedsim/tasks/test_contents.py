@@ -1,31 +1,41 @@
 """What a user's files and data hold is part of a run: an edit is told, and no table mixes two."""
 
+import hashlib
+import os
 import pickle
 import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import fedsim
 from compressors import CATALOGUE, add_rows, row_files
 from compressors.beside import content
 from fedsim import TASKS, RunConfig, UsageError, run
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.trainer import start_of
 from fedsim.ground.errors import DataError
 from fedsim.runs.sweep import run_cells
 from fedsim.settings import contents
 from fedsim.settings.config import from_toml
 from fedsim.settings.grids import Cell
 from fedsim.settings.masks import settled
-from fedsim.tasks.data import listed
+from fedsim.tasks import loaded as loads
+from fedsim.tasks.data import listed, samples
+from fedsim.tasks.data.images import Pixels
 from fedsim.tasks.loaded import loaded
 from tests.support.commands import Said, Typed, files, no_page, refused, typed
 
 __all__ = ["no_page", "typed"]  # fixtures
 
 TASK = """
+from dataclasses import replace
+from pathlib import Path
 import torch
 from torch import nn
 import helper
@@ -39,10 +49,15 @@ def load(folder, download):
     return Data(table[:30, :2], table[:30, 2].long(), table[30:, :2], table[30:, 2].long(), "own")
 
 
+def look(folder, download):
+    return load(Path(__file__).parent / "data", download)
+
+
 FIELDS = dict(iterations=10, clients=2)
 CSV = from_csv("a.csv", helper.build, name="mine", label="y", **FIELDS)
 OWN = Task(name="own", build=helper.build, load=load, loss=CSV.loss, metric=CSV.metric,
            optimizer=CSV.optimizer, **FIELDS)
+AWAY = replace(OWN, name="away", load=look)
 """
 HELPER = """
 from torch import nn
@@ -71,7 +86,7 @@ CATALOGUE["half"] = Row("half", "method", "half(p) = topk(p) | float16", "Half",
 def folder(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with a task, what it imports, and its data."""
     write(Path())
-    for name in ("mine", "own", "made"):
+    for name in ("mine", "own", "away", "made"):
         monkeypatch.delitem(TASKS, name, raising=False)
     return Path()
 
@@ -89,6 +104,8 @@ def edit(file: str, old: str, new: str) -> None:
     text = Path(file).read_text()
     assert old in text
     Path(file).write_text(text.replace(old, new, 1))
+    loads._loaded.cache_clear()  # as in another process
+    loads.known_content.cache_clear()
 
 
 def sweep(typed: Typed, *more: str, task: str = "task.py:CSV", temporal: str = "2") -> Said:
@@ -101,6 +118,7 @@ EDITS = {
     "a module beside it": ("task.py:CSV", ("helper.py", "WIDTH = 2", "WIDTH = 4")),
     "its table": ("task.py:CSV", ("a.csv", "\n3,3,1\n", "\n3,4,1\n")),
     "what load reads": ("task.py:OWN", ("data/own.csv", "\n3,3,1\n", "\n3,4,1\n")),
+    "what load finds itself": ("task.py:AWAY", ("data/own.csv", "\n3,3,1\n", "\n3,4,1\n")),
 }
 
 
@@ -324,18 +342,131 @@ def test_changed_data_are_read_again_in_one_process(task: str) -> None:
     config = RunConfig.of(task=f"task.py:{task}", data="data")
     first, digest = ClientData.of(config).data, config.content["data"]
     assert ClientData.of(config).data is first
-    edit("a.csv" if task == "CSV" else "data/own.csv", "\n3,3,1\n", "\n3,4,1\n")
+    file = Path("a.csv" if task == "CSV" else "data/own.csv")
+    file.write_text(file.read_text().replace("\n3,3,1\n", "\n3,14,1\n"))
     assert config.content["data"] != digest
     assert ClientData.of(config).data is not first
 
 
-def test_what_makes_its_data_up_does_not_depend_on_the_data_folder() -> None:
-    made: Any = RunConfig(task="task.py:OWN").plan.task
-    data = loaded(made, "data", False).data
-    made_up = fedsim.Task(name="made", build=made.build, load=lambda folder, download: data,
-                          optimizer=made.optimizer, loss=made.loss, metric=made.metric)  # fmt: skip
-    assert "data" not in RunConfig.of(task=made_up, data="data").content
-    assert loaded(made, "data", False).content.startswith("bytes ")
+@pytest.mark.parametrize("task", ["CSV", "OWN", "AWAY"])
+def test_files_that_are_not_read_do_not_count(task: str) -> None:
+    config = RunConfig.of(task=f"task.py:{task}", data="data")
+    before, federation = config.identity(), ClientData.of(config)
+    assert before["content"]["data"] and str(before["content"]["data"]).count("samples ") == 1
+    for name in ("run.log", "mlruns/0/meta.yaml", "wandb/run/files.db"):
+        path = Path("data", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("anything")
+    Path("data", "nowhere").symlink_to("gone")
+    os.mkfifo("data/pipe")
+    assert config.identity() == before and ClientData.of(config) is federation
+    assert RunConfig.of(task=f"task.py:{task}", data="data").identity() == before
+
+
+@dataclass(frozen=True)
+class OnDemand:
+    """Inputs that are read when a batch needs them."""
+
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        return torch.zeros(len(torch.arange(self.count)[index]), 2)
+
+
+def test_of_inputs_on_demand_the_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    own: Any = RunConfig(task="task.py:OWN").plan.task
+    y = torch.arange(8) % 2
+
+    def load(folder: Path | None, download: bool) -> fedsim.Data:
+        return fedsim.Data(OnDemand(8), y, OnDemand(8), y, "files")
+
+    task = replace(own, name="made", load=load)
+    before = loaded(task, "data", False).content
+    assert before.startswith("bytes ") and loaded(task, None, False).content.startswith("samples ")
+    Path("data", "nowhere").symlink_to("gone")
+    os.mkfifo("data/pipe")
+    assert listed.content(Path("data")) == before
+    Path("data", "b.png").write_text("1")
+    assert loaded(task, "data", False).content != before
+
+    def refuse(path: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    listed._digest.cache_clear()
+    monkeypatch.setattr(listed, "digest", refuse)
+    with pytest.raises(DataError, match="data: .* cannot be read: Permission denied"):
+        listed.content(Path("data"))
+
+
+@pytest.mark.parametrize("part", ["train_x", "train_y", "test_x", "test_y", "labels", "scale"])
+def test_every_part_of_the_data_counts(part: str) -> None:
+    pixels = Pixels(torch.zeros(4, 1, 2, 2, dtype=torch.uint8), (0.5,), (0.25,))
+    whole = fedsim.Data(pixels, torch.zeros(4), torch.zeros(3, 0, 2), torch.zeros(3).bfloat16(),
+                        "a", torch.zeros(4, dtype=torch.int64))  # fmt: skip
+    other: dict[str, Any] = {
+        "train_x": replace(pixels, stored=pixels.stored + 1),
+        "test_x": torch.zeros(3, 2, 0),
+        "scale": replace(pixels, mean=(0.75,)),
+    }
+    name = "train_x" if part == "scale" else part
+    changed = other[part] if part in other else getattr(whole, part) + 1
+    assert samples.content_of(replace(whole, **{name: changed})) != samples.content_of(whole)
+    assert samples.content_of(replace(whole, source="b")) == samples.content_of(whole)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", ["float32", "U3", "object", "bool"])
+def test_a_digest_copies_no_array(
+    order: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.arange(60).reshape(20, 3).astype(kind, order=order)
+    plain = hashlib.blake2b(f"{values.dtype} {values.shape}".encode(), digest_size=8)
+    plain.update(repr(values.tolist()).encode() if kind == "object" else values.tobytes())
+    monkeypatch.setattr(samples, "_PIECE", 50)  # some rows at a time
+    seen = []
+    copied = np.ascontiguousarray
+    monkeypatch.setattr(samples.np, "ascontiguousarray", lambda x: seen.append(len(x)) or copied(x))
+    assert samples._digest([values, None]) == f"samples {plain.hexdigest()}"
+    assert kind == "object" or (sum(seen) == 20 and max(seen) <= 16)
+    assert samples._digest([values[:0]]) != samples._digest([values[:0, :1]])
+
+
+def test_initial_weights_are_of_the_data_of_today() -> None:
+    own: Any = RunConfig(task="task.py:OWN").plan.task
+    size = [2]
+
+    def load(folder: Path | None, download: bool) -> fedsim.Data:
+        x, y = torch.ones(8, size[0]), torch.arange(8) % 2
+        return fedsim.Data(x, y, x, y, "made")
+
+    task = replace(own, name="made", load=load, from_data=True,
+                   build=lambda data: torch.nn.Linear(data.train_x.shape[1], 2))  # fmt: skip
+    config = RunConfig.of(task=task, data="data")
+    before = start_of(config)
+    size[0] = 3
+    edit("data/own.csv", "\n3,3,1\n", "\n3,4,1\n")
+    assert start_of(config) != before
+
+
+def test_load_sums_with_one_thread() -> None:
+    """Sums of floats, and with them the digest, would depend on the number of cores."""
+    own: Any = RunConfig(task="task.py:OWN").plan.task
+    seen = []
+
+    def load(folder: Path | None, download: bool) -> fedsim.Data:
+        seen.append(torch.get_num_threads())
+        return own.load(Path("data"), download)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        loaded(replace(own, name="made", load=load), None, False)
+        assert (seen, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.slow

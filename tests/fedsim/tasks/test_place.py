@@ -1,5 +1,6 @@
 """A task of a user's own, named ``FILE.py:NAME``: in a run, in files of settings, on workers."""
 
+import importlib
 import os
 import sys
 import time
@@ -114,6 +115,51 @@ def test_a_file_may_import_what_stands_beside_it(
         sources.append(cloudpickle.loads(carried).plan.task.load(None, False).source)
     assert sources == ["one", "two"]
     assert sys.path == before and "beside" not in sys.modules
+
+
+@pytest.mark.parametrize("imported", [False, True])
+@pytest.mark.parametrize("name", ["helper.py", "helper/__init__.py", "helper/deep.py"])
+def test_what_stands_beside_a_file_is_that_of_its_digest(
+    folder: Path, name: str, imported: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit is executed, also where this process has imported the module before it."""
+    module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    monkeypatch.syspath_prepend(folder)
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("SAID = 'one'\n")
+    text = FILE.replace('"spirals, made up"', f"{module}.SAID")
+    (folder / "spirals.py").write_text(f"import {module}\n" + text)
+    before = importlib.import_module(module) if imported else None
+    sources, digests = [], set()
+    for said in ("one", "three"):
+        changed(folder / name, f"SAID = {said!r}\n")
+        config = RunConfig(task=PLACE)
+        digests.add(config.content["task"]["spirals"])
+        carried = cloudpickle.loads(cloudpickle.dumps(config))
+        sources.append(carried.plan.task.load(None, False).source)
+        assert sys.modules.get(module) is before
+    assert sources == ["one", "three"] and len(digests) == 2
+    for name in ("helper.deep", "helper"):
+        sys.modules.pop(name, None)
+
+
+def test_a_module_that_was_edited_after_its_import_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(folder)
+    (folder / "mine").mkdir()
+    (folder / "mine" / "__init__.py").write_text("")
+    (folder / "mine" / "deep.py").write_text("")
+    (folder / "mine" / "task.py").write_text("from mine import deep\n" + FILE)
+    before = RunConfig(task="mine.task:spirals")
+    assert RunConfig(task="mine.task:spirals").content == before.content
+    changed(folder / "mine" / "deep.py", "edited = True\n")
+    with pytest.raises(UsageError, match="task: 'mine.task:spirals': mine.task, .* has changed"):
+        RunConfig(task="mine.task:spirals")
+    importlib.reload(sys.modules["mine.task"])
+    assert RunConfig(task="mine.task:spirals").content != before.content
+    for name in ("mine.task", "mine.deep", "mine"):
+        del sys.modules[name]
 
 
 def test_a_file_that_changed_is_read_again(folder: Path) -> None:
