@@ -50,7 +50,7 @@ def written(
 
     ``content``: digests of the user's files; ``start``: of what the run begins with.
     """
-    return masks.settled(config, config.plan).to_toml(content=content, start=start)
+    return masks.resolve_masking(config, config.plan).to_toml(content=content, start=start)
 
 
 def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:

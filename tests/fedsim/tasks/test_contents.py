@@ -18,7 +18,7 @@ from fedsim.runs.sweep import run_cells
 from fedsim.settings import contents
 from fedsim.settings.config import from_toml
 from fedsim.settings.grids import Cell
-from fedsim.settings.masks import settled
+from fedsim.settings.masks import resolve_masking
 from fedsim.tasks.data import listed
 from fedsim.tasks.loaded import loaded
 from tests.support.commands import Said, Typed, files, no_page, refused, typed
@@ -349,5 +349,5 @@ def test_verify_looks_at_no_run_of_other_files(typed: Typed, no_page: None) -> N
 def test_a_config_is_read_with_its_digests() -> None:
     config = RunConfig.of(task="task.py:CSV", method="raw", temporal=2)
     run(config, "out", progress=False)
-    assert from_toml(Path("out/config.toml")) == settled(config, config.plan)
+    assert from_toml(Path("out/config.toml")) == resolve_masking(config, config.plan)
     assert contents.recorded(Path("out")) == config.content
