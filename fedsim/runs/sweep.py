@@ -4,7 +4,7 @@ Finished cells are never run again; a cell that fails is recorded with its trace
 and does not stop the rest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -264,7 +264,7 @@ def named_as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
     names change as the grid grows. The names of varied settings stand in the order in which they
     were given; a rate that is the task's own may be given or not.
     """
-    there: dict[str, tuple[str, RunConfig]] = {}
+    there: dict[Hashable, tuple[str, RunConfig]] = {}
     for folder in run_folders(out) if out.is_dir() else []:
         if (folder / "config.toml").exists():
             with suppress(UsageError):  # it is another sweep's, or `examine` says what is wrong
