@@ -36,10 +36,13 @@ def check(before: RunConfig, now: RunConfig, out: Path) -> None:
         )
 
 
-def extend(before: RunConfig, now: RunConfig, out: Path) -> None:
-    """Lets the finished run in ``out`` go on from its end as ``now``, which ``check`` allowed."""
+def extend(before: RunConfig, out: Path, text: str) -> None:
+    """Lets the finished run in ``out`` go on from its end as a longer one, which ``check`` allowed.
+
+    ``text``: the settings of that (``written``).
+    """
     checkpoint.go_on_from_end(out, before.plan.rounds)
-    write_text(out / "config.toml", written(now, now.content))
+    write_text(out / "config.toml", text)
     (out / "summary.json").unlink()  # last: a kill before this finds a summary of fewer iterations
 
 

@@ -60,25 +60,29 @@ def examine(config: RunConfig, out: Path) -> Found:
         extending.check(before, config, out)
     else:
         same_settings(before, config, out)
+    goes_on = done or checkpoint.last(out) is not None
     start = start_of(config)
-    remarks = same_files(config, start, out, done) if written.exists() else {}
-    settings = config
-    if done and not longer:  # it began when it did
+    remarks = same_files(config, start, out, goes_on) if written.exists() else {}
+    if goes_on:  # it began when it did
         start = contents.recorded(out, contents.START)
-        settings = replace(before, label=config.label)
+    settings = replace(before, label=config.label) if done and not longer else config
     text = extending.written(settings, config.content, start)
     return Found(before, None if longer or not done else summary, longer, text, remarks)
 
 
-def same_files(config: RunConfig, start: dict[str, str], out: Path, done: bool) -> dict[str, str]:
+def same_files(
+    config: RunConfig, start: dict[str, str], out: Path, goes_on: bool
+) -> dict[str, str]:
     """What there is to say of the files that the run in ``out`` took, and of its start.
+
+    ``goes_on``: from its end or a checkpoint.
 
     Raises ``UsageError`` where they held something else, and ``out`` holds results of that.
     """
     there, here = contents.recorded(out), config.content
     remarks = {}
     if changed := "; ".join(contents.differing(there, here)):
-        if done or checkpoint.last(out) is not None:
+        if goes_on:
             raise UsageError(
                 f"--out is {out}: it holds results of files that have changed since ({changed}); "
                 "choose another folder, or give the files as they were"
@@ -124,7 +128,7 @@ def prepare(config: RunConfig, out: Path, examined: Found) -> dict[str, Any] | N
         raise unwritten("--out", out, error) from error
     before, summary, longer, text, remarks = examined
     if longer:
-        extending.extend(before, config, out)
+        extending.extend(before, out, text)
     if summary is not None:
         # No number of the run depends on its label, nor on where its files lie.
         if before.label != config.label or UNKNOWN in remarks or moves(out, [config]):

@@ -33,7 +33,7 @@ def masking_recorded(config: Settings, plan: Plan) -> bool | str:
 
 
 def masking_in_identity(config: Settings, plan: Plan) -> bool | str:
-    """What a run's identity says of masking: ``masking_recorded``, or what 0.1.0's ``auto`` said of it.
+    """What a run's identity says of masking: ``masking_recorded``, or what 0.1.0's ``auto`` said.
 
     That is asked where a method with ``ef`` leaves nothing to forget: no number has changed since,
     and the run has the name that it always had.
