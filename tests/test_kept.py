@@ -195,15 +195,69 @@ def test_a_stacked_run_is_extended(kept: Path, typed: Typed, no_page: None) -> N
 
 
 @pytest.mark.slow
-def test_a_search_goes_on(kept: Path, typed: Typed) -> None:
+def test_a_search_goes_on(kept: Path, typed: Typed, caplog: pytest.LogCaptureFixture) -> None:
     """Its trials count, and further ones are made as they were."""
     before = files(kept / "search" / "cells")
     said = typed(*SEARCH, "4", "--out", kept / "search")
     assert said.code == 0, said.err
     there = files(kept / "search" / "cells")
     assert before.items() <= there.items() and len(there) > len(before)
-    assert "goes on as it was made" in said.err and "trial 3" in said.err
+    assert (said.err + caplog.text).count("goes on as it was made") == 1 and "trial 3" in said.err
     assert "trial 2:" not in said.err
     cells = (kept / "search").glob("cells/*/config.toml")
     assert all(from_toml(cell).plan.masks for cell in cells)
     assert from_toml(kept / "search" / "best.toml").plan.masks
+
+
+@pytest.fixture
+def varied(kept: Path) -> Path:
+    """A sweep over masking, from runs of before: as ``--vary momentum-masking=auto,off`` wrote it.
+
+    Its first run masks, and the second does not, as it has not been run.
+    """
+    out = kept / "varied"
+    cell = out / "cells" / "n2-p0.1-s0-momentum_masking-auto"
+    shutil.copytree(kept / "feedback", cell)
+    shutil.rmtree(cell / "final")  # sweeps do not keep it
+    (out / "sweep.toml").write_text(VARIED)
+    return out
+
+
+VARIED = """method = "ef(topk(0.1) | float32 | golomb)"
+temporal = [2]
+gradient = []
+seeds = 1
+baseline = false
+task = "task.py:TASK"
+iterations = 8
+
+[vary]
+momentum_masking = ["auto", "off"]
+
+[clients]
+count = 2
+
+[evaluation]
+every = 1
+"""
+VARY = ("sweep", *FEEDBACK[1:-1], "--iterations", "8", "--no-baseline", "--jobs", "1", "--vary")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", ["auto,off", "off,auto", "ef,off"])
+def test_a_sweep_over_masking_goes_on_as_it_was_made(
+    given: str, varied: Path, typed: Typed, no_page: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = files(varied / "cells")
+    for _ in range(2):
+        caplog.clear()
+        said = typed(*VARY, f"momentum-masking={given}", "--out", varied)
+        assert said.code == 0, said.err
+        assert caplog.text.count("goes on as it was made") == (given != "ef,off")
+    there = files(varied / "cells")
+    results = {f: t for f, t in before.items() if not f.endswith("config.toml")}
+    assert results.items() <= there.items()  # it is not run again
+    cells = varied / "cells"
+    masks = {folder.name.rpartition("-")[2]: masking(folder) for folder in cells.iterdir()}
+    assert masks == {"auto": "ef", "off": "off"}
+    assert sorted(from_sweep(varied / "sweep.toml").vary["momentum_masking"]) == ["ef", "off"]

@@ -83,6 +83,8 @@ def command(flags: argparse.Namespace) -> int:
     out = shared.folder(flags, *named(config, cells, flags.config))
     many = len(cells) >= 4 and all(cell.config.machine.engine == "local" for cell in cells)
     jobs = 1 if flags.jobs is None and not many else flags.jobs
+    if isinstance(config, grids.SweepConfig):
+        config, cells = sweep.in_folder(config, out)
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric, missing = cells[0].config.plan.task.metric_name, ""
     with Bars(rounds, metric, quiet=flags.json) as bars:

@@ -31,6 +31,7 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.fields import SETTINGS
 from fedsim.tasks import Data, Task
 from fedsim.tasks.base import cross_entropy
+from fedsim.tasks.loaded import loaded
 
 _KEPT = "what a client keeps is a tensor or a number in optimizer.state[parameter] or param_groups"
 """Each client has an optimizer's memory of its own, which must be what can be handed to it."""
@@ -80,7 +81,9 @@ class _Trial:
 def _seen(config: RunConfig) -> Hashable:
     settings = {name: x for name, x in config.flat().items() if SETTINGS[name].result}
     own = tuple(own_rows().items())  # a notebook may define a method again
-    return own, tuple((name, x) for name, x in settings.items() if name not in _UNSEEN)
+    source = config.machine.source
+    data = source, loaded(config.plan.task, *source).content
+    return own, data, tuple((name, x) for name, x in settings.items() if name not in _UNSEEN)
 
 
 @lru_cache(maxsize=256)

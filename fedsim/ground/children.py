@@ -8,7 +8,7 @@ from threading import Thread
 
 import torch
 
-from fedsim.ground.sigchld import forgotten
+from fedsim.ground.sigchld import sigchld_ignored
 
 
 def begin_child() -> None:
@@ -38,7 +38,7 @@ def forks_train() -> bool:
         >>> forks_train() or torch.cuda.is_available()
         True
     """
-    if multiprocessing.current_process().daemon or forgotten():
+    if multiprocessing.current_process().daemon or sigchld_ignored():
         return False
     child = os.fork()
     if not child:

@@ -21,7 +21,7 @@ def children_waited() -> Iterator[None]:
         ...     signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
         False
     """
-    if not forgotten() or current_thread() is not main_thread():
+    if not sigchld_ignored() or current_thread() is not main_thread():
         yield
         return
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -31,6 +31,6 @@ def children_waited() -> Iterator[None]:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
 
-def forgotten() -> bool:
+def sigchld_ignored() -> bool:
     """Whether SIGCHLD is ignored: a child that has ended leaves nothing to wait for."""
     return sys.platform != "win32" and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN

@@ -60,7 +60,8 @@ class Callback:
 class CsvWriter(Callback):
     """Writes a line per round to a CSV file, which can be read while the run goes on.
 
-    A run that goes on writes the lines of the rounds before again.
+    A run that goes on writes the lines of the rounds before again. Scores that come later
+    (``Callback.evaluation``) replace the line of their round; a pipe keeps the line without them.
 
     Args:
         path: the file; its folder exists.
@@ -79,35 +80,45 @@ class CsvWriter(Callback):
         self._file.close()  # of a run that was interrupted
         with writing(self.path.parent):
             self._file = self.path.open("w", newline="", encoding="utf-8")
-        self._writer: csv.DictWriter[str] | None = None
+        self._columns: Sequence[str] | None = None
         for row in rows:
             self.round(row)
 
     def round(self, row: Row) -> None:
         with writing(self.path.parent):
-            if self._writer is None:
-                columns = [*row] if self.columns is None else self.columns
+            if self._columns is None:
+                self._columns = [*row] if self.columns is None else self.columns
                 known = [*row, *CLIENT_SCORES]
-                for name in columns:  # other scores come with the first evaluation
+                for name in self._columns:  # other scores come with the first evaluation
                     if name not in known and not name.startswith(SCORE):
                         raise UsageError(f"CsvWriter: {unknown('column', name, known)}")
-                self._writer = csv.DictWriter(self._file, columns, extrasaction="ignore")
-                self._writer.writeheader()
-            self._line = self._file.tell()
-            self._writer.writerow(row)
+                self._file.write(_line(self._columns, {name: name for name in self._columns}))
+            self._start = self._file.tell() if self._file.seekable() else None
+            self._line = _line(self._columns, row)
+            self._file.write(self._line)
             self._file.flush()
 
     def evaluation(self, row: Row) -> None:
-        """The line again, with the scores, which may have come later."""
-        assert self._writer is not None
+        """The line again where its scores have come later."""
+        assert self._columns is not None
+        line = _line(self._columns, row)
+        if line == self._line or self._start is None:
+            return
         with writing(self.path.parent):
-            self._file.seek(self._line)
+            self._file.seek(self._start)
+            self._file.write(line)
             self._file.truncate()
-            self._writer.writerow(row)
             self._file.flush()
 
     def end(self, summary: Mapping[str, Any]) -> None:
         self._file.close()
+
+
+def _line(columns: Sequence[str], row: Row) -> str:
+    """A row as a line of CSV."""
+    text = StringIO(newline="")
+    csv.DictWriter(text, columns, extrasaction="ignore").writerow(row)
+    return text.getvalue()
 
 
 class Several(Callback):

@@ -36,10 +36,13 @@ def check(before: RunConfig, now: RunConfig, out: Path) -> None:
         )
 
 
-def extend(before: RunConfig, now: RunConfig, out: Path) -> None:
-    """Lets the finished run in ``out`` go on from its end as ``now``, which ``check`` allowed."""
+def extend(before: RunConfig, out: Path, text: str) -> None:
+    """Lets the finished run in ``out`` go on from its end as a longer one, which ``check`` allowed.
+
+    ``text``: the settings of that (``written``).
+    """
     checkpoint.go_on_from_end(out, before.plan.rounds)
-    write_text(out / "config.toml", written(now, now.content))
+    write_text(out / "config.toml", text)
     (out / "summary.json").unlink()  # last: a kill before this finds a summary of fewer iterations
 
 
@@ -50,7 +53,7 @@ def written(
 
     ``content``: digests of the user's files; ``start``: of what the run begins with.
     """
-    return masks.settled(config, config.plan).to_toml(content=content, start=start)
+    return masks.resolve_masking(config, config.plan).to_toml(content=content, start=start)
 
 
 def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:

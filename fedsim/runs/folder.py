@@ -1,7 +1,7 @@
 """A run's folder before the run: what an earlier run left there, and whether it fits."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +15,10 @@ from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
 from fedsim.runs import checkpoint, environment, extending
 from fedsim.runs.trackers import chosen
 from fedsim.settings import contents, masks
-from fedsim.settings.config import FILE, TABLE, RunConfig, default_of, from_toml
+from fedsim.settings.config import FILE, RunConfig, default_of, from_toml
 from fedsim.settings.foreign import moves, own_files
-from fedsim.settings.versions import FIRST, FORMER, called, read
+from fedsim.settings.versions import FIRST, FORMER, MASKING, called, masking_words, read
 
-_MASKING = "momentum_masking"
 _RULE = f"momentum is masked with every method that has ef, as {called(FIRST)} did"
 
 
@@ -60,25 +59,29 @@ def examine(config: RunConfig, out: Path) -> Found:
         extending.check(before, config, out)
     else:
         same_settings(before, config, out)
+    goes_on = done or checkpoint.last(out) is not None
     start = start_of(config)
-    remarks = same_files(config, start, out, done) if written.exists() else {}
-    settings = config
-    if done and not longer:  # it began when it did
+    remarks = same_files(config, start, out, goes_on) if written.exists() else {}
+    if goes_on:  # it began when it did
         start = contents.recorded(out, contents.START)
-        settings = replace(before, label=config.label)
+    settings = replace(before, label=config.label) if done and not longer else config
     text = extending.written(settings, config.content, start)
     return Found(before, None if longer or not done else summary, longer, text, remarks)
 
 
-def same_files(config: RunConfig, start: dict[str, str], out: Path, done: bool) -> dict[str, str]:
+def same_files(
+    config: RunConfig, start: dict[str, str], out: Path, goes_on: bool
+) -> dict[str, str]:
     """What there is to say of the files that the run in ``out`` took, and of its start.
+
+    ``goes_on``: from its end or a checkpoint.
 
     Raises ``UsageError`` where they held something else, and ``out`` holds results of that.
     """
     there, here = contents.recorded(out), config.content
     remarks = {}
     if changed := "; ".join(contents.differing(there, here)):
-        if done or checkpoint.last(out) is not None:
+        if goes_on:
             raise UsageError(
                 f"--out is {out}: it holds results of files that have changed since ({changed}); "
                 "choose another folder, or give the files as they were"
@@ -124,7 +127,7 @@ def prepare(config: RunConfig, out: Path, examined: Found) -> dict[str, Any] | N
         raise unwritten("--out", out, error) from error
     before, summary, longer, text, remarks = examined
     if longer:
-        extending.extend(before, config, out)
+        extending.extend(before, out, text)
     if summary is not None:
         # No number of the run depends on its label, nor on where its files lie.
         if before.label != config.label or UNKNOWN in remarks or moves(out, [config]):
@@ -160,7 +163,7 @@ def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
     differ = [f"{name} {_said(name, a)} there, {_said(name, b)} here"
               for name, (a, b) in apart.items()]  # fmt: skip
     cure = "choose another folder"
-    if before.training.momentum_masking == FORMER and _MASKING in apart:
+    if before.training.momentum_masking == FORMER and MASKING in apart:
         cure = f"{_RULE}: give --momentum-masking {FORMER}, or {cure}"
     raise UsageError(
         f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); {cure}"
@@ -171,9 +174,9 @@ def as_there(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:
     """Runs by the rules that the results in ``out`` were made by; a line says where these differ.
 
     A folder of 0.1.0 goes on with what that version masked, where ``momentum_masking`` is left at
-    its default; so do a sweep and a search of it, with the runs that they get.
+    its default; so does a search of it, with the runs that it gets (a grid: ``sweep.in_folder``).
     """
-    if not _is_masked_as_before(out):
+    if not is_masked_as_before(out):
         return list(runs)
     now = [masks.as_before(run) for run in runs]
     if any(run.plan.masks != before.plan.masks for run, before in zip(runs, now, strict=True)):
@@ -187,16 +190,13 @@ def goes_on(out: Path) -> str:
     return f"{out} goes on as it was made: {_RULE}"
 
 
-def _is_masked_as_before(out: Path) -> bool:
+def is_masked_as_before(out: Path) -> bool:
     """Whether the settings in a results folder have the masking of 0.1.0, by a word of its own."""
     there = [file for name in ("config.toml", "sweep.toml", FILE) if (file := out / name).exists()]
     for file in there or sorted(out.glob("cells/*/config.toml"))[:1]:
         with suppress(UsageError):  # what cannot be read is refused where it is used
-            values = read(file)
-            cells = values.get(TABLE)
-            tables = [values, *(cells.values() if isinstance(cells, Mapping) else ())]
-            groups = [table.get("training") for table in tables if isinstance(table, Mapping)]
-            if any(isinstance(own, Mapping) and own.get(_MASKING) == FORMER for own in groups):
+            words = masking_words(read(file))
+            if FORMER in words and "auto" not in words:  # a file of today may have both
                 return True
     return False
 

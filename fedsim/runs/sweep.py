@@ -4,7 +4,8 @@ Finished cells are never run again; a cell that fails is recorded with its trace
 and does not stop the rest.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,7 +27,15 @@ from fedsim.results.schema import (
     write_summary,
 )
 from fedsim.runs import checkpoint, devices, lock
-from fedsim.runs.folder import as_there, examine, prepare, same_settings, tell
+from fedsim.runs.folder import (
+    as_there,
+    examine,
+    goes_on,
+    is_masked_as_before,
+    prepare,
+    same_settings,
+    tell,
+)
 from fedsim.runs.forked import run_beside
 from fedsim.runs.parallel import Progress, run_here, together
 from fedsim.runs.progress import Told, shown
@@ -48,6 +57,7 @@ from fedsim.settings.grids import (
     to_toml,
 )
 from fedsim.settings.strategies import FLAGS, adds_codes
+from fedsim.settings.versions import FORMER, MASKING, former
 from fedsim.show.report import summarize
 
 _NO_SUMMARY = "its folder holds no summary after its run; the same command runs it again"
@@ -242,12 +252,9 @@ def sweep(
     fails later has ``failed`` as its ``status``, and the rest go on.
     """
     expect(config, SweepConfig, "sweep()")
-    out, cells = Path(out), config.cells()
+    out = Path(out)
+    config, cells = in_folder(config, out)
     with own_files(out, [cell.config for cell in cells]):
-        if as_there([config.base, *(cell.config for cell in cells)], out)[0] != config.base:
-            config = replace(config, base=masks.as_before(config.base))
-            cells = config.cells()
-        cells = named_as_there(cells, out)
         check(cells, jobs, here=ray_address is None)
         check_folder(out, cells)
         with lock.locked(out):
@@ -257,6 +264,29 @@ def sweep(
     return summaries
 
 
+def in_folder(config: SweepConfig, out: Path) -> tuple[SweepConfig, list[Cell]]:
+    """A grid as the folder ``out`` goes on with it, and its cells by their names in there.
+
+    A folder of 0.1.0 goes on with what that version masked, and a line says so where it differs.
+    """
+    cells, before = config.cells(), _masked_as_before(config)
+    with own_files(out, [cell.config for cell in cells]):
+        if before != config and is_masked_as_before(out):
+            now, config, cells = cells, before, before.cells()
+            if [c.config.plan.masks for c in now] != [c.config.plan.masks for c in cells]:
+                logging.getLogger("fedsim").warning("%s", goes_on(out))
+        return config, named_as_there(cells, out)
+
+
+def _masked_as_before(config: SweepConfig) -> SweepConfig:
+    """The grid with the masking of 0.1.0 in the place of ``auto``, but where it varies both."""
+    if FORMER in config.vary.get(MASKING, ()):
+        return config
+    vary = {name: tuple(map(former, values)) if name == MASKING else values
+            for name, values in config.vary.items()}  # fmt: skip
+    return replace(config, base=masks.as_before(config.base), vary=vary)
+
+
 def named_as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
     """The cells of a grid, each under the name that its run has in the folder already.
 
@@ -264,7 +294,7 @@ def named_as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
     names change as the grid grows. The names of varied settings stand in the order in which they
     were given; a rate that is the task's own may be given or not.
     """
-    there: dict[str, tuple[str, RunConfig]] = {}
+    there: dict[Hashable, tuple[str, RunConfig]] = {}
     for folder in run_folders(out) if out.is_dir() else []:
         if (folder / "config.toml").exists():
             with suppress(UsageError):  # it is another sweep's, or `examine` says what is wrong

@@ -128,7 +128,7 @@ class RunConfig(Settings):
         return {name: getattr(plan, name, value) for name, value in given.items()} | {
             "task": plan.task.name, "method": plan.method.text, "gradient": plan.method.gradient,
             "downlink": message_text(plan.downlink),
-            "momentum_masking": masks.told(self, plan),
+            "momentum_masking": masks.masking_recorded(self, plan),
             "ask": self.clients.ask, "network": written(self.network),
             "weights": startfile.digest(self.weights),
         }  # fmt: skip
@@ -140,7 +140,7 @@ class RunConfig(Settings):
         """
         from fedsim.settings import masks
 
-        values = self.filled() | {"momentum_masking": masks.named(self, self.plan)}
+        values = self.filled() | {"momentum_masking": masks.masking_in_identity(self, self.plan)}
         if self.plan.algorithm.place:
             values["strategy"] = contents.name_of(values["strategy"])
         return {k: v for k, v in values.items() if v not in (None, SETTINGS[k].default)}

@@ -1,7 +1,7 @@
 """A grid over the plane of temporal and gradient sparsity: which cells, and as TOML."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +11,7 @@ import numpy as np
 import tomli_w
 
 from fedsim.ground.errors import PlacedError, UsageError, names_told
-from fedsim.settings import varied, versions
+from fedsim.settings import contents, varied, versions
 from fedsim.settings.config import (
     SETTINGS,
     RunConfig,
@@ -143,7 +143,7 @@ class SweepConfig:
         dense = {numbers_of(cell.config): cell for cell in reversed(references)}
         grid = [replace(c, name=dense.get(numbers_of(c.config), c).name) for c in grid]
         taken = {cell.name: numbers_of(cell.config) for cell in grid}
-        cells: dict[str, Cell] = {}
+        cells: dict[Hashable, Cell] = {}
         for numbers, cell in reversed(dense.items()) if self.baseline else ():
             if taken.get(cell.name, numbers) != numbers:  # all entries too, but another way
                 cell = replace(cell, name=cell.name.replace("n1-p1-", "dense-", 1))
@@ -177,10 +177,11 @@ def in_full(cell: Cell) -> Cell:
     return replace(cell, name=cell.name.replace(f"-p{short}-s", f"-p{exact}-s", 1))
 
 
-def numbers_of(config: RunConfig) -> str:
-    """All that the numbers of a run depend on and that was chosen: one text for equal settings.
+def numbers_of(config: RunConfig) -> Hashable:
+    """All that the numbers of a run depend on and that was chosen: equal for equal settings.
 
-    A learning rate or momentum that is the task's own anyway is not in it.
+    A learning rate or momentum that is the task's own anyway is not in it. Files of the user's
+    count by what they hold now, and a strategy that is defined in Python by itself.
     """
     chosen = config.chosen()
     if "lr" in chosen or "momentum" in chosen:
@@ -189,7 +190,9 @@ def numbers_of(config: RunConfig) -> str:
         groups = optimizer_of_task(config.plan.task).param_groups
         own = {n for n in OF_OPTIMIZER if all(g.get(n) == chosen.get(n) for g in groups)}
         chosen = {name: x for name, x in chosen.items() if name not in own}
-    return tomli_w.dumps(chosen)
+    strategy = config.strategy
+    in_python = None if isinstance(strategy, str) or strategy.place else strategy
+    return tomli_w.dumps({**chosen, contents.CONTENT: contents.code(config)}), in_python
 
 
 def to_toml(config: SweepConfig) -> str:

@@ -25,21 +25,21 @@ MUCH = 0.2
 a pilot lost 0.1 points there, 1 to 12 at more, and gained 2 below."""
 
 
-def told(config: Settings, plan: Plan) -> bool | str:
+def masking_recorded(config: Settings, plan: Plan) -> bool | str:
     """Whether a run masks; the method's text where the method masks some of what it sends."""
     some = masking.masking(plan.method.compressor) == masking.SOME
     own = config.training.momentum_masking == "auto" and plan.masks
     return text(plan.method.compressor) if own and some else plan.masks
 
 
-def named(config: Settings, plan: Plan) -> bool | str:
-    """What a run's identity says of masking: ``told``, or what 0.1.0's ``auto`` said of it.
+def masking_in_identity(config: Settings, plan: Plan) -> bool | str:
+    """What a run's identity says of masking: ``masking_recorded``, or what 0.1.0's ``auto`` said.
 
     That is asked where a method with ``ef`` leaves nothing to forget: no number has changed since,
     and the run has the name that it always had.
     """
     auto = config.training.momentum_masking == "auto" and not plan.algorithm.gradients
-    return told(config, plan) or auto and plan.method.residuals and _idle(config, plan)
+    return masking_recorded(config, plan) or auto and plan.method.residuals and _idle(config, plan)
 
 
 def _idle(config: Settings, plan: Plan) -> bool:
@@ -62,12 +62,12 @@ def momentum(config: Settings, plan: Plan) -> float:
     return max(float(g.get("momentum") or g.get("betas", (0.0,))[0]) for g in groups)
 
 
-def settled(config: S, plan: Plan) -> S:
+def resolve_masking(config: S, plan: Plan) -> S:
     """The settings as a run's folder keeps them: ``auto`` has become ``on`` or ``off``.
 
     It stays where neither says it: a method masks some tensors, or there is nothing to mask.
     """
-    given, named_as = config.training.momentum_masking, named(config, plan)
+    given, named_as = config.training.momentum_masking, masking_in_identity(config, plan)
     if given != "auto" or named_as is not plan.masks:
         return config
     training = replace(config.training, momentum_masking="on" if plan.masks else "off")
@@ -92,7 +92,7 @@ def told_of(config: Settings, plan: Plan) -> dict[str, Any]:
     return {**known, "masks": method.masks("auto")}
 
 
-def forgotten(config: Settings, plan: Plan) -> float:
+def momentum_share_forgotten(config: Settings, plan: Plan) -> float:
     """The share of the momentum's horizon that masking forgets per iteration: p / (n (1 - beta)).
 
     0 where nothing is masked, or p is not known.
@@ -100,7 +100,7 @@ def forgotten(config: Settings, plan: Plan) -> float:
     Example:
         >>> from fedsim import RunConfig
         >>> config = RunConfig(task="digits", method="sbc(0.1)", temporal=5)
-        >>> round(forgotten(config, config.plan), 6)
+        >>> round(momentum_share_forgotten(config, config.plan), 6)
         0.2
     """
     p = plan.method.gradient
@@ -119,7 +119,7 @@ def much_forgotten(configs: Iterable[Settings], plans: Iterable[Plan]) -> str:
         >>> much_forgotten([config], [config.plan]).partition(":")[0]
         'momentum masking forgets u = p / (n (1 - beta)) = 1 of the momentum per iteration'
     """
-    shares = [forgotten(*one) for one in zip(configs, plans, strict=True)]
+    shares = [momentum_share_forgotten(*one) for one in zip(configs, plans, strict=True)]
     above = [share for share in shares if share > MUCH and not isclose(share, MUCH)]
     if not above:
         return ""

@@ -18,8 +18,8 @@ KEY, FIRST = "version", "0.1.0"
 COMMITS = {FIRST: "29f117ea"}
 """The last commit of each earlier version, which goes on with what this version refuses."""
 
-FORMER = "ef"
-"""The value of ``momentum_masking`` that has the meaning of 0.1.0's ``auto``."""
+MASKING, FORMER = "momentum_masking", "ef"
+"""A setting, and the value of it that has the meaning of 0.1.0's ``auto``."""
 
 _LISTED = "# `fedsim sweep --config runs.toml"
 _FOUND = re.compile(r"# .*, as a search found it\.")
@@ -28,7 +28,7 @@ _BESIDE = {"config.toml": ("summary.json", "environment.json", "rounds.parquet")
            "best.toml": ("study.db",)}  # fmt: skip
 """What lies beside a file that fedsim wrote into a results folder."""
 
-_WHOLE = (("training", "momentum_masking"), ("machine", "memory_as"), ("keep", "payloads"))
+_WHOLE = (("training", MASKING), ("machine", "memory_as"), ("keep", "payloads"))
 """Settings at their defaults, which 0.1.0 wrote into every ``config.toml`` and people leave out."""
 
 
@@ -116,15 +116,30 @@ def _is_ours(values: Mapping[str, Any], path: Path) -> bool:
 def _masked_with_ef(values: dict[str, Any]) -> dict[str, Any]:
     """``auto`` masked momentum with every method that has ``ef``, until the method said it."""
     vary = values.get("vary")
-    if isinstance(vary, Mapping) and (name := _spelled(vary, "momentum_masking")):
+    if isinstance(vary, Mapping) and (name := _spelled(vary, MASKING)):
         given = vary[name]
-        varied = list(map(_former, given)) if isinstance(given, list) else _former(given)
+        varied = list(map(former, given)) if isinstance(given, list) else former(given)
         return {**values, "vary": {**vary, name: varied}}
     made = values | {"training": _training(values.get("training", {}), given=False)}
     cells = values.get("cells")
     if isinstance(cells, Mapping):
         made["cells"] = {name: _cell(cell) for name, cell in cells.items()}
     return made
+
+
+def masking_words(values: Mapping[str, Any]) -> set[str]:
+    """The values of ``momentum_masking`` in a file: its own, those of its cells and the varied.
+
+    Example:
+        >>> sorted(masking_words({"vary": {"momentum-masking": ["ef", "off"]}}))
+        ['ef', 'off']
+    """
+    cells = values.get("cells")
+    tables = [values, *(cells.values() if isinstance(cells, Mapping) else ())]
+    groups = [values.get("vary"), *(t.get("training") for t in tables if isinstance(t, Mapping))]
+    found = [g.get(_spelled(g, MASKING)) for g in groups if isinstance(g, Mapping)]
+    words = [word for x in found for word in (x if isinstance(x, list) else [x])]
+    return {word for word in words if isinstance(word, str)}
 
 
 def _cell(cell: Any) -> Any:
@@ -137,10 +152,10 @@ def _training(table: Any, given: bool) -> Any:
     """The table of training; ``given``: whether what it does not say stays unsaid."""
     if not isinstance(table, Mapping):
         return table
-    name = _spelled(table, "momentum_masking")
+    name = _spelled(table, MASKING)
     if not name:
-        return table if given else {**table, "momentum_masking": FORMER}
-    return {**table, name: _former(table[name])}
+        return table if given else {**table, MASKING: FORMER}
+    return {**table, name: former(table[name])}
 
 
 def _spelled(table: Mapping[str, Any], name: str) -> str:
@@ -148,7 +163,8 @@ def _spelled(table: Mapping[str, Any], name: str) -> str:
     return next((key for key in table if key.replace("-", "_") == name), "")
 
 
-def _former(value: Any) -> Any:
+def former(value: Any) -> Any:
+    """A value of ``momentum_masking`` of 0.1.0 in today's words."""
     return FORMER if value == "auto" else value
 
 

@@ -12,7 +12,7 @@ from fedsim import RunConfig, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.config import from_toml
-from fedsim.settings.masks import settled
+from fedsim.settings.masks import resolve_masking
 from tests.support.runs import assert_same, make_task
 
 __all__ = ["make_task"]  # the fixture
@@ -71,7 +71,7 @@ def test_the_digest_names_the_run_and_not_the_place(
     out = tmp_path / "out"
     config = settings(task, weights=str(file))
     first = run(config, out)
-    assert from_toml(out / "config.toml") == settled(config, config.plan)
+    assert from_toml(out / "config.toml") == resolve_masking(config, config.plan)
     again = run(settings(task, weights=str(moved)), out)  # is done
     assert again.summary["seconds"] == first.summary["seconds"]
     with pytest.raises(UsageError, match="results of other settings .weights"):

@@ -1,6 +1,8 @@
 """What follows a run: the protocol, the writers of fedsim, and results without a folder."""
 
 import csv
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +190,30 @@ def test_a_run_that_is_done_is_returned_again(tmp_path: Path) -> None:
 def test_without_a_folder_nothing_is_kept(setting: str, value: object, words: str) -> None:
     with pytest.raises(UsageError, match=f"{words}: it goes to a run's folder; give out"):
         run(small(**{setting: value}))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_csv_goes_to_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as reader:
+        read = reader.submit((tmp_path / "pipe").read_text)
+        run(small(), callbacks=[CsvWriter(tmp_path / "pipe", ["round", "metric"])])
+    run(small(), callbacks=[CsvWriter(tmp_path / "file", ["round", "metric"])])
+    assert read.result() == (tmp_path / "file").read_text() and read.result().count("\n") == 5
+
+
+def test_a_line_is_written_again_where_its_scores_come_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, nan = CsvWriter(tmp_path / "rows.csv", ["round", "metric"]), float("nan")
+    lines.begin({}, [])
+    for row in ({"round": 1, "metric": 0.5}, {"round": 2, "metric": nan}):
+        lines.round(row)
+        with monkeypatch.context() as patched:  # a reader would see the file shrink
+            patched.setattr(lines._file, "seek", lambda *_: pytest.fail("written again"))
+            lines.evaluation(dict(row))  # as written
+    lines.evaluation({"round": 2, "metric": 0.25})
+    lines.round({"round": 3, "metric": nan})
+    lines.end({})
+    written = (tmp_path / "rows.csv").read_text().split()
+    assert written == ["round,metric", "1,0.5", "2,0.25", "3,nan"]

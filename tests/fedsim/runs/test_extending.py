@@ -1,5 +1,7 @@
 """A finished run with more iterations: bit-identical to a longer one, or refused with a reason."""
 
+import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +9,10 @@ import pytest
 
 from fedsim import SweepConfig, UsageError, run, sweep
 from fedsim.federation.slots import NAME
-from fedsim.runs import checkpoint
+from fedsim.ground.files import write_text
+from fedsim.runs import checkpoint, extending
 from fedsim.runs.sweep import run_cells
+from fedsim.settings import contents
 from fedsim.settings.config import from_toml
 from fedsim.settings.grids import Cell
 from tests.support.commands import files, no_page
@@ -108,3 +112,45 @@ def test_a_sweep_that_is_refused_has_changed_no_cell(tmp_path: Path) -> None:
             tmp_path,
         )
     assert files(tmp_path / "cells") == before
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_what_a_run_began_with_is_recorded_once(stopped: bool, tmp_path: Path) -> None:
+    """The weights were of another torch: what goes on keeps their digest."""
+    settings, out = {"checkpoint_every": 1} if stopped else {}, tmp_path / "out"
+    if stopped:
+        with pytest.raises(Stopped):
+            run(sized(4, settings), out, callbacks=[stop_after(2)])
+    else:
+        run(sized(2), out)
+    file, before = out / "config.toml", contents.recorded(out, contents.START)["weights"]
+    file.write_text(file.read_text().replace(before, "0" * 16))
+    run(sized(4, settings), out)
+    assert contents.recorded(out, contents.START) == {"weights": "0" * 16}
+
+
+def test_a_kill_while_a_run_is_extended_keeps_what_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(sized(2), tmp_path)
+    before = contents.recorded(tmp_path, contents.START)
+    monkeypatch.setattr(extending, "write_text", partial(_written_and_killed, write_text))
+    with pytest.raises(Stopped):
+        run(sized(4), tmp_path)
+    assert "iterations = 20" in (tmp_path / "config.toml").read_text()
+    assert before and contents.recorded(tmp_path, contents.START) == before
+
+
+def _written_and_killed(write: Any, path: Path, text: str) -> None:
+    write(path, text)
+    raise Stopped
+
+
+def test_a_run_that_begins_again_records_what_it_begins_with(tmp_path: Path) -> None:
+    run(sized(2), tmp_path)
+    (tmp_path / "summary.json").unlink()  # as if it had been killed before a checkpoint
+    shutil.rmtree(tmp_path / checkpoint.END)
+    file, before = tmp_path / "config.toml", contents.recorded(tmp_path, contents.START)
+    file.write_text(file.read_text().replace(before["weights"], "0" * 16))
+    run(sized(2), tmp_path)
+    assert contents.recorded(tmp_path, contents.START) == before

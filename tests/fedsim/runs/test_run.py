@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from fedsim import RunConfig, run
 from fedsim.federation.trainer import build_model
 from fedsim.settings.config import from_toml
-from fedsim.settings.masks import settled
+from fedsim.settings.masks import resolve_masking
 from tests.support.runs import (
     assert_same,
     clients,
@@ -78,7 +78,7 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
     assert frame["iteration"].tolist() == [5, 10, 15, 18]
     assert frame["local_iterations"].tolist() == [5, 5, 5, 3]
     assert frame["metric"].notna().all()
-    assert from_toml(out / "config.toml") == settled(config, config.plan)
+    assert from_toml(out / "config.toml") == resolve_masking(config, config.plan)
     assert json.loads((out / "summary.json").read_text()) == summary
     weights = load_file(out / "model.safetensors")
     shapes = {n: p.shape for n, p in build_model(config.plan.task, 0).named_parameters()}

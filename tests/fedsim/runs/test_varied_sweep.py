@@ -7,10 +7,11 @@ import pytest
 
 import fedsim
 from fedsim.results.labels import of_method
+from fedsim.settings.config import from_toml
 from fedsim.show.tables import add_difference, summary_texts
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed, no_page, typed
 
-__all__ = ["typed"]  # the fixture
+__all__ = ["no_page", "typed"]  # fixtures
 
 SMALL = ("sweep", "--iterations", "4", "--temporal", "4", "--seeds", "2", "--jobs", "1",
          "--vary", "downlink=raw,sbc(0.05)")  # fmt: skip
@@ -45,3 +46,28 @@ def test_a_sweep_over_settings(typed: Typed, tmp_path: Path) -> None:
         assert own["dense"].sum() == 2 and own["lr"].nunique() == 1
     curves = fedsim.plot.curves(results.rounds)
     assert len(curves.lines) >= 4
+
+
+@pytest.mark.slow
+def test_auto_and_ef_of_today_are_two_values(typed: Typed, no_page: None) -> None:
+    """A folder of this version with both does not go on by the rule of 0.1.0."""
+    method = ("--method", "ef(topk(0.1) | float32)", "--no-baseline", "--json", "--jobs", "1")
+    for command, cells in (
+        (("sweep", "--temporal", "4", "--vary", "momentum-masking=ef,auto"), 2),
+        (("sweep", "--config", "runs.toml"), 2),
+    ):
+        Path("runs.toml").write_text(RUNS)
+        more = () if "--config" in command else method
+        for _ in range(2):
+            out = Path(command[1].strip("-"))
+            said = typed(*command, *more, "--iterations", "4", "--out", out)
+            assert said.code == 0 and "as it was made" not in said.err, said.err
+            masks = {from_toml(cell).plan.masks for cell in out.glob("cells/*/config.toml")}
+            assert masks == {True, False} and len([*out.glob("cells/*")]) == cells
+
+
+RUNS = """method = "ef(topk(0.1) | float32)"
+temporal = 4
+cells.plain.seed = 0
+cells.masked.training.momentum_masking = "ef"
+"""

@@ -7,7 +7,7 @@ from compressors.printing import fingerprint, message_text
 from compressors.whole.masking import masked, masking, sends_all
 from fedsim import RunConfig
 from fedsim.search.methods import compressor
-from fedsim.settings.masks import forgotten, much_forgotten, settled
+from fedsim.settings.masks import momentum_share_forgotten, much_forgotten, resolve_masking
 from tests.support.commands import Typed, no_page, typed
 
 __all__ = ["no_page", "typed"]  # fixtures
@@ -43,7 +43,7 @@ def test_rules_by_name_mask_their_own_tensors() -> None:
     config = RunConfig(method=PARTS)
     assert config.filled()["momentum_masking"] == text(method)
     assert config.digest != RunConfig.of(method=PARTS, momentum_masking="on").digest
-    assert settled(config, config.plan) == config
+    assert resolve_masking(config, config.plan) == config
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_share_of_the_momentum_that_is_forgotten(
     given: dict[str, object], share: float
 ) -> None:
     config = RunConfig.of(task="digits", **given)
-    assert forgotten(config, config.plan) == pytest.approx(share)
+    assert momentum_share_forgotten(config, config.plan) == pytest.approx(share)
     assert (much_forgotten([config], [config.plan]) == "") == (share <= 0.2)  # by a rounding above
 
 

@@ -16,7 +16,8 @@ import torch
 import fedsim
 from compressors import CATALOGUE, add_rows, row_files
 from compressors.beside import content
-from fedsim import TASKS, RunConfig, UsageError, run
+from fedsim import TASKS, RunConfig, SweepConfig, UsageError, run
+from fedsim import sweep as sweep_over
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import start_of
 from fedsim.ground.errors import DataError
@@ -24,11 +25,12 @@ from fedsim.runs.sweep import run_cells
 from fedsim.settings import contents
 from fedsim.settings.config import from_toml
 from fedsim.settings.grids import Cell
-from fedsim.settings.masks import settled
+from fedsim.settings.masks import resolve_masking
 from fedsim.tasks import loaded as loads
 from fedsim.tasks.data import listed, samples
 from fedsim.tasks.data.images import Pixels
 from fedsim.tasks.loaded import loaded
+from strategies import DSGD
 from tests.support.commands import Said, Typed, files, no_page, refused, typed
 
 __all__ = ["no_page", "typed"]  # fixtures
@@ -480,5 +482,43 @@ def test_verify_looks_at_no_run_of_other_files(typed: Typed, no_page: None) -> N
 def test_a_config_is_read_with_its_digests() -> None:
     config = RunConfig.of(task="task.py:CSV", method="raw", temporal=2)
     run(config, "out", progress=False)
-    assert from_toml(Path("out/config.toml")) == settled(config, config.plan)
+    assert from_toml(Path("out/config.toml")) == resolve_masking(config, config.plan)
     assert contents.recorded(Path("out")) == config.content
+
+
+def test_strategies_of_one_name_in_two_files_are_two_values(tmp_path: Path) -> None:
+    """Where their files hold the same they are one."""
+    for folder, text in (("a", STRATEGY), ("b", STRATEGY + "# other\n"), ("c", STRATEGY)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.py").write_text(text)
+    places = [f"{tmp_path / folder}/mine.py:Mine" for folder in "abc"]
+    cells = SweepConfig.of(temporal=[2], method="raw", vary={"strategy": places}).cells()
+    strategies = [cell.config.plan.strategy for cell in cells]
+    assert sorted(strategies[:2]) == strategies[2:] == places[:2]  # a reference each
+
+
+def test_strategies_of_one_name_in_python_are_not_one_cell() -> None:
+    kinds = [dataclass(frozen=True)(type("Mine", (DSGD,), {"by": by})) for by in (1, 2)]
+    grid = SweepConfig.of(temporal=[2], method="raw", vary={"strategy": [k() for k in kinds]})
+    with pytest.raises(UsageError, match="is the name of two"):
+        sweep_over(grid, "out")
+
+
+@pytest.mark.slow
+def test_a_sweep_over_strategies_of_one_name_goes_on(typed: Typed, no_page: None) -> None:
+    for folder, text in (("a", STRATEGY), ("b", STRATEGY + "# other\n")):
+        Path(folder).mkdir()
+        Path(folder, "mine.py").write_text(text)
+    more = ("--out", "out", "--iterations", "4", "--vary")
+    assert sweep(typed, *more, "strategy=a/mine.py:Mine").code == 0
+    before = files(Path("out/cells"))
+    assert len({Path(file).parts[0] for file in before}) == 1
+    said = sweep(typed, *more, "strategy=a/mine.py:Mine,b/mine.py:Mine")
+    now = files(Path("out/cells"))
+    assert said.code == 0 and before.items() <= now.items(), said.err
+    assert len({Path(file).parts[0] for file in now}) == 2
+    Path("a").rename("d")  # under another path it is the same cell
+    said = sweep(typed, *more, "strategy=d/mine.py:Mine,b/mine.py:Mine")
+    there = files(Path("out/cells"))
+    assert said.code == 0 and there.keys() == now.keys(), said.err
+    assert all(there[f] == now[f] for f in now if not f.endswith("config.toml"))

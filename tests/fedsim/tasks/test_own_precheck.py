@@ -270,3 +270,35 @@ def test_a_reported_tensor_is_a_number(make_task: Any, tmp_path: Path) -> None:
 def test_fedsims_own_tasks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precheck, "_passes", None)
     precheck.check(RunConfig(task="digits"))
+
+
+def test_other_data_are_tried_too(make_task: Any, tmp_path: Path) -> None:
+    """In one process the samples of a second folder, or of a changed file, have another width."""
+    for folder, width in (("a", 6), ("b", 5)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "width").write_text(str(width))
+
+    def load(folder: Any, download: bool) -> Data:
+        x = X[:, : int((folder / "width").read_text())]
+        return Data(x[:48], Y[:48], x[48:], Y[48:], "made up")
+
+    config = RunConfig.of(task=make_task(load=load), data=str(tmp_path / "a"), method="raw")
+    precheck.check(config)
+    with pytest.raises(UsageError, match="of build's model, fails on a batch"):
+        precheck.check(config.but(data=str(tmp_path / "b")))
+    (tmp_path / "a" / "width").write_text("5 ")
+    with pytest.raises(UsageError, match="of build's model, fails on a batch"):
+        precheck.check(config)
+
+
+def test_another_device_is_tried_too(make_task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, tried = RunConfig.of(task=make_task(), method="raw"), list[str]()
+    monkeypatch.setattr(precheck, "_trainer", lambda config: tried.append(config.machine.device))
+    for part in ("_one_step", "_one_score"):
+        monkeypatch.setattr(precheck, part, lambda trainer: None)
+    monkeypatch.setattr(precheck.isolation, "check", lambda config: None)
+    monkeypatch.setattr(precheck.memories, "check", lambda config: None)
+    monkeypatch.setattr(precheck.stackable, "check", lambda config: None)
+    for device in ("cpu", "meta", "cpu"):
+        precheck.check(config.but(device=device))
+    assert tried == ["cpu", "meta"]

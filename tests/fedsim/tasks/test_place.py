@@ -16,7 +16,7 @@ from fedsim.search.search import search
 from fedsim.settings import cellfile, grids
 from fedsim.settings.config import from_toml
 from fedsim.settings.grids import Cell, SweepConfig
-from fedsim.settings.masks import settled
+from fedsim.settings.masks import resolve_masking
 from tests.support.markdown import ROOT, blocks
 
 PAGE = next(b.text for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
@@ -45,7 +45,7 @@ def test_a_run_s_folder_names_the_place_and_can_be_run_again(folder: Path) -> No
     assert summary["task"] == "spirals"
     assert 'task = "spirals.py:spirals"' in (folder / "out" / "config.toml").read_text()
     read = from_toml(folder / "out" / "config.toml")
-    assert read == settled(config, config.plan) and read.digest == config.digest
+    assert read == resolve_masking(config, config.plan) and read.digest == config.digest
     assert run(read, folder / "out", progress=False).summary == summary  # done already
 
 
@@ -204,4 +204,4 @@ def test_a_file_that_changes_the_working_directory_moves_no_results(folder: Path
     assert Path.cwd() == folder
     run(config, "out", progress=False)
     assert (folder / "out" / "summary.json").exists()
-    assert from_toml(Path("out", "config.toml")) == settled(config, config.plan)
+    assert from_toml(Path("out", "config.toml")) == resolve_masking(config, config.plan)
