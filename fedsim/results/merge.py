@@ -58,7 +58,7 @@ def as_given(
 
     Folders have ``on`` or ``off`` for it, or 0.1.0's ``auto``, which is ``ef`` today. Among runs
     of that version alone this is the default; beside others a run is told apart where it masked
-    what its method, as it is today, does not.
+    what its method, as it is today, does not. Where a method has runs with both, it was varied.
 
     Args:
         given: what each run's `config.toml` holds; empty where that cannot be read.
@@ -66,6 +66,9 @@ def as_given(
     """
     values = {own.get(_MASKING) for own in given.values() if own}
     before = not any("masks" in cell[TOLD] for cell in cells.values())
+    of_method: dict[str, set[Any]] = {}
+    for name, own in given.items():
+        of_method.setdefault(cells[name]["method"], set()).add(own.get(_MASKING))
     plain = {}
     for name, own in given.items():
         value, by_method = own.get(_MASKING), _masks_by_method(cells[name])
@@ -73,7 +76,8 @@ def as_given(
             value = default_of(_MASKING)
         elif value == FORMER:
             value = "on" if _masked(cells[name]) else "off"
-        if not before and value == ("on" if by_method else "off"):
+        varied = {"on", "off"} <= of_method[cells[name]["method"]]
+        if not (before or varied) and value == ("on" if by_method else "off"):
             value = default_of(_MASKING)
         plain[name] = own if _MASKING not in own else {**own, _MASKING: value}
     return plain

@@ -18,6 +18,7 @@ from fedsim.results.labels import (
     with_labels,
 )
 from fedsim.results.merge import (
+    as_given,
     comparable,
     differing,
     repeats,
@@ -26,6 +27,7 @@ from fedsim.results.merge import (
     variants,
     without_repeated,
 )
+from fedsim.results.schema import TOLD
 from fedsim.settings.cellfile import labelled
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
@@ -256,3 +258,15 @@ def test_without_settings_equal_numbers_are_the_same_run_and_others_refused() ->
     assert kept(cell(), cell(), settings={}) == ["r0"]
     with pytest.raises(UsageError, match=r"with different numbers \(metric 0.5 and 0.6\)"):
         kept(cell(), cell(metric=0.6), settings={})
+
+
+def test_masking_is_the_methods_unless_it_was_varied() -> None:
+    """``config.toml`` has on or off for it, whatever was typed."""
+    cells = {
+        name: {"method": method, TOLD: {"masks": False, "form": "stc(0.1)"}}
+        for name, method in (("a", "stc(0.1)"), ("b", "stc(0.1)"), ("c", "cnat"))
+    }
+    on, off, auto = ({"momentum_masking": value} for value in ("on", "off", "auto"))
+    given = {"a": on, "b": off, "c": off}
+    assert as_given(given, cells) == {"a": on, "b": off, "c": auto}
+    assert as_given({**given, "a": off}, cells) == dict.fromkeys("abc", auto)
