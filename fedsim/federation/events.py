@@ -19,9 +19,11 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from compressors import State, derive
+from compressors.whole.memory import nest, unnest
+from fedsim.engines import compat
 from fedsim.federation import ledger
 from fedsim.federation.clocked import bits_back, bits_down
-from fedsim.federation.messages import content_of, content_text, reply_of, reply_values
+from fedsim.federation.messages import reply_of, reply_values
 from fedsim.federation.orders import START
 from fedsim.federation.server import Recorder, Server
 from fedsim.federation.trainer import Trainer
@@ -33,8 +35,10 @@ from fedsim.network.pricing import SECONDS
 from fedsim.network.rates import Rate
 from fedsim.settings.config import RunConfig
 from strategies import Arrival, Asynchronous, RoundTraffic
+from strategies.channel.asynchronous_end import KINDS
 from strategies.channel.framing import Travel
 from strategies.channel.nodes import Without, cohort
+from strategies.channel.stored import Stored
 
 
 @dataclass
@@ -50,10 +54,10 @@ class Job:
     reply: Message | None = None
 
     def values(self) -> dict[str, Any]:
-        """As JSON can hold it; of the message, once there is a reply, only that."""
+        """As a checkpoint can hold it: the reply, or the message that has none yet."""
         times = (self.client, self.iterations, self.asked, self.received, self.trained)
         if self.reply is None:
-            return {"job": times, "message": content_text(self.message.content)}
+            return {"job": times, "message": compat.to_bytes(self.message.content)}
         return {"job": times, "reply": reply_values(self.reply)}
 
     @classmethod
@@ -61,7 +65,7 @@ class Job:
         """The way back from ``values``; ``node``: the client's now."""
         client, iterations, asked, received, trained = values["job"]
         if "message" in values:
-            message, reply = Message(content_of(values["message"]), node, "train"), None
+            message, reply = Message(compat.from_bytes(values["message"]), node, "train"), None
         else:
             message, reply = reply_of(values["reply"])
         return cls(client, message, iterations, asked, received, trained, reply)
@@ -136,25 +140,30 @@ class EventServer(Server):
     def state(self) -> tuple[State, dict[str, Any]]:
         """After a row: everything, with the records and what is under way."""
         tensors, values = self.strategy.state()
-        return tensors, values | {"under way": self.under_way()}
+        stored = Stored(KINDS)
+        values["under way"] = stored.pack(self.under_way())
+        return tensors | nest("under-way", stored.tensors), values
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        self.strategy.restore(tensors, values)
+        stored = Stored(KINDS, unnest("under-way", tensors))
+        self.go_on(stored.unpack(values["under way"]))
 
     def under_way(self) -> dict[str, Any]:
         """The clock, and every client at work."""
         return {
             "agenda": self.agenda.state(), "flows": self.flows.state(), "turns": self._turns,
-            "jobs": [job.values() for job in self._jobs.values()],
-            "arrived": [*self.arrived.items()],
+            "jobs": [job.values() for job in self._jobs.values()], "arrived": self.arrived,
         }  # fmt: skip
 
-    def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned."""
-        self.strategy.restore(tensors, values)
-        known = values["under way"]
+    def go_on(self, known: dict[str, Any]) -> None:
+        """The way back from ``under_way``."""
         self.agenda.restore(known["agenda"])
         self.flows.restore(known["flows"])
         jobs = (Job.of(job, self._nodes[job["job"][0]]) for job in known["jobs"])
         self._jobs = {job.client: job for job in jobs}
-        self.arrived, self._turns = dict(known["arrived"]), known["turns"]
+        self.arrived, self._turns = known["arrived"], known["turns"]
         self._row_start = self.agenda.now
 
     def begin(self, client: int) -> None:

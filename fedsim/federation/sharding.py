@@ -4,16 +4,12 @@ from typing import Any
 
 from flwr.app import Message, RecordDict
 
-from compressors import State
-from compressors.whole.memory import nest, unnest
+from fedsim.engines import compat
 from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.events import EventServer, Job
-from fedsim.federation.messages import content_of, content_text
 from strategies import Arrival, RoundTraffic, ShardedStrategy
-from strategies.channel.asynchronous_end import KINDS
 from strategies.channel.framing import Travel
 from strategies.channel.parts import join_parts, part_of
-from strategies.channel.stored import Stored
 
 
 class ShardServer(EventServer):
@@ -38,23 +34,20 @@ class ShardServer(EventServer):
     def begun(self) -> list[RoundTraffic]:
         return [arrival.traffic for booked in self._booked.values() for arrival in booked.values()]
 
-    def state(self) -> tuple[State, dict[str, Any]]:
-        tensors, values = super().state()
-        stored = Stored(KINDS)
+    def under_way(self) -> dict[str, Any]:
         pulled = {
-            client: {place: content_text(content) for place, content in parts.items()}
+            client: {place: compat.to_bytes(content) for place, content in parts.items()}
             for client, parts in self._pulled.items()
         }
-        values["parts"] = stored.pack([self._booked, pulled, self._waiting])
-        return tensors | nest("parts", stored.tensors), values
+        parts = {"booked": self._booked, "pulled": pulled, "waiting": self._waiting}
+        return super().under_way() | parts
 
-    def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        super().restore(tensors, values)
-        parts = Stored(KINDS, unnest("parts", tensors)).unpack(values["parts"])
-        self._booked, pulled, self._waiting = parts
+    def go_on(self, known: dict[str, Any]) -> None:
+        super().go_on(known)
+        self._booked, self._waiting = known["booked"], known["waiting"]
         self._pulled = {
-            client: {place: content_of(text) for place, text in parts.items()}
-            for client, parts in pulled.items()
+            client: {place: compat.from_bytes(data) for place, data in parts.items()}
+            for client, parts in known["pulled"].items()
         }
 
     def begin(self, client: int) -> None:

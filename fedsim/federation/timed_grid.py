@@ -3,6 +3,7 @@
 What clients do is done at once, and only told to the server when it would have come.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from itertools import count
 from typing import Any
@@ -12,7 +13,7 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from fedsim.engines import compat
-from fedsim.federation.messages import reply_of, reply_values
+from fedsim.federation.messages import reply_of
 from fedsim.federation.simulated import Simulation
 from fedsim.network.running import Work
 from strategies.channel.cohort_grid import CohortGrid
@@ -109,7 +110,8 @@ class TimedGrid(CohortGrid):
         late = [
             {
                 "client": work.client, "round": work.round, "arrived": work.arrived,
-                **reply_values(reply),
+                "node": reply.metadata.src_node_id,
+                "content": b64encode(compat.to_bytes(reply.content)).decode(),
             }
             for work, reply in self._late.values()
         ]  # fmt: skip
@@ -124,7 +126,7 @@ class TimedGrid(CohortGrid):
             key = saved["client"], saved["round"]
             come = Work(*key, down_bits=0, arrived=saved["arrived"])  # the clock is past it
             work = under_way.get(key, come)
-            message, reply = reply_of(saved)
+            message, reply = reply_of(saved | {"content": b64decode(saved["content"])})
             self._late[message.metadata.message_id] = work, reply
             simulation.late[work.client] = work
             simulation.strategy.expect(work.client, message)

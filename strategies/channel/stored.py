@@ -1,4 +1,4 @@
-"""Dataclasses with bytes and tensors as values that JSON can hold, and tensors by name."""
+"""Dataclasses that hold bytes and tensors, as values for JSON and tensors by name."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from torch import Tensor
 from compressors import State
 
 _PLAIN = (str, int, float, bool)
+_SHORT = 256  # bytes: longer ones are tensors of uint8
 
 
 @dataclass
@@ -31,14 +32,15 @@ class Stored:
 
     kinds: Sequence[type]
     tensors: State = field(default_factory=dict)
-    _names: dict[int, tuple[str, Tensor]] = field(default_factory=dict)  # by id
+    _names: dict[int, tuple[str, Any]] = field(default_factory=dict)  # by id
 
     def pack(self, thing: Any) -> Any:
         """Raises ``TypeError`` for what is neither plain nor of a kind."""
         if thing is None or type(thing) in _PLAIN:
             return thing
         if isinstance(thing, bytes):
-            return {"bytes": b64encode(thing).decode()}
+            short = len(thing) < _SHORT
+            return {"bytes": b64encode(thing).decode()} if short else {"data": self._name(thing)}
         if isinstance(thing, Tensor):
             return {"tensor": self._name(thing)}
         if isinstance(thing, Mapping):
@@ -57,6 +59,8 @@ class Stored:
         ((kind, inside),) = values.items()
         if kind == "bytes":
             return b64decode(inside)
+        if kind == "data":
+            return self.tensors[inside].numpy().tobytes()
         if kind == "tensor":
             return self.tensors[inside]
         if kind == "pairs":
@@ -66,8 +70,12 @@ class Stored:
             return made if kind == "list" else tuple(made)
         return {kind.__name__: kind for kind in self.kinds}[kind](*made)
 
-    def _name(self, x: Tensor) -> str:
+    def _name(self, x: Tensor | bytes) -> str:
         name, _ = self._names.setdefault(id(x), (str(len(self._names)), x))
         if name not in self.tensors:  # of its own: files hold no memory twice
-            self.tensors[name] = x.detach().clone(memory_format=torch.contiguous_format)
+            plain = torch.contiguous_format
+            self.tensors[name] = (
+                x.detach().clone(memory_format=plain) if isinstance(x, Tensor)
+                else torch.frombuffer(bytearray(x), dtype=torch.uint8)
+            )  # fmt: skip
         return name
