@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from fedsim import TASKS, RunConfig, UsageError, run
+from fedsim.federation import precheck
 
 HERE = Path(__file__).parent
 TABLE, PAGE = HERE / "pairs.csv", HERE / "pairs.md"
@@ -131,6 +132,7 @@ def refusal(algorithm: str, feature: str, folder: Path, *, train: bool = True) -
     trace.write_text(_TRACE, encoding="utf-8")
     try:
         config = RunConfig.of(**settings(algorithm, feature, trace))
+        precheck.check(config)
         if train:
             run(config, folder / f"{algorithm}-{feature}".replace(" ", "-"), progress=False)
     except UsageError as error:
