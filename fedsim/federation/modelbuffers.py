@@ -5,7 +5,8 @@ BatchNorm's running mean and variance are the ones there are. ``--buffers`` says
 * ``mean``: clients send theirs with every update, the server sends their mean with every model.
 * ``local``: each client keeps its own from round to round and sends them only in rounds after
   which the server evaluates (the last among them); nothing goes down. Training itself never reads
-  running statistics, so that only evaluation has a use for them.
+  running statistics, so that only evaluation has a use for them. To a server that does not wait
+  clients send theirs with every update.
 
 Either way they are float32, raw, in a payload of their own, and counted (``up_buffer_bits``).
 Buffers that cannot be averaged (BatchNorm's count of batches) or are not part of a model's state
@@ -77,5 +78,7 @@ def server_buffers(
         return None
     if config.training.buffers == "mean":
         return Buffers(buffers.initial)
+    if config.plan.algorithm.clock != "rounds":  # in which row an update comes, nobody knows
+        return Buffers(buffers.initial, down=False)
     asked = asked or config.plan.evaluates
     return Buffers(buffers.initial, down=False, asked=asked)

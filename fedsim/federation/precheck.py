@@ -46,22 +46,21 @@ def check(config: RunConfig) -> None:
         DataError: the data is missing or is not what a task's `load` returns.
         UsageError: it cannot be split so; or, of a user's own task, a field refuses the first
             batch of client 0 or returns what it should not; or the memory of the method would grow
-            without end for the task's tensors; or the model has buffers, and the strategy no rounds
-            in which they could travel; or its clients cannot be trained at once, as ``--stack``
+            without end for the task's tensors; or the model has buffers, and the strategy holds it
+            in parts; or its clients cannot be trained at once, as ``--stack``
             asks; or the file of ``--weights`` is not of the model.
     """
     ClientData.of(config)
     if config.weights is not None:
         plan = config.plan
         build_model(plan.task, config.seed, ClientData.of(config).data, config.weights)
-    if config.plan.algorithm.clock != "rounds":
+    if config.plan.algorithm.clock == "shards":
         task = config.plan.task
         model = build_model(task, config.seed, ClientData.of(config).data)
         if ModelBuffers(model, task.name).names:
             raise UsageError(
                 f"--strategy is {config.plan.strategy!r}: the model of task {task.name} has "
-                "buffers (BatchNorm's statistics), which go from round to round, and it has no "
-                "rounds"
+                "buffers (BatchNorm's statistics), which belong to no part of the model"
             )
     if isinstance(config.task, Task) or not isinstance(config.strategy, str):
         _passes(_Trial(config, _seen(config)))

@@ -19,7 +19,7 @@ from fedsim.network.running import Work
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.payload import CLIENT, settings_in
 
-_GONE = {"before": "dropped out before training", "after": "dropped out after training"}
+DROPPED = {"before": "dropped out before training", "after": "dropped out after training"}
 _TRAIN = "train"
 
 
@@ -72,7 +72,7 @@ class TimedGrid(CohortGrid):
         for client, when in leaves.items():
             if when:
                 simulation.lose(client, replies[client])
-                error = Error(ErrorCode.NODE_UNAVAILABLE, _GONE[when])
+                error = Error(ErrorCode.NODE_UNAVAILABLE, DROPPED[when])
                 yield Message(error, reply_to=clients[client])
         if not rules.late:
             return

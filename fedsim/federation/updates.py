@@ -23,6 +23,7 @@ class Update:
             travel; None: all do.
         seconds: of download, compute, upload and waiting.
         end: the clock at its arrival.
+        late: whether it came after its deadline and counts all the same.
     """
 
     client: int
@@ -31,6 +32,7 @@ class Update:
     own: int | None
     seconds: Sequence[float]
     end: float
+    late: bool = False
 
     @property
     def messages(self) -> list[RoundTraffic]:
@@ -70,6 +72,7 @@ class Updates(RoundTraffic):
 def merged(number: int, updates: list[Update]) -> Updates:
     """The traffic of ``updates`` as that of round ``number``."""
     made = Updates(number, updates=updates)
+    made.beside = updates[0].messages[0].beside
     for place, update in enumerate(updates):
         messages, client = update.travelled, update.client
         downs = [traffic.downlinks[client] for traffic in messages]

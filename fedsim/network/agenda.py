@@ -45,6 +45,14 @@ class Agenda:
         """Enters a record now, before all that ``after`` has entered for this time."""
         self._enter(self.now, 0, record)
 
+    def last(self, seconds: float, *record: Any) -> None:
+        """Enters a record so many seconds from now, after all others of that time."""
+        self._enter(self.now + seconds, 2, record)
+
+    def at(self, time: float, *record: Any) -> None:
+        """Enters a record at a time, which lies ahead."""
+        self._enter(time, 1, record)
+
     def next(self) -> Record:
         """Takes the next record out, and goes on to its time."""
         self.now, _, _, record = heappop(self._heap)

@@ -138,6 +138,33 @@ class Presence:
         )
 
 
+    def next(
+        self, now: float, row: int, turn: int, busy: Collection[int]
+    ) -> tuple[float, int | None]:
+        """Who is asked next by a server that does not wait, and when.
+
+        Clients are looked at in an order of ``turn`` until one is there and idle. Where the clock
+        does not matter, those who are there are drawn by row; again where nobody is and no client
+        is at work.
+
+        Args:
+            now: the time.
+            row: the number of the row that is being filled.
+            turn: how many clients were asked until now, and one.
+            busy: the clients that are at work.
+
+        Returns:
+            Now and the client; or the moment of the next change (inf: none is known) and None.
+        """
+        for attempt in range(1 if self.rates or busy else _TRIES):
+            drawn = None if self.rates else self.drawn(row, attempt)
+            for client in self.order(turn):
+                there = self.rates[client].at(now) > 0 if drawn is None else drawn[client]
+                if there and client not in busy:
+                    return now, client
+        return min((rate.next_change(now) for rate in self.rates), default=math.inf), None
+
+
 def parse_availability(text: str, name: str = "--availability") -> Availability:
     """An availability from its text: `0.8`, `onoff(10min, 5min)`, or a CSV file.
 

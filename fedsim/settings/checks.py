@@ -27,8 +27,8 @@ _ADDED = {"ef21": "ef21(topk(0.01) | float32)", "diana": "diana(qsgd(7))",
           "marina": "marina(randk(0.1) | float32, 0.1)", "permk": "permk(4)"}  # fmt: skip
 """A method of each strategy whose messages no other one can use; both have one name."""
 
-_OF_ROUNDS = ("availability", "dropout", "ask", "deadline", "late", "catch_up")
-"""Settings that are about the cohort of a round."""
+_OF_WHOLE = ("availability", "dropout", "ask", "deadline", "late")
+"""Settings about clients that are not there, or answer late: none that hold a part of the model."""
 
 
 def check(config: Settings, plan: Plan) -> None:
@@ -89,15 +89,15 @@ def _on_gpu(config: Settings) -> bool:
 
 def _strategy(config: Settings, plan: Plan) -> None:
     """What the strategy takes, and what it goes with."""
-    if plan.algorithm.clock != "rounds":  # no rounds, and a buffer that it fills
-        server = f"strategy {plan.strategy}"
-        for name in _OF_ROUNDS:
+    if plan.algorithm.clock == "shards":
+        for name in _OF_WHOLE:
             value = getattr(config.clients, name)
             if value != SETTINGS[name].default:
                 raise UsageError(
-                    f"{flag(name)} is {value}: it is about the cohort of a round, and {server} has "
-                    "no rounds"
+                    f"{flag(name)} is {value}: with strategy {plan.strategy} every worker holds a "
+                    "part of the model, so that all stay, and nobody waits for one that is late"
                 )
+    if plan.algorithm.clock != "rounds":  # it may have a buffer that it fills
         updates, size = plan.rounds * plan.cohort, getattr(plan.algorithm, "buffer_size", None)
         if size is not None and size > updates:
             raise UsageError(

@@ -233,6 +233,13 @@ class Algorithm:
         """
         return uplink
 
+    def mixing(self, staleness: int) -> float:
+        """Of a server that does not wait: how far its buffers go to those of the clients' updates.
+
+        1: they become their mean. ``staleness``: of the update with which the model moves.
+        """
+        return 1.0
+
     def step(
         self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
     ) -> tuple[Tensors | None, State]:

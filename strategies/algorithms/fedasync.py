@@ -46,11 +46,14 @@ class FedAsync(Algorithm):
                 "client's model in the mean of both, and lies in (0, 1]"
             )
 
+    def mixing(self, staleness: int) -> float:
+        return self.server_lr * weight(self.staleness)(staleness)
+
     def step(
         self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
     ) -> tuple[Tensors | None, State]:
         ((client, uplink),) = uplinks.items()
-        share = self.server_lr * weight(self.staleness)(now.age[client])
+        share = self.mixing(now.age[client])
         sent = now.sent[client]
         apart = {n: x + (sent[n] - model[n]) for n, x in uplink.update.items()}
         return {

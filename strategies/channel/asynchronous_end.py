@@ -1,6 +1,6 @@
 """The server's end where clients are asked one at a time, each from the model that it was sent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +9,13 @@ from torch import Tensor
 
 from compressors import Compressor, State
 from compressors.whole.memory import nest, unnest
-from strategies.channel.server_end import ServerEnd
+from strategies.channel.late import Count, Late
+from strategies.channel.server_end import ServerEnd, Side
 from strategies.channel.stored import Stored
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
 from strategies.channel.wire import Travel, Wire
+
+OVERDUE = "its update came after the deadline"
 
 _GONE = "the client does not hold the model that the server believes"
 
@@ -65,6 +68,7 @@ class AsynchronousEnd(ServerEnd):
         weights: the initial model, known to all.
         seed: for methods with random choices.
         max_norm: as ``ServerEnd``.
+        sides: as ``ServerEnd``.
 
     Example:
         >>> import torch
@@ -77,9 +81,9 @@ class AsynchronousEnd(ServerEnd):
 
     def __init__(
         self, uplink: Compressor, downlink: Compressor, weights: Mapping[str, Tensor],
-        seed: int = 0, max_norm: float | None = None,
+        seed: int = 0, max_norm: float | None = None, sides: Sequence[Side] = (),
     ) -> None:  # fmt: skip
-        super().__init__(uplink, downlink, weights, seed, catch_up=True, max_norm=max_norm)
+        super().__init__(uplink, downlink, weights, seed, sides, catch_up=True, max_norm=max_norm)
         self.asked: dict[int, Asked] = {}
         self._count: dict[int, int] = {}
 
@@ -91,11 +95,19 @@ class AsynchronousEnd(ServerEnd):
         self.asked[client] = Asked(traffic, self.version, self.weights)
         return content
 
-    def arrive(self, client: int, reply: Message) -> Arrival:
-        """Books the reply of ``client`` to its last message."""
+    def arrive(self, client: int, reply: Message, late: Late | None = None) -> Arrival:
+        """Books the reply of ``client`` to its last message.
+
+        ``late``: what becomes of one that came after its deadline; None: it came in time. One that
+        counts when it comes is like any other here.
+        """
         asked = self.asked.pop(client)
         self.traffic = asked.traffic
-        self.take(client, reply)
+        if late is None or isinstance(late, Count):
+            self.take(client, reply)
+        else:
+            late.come(self, client, reply, in_round=True)
+            asked.traffic.failures[client] = OVERDUE
         if asked.traffic.wishes:
             asked.traffic.wishes.clear()
             asked.traffic.failures[client] = _GONE
@@ -115,5 +127,6 @@ class AsynchronousEnd(ServerEnd):
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """See ``ServerEnd.restore``."""
         super().restore(tensors, values)
+        self._closed = False  # what comes is booked at once
         stored = Stored(KINDS, unnest("asked", tensors))
         self._count, self.asked = stored.unpack(values["count"]), stored.unpack(values["asked"])

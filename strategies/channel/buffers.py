@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import torch
 from flwr.app import ConfigRecord
 from torch import Tensor
 
 from compressors import Raw, State, compress, decompress
+from compressors.whole.memory import nest, unnest
 from strategies.channel.beside import BUFFERS
-from strategies.channel.traffic import Downlink, Uplink, average_buffers
+from strategies.channel.traffic import Downlink, Uplink, average_buffers, mean, shares
 
 ASKED = "buffers-asked"
 """Whether a message to a client asks for the client's own in its reply."""
@@ -44,6 +46,9 @@ class Buffers:
     asked: Callable[[int], bool] = lambda round_number: True
     weighting: str = ""
     _asks: bool = field(default=False, init=False, repr=False, compare=False)  # in this round
+    _gathered: list[tuple[State, float]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
         payload = to_payload(self.values) if self.down and downs else b""
@@ -66,11 +71,33 @@ class Buffers:
         if those and self._asks:
             self.values = average_buffers(those, self.weighting)
 
+    def gather(self, client: int, up: Uplink) -> None:
+        """Keeps what came with an update of a server that does not wait, until ``mix``."""
+        if up.statistics:
+            self._gathered.append((up.statistics, shares({client: up}, self.weighting)[0]))
+
+    def mix(self, share: float) -> None:
+        """Moves the server's by ``share`` of the way to the mean of what was gathered."""
+        if not self._gathered:
+            return
+        found = mean(*zip(*self._gathered, strict=True))
+        self._gathered = []
+        self.values = found if share == 1 else {
+            name: torch.lerp(x, found[name], share) for name, x in self.values.items()
+        }  # fmt: skip
+
     def state(self) -> tuple[State, dict[str, Any]]:
-        return self.values, {}
+        tensors = dict(self.values)
+        for place, (statistics, _) in enumerate(self._gathered):
+            tensors |= nest(f"gathered-{place}", statistics)
+        return tensors, {"gathered": [share for _, share in self._gathered]}
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        self.values = tensors
+        self._gathered = [
+            (unnest(f"gathered-{place}", tensors), share)
+            for place, share in enumerate(values.get("gathered", ()))
+        ]
+        self.values = {name: tensors[name] for name in self.values}
 
 
 def to_payload(values: dict[str, Tensor]) -> bytes:

@@ -9,6 +9,7 @@ from torch import Tensor
 from compressors import State, check_decoded, compress, derive
 from compressors.whole.memory import nest, unnest
 from strategies.channel.asynchronous_end import Arrival, AsynchronousEnd
+from strategies.channel.late import Late
 from strategies.channel.stored import Stored
 from strategies.channel.traffic import Downlink
 
@@ -45,8 +46,8 @@ class Copies(AsynchronousEnd):
         self._given[client] = {n: x + packet.sent[n].decoded for n, x in copy.items()}
         return Downlink(packet.payload, "update", packet.spans)
 
-    def arrive(self, client: int, reply: Message) -> Arrival:
-        arrival, given = super().arrive(client, reply), self._given.pop(client)
+    def arrive(self, client: int, reply: Message, late: Late | None = None) -> Arrival:
+        arrival, given = super().arrive(client, reply, late), self._given.pop(client)
         if arrival.uplink is not None:
             self._copies[client] = given
         elif reply.has_content():  # refused: the client went on to what it was given, unlike after

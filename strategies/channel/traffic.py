@@ -125,7 +125,7 @@ class RoundTraffic:
 
 def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
     """The mean update, summed in client order; ``weighting`` is ``uniform`` or ``samples``."""
-    return mean([up.update for up in uplinks.values()], _shares(uplinks, weighting))
+    return mean([up.update for up in uplinks.values()], shares(uplinks, weighting))
 
 
 def average_normalized(
@@ -149,10 +149,11 @@ def average_normalized(
 
 def average_buffers(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
     """The mean of the buffers that clients sent, as ``average`` or by a number in metrics."""
-    return mean([up.statistics for up in uplinks.values()], _shares(uplinks, weighting))
+    return mean([up.statistics for up in uplinks.values()], shares(uplinks, weighting))
 
 
-def _shares(uplinks: Mapping[int, Uplink], weighting: str) -> list[float]:
+def shares(uplinks: Mapping[int, Uplink], weighting: str) -> list[float]:
+    """The weight of each uplink in a mean: 1, its samples, or a number among its metrics."""
     if weighting in ("", "uniform"):
         return [1.0] * len(uplinks)
     by = SAMPLES if weighting == "samples" else weighting

@@ -53,8 +53,6 @@ class Asynchronous(ChannelStrategy):
         **common: Any,
     ) -> None:
         super().__init__(uplink, downlink, clients=clients, rule=rule, **common)
-        if self.buffers is not None:
-            raise ValueError("an asynchronous server has no rounds in which buffers could travel")
         self.rule = rule
         rule.check(self)
         self.memory: State = {}
@@ -76,7 +74,8 @@ class Asynchronous(ChannelStrategy):
         return self.channel
 
     def _end(self, weights: dict[str, Tensor]) -> AsynchronousEnd:
-        return AsynchronousEnd(self.uplink, self.downlink, weights, self.seed, self.max_norm)
+        sides = [self.buffers] if self.buffers else []
+        return AsynchronousEnd(self.uplink, self.downlink, weights, self.seed, self.max_norm, sides)
 
     def _start_again(self, weights: dict[str, Tensor]) -> None:
         raise RuntimeError("this strategy was started before: make another for another start")
@@ -91,11 +90,21 @@ class Asynchronous(ChannelStrategy):
         assert self.channel is not None
         return self.channel.asked[client].traffic
 
-    def arrive(self, client: int, reply: Message) -> Arrival:
-        """Takes in the reply of a client, and moves the model where it is time."""
+    def loses(self, client: int) -> bool:
+        """Books that the update of a client which has trained never comes; whether it is lost."""
+        assert self.channel is not None
+        lost = self.channel.loses(client)
+        self.asked(client).dropped += [client] * lost
+        return lost
+
+    def arrive(self, client: int, reply: Message, overdue: bool = False) -> Arrival:
+        """Takes in the reply of a client, and moves the model where it is time.
+
+        ``overdue``: whether it came after its deadline; ``late`` says what becomes of it then.
+        """
         channel = self.channel
         assert channel is not None and self.clients is not None
-        arrival = channel.arrive(client, reply)
+        arrival = channel.arrive(client, reply, self.late if overdue else None)
         if arrival.uplink is None:
             return arrival
         now = Round(
@@ -104,8 +113,12 @@ class Asynchronous(ChannelStrategy):
         )  # fmt: skip
         uplinks = {client: arrival.uplink}
         delta, self.memory = self.rule.step(uplinks, self.memory, channel.weights, now)
+        if self.buffers is not None:
+            self.buffers.gather(client, arrival.uplink)
         if delta is not None:
             channel.advance(delta)
+            if self.buffers is not None:
+                self.buffers.mix(self.rule.mixing(arrival.staleness))
         return arrival
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:

@@ -22,6 +22,7 @@ from fedsim.settings.config import RunConfig
 from strategies import Asynchronous, DelayedDSGD, Downlink, RoundTraffic, ShardedStrategy
 from strategies.channel.asynchronous_end import Asked, AsynchronousEnd
 from strategies.channel.beside import BUFFERS
+from strategies.channel.buffers import ASKED
 from strategies.channel.payload import METRICS, ROUND, SAMPLES, put
 
 Rows = list[dict[str, Any]]
@@ -113,10 +114,11 @@ class _Events:
         for row in (row for row in rows if row[UP]):
             client, number = int(row["client"]), int(row["message"])
             version = channel.version - int(row["staleness"])
-            down = Downlink(b"", "model", {})
+            stored = of_row(self.recorded.folder, row, "up")
+            down = Downlink(b"", "model", {}, settings={ASKED: True} if stored.buffers else {})
             traffic = RoundTraffic(number, {client: down})
             channel.asked[client] = Asked(traffic, version, self.models[version])
-            came = reply(of_row(self.recorded.folder, row, "up"), row, number)
+            came = reply(stored, row, number)
             arrival = strategy.arrive(client, came)
             if arrival.uplink is None:
                 yield f"{named(row)}: payload cannot be read: {traffic.failures[client]}"

@@ -21,8 +21,6 @@ __all__ = ["make_task"]  # the fixture
         ({"network": None}, "--network is not given: in an asynchronous strategy the order"),
         ({"network": "4g"}, "--network is '4g': in an asynchronous strategy the order"),
         ({"staleness": "linear"}, "staleness is 'linear': a weight by staleness is constant"),
-        ({"late": "drop"}, "--late is drop: it is about the cohort of a round, and strategy fedb"),
-        ({"catch_up": True, "downlink": "sbc(0.1)"}, "--catch-up is True: it is about the cohort"),
         ({"buffer_size": 10_000}, "--buffer-size is 10000: the run has .* would never move"),
         ({"buffer_size": 0}, "--buffer-size is 0: give a number above 0"),
         ({"weighting": "samples"}, "--weighting is 'samples': it belongs to dsgd"),
@@ -43,6 +41,8 @@ def test_what_does_not_go_together_is_told(more: dict[str, Any], told: str) -> N
         ({"temporal": 5}, "--temporal is 5: strategy sharded sends the gradient of one batch"),
         ({"cohort": 2}, "--cohort is 2 of 4 clients: with strategy sharded every worker"),
         ({"network": "compute=1s, server_up=1Mbit"}, "--network has server_up or server_down"),
+        ({"deadline": "2s"}, "--deadline is 2s: with strategy sharded every worker holds a part"),
+        ({"availability": 0.5}, "--availability is 0.5: with strategy sharded every worker holds"),
     ],
 )
 def test_what_a_server_in_parts_does_not_go_with(more: dict[str, Any], told: str) -> None:
@@ -53,8 +53,8 @@ def test_what_a_server_in_parts_does_not_go_with(more: dict[str, Any], told: str
 def test_batchnorm_is_refused_before_any_work(make_task: Any, tmp_path: Path) -> None:
     norm = torch.nn.BatchNorm1d
     task = make_task(build=lambda: torch.nn.Sequential(torch.nn.Linear(6, 3), norm(3)))
-    with pytest.raises(UsageError, match="--strategy is 'fedbuff.*': the model of task"):
-        run(asynchronous("fedbuff", task=task.name, iterations=10), tmp_path / "out")
+    with pytest.raises(UsageError, match="--strategy is 'sharded.*': the model of task"):
+        run(asynchronous("sharded", task=task.name, iterations=10), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

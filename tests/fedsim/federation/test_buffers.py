@@ -15,6 +15,7 @@ from fedsim import RunConfig, Task, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.trainer import Trainer, build_model
+from tests.support.asyncruns import NETWORK
 from tests.support.cases import cases
 from tests.support.models import normed
 from tests.support.runs import Memories, assert_same, clients, make_task, payloads, rounds, small
@@ -193,6 +194,7 @@ def test_a_trainer_passes_nothing_on(make_task: MakeTask) -> None:
 @pytest.mark.parametrize("more", cases({
     "dsgd": {}, "partial cohort, both ways": {"cohort": 2, "downlink": "sbc(0.2)"},
     "fedadam": {"strategy": "fedadam", "downlink": "sbc(0.2)"},
+    "fedbuff": {"strategy": "fedbuff", "buffer_size": 4, "network": NETWORK},
 }, quick=["partial cohort, both ways"]))  # fmt: skip
 def test_it_goes_on_where_it_was_stopped(
     buffers: str, more: dict[str, Any], make_task: MakeTask, tmp_path: Path
@@ -224,6 +226,42 @@ def test_samples_weigh_as_for_the_updates(make_task: MakeTask, tmp_path: Path) -
         total += part[NAMES[0]] * (samples / by_client.sum())
     final = load_file(tmp_path / "model.safetensors")[NAMES[0]]
     torch.testing.assert_close(final, total, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("strategy", ["fedbuff", "fedasync"])
+@pytest.mark.parametrize("way", ["mean", "local"])
+def test_a_server_that_does_not_wait_mixes_them_as_the_weights(
+    strategy: str, way: str, make_task: MakeTask, tmp_path: Path
+) -> None:
+    """The mean of a full buffer's, or with fedasync a share of each; the last model has it."""
+    task = make_task(build=normed)
+    size = {"buffer_size": 2} if strategy == "fedbuff" else {}
+    more = {"network": NETWORK, "downlink": "sbc(0.2)", "buffers": way, **size}
+    run(settings(task, strategy=strategy, **more), tmp_path)
+    held = ModelBuffers(build_model(task, 0), "").initial
+    full: list[dict[str, torch.Tensor]] = []
+    for _, row in clients(tmp_path).iterrows():
+        name = f"round-{row['message']:05d}/client-{row['client']:03d}-up.buffers"
+        full.append(read(tmp_path, name, held))
+        if strategy == "fedasync":
+            share = 0.6 * (1 + row["staleness"]) ** -0.5
+            held = {n: x + share * (full[-1][n] - x) for n, x in held.items()}
+        elif len(full) % 2 == 0:
+            held = mean(full[-2:])
+    final = load_file(tmp_path / "model.safetensors")
+    for name in NAMES:
+        torch.testing.assert_close(final[name], held[name], rtol=1e-5, atol=1e-6)
+    assert (rounds(tmp_path)["up_buffer_bits"] == 3 * 2 * BITS / 2).all()
+    assert (rounds(tmp_path)["down_buffer_bits"] > 0).any() == (way == "mean")
+
+
+def test_one_client_has_the_synchronous_statistics(make_task: MakeTask, tmp_path: Path) -> None:
+    one = {"clients": 1, "cohort": 1, "network": NETWORK, "downlink": "sbc(0.2)"}
+    task = make_task(build=normed)
+    for name, more in {"a": {}, "b": {"strategy": "fedbuff", "buffer_size": 1}}.items():
+        run(settings(task, **one, **more), tmp_path / name)
+    a, b = (load_file(tmp_path / name / "model.safetensors") for name in "ab")
+    assert all(torch.equal(x, b[name]) for name, x in a.items())
 
 
 def test_nothing_changes_for_a_model_without() -> None:

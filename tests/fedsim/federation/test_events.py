@@ -68,6 +68,55 @@ def test_who_comes_when_by_hand(computing: Clocked, tmp_path: Path) -> None:
     assert made[["buffered", "in_flight"]].to_numpy().tolist() == [[1, 2], [0, 2]]
 
 
+AWAY = "client,seconds,available\n0,0,1\n1,0,1\n2,0,0\n2,3.5,1\n"
+"""Client 2 is there from 3.5 s on."""
+
+
+@pytest.mark.parametrize(
+    ("more", "came", "unused"),
+    [
+        # Client 2 is late by 1 s. It makes place at 4 s, but until 5 s nobody else is idle.
+        ({"deadline": "4s", "late": "hold"}, "0@2 1@3 0@4 2@5 1@6 0@6", "2@5"),
+        ({"deadline": "4s", "late": "drop"}, "0@2 1@3 0@4 2@5 1@6 0@6", "2@5"),
+        ({"deadline": "4s", "late": "count"}, "0@2 1@3 0@4 2@5 1@6 0@6", ""),
+        # 1 and 2 are at work, and late at 2.5 s: 0 is asked, and 1 again when it has answered.
+        ({"deadline": "2.5s", "late": "count", "cohort": 2}, "1@3 0@4.5 2@5 1@6", ""),
+        # A client that has dropped out is known at once, or at its deadline.
+        ({"dropout": "after=1"}, "0@2 1@3 0@4 2@5 1@6 0@6", "0@2 1@3 0@4 2@5 1@6 0@6"),
+        ({"dropout": "before=1"}, "0@0 1@0 2@0 0@0 1@0 2@0", "0@0 1@0 2@0 0@0 1@0 2@0"),
+        ({"dropout": "after=1", "deadline": "4s"}, "0@4 1@4 2@5 0@8 1@8 2@10",
+         "0@4 1@4 2@5 0@8 1@8 2@10"),
+        ({"dropout": "before=1", "deadline": "4s"}, "0@4 1@4 2@4 0@8 1@8 2@8",
+         "0@4 1@4 2@4 0@8 1@8 2@8"),
+        # Rows of one update, and two at work: 1 and 2.
+        ({"cohort": 1, "ask": 2}, "1@3 2@5", ""),
+        ({"availability": AWAY}, "0@2 1@3 0@4 1@6 0@6 0@8", ""),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_who_leaves_or_is_late_by_hand(
+    computing: Clocked, tmp_path: Path, more: dict[str, Any], came: str, unused: str
+) -> None:
+    """Batches of 2, 3 and 5 s, as above; which update comes when, and which are not used."""
+    computing([2.0, 3.0, 5.0])
+    if "availability" in more:
+        (tmp_path / "there.csv").write_text(more["availability"])
+        more = more | {"availability": str(tmp_path / "there.csv")}
+    settings = {"strategy": "fedbuff", "clients": 3, "buffer_size": 2, "temporal": 1}
+    run(small(network="compute=1s", iterations=2, **settings | more), tmp_path / "out")
+    rows = clients(tmp_path / "out")
+    names = [f"{c}@{s:g}" for c, s in zip(rows["client"], rows["sim_end_seconds"], strict=True)]
+    assert names == came.split()
+    used = rows["samples"] > 0
+    assert [n for n, is_used in zip(names, used, strict=True) if not is_used] == unused.split()
+    spent = rows[[f"sim_{p}_seconds" for p in ("download", "compute", "upload", "waiting")]]
+    asked = rows["sim_end_seconds"] - spent.sum(axis=1)
+    assert (asked.to_numpy() >= 0).all() and (spent.to_numpy() >= 0).all()
+    if more.get("late") == "count":
+        late = [n for n, is_late in zip(names, rows["late"], strict=True) if is_late]
+        assert late == [n for n in names if n.startswith(("1", "2") if "cohort" in more else "2")]
+
+
 def test_the_ratio_goes_by_what_clients_did(computing: Clocked, tmp_path: Path) -> None:
     """Three iterations, two a message. Updates of two come at 4 (client 0), 6.5 (1) and 8 s (0);
     then of one at 10 s (0), of two at 11 s (2), asked for at 0 s, and of one at 12 s (0).

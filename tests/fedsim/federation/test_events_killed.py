@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +14,20 @@ from tests.support.interrupting import Stopped
 from tests.support.runs import assert_same
 
 INSTANTS = 5  # of each kind
+DEADLINE = {"deadline": "90ms", "dropout": "before=0.1, after=0.2"}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in ASYNC},
+    "hold": ("fedbuff", {**DEADLINE, "late": "hold", "availability": "onoff(1s, 0.2s)"}),
+    "drop": ("fedasync", {**DEADLINE, "late": "drop", "cohort": 2, "ask": 3}),
+    "count": ("fedbuff", {**DEADLINE, "late": "count", "availability": 0.7}),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ASYNC)
-def test_at_drawn_instants(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = asynchronous(name, checkpoint_every=1, downlink="sbc(0.1)", seed=3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_at_drawn_instants(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, more = KINDS[kind]
+    config = asynchronous(name, checkpoint_every=1, downlink="sbc(0.1)", seed=3, **more)
     taken, last, take = 0, 0, Agenda.next
 
     def counting(agenda: Agenda) -> Record:

@@ -51,6 +51,11 @@ MORE: dict[str, dict[str, Any]] = {
     "ef21 both ways": {"strategy": "ef21", "method": "ef21(topk(0.05) | float32)",
                        "downlink": "ef21(topk(0.2) | float32)"},
     "fedasync": {"strategy": "fedasync", "network": NETWORK},
+    "fedasync, late ones hold": {**LATE, **CARRIED, "strategy": "fedasync", "deadline": "50ms"},
+    "fedbuff, late ones count": {
+        **LATE, **CARRIED, "strategy": "fedbuff", "late": "count", "buffers": "local",
+        "deadline": "50ms", "ask": 6,
+    },
 }  # fmt: skip
 
 

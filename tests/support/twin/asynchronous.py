@@ -13,7 +13,7 @@ from tests.support.twin.orders import Order
 
 
 class Asynchronous(Federation):
-    """Every update is taken in when it comes, and a client is asked again at once."""
+    """Every update is taken in when it comes, and another client is asked at once."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -21,13 +21,17 @@ class Asynchronous(Federation):
         self.server.catch_up = True
         self.mixes = get("strategy") == "fedasync"
         self.server_lr = get("server_lr") or (0.6 if self.mixes else 1.0)
-        self.size = 1 if self.mixes else get("buffer_size") or min(10, self.cohort)
+        self.at_once = get("ask") or self.cohort
+        self.size = 1 if self.mixes else get("buffer_size") or min(10, self.at_once)
         self.staleness, self.arguments = call(get("staleness") or "polynomial(0.5)")
         self.sent: dict[Exchange, np.ndarray] = {}  # the model that a client was sent
         self.come: list[Exchange] = []  # at one moment, and not yet taken in
         self.messages = [0] * len(self.clients)  # to each client
         self.buffer: list[np.ndarray] = []
         self.turn = 0
+        self.places = 0  # for clients that are to be asked
+        self.overdue: list[Exchange] = []  # in whose place another was asked
+        self.silent: list[Exchange] = []  # left, which the server hears at their deadlines
 
     def weight(self, stale: int) -> float:
         """Of an update, by the steps that the model has made since its client was sent it."""
@@ -40,7 +44,7 @@ class Asynchronous(Federation):
         return 1.0
 
     def ask_client(self, number: int) -> None:
-        """Sends a client the model; it trains at once."""
+        """Sends a client the model; it trains at once, unless it leaves before."""
         client, temporal = self.clients[number], self.settings["temporal"]
         self.messages[number] += 1
         row = blank(number) | {"message": self.messages[number]}
@@ -52,22 +56,83 @@ class Asynchronous(Federation):
         n = min(temporal, self.settings["iterations"] - self.iteration)
         exchange = Exchange(client, Order(n, None), self.server.version, row)
         self.sent[exchange] = self.server.model
-        sends, exchange.loss = self.rule.work(client, self.server.model, n, first)
-        exchange.message = client.send(sends, None)
-        exchange.work = self.clock.send(number, wire, n, exchange.message.wire)
+        chance = self.draws.dropout(self.messages[number])[number]
+        iterations, up = None, None
+        if chance >= self.before:
+            self.news(exchange)
+            sends, exchange.loss = self.rule.work(client, self.server.model, n, first)
+            exchange.message = client.send(sends, None)
+            iterations, up = n, exchange.message.wire
+        if chance < self.before + self.after:
+            exchange.leaves, up = True, None
+            row["lost"] += self.is_lost(client) if iterations else 0
+        exchange.work = self.clock.send(number, wire, iterations, up)
         self.at_work.append(exchange)
 
-    def ask_next(self) -> None:
-        """Asks one of those that are not at work."""
-        self.turn += 1
-        busy = [e.client.number for e in self.at_work + self.come]
+    def fill(self) -> None:
+        """Asks as many as there are places for, of those that are there and not at work."""
+        while self.places and (number := self.drawn()) is not None:
+            self.turn, self.places = self.turn + 1, self.places - 1
+            self.ask_client(number)
+
+    def drawn(self) -> int | None:
+        """Whom, if anybody can be asked."""
+        busy = [e.client.number for e in self.at_work + self.come + self.silent]
         idle = [c.number for c in self.clients if c.number not in busy]
-        self.ask_client(self.draws.next_client(self.turn, idle))
+        if self.settings.get("availability") is None:
+            return self.draws.next_client(self.turn + 1, idle) if idle else None
+        in_turn = [c for c in self.draws.in_turn(self.turn + 1) if c in idle]
+        for attempt in range(1 if self.availability.by_clock or busy else 1_000):
+            if self.availability.by_clock:
+                there = self.availability.at(self.clock.now)
+            else:
+                number = len(self.result.rounds) + 1
+                share, chances = self.availability.share, self.draws.there(number, attempt)
+                there = [c for c in idle if share is not None and chances[c] < share]
+            if free := [c for c in in_turn if c in there]:
+                return free[0]
+        return None
+
+    def next_event(self) -> None:
+        """What comes next: replies, deadlines, clients that are there again."""
+        waits = [self.due(e) for e in self.at_work + self.silent if e not in self.overdue]
+        if self.places:
+            waits.append(self.availability.next(self.clock.now))
+        over = self.clock.step(min(waits, default=math.inf))
+        come = [e for e in self.at_work if e.work in over]
+        self.at_work = [e for e in self.at_work if e not in come]
+        waited_for = [e for e in come if e.leaves and math.isfinite(self.deadline)]
+        self.silent += [e for e in waited_for if e not in self.overdue]
+        self.come = sorted((e for e in come if e not in self.silent), key=lambda e: first_come(e.work))
+        if len(self.come) > 1 and self.clock.network.varies():
+            self.result.by_rounding = True
+        for exchange in self.at_work + self.silent:
+            if self.due(exchange) <= self.clock.now and exchange not in self.overdue:
+                if exchange in self.silent:
+                    self.come.append(exchange)
+                else:
+                    self.overdue.append(exchange)
+                    self.places += 1
+        self.silent = [e for e in self.silent if e not in self.come]
+
+    def due(self, exchange: Exchange) -> float:
+        """Until when the server waits for a reply."""
+        return float(exchange.work.begun + self.deadline)
 
     def comes(self, exchange: Exchange) -> dict[str, Any]:
-        """An update is taken in; its row."""
-        assert exchange.message is not None
+        """A reply is taken in, or not; its row."""
         stale = self.server.version - exchange.version
+        row = exchange.row | self.whole(exchange) | {"staleness": stale, "used": False}
+        is_late = exchange in self.overdue
+        if not is_late:
+            self.places += 1
+        if exchange.leaves:
+            return row | {"failures": 1}
+        assert exchange.message is not None
+        if is_late and self.late != "count":
+            self.refuse(exchange)
+            lost = 1 if exchange.dropped else self.is_lost(exchange.client)
+            return row | {"failures": 1, "failed_up_bits": exchange.message.wire, "lost": lost}
         update = exchange.message.seen
         if self.mixes:  # towards the model that its client has come to
             update = self.sent[exchange] + update - self.server.model
@@ -76,36 +141,38 @@ class Asynchronous(Federation):
             self.server.move(self.server_lr * sum(self.buffer) / self.size)
             self.buffer = []
         self.takes(exchange)
-        return exchange.row | self.whole(exchange) | {"staleness": stale}
+        return row | exchange.row | {"used": True, "late": int(is_late)}
 
     def round(self, number: int) -> bool:
-        """A row: as many updates as clients are at work at once."""
+        """A row: as many updates as a cohort has."""
         begin, rows = self.clock.now, []
-        if number == 1:
-            for client in self.draws.cohort(1, self.cohort, range(len(self.clients))):
+        if number == 1 and self.settings.get("availability") is None:
+            for client in self.draws.cohort(1, self.at_once, range(len(self.clients))):
                 self.ask_client(client)
-        else:
-            self.ask_next()
+        elif number == 1:
+            self.places = self.at_once
         while len(rows) < self.cohort:
+            self.fill()
             if not self.come:
-                come = self.go_on(math.inf)
-                self.come = sorted(come, key=lambda e: first_come(e.work))
-                if len(come) > 1 and self.clock.network.varies():
-                    self.result.by_rounding = True
+                self.next_event()
             if self.come:
                 rows.append(self.comes(self.come.pop(0)))
-                if len(rows) < self.cohort:
-                    self.ask_next()
+        used = [r for r in rows if r["used"]]
+        if len(used) < self.least and not self.may_be_empty:
+            return False
         row = self.totals(number, begin, rows, min(self.settings["temporal"], self.left))
-        stale = [r["staleness"] for r in rows]
-        row |= {"staleness": np.mean(stale), "staleness_max": max(stale)}
+        stale = [r["staleness"] for r in used]
+        row |= {"staleness": np.mean(stale) if stale else math.nan}
+        row |= {"staleness_max": max(stale, default=0)}
         row |= {"version": self.server.version, "buffered": len(self.buffer)}
-        row["in_flight"] = len(self.at_work) + len(self.come)
+        row["in_flight"] = len(self.at_work) + len(self.come) + len(self.silent)
         return True
 
     def whole(self, exchange: Exchange) -> dict[str, float]:
         """How long the parts of an update took, and when it came."""
-        work = exchange.work
-        parts = work.parts(work.begun, work.ends[-1])
+        work, end = exchange.work, exchange.work.ends[-1]
+        end = self.due(exchange) if exchange.leaves and math.isfinite(self.deadline) else end
+        end = max(end, work.ends[-1])
+        parts = work.parts(work.begun, end)
         found = {f"sim_{part}_seconds": seconds for part, seconds in parts.items()}
-        return found | {"sim_end_seconds": work.ends[-1]}
+        return found | {"sim_end_seconds": end}

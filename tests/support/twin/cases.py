@@ -208,11 +208,12 @@ OFTEN = ("network", "cohort", "downlink", "availability", "dropout", "deadline",
 OFTEN += ("controller", "controller")
 FEATURES = (*OFTEN, *OFTEN, "step", "momentum", "proximal", "weighting", "min_replies", "stop")
 FEATURES += ("evaluate", "server_lr")
+WITHOUT_ROUNDS = ("cohort", "downlink", "step", "momentum", "proximal", "stop", "evaluate")
+WITHOUT_ROUNDS += ("server_lr", "staleness", "availability", "dropout", "deadline", "ask")
+WITHOUT_ROUNDS += ("min_replies",)
 POOLS = {
-    "fedbuff": ("cohort", "downlink", "step", "momentum", "proximal", "stop", "evaluate")
-    + ("server_lr", "staleness", "staleness", "buffer_size", "buffer_size", "buffer_size"),
-    "fedasync": ("cohort", "downlink", "step", "momentum", "proximal", "stop", "evaluate")
-    + ("server_lr", "staleness", "staleness"),
+    "fedbuff": (*WITHOUT_ROUNDS, "buffer_size", "buffer_size"),
+    "fedasync": WITHOUT_ROUNDS,
     "sharded": ("downlink", "downlink", "step", "momentum", "stop", "evaluate"),
     "marina": ("network", "downlink", "step", "momentum", "stop", "evaluate", "weighting"),
 }
