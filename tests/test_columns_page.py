@@ -18,7 +18,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "deadline": {"method": "sbc(0.01)", "cohort": 3, "deadline": "2s", "late": "count"},
     "clients": {"method": "sbc(0.01)", "evaluate_clients": 0.2},
     "controller": {"method": "sbc(0.1)", "controller": "pace(2)"},
-    "asynchronous": {"method": "sbc(0.1)", "strategy": "fedbuff(2)"},
+    "asynchronous": {"method": "sbc(0.1)", "strategy": "fedbuff(2)", "deadline": "9s"},
 }
 
 

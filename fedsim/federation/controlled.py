@@ -1,5 +1,6 @@
 """Between a run and its controller: what the controller is told, and what its choices become."""
 
+import copy
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -10,7 +11,7 @@ import torch
 from flwr.app import ConfigRecord
 from torch import Tensor
 
-from compressors import State
+from compressors import Compressor, State
 from fedsim.federation import ledger, orders
 from fedsim.federation.orders import Work
 from fedsim.federation.trainer import lr_factor
@@ -47,6 +48,7 @@ class Fixed:
 
     def __init__(self, config: RunConfig) -> None:
         self.config, self.plan = config, config.plan
+        self.work: dict[int, Work] = {}  # by client: what was ordered last
 
     def begin(self, round_number: int, now: float) -> ConfigRecord:
         """Begins a round at a simulated time; returns what every message of it says."""
@@ -60,12 +62,19 @@ class Fixed:
     def resumed(self, weights: Mapping[str, Tensor]) -> None:
         """The model from which the run goes on."""
 
-    def learn(
-        self, row: Mapping[str, Any], traffic: RoundTraffic, weights: Mapping[str, Tensor]
-    ) -> None:
-        """Takes in a finished round: its row, its traffic, the model after."""
+    def close(self, number: int, works: Collection[Work]) -> None:
+        """Of a server that does not wait: the row has these works."""
+        self.steps = self.plan.local_iterations(number)
 
-    def columns(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    def learn(
+        self, row: Mapping[str, Any], traffic: RoundTraffic, weights: Mapping[str, Tensor],
+        works: Mapping[int, Work],
+    ) -> None:  # fmt: skip
+        """Takes in a finished round: its row, its traffic, the model after, and works by uplink."""
+
+    def columns(
+        self, rows: list[dict[str, Any]], works: Sequence[Work | None]
+    ) -> dict[str, Any]:
         """Adds to the clients' rows what each was to do; returns what the round's row has of it."""
         return {}
 
@@ -90,22 +99,29 @@ class Controlled(Fixed):
         network, clients = self.plan.network, self.plan.clients  # no measured times: moving.check
         self.links = None if network is None else network.links(clients, config.seed, 0.0)
         self.facts, self.memory = Facts(), Memory()
-        self.work: dict[int, Work] = {}
+        self._round, self._before = 0, self.memory  # the memory with which that began
         self._weights, self._change = dict(weights), State()
         self._trained = frozenset(trained)
         self._entries = sum(x.numel() for x in weights.values())
 
     def begin(self, round_number: int, now: float) -> ConfigRecord:
+        if round_number != self._round:
+            self._round, self._before = round_number, self.memory
         self.facts.seconds = now
         return ConfigRecord()  # every client has an order of its own
+
+    def close(self, number: int, works: Collection[Work]) -> None:
+        self.steps = max(work.n for work in works)
 
     def evaluates(self, round_number: int) -> bool:
         done = self.facts.iteration
         return self.plan.evaluates_between(done, done + self.steps)
 
-    def give(self, round_number: int, clients: Sequence[int]) -> dict[int, Order]:
+    def give(self, message_number: int, clients: Sequence[int]) -> dict[int, Order]:
+        """Orders by the round, or row, that was begun; asked again in it, they are the same."""
+        round_number = self._round
         told = self._told(round_number, clients)
-        chosen, memory = self.controller.choose(told, self.memory)
+        chosen, memory = self.controller.choose(told, copy.deepcopy(self._before))
         try:  # as a checkpoint brings it back: a run that goes on is the same
             self.memory = json.loads(json.dumps(memory))
         except (TypeError, ValueError) as error:
@@ -167,9 +183,14 @@ class Controlled(Fixed):
     def resumed(self, weights: Mapping[str, Tensor]) -> None:
         self._weights = dict(weights)
 
+    def uplink(self, payload: bytes) -> Compressor:
+        work = orders.from_payload(self.config, payload)
+        return orders.uplink_at(self.config, work.p)
+
     def learn(
-        self, row: Mapping[str, Any], traffic: RoundTraffic, weights: Mapping[str, Tensor]
-    ) -> None:
+        self, row: Mapping[str, Any], traffic: RoundTraffic, weights: Mapping[str, Tensor],
+        works: Mapping[int, Work],
+    ) -> None:  # fmt: skip
         facts, asked = self.facts, row["clients"] + row["failures"] - row["absent"]
         facts.iteration = row["iteration"]
         facts.up_bits += ledger.of_each(row["up_wire_bits"], row["clients"])
@@ -186,20 +207,21 @@ class Controlled(Fixed):
                 facts.agreement = float(inner) / (orders.norm(self._change) * size)
             self._change = change
         losses = []
-        for client, up in sorted(traffic.uplinks.items()):
-            work = self.work[client]
+        for key, up in sorted(traffic.uplinks.items()):
+            work, client = works[key], traffic.client_of(key)
             bits, sent = 8 * len(up.payload), int(up.metrics.get("sent", 0))
             known = {"n": work.n, "p": work.p, "up_bits": bits, "sent": sent}
             facts.clients[str(client)] = known | up.report
             losses += [up.report["train_loss"]] if "train_loss" in up.report else []
         facts.train_loss = sum(losses) / len(losses) if losses else None
 
-    def columns(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        for row in rows:
-            work = self.work.get(row["client"])
+    def columns(
+        self, rows: list[dict[str, Any]], works: Sequence[Work | None]
+    ) -> dict[str, Any]:
+        for row, work in zip(rows, works, strict=True):
             row["local_iterations"] = work.n if work else 0
             row["sent_fraction"] = work.p if work else float("nan")
-        fractions = [work.p for work in self.work.values()]
+        fractions = [work.p for work in works if work]
         did = [row["local_iterations"] for row in rows if row["samples"]]
         return {
             "sent_fraction": sum(fractions) / len(fractions) if fractions else float("nan"),

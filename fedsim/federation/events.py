@@ -29,10 +29,10 @@ from fedsim.engines import compat
 from fedsim.federation import ledger
 from fedsim.federation.clocked import bits_back, bits_down
 from fedsim.federation.messages import reply_of, reply_values
-from fedsim.federation.orders import START
+from fedsim.federation.orders import START, Work
 from fedsim.federation.server import Recorder, Server
-from fedsim.federation.trainer import Trainer
 from fedsim.federation.timed_grid import DROPPED
+from fedsim.federation.trainer import Trainer
 from fedsim.federation.updates import Update, merged
 from fedsim.ground.errors import RunFailed
 from fedsim.network.agenda import Agenda
@@ -51,8 +51,9 @@ from strategies.channel.stored import Stored
 class Job:
     """A client at work: its message, its reply once that is worked out, and when what was.
 
-    ``number``: of the message among those to its client; ``leaves``: when the client drops out;
-    ``silent``: it has; ``overdue``: another was asked in its place, for it had not answered in time.
+    ``number``: of the message among those to its client; ``fraction``: p, where a controller orders
+    it; ``leaves``: when the client drops out; ``silent``: it has; ``overdue``: another was asked in
+    its place, for it had not answered in time.
     """
 
     client: int
@@ -60,6 +61,7 @@ class Job:
     number: int
     iterations: int
     asked: float
+    fraction: float = 1.0
     leaves: str = ""
     received: float = 0.0
     trained: float = 0.0
@@ -199,7 +201,8 @@ class EventServer(Server):
         content = self.strategy.message(client, self.settings())
         number, rules = self.channel.traffic.round, self.plan.rules
         job = self.job(client, content, self.agenda.now, number)
-        job.leaves = str(rules.dropout.draw(self.config.seed, job.number, self.plan.clients)[client])
+        leaves = rules.dropout.draw(self.config.seed, number, self.plan.clients)
+        job.leaves = str(leaves[client])
         bits = bits_down(self.channel.traffic, client, self.framing)
         self.flows.send(bits, self._down(client), ("downloaded", client))
         if rules.deadline is not None:
@@ -320,6 +323,8 @@ class EventServer(Server):
         A message's number counts those to its client, and no schedule goes by that.
         """
         settings = {"iterations": self.plan.local_iterations(self.number + 1)}
+        if self.work.ordering:
+            return self.work.begin(self.number + 1, self.agenda.now)
         if self.plan.task.lr_steps:
             settings[START] = self.plan.iterations_after(self.number)
         return ConfigRecord(dict(settings))
@@ -327,8 +332,10 @@ class EventServer(Server):
     def job(self, client: int, content: RecordDict, asked: float, number: int = 0) -> Job:
         """A client that is at work from now on, with a message that it was sent at ``asked``."""
         message = Message(content, self._nodes[client], "train")
-        count = self.plan.local_iterations(self.number + 1)
-        self._jobs[client] = Job(client, message, number, count, asked)
+        work = self.work.work.get(client)
+        count = work.n if work else self.plan.local_iterations(self.number + 1)
+        fraction = work.p if work else 1.0
+        self._jobs[client] = Job(client, message, number, count, asked, fraction)
         return self._jobs[client]
 
     def reply(self, job: Job) -> Message:
@@ -353,8 +360,8 @@ class EventServer(Server):
         now = self.agenda.now
         rest = (0.0, now - job.trained) if job.silent else (now - job.trained, 0.0)
         times = (job.received - job.asked, job.trained - job.received, *rest)
-        late = job.overdue and arrivals[0].uplink is not None
-        self._updates.append(Update(job.client, job.iterations, arrivals, own, times, now, late))
+        work = Work(job.iterations, job.fraction, 0)
+        self._updates.append(Update(job.client, work, arrivals, own, times, now, job.overdue))
         self._jobs.pop(job.client)
         self.arrived[job.client] = now
         if len(self._updates) < self.plan.cohort:
@@ -369,10 +376,16 @@ class EventServer(Server):
                 f"{self._far}"
             )
         channel.traffic = traffic
-        self.work.begin(number, now)
+        self.work.close(number, self.works(traffic).values())
         self._row = self.book(number, self._clock)
         self._updates, self._row_start = [], now
         self._clock = time.perf_counter()
+
+    def works(self, traffic: RoundTraffic) -> Mapping[int, Work]:
+        return {place: update.work for place, update in enumerate(self._updates)}
+
+    def keys(self, rows: list[dict[str, Any]]) -> list[int]:
+        return [*range(len(rows))]
 
     def begun(self) -> list[RoundTraffic]:
         """What has come of updates of which other parts are still under way."""
@@ -389,14 +402,15 @@ class EventServer(Server):
         row["staleness"] = float(np.mean(stale)) if stale else math.nan
         row |= {"version": self.strategy.steps, "staleness_max": max(stale, default=0)}
         row |= {"buffered": self.strategy.buffered}
-        counts = self.config.clients.late == "count"
-        row |= {"late": sum(update.late for update in updates)} if counts else {}
-        did = [update.iterations for update in used]
+        by_deadline = self.plan.rules.deadline is not None
+        row |= {"overdue": sum(update.overdue for update in updates)} if by_deadline else {}
+        did = [update.work.n for update in used]
         row["used_iterations"] = sum(did) / len(did) if did else 0.0
         rows = ledger.client_rows(self.channel.traffic)
         return row | {"in_flight": len(self._jobs)}, [
             {**client, "client": update.client, "message": update.messages[0].round,
              "staleness": update.staleness, **dict(zip(SECONDS, update.seconds, strict=True)),
-             "sim_end_seconds": update.end, **({"late": int(update.late)} if counts else {})}
+             "sim_end_seconds": update.end,
+             **({"overdue": int(update.overdue)} if by_deadline else {})}
             for client, update in zip(rows, updates, strict=True)
         ]  # fmt: skip

@@ -6,7 +6,7 @@ when a run cannot be trusted.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from fedsim.federation.evaluation import evaluate
 from fedsim.federation.failures import FAR, longest
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
+from fedsim.federation.orders import Work
 from fedsim.federation.simulated import Simulation
 from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
@@ -241,12 +242,13 @@ class Server:
         row |= ledger.round_seconds(traffic)
         row |= {"evaluate_seconds": now - scored, "seconds": now - start}
         row, rows = self.rows(row)
-        row |= self.work.columns(rows)
+        works = self.works(traffic)
+        row |= self.work.columns(rows, [works.get(key) for key in self.keys(rows)])
         row |= {
             digests.PAYLOADS: digests.of_rows(rows),
             digests.MODEL: digests.of_model(self.model),
         }
-        self.work.learn(row, traffic, channel.weights)
+        self.work.learn(row, traffic, channel.weights, works)
         self.recorder.round(row, rows, traffic, self)
         self._hold()
         return row
@@ -267,6 +269,14 @@ class Server:
         """Holds the model of a round that may turn out to be the last within the run's bits."""
         waits = self.plan.stop_at_bits is not None and not self.recorder.scored
         self._last = (self.channel.weights, self._buffers) if waits else None
+
+    def works(self, traffic: RoundTraffic) -> Mapping[int, Work]:
+        """What was ordered, by the keys of a round's traffic."""
+        return self.work.work
+
+    def keys(self, rows: list[dict[str, Any]]) -> list[int]:
+        """The keys of the clients' rows in the round's traffic."""
+        return [row["client"] for row in rows]
 
     def rows(self, row: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The row of the round with what the clock says, and one of each client in it."""

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from compressors.bits import SPANS, Span
 from fedsim.federation import ledger
+from fedsim.federation.orders import Work
 from strategies import Arrival, Downlink, RoundTraffic, Uplink
 
 
@@ -17,22 +18,22 @@ class Update:
 
     Args:
         client: whose it is.
-        iterations: that the client did.
+        work: what the client was to do.
         arrivals: what came of it: one, or one at each server that holds a part of the model.
         own: the place in ``arrivals`` of the part that the client holds itself: that does not
             travel; None: all do.
         seconds: of download, compute, upload and waiting.
         end: the clock at its arrival.
-        late: whether it came after its deadline and counts all the same.
+        overdue: whether it came after its deadline.
     """
 
     client: int
-    iterations: int
+    work: Work
     arrivals: Sequence[Arrival]
     own: int | None
     seconds: Sequence[float]
     end: float
-    late: bool = False
+    overdue: bool = False
 
     @property
     def messages(self) -> list[RoundTraffic]:

@@ -204,10 +204,8 @@ def _controller(config: Settings, plan: Plan) -> None:
     controller, said = parse(config.controller), f"--controller is {config.controller!r}"
     strategy = f"{said} and --strategy is {plan.strategy!r}"
     moves_p, moves_n = (f"{said}, which moves {x}, and" for x in "pn")
-    if plan.algorithm.clock != "rounds":
-        raise UsageError(
-            f"{strategy}: a controller acts between rounds, and an asynchronous server has none"
-        )
+    if plan.algorithm.clock == "shards":
+        raise UsageError(f"{strategy}, whose workers are the servers: nobody orders what they do")
     if plan.algorithm.needs_method:
         raise UsageError(f"{strategy}, whose sums are of one method")
     if "p" in controller.moves and not takes_fraction(config.method):
@@ -221,7 +219,7 @@ def _controller(config: Settings, plan: Plan) -> None:
         raise UsageError(f"{moves_n} --strategy is {plan.strategy!r}, which has n = 1")
     if "n" in controller.moves and corrects_momentum(plan.method.compressor):
         raise UsageError(f"{moves_n} --method is {plan.method.text}, which has n = 1")
-    if config.clients.late == "count":
+    if config.clients.late == "count" and plan.algorithm.clock == "rounds":
         raise UsageError(
             f"{said} and --late is 'count': an update of an earlier round would be read with "
             "another n and p; give --late hold or drop"

@@ -106,12 +106,12 @@ class Clients:
         "after=0.05' its training; default: 0", plain=_text,
     )  # fmt: skip
     ask: int | None = setting(
-        None, "clients to ask; the first --cohort replies in simulated time count; default: the "
-        "cohort", rule=ABOVE_ZERO,
+        None, "clients to ask; the first --cohort replies in simulated time count; with fedbuff "
+        "and fedasync, clients at work at once; default: the cohort", rule=ABOVE_ZERO,
     )  # fmt: skip
     deadline: str | float | None = setting(
-        None, "simulated time after which a round ends, such as 30s; default: none",
-        plain=_text,
+        None, "simulated time after which a round ends, or with fedbuff and fedasync a reply is "
+        "late, such as 30s; default: none", plain=_text,
     )  # fmt: skip
     late: str = setting(
         "hold", "what happens to an update that arrives after its round: hold (it travels with "

@@ -38,7 +38,7 @@ class Flags:
         "polynomial(a) or hinge(a, b); default: polynomial(0.5)",
     )  # fmt: skip
     buffer_size: int | None = setting(
-        None, "updates per step of fedbuff; default: 10, or the cohort if that is smaller",
+        None, "updates per step of fedbuff; default: 10, or the clients at work if they are fewer",
         rule=ABOVE_ZERO,
     )  # fmt: skip
     weighting: str | None = setting(

@@ -1,7 +1,7 @@
 """The server's end where clients are asked one at a time, each from the model that it was sent."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -10,6 +10,7 @@ from torch import Tensor
 from compressors import Compressor, State
 from compressors.whole.memory import nest, unnest
 from strategies.channel.late import Count, Late
+from strategies.channel.orders import Orders
 from strategies.channel.server_end import ServerEnd, Side
 from strategies.channel.stored import Stored
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
@@ -121,7 +122,8 @@ class AsynchronousEnd(ServerEnd):
         """See ``ServerEnd.state``; with the messages that have no reply yet."""
         tensors, values = super().state()
         stored = Stored(KINDS)
-        values |= {"count": stored.pack(self._count), "asked": stored.pack(self.asked)}
+        asked = {client: _without_method(client, asked) for client, asked in self.asked.items()}
+        values |= {"count": stored.pack(self._count), "asked": stored.pack(asked)}
         return tensors | nest("asked", stored.tensors), values
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
@@ -130,3 +132,17 @@ class AsynchronousEnd(ServerEnd):
         self._closed = False  # what comes is booked at once
         stored = Stored(KINDS, unnest("asked", tensors))
         self._count, self.asked = stored.unpack(values["count"]), stored.unpack(values["asked"])
+        for side in self.sides:
+            if isinstance(side, Orders):
+                for client, asked in self.asked.items():
+                    downs = asked.traffic.downlinks
+                    downs[client] = side.again(downs[client])
+
+
+def _without_method(client: int, asked: Asked) -> Asked:
+    """The message, whose order names the method, without it."""
+    down = asked.traffic.downlinks[client]
+    if down.uplink is None:
+        return asked
+    traffic = replace(asked.traffic, downlinks={client: replace(down, uplink=None)})
+    return replace(asked, traffic=traffic)

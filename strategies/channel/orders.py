@@ -42,6 +42,10 @@ class Ordering(Protocol):
         """The orders of a round, for the clients that are asked."""
         ...
 
+    def uplink(self, payload: bytes) -> Compressor:
+        """How a client encodes its update by an order."""
+        ...
+
     def state(self) -> tuple[State, dict[str, Any]]:
         """The memory after a finished round: tensors, and values that JSON can hold."""
         ...
@@ -78,6 +82,10 @@ class Orders:
 
     def close(self, uplinks: Mapping[int, Uplink]) -> None:
         pass
+
+    def again(self, down: Downlink) -> Downlink:
+        """A message that a checkpoint held, with the method that its order names."""
+        return replace(down, uplink=self.ordering.uplink(down.beside[ORDER]))
 
     def state(self) -> tuple[State, dict[str, Any]]:
         return self.ordering.state()

@@ -74,8 +74,8 @@ class Asynchronous(ChannelStrategy):
         return self.channel
 
     def _end(self, weights: dict[str, Tensor]) -> AsynchronousEnd:
-        sides = [self.buffers] if self.buffers else []
-        return AsynchronousEnd(self.uplink, self.downlink, weights, self.seed, self.max_norm, sides)
+        own = self.seed, self.max_norm, self.sides()
+        return AsynchronousEnd(self.uplink, self.downlink, weights, *own)
 
     def _start_again(self, weights: dict[str, Tensor]) -> None:
         raise RuntimeError("this strategy was started before: make another for another start")

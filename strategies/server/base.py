@@ -175,12 +175,17 @@ class ChannelStrategy(Strategy):
             self.channel.sent_last, self.channel.iterations = known.sent_last, known.iterations
         return self.channel
 
+    def sides(self) -> list[Side]:
+        """What travels beside models and updates.
+
+        Orders first: whether buffers are asked for depends on the iterations that they give.
+        """
+        orders: list[Side] = [Orders(self.ordering)] if self.ordering else []
+        return orders + ([self.buffers] if self.buffers else [])
+
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
-        # Orders first: whether buffers are asked for depends on the iterations that they give.
-        sides: list[Side] = [Orders(self.ordering)] if self.ordering else []
-        sides += [self.buffers] if self.buffers else []
         kind = RelayEnd if isinstance(self.downlink, Relay) else ServerEnd
-        own = self.seed, sides, self.catch_up, self.max_norm, self._ties
+        own = self.seed, self.sides(), self.catch_up, self.max_norm, self._ties
         return kind(self.uplink, self.downlink, weights, *own)
 
     def drawn(self, server_round: int, grid: Grid) -> tuple[dict[int, int], dict[int, str]]:

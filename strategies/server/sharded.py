@@ -111,7 +111,7 @@ class ShardedStrategy(Asynchronous):
         """All parts as they are now."""
         return join_parts([self.pull(client, i, config) for i in range(len(self.ends))], client)
 
-    def arrive(self, client: int, reply: Message) -> Arrival:
+    def arrive(self, client: int, reply: Message, overdue: bool = False) -> Arrival:
         """Takes in all parts of a reply; returns that of the first."""
         return [self.push(client, i, reply) for i in range(len(self.ends))][0]
 

@@ -19,6 +19,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in ASYNC},
     "hold": ("fedbuff", {**DEADLINE, "late": "hold", "availability": "onoff(1s, 0.2s)"}),
     "drop": ("fedasync", {**DEADLINE, "late": "drop", "cohort": 2, "ask": 3}),
+    "controlled": ("fedbuff", {
+        **DEADLINE, "late": "count", "controller": "plateau(1, better=0.9)",
+        "method": "sbc({p})", "gradient": 0.02,
+    }),
     "count": ("fedbuff", {**DEADLINE, "late": "count", "availability": 0.7}),
 }
 

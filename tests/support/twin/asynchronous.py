@@ -1,6 +1,7 @@
 """Servers that do not wait: fedbuff and fedasync (docs/asynchronous.md)."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ from tests.support.twin.clock import first_come
 from tests.support.twin.federation import NEWS, Exchange, Federation
 from tests.support.twin.ledger import blank
 from tests.support.twin.network import call
-from tests.support.twin.orders import Order
+from tests.support.twin.orders import Order, Told, cosine
+from tests.support.twin.rules import ENTRIES
 
 
 class Asynchronous(Federation):
@@ -29,6 +31,8 @@ class Asynchronous(Federation):
         self.messages = [0] * len(self.clients)  # to each client
         self.buffer: list[np.ndarray] = []
         self.turn = 0
+        self.moved: Any = None  # the last row that moved the model, and how
+        self.before_row = self.server.model[:ENTRIES]
         self.places = 0  # for clients that are to be asked
         self.overdue: list[Exchange] = []  # in whose place another was asked
         self.silent: list[Exchange] = []  # left, which the server hears at their deadlines
@@ -49,25 +53,50 @@ class Asynchronous(Federation):
         self.messages[number] += 1
         row = blank(number) | {"message": self.messages[number]}
         wire, row["down_content_bits"] = self.server.bits(client)
+        order = self.order(number)
+        wire += order.bits
         row |= {"down_wire_bits": wire, "down_news_bits": NEWS if client.taken else 0}
+        row["down_order_bits"] = order.bits
         first = self.iteration
         if "rates" in self.known:
             first = min((self.messages[number] - 1) * temporal, self.settings["iterations"])
-        n = min(temporal, self.settings["iterations"] - self.iteration)
-        exchange = Exchange(client, Order(n, None), self.server.version, row)
+        n = order.n
+        exchange = Exchange(client, order, self.server.version, row)
         self.sent[exchange] = self.server.model
         chance = self.draws.dropout(self.messages[number])[number]
         iterations, up = None, None
         if chance >= self.before:
             self.news(exchange)
             sends, exchange.loss = self.rule.work(client, self.server.model, n, first)
-            exchange.message = client.send(sends, None)
-            iterations, up = n, exchange.message.wire
+            exchange.message = client.send(sends, order.p)
+            iterations, up = n, exchange.message.wire + order.report
         if chance < self.before + self.after:
             exchange.leaves, up = True, None
             row["lost"] += self.is_lost(client) if iterations else 0
         exchange.work = self.clock.send(number, wire, iterations, up)
         self.at_work.append(exchange)
+
+    def order(self, number: int) -> Order:
+        """What a client is told to do: as all others that are asked in the same row."""
+        if self.controller is None:
+            return Order(min(self.settings["temporal"], self.left), None)
+        told = replace(self.told, seconds=self.clock.now)
+        return self.controller.choose_all([number], told)[number]
+
+    def look(self, number: int) -> None:
+        """What a controller knows from the rows before."""
+        if self.controller is None:
+            return
+        loss, agreement = None, None
+        moved = self.server.model[:ENTRIES] - self.before_row
+        self.before_row = self.server.model[:ENTRIES]
+        if self.result.rounds and self.result.rounds[-1]["clients"] > 0:
+            loss = self.result.rounds[-1]["train_loss"]
+        if np.any(moved):
+            agreement = cosine(self.moved, moved) if self.moved is not None else None
+            self.moved = moved
+        self.told = Told(number, self.iteration, 0.0, loss, agreement, dict(self.last))
+        self.controller.look(self.told)
 
     def fill(self) -> None:
         """Asks as many as there are places for, of those that are there and not at work."""
@@ -103,10 +132,12 @@ class Asynchronous(Federation):
         self.at_work = [e for e in self.at_work if e not in come]
         waited_for = [e for e in come if e.leaves and math.isfinite(self.deadline)]
         self.silent += [e for e in waited_for if e not in self.overdue]
-        self.come = sorted((e for e in come if e not in self.silent), key=lambda e: first_come(e.work))
+        self.come = [e for e in come if e not in self.silent]
+        self.come.sort(key=lambda e: first_come(e.work))
         if len(self.come) > 1 and self.clock.network.varies():
             self.result.by_rounding = True
-        for exchange in self.at_work + self.silent:
+        order = [*self.sent]  # that in which they were asked
+        for exchange in sorted(self.at_work + self.silent, key=order.index):
             if self.due(exchange) <= self.clock.now and exchange not in self.overdue:
                 if exchange in self.silent:
                     self.come.append(exchange)
@@ -124,6 +155,7 @@ class Asynchronous(Federation):
         stale = self.server.version - exchange.version
         row = exchange.row | self.whole(exchange) | {"staleness": stale, "used": False}
         is_late = exchange in self.overdue
+        row["overdue"] = int(is_late)
         if not is_late:
             self.places += 1
         if exchange.leaves:
@@ -132,7 +164,8 @@ class Asynchronous(Federation):
         if is_late and self.late != "count":
             self.refuse(exchange)
             lost = 1 if exchange.dropped else self.is_lost(exchange.client)
-            return row | {"failures": 1, "failed_up_bits": exchange.message.wire, "lost": lost}
+            bits = exchange.message.wire + exchange.order.report
+            return row | {"failures": 1, "failed_up_bits": bits, "lost": lost}
         update = exchange.message.seen
         if self.mixes:  # towards the model that its client has come to
             update = self.sent[exchange] + update - self.server.model
@@ -141,11 +174,12 @@ class Asynchronous(Federation):
             self.server.move(self.server_lr * sum(self.buffer) / self.size)
             self.buffer = []
         self.takes(exchange)
-        return row | exchange.row | {"used": True, "late": int(is_late)}
+        return row | exchange.row | {"used": True}
 
     def round(self, number: int) -> bool:
         """A row: as many updates as a cohort has."""
-        begin, rows = self.clock.now, []
+        begin, rows, orders = self.clock.now, [], []
+        self.look(number)
         if number == 1 and self.settings.get("availability") is None:
             for client in self.draws.cohort(1, self.at_once, range(len(self.clients))):
                 self.ask_client(client)
@@ -156,15 +190,23 @@ class Asynchronous(Federation):
             if not self.come:
                 self.next_event()
             if self.come:
+                orders.append(self.come[0].order)
                 rows.append(self.comes(self.come.pop(0)))
         used = [r for r in rows if r["used"]]
         if len(used) < self.least and not self.may_be_empty:
             return False
-        row = self.totals(number, begin, rows, min(self.settings["temporal"], self.left))
+        n = min(self.settings["temporal"], self.left)
+        if self.controller is not None:
+            n = max(o.n for o in orders)
+            typed = 1.0 if self.clients[0].method.p is None else self.clients[0].method.p
+            for r, o in zip(rows, orders, strict=True):
+                r |= {"local_iterations": o.n, "sent_fraction": typed if o.p is None else o.p}
+        row = self.totals(number, begin, rows, n)
         stale = [r["staleness"] for r in used]
         row |= {"staleness": np.mean(stale) if stale else math.nan}
         row |= {"staleness_max": max(stale, default=0)}
         row |= {"version": self.server.version, "buffered": len(self.buffer)}
+        row["overdue"] = sum(r["overdue"] for r in rows)
         row["in_flight"] = len(self.at_work) + len(self.come) + len(self.silent)
         return True
 

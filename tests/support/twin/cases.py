@@ -153,7 +153,8 @@ class Drawn:
         s = self.settings
         if s["method"].startswith("ef(") and s["clients"] % 2:
             s["method"] = s["method"][:-1] + ", mask=true)"
-        if "controller" in s and s.get("late") == "count":
+        waits = s["strategy"] not in WITHOUT_WAITING
+        if waits and "controller" in s and s.get("late") == "count":
             s["late"] = self.one("hold", "drop")
         if s["strategy"] == "sharded" or s["strategy"] in WITHOUT_WAITING and "downlink" in s:
             s["network"] = s["network"].replace(LINKS[0], LINKS[1])  # else roundings order updates
@@ -190,7 +191,7 @@ class Drawn:
         name = self.settings["controller"].split("(")[0]
         if name in ("link", "pace"):
             self.needs_network()
-        takes_any = self.settings["strategy"] in ("dsgd", *ROUNDS)
+        takes_any = self.settings["strategy"] in ("dsgd", *ROUNDS, "fedbuff", "fedasync")
         if name in ("warmup", "delay_first", "plateau", "link") and takes_any:
             self.settings |= {"method": self.one(*SPARSE), "gradient": self.one(0.1, 0.3)}
 
@@ -210,7 +211,7 @@ FEATURES = (*OFTEN, *OFTEN, "step", "momentum", "proximal", "weighting", "min_re
 FEATURES += ("evaluate", "server_lr")
 WITHOUT_ROUNDS = ("cohort", "downlink", "step", "momentum", "proximal", "stop", "evaluate")
 WITHOUT_ROUNDS += ("server_lr", "staleness", "availability", "dropout", "deadline", "ask")
-WITHOUT_ROUNDS += ("min_replies",)
+WITHOUT_ROUNDS += ("min_replies", "controller", "controller")
 POOLS = {
     "fedbuff": (*WITHOUT_ROUNDS, "buffer_size", "buffer_size"),
     "fedasync": WITHOUT_ROUNDS,

@@ -60,12 +60,16 @@ class Controller:
 
     def orders(self, clients: list[int], told: Told) -> dict[int, Order]:
         """An order per client of the round."""
+        self.look(told)
+        return self.choose_all(clients, told)
+
+    def choose_all(self, clients: list[int], told: Told) -> dict[int, Order]:
+        """The orders, by what ``look`` has seen."""
         left = self.settings["iterations"] - told.iteration
         steps = 0
         if self.settings["task"].lr_steps:
             steps = width(told.iteration)
         found = {}
-        self.look(told)
         for client in clients:
             n, p = self.choose(client, told)
             n = min(n, left)
