@@ -206,8 +206,8 @@ def _controller(config: Settings, plan: Plan) -> None:
     moves_p, moves_n = (f"{said}, which moves {x}, and" for x in "pn")
     if plan.algorithm.clock == "shards":
         raise UsageError(f"{strategy}, whose workers are the servers: nobody orders what they do")
-    if plan.algorithm.needs_method:
-        raise UsageError(f"{strategy}, whose sums are of one method")
+    if plan.algorithm.needs_method and "p" in controller.moves:
+        raise UsageError(f"{strategy}, whose sums are of one method: give a controller of n alone")
     if "p" in controller.moves and not takes_fraction(config.method):
         raise UsageError(
             f"{moves_p} --method is {config.method!r}: it has no place for a fraction; write {{p}} "

@@ -217,6 +217,8 @@ def with_settings(
     """
     made, said = value_of(strategy), f"--strategy is {written(strategy)!r}"
     defaults = {f.name: f.default for f in fields(made)}
+    if made.by_samples and settings.get("weighting") == "samples":  # as they always are
+        settings = {name: typed for name, typed in settings.items() if name != "weighting"}
     for name, typed in settings.items():
         FLAGS[name].fitting(typed)
         if name not in defaults:

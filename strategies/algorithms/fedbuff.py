@@ -11,7 +11,11 @@ from compressors.base import empty_like
 from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Algorithm, Asked, Refused, Round
 from strategies.algorithms.staleness import Staleness, weight
+from strategies.algorithms.weighting import check_weighting
 from strategies.channel.traffic import Uplink
+
+SAMPLES = "samples"
+"""A weighting; in the server's memory, those of the buffered updates' clients."""
 
 BUFFERED = "buffered"
 """In the server's memory: how many updates wait in the buffer."""
@@ -21,13 +25,18 @@ BUFFERED = "buffered"
 class FedBuff(Algorithm):
     """When the buffer is full, the mean of its updates, weighted by staleness, moves the model.
 
-    The mean is over the number of updates, not over the sum of their weights.
+    The mean is over the number of updates, not over the sum of their weights: with K updates u_k of
+    age s_k the model moves by server_lr * sum(w(s_k) n_k u_k) / sum(n_k), where n_k is 1, or a
+    client's samples.
 
     Args:
         buffer_size: updates per step; None: 10, which the paper proposes for every task (section
             5), or the cohort where that is smaller.
         staleness: the weight of an update by how old the model is that it was made from.
         server_lr: what every step is multiplied by.
+        weighting: ``uniform`` (as in the paper) or ``samples``.
+
+    Raises ``ValueError`` for another weighting.
 
     Source: Nguyen et al. 2022 (FedBuff), Algorithm 1.
 
@@ -40,9 +49,11 @@ class FedBuff(Algorithm):
     buffer_size: int | None = None
     staleness: Staleness | str = Staleness()
     server_lr: float = 1.0
+    weighting: str = "uniform"
 
     def __post_init__(self) -> None:
         weight(self.staleness)
+        check_weighting(self.weighting)
 
     def refuse(self, asked: Asked) -> None:
         check_timed(asked)
@@ -52,13 +63,19 @@ class FedBuff(Algorithm):
     ) -> tuple[Tensors | None, State]:
         size, age = self.buffer_size or min(10, now.cohort), weight(self.staleness)
         total, buffered = unnest("sum", memory) or empty_like(model), int(memory.get(BUFFERED, 0))
+        samples = float(memory.get(SAMPLES, 0.0))
         for client, uplink in uplinks.items():
             share = self.server_lr * age(now.age[client]) / size
+            if self.weighting == SAMPLES:
+                share, samples = share * uplink.samples, samples + uplink.samples
             total = {n: torch.add(total[n], x, alpha=share) for n, x in uplink.update.items()}
             buffered += 1
         if buffered < size:
-            return None, nest("sum", total) | {BUFFERED: torch.tensor(buffered, device="cpu")}
-        return total, {}
+            kept = nest("sum", total) | {BUFFERED: torch.tensor(buffered, device="cpu")}
+            if samples:
+                kept[SAMPLES] = torch.tensor(samples, dtype=torch.float64, device="cpu")
+            return None, kept
+        return {n: x * (size / samples) for n, x in total.items()} if samples else total, {}
 
 
 def check_timed(asked: Asked) -> None:

@@ -12,7 +12,8 @@ from compressors.base import Tensors, nominal_count, scatter
 from compressors.bits import BitReader
 from compressors.whole.countsketch import CountSketch
 from strategies.algorithms.base import Algorithm, Asked, Refused, Round, Runs, momentum_of
-from strategies.channel.traffic import Uplink
+from strategies.algorithms.weighting import check_weighting
+from strategies.channel.traffic import Uplink, average
 
 TABLE = "sketch"
 
@@ -42,8 +43,9 @@ class FetchSGD(Algorithm):
     Args:
         server_lr: the factor on what is added to the memory.
         momentum: 0 <= momentum < 1.
+        weighting: of the mean of tables: ``uniform`` (as in the paper) or ``samples``.
 
-    Raises ``ValueError`` for a momentum outside of that.
+    Raises ``ValueError`` for a momentum outside of that, and for another weighting.
 
     Source: Rothchild et al. 2020 (FetchSGD), Algorithm 1. Its public code sets cells to zero in the
     place of subtracting; here it is as printed.
@@ -58,8 +60,10 @@ class FetchSGD(Algorithm):
     adds_codes: ClassVar[bool] = True
     server_lr: float = 1.0
     momentum: float = 0.9
+    weighting: str = "uniform"
 
     def __post_init__(self) -> None:
+        check_weighting(self.weighting)
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum is {self.momentum}: 0 <= momentum < 1")
 
@@ -91,7 +95,7 @@ class FetchSGD(Algorithm):
         codec = sketch_of(now.uplink)
         assert codec is not None
         n = sum(x.numel() for x in model.values())
-        mean = torch.stack([up.update[TABLE] for up in uplinks.values()]).mean(0)
+        mean = self._mean(uplinks)
         before = memory or dict.fromkeys(("momentum", "error"), torch.zeros_like(mean))
         momentum = self.momentum * before["momentum"].cpu() + mean
         error = before["error"].cpu() + self.server_lr * momentum
@@ -103,6 +107,12 @@ class FetchSGD(Algorithm):
             for (name, x), part in zip(model.items(), parts, strict=True)
         }
         return update, {"momentum": momentum, "error": error - codec.sketch(taken)}
+
+
+    def _mean(self, uplinks: Mapping[int, Uplink]) -> Tensor:
+        if self.weighting == "samples":
+            return average(uplinks, self.weighting)[TABLE]
+        return torch.stack([up.update[TABLE] for up in uplinks.values()]).mean(0)
 
 
 def sketch_of(uplink: Compressor) -> CountSketch | None:

@@ -4,6 +4,7 @@ The model is one tensor `w` that begins at zero. What clients sent is given as i
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -350,11 +351,14 @@ class Coming:
     def __init__(self, rule: Algorithm, at: float = 0.0) -> None:
         self.rule, self.model, self.memory = rule, {"w": torch.tensor([at])}, State()
 
-    def step(self, value: float, stale: int, from_: float = 0.0) -> list[float] | None:
+    def step(
+        self, value: float, stale: int, from_: float = 0.0, samples: float | None = None
+    ) -> list[float] | None:
         """What an update moves of a client that was sent the model ``from_``, so many steps ago."""
         sent = {7: {"w": torch.tensor([from_])}}
         now = Round(1, 0, 4, Raw(), 4, age={7: stale}, sent=sent)
-        delta, self.memory = self.rule.step({7: up(value)}, self.memory, self.model, now)
+        came = {7: up(value, samples=samples)}
+        delta, self.memory = self.rule.step(came, self.memory, self.model, now)
         return None if delta is None else delta["w"].tolist()
 
 
@@ -368,6 +372,27 @@ def test_fedbuff_by_hand() -> None:
     assert coming.step(8.0, 1) == [2] and coming.memory == {}
     assert coming.step(2.0, 0) is None
     assert coming.step(2.0, 0) == [1]
+
+
+def test_fedbuff_by_samples_by_hand() -> None:
+    """3 of 4 samples moved by 8, one of them by 4 at half its weight: (24 + 2) / 4; then anew."""
+    coming = Coming(FedBuff(2, "polynomial(1)", weighting="samples"))
+    assert coming.step(8.0, 0, samples=3.0) is None
+    assert coming.step(4.0, 1, samples=1.0) == [6.5]
+    assert coming.step(1.0, 0, samples=9.0) is None
+    assert coming.step(1.0, 0, samples=9.0) == [1]
+
+
+def test_fetchsgd_by_samples() -> None:
+    """A client with three samples weighs as three clients."""
+    method = parse("fetchsgd(0.5, 4, 1000)")
+    now, model = Round(1, 0, 4, method, 4), {"w": torch.zeros(2)}
+    two = sketches(method, (4.0, 1.0), (1.0, 3.0))
+    by_samples = {c: replace(x, metrics={"num-examples": 3.0 - 2 * c}) for c, x in two.items()}
+    four = dict(enumerate([two[0]] * 3 + [two[1]]))
+    _, weighted = FetchSGD(weighting="samples").step(by_samples, {}, model, now)
+    _, repeated = FetchSGD().step(four, {}, model, now)
+    torch.testing.assert_close(weighted["momentum"], repeated["momentum"])
 
 
 def test_fedasync_by_hand() -> None:

@@ -160,7 +160,7 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"seed": -1}, ("--seed", "-1", "from 0 to 2^63 - 1")),
     ({"seed": 2**63}, ("--seed", "9223372036854775808", "from 0 to 2^63 - 1")),
     ({"server_lr": 0.1}, ("--server-lr", "0.1", "dsgd")),
-    ({"strategy": "fedavg", "weighting": "samples"}, ("--weighting", "'samples'", "dsgd")),
+    ({"strategy": "fedavg", "weighting": "uniform"}, ("--weighting", "'uniform'", "dsgd")),
 ]
 
 

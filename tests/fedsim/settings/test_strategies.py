@@ -51,6 +51,8 @@ def test_a_strategy_is_built_with_what_it_takes_and_nothing_else(name: str) -> N
             strategy: Any = make_strategy(small(**needed, **{setting: value}))
             built = vars(getattr(strategy, "rule", getattr(strategy, "strategy", None)))
             assert value in [built.get(key) for key in (setting, "eta", "server_learning_rate")]
+        elif plain.plan.algorithm.by_samples and value == "samples":
+            assert small(**needed, **{setting: value}).flat() == plain.flat()
         else:
             with pytest.raises(UsageError, match=f"--{setting.replace('_', '-')} is "):
                 small(**needed, **{setting: value})

@@ -29,7 +29,7 @@ class Asynchronous(Federation):
         self.sent: dict[Exchange, np.ndarray] = {}  # the model that a client was sent
         self.come: list[Exchange] = []  # at one moment, and not yet taken in
         self.messages = [0] * len(self.clients)  # to each client
-        self.buffer: list[np.ndarray] = []
+        self.buffer: list[tuple[float, np.ndarray]] = []  # weights, updates
         self.turn = 0
         self.moved: Any = None  # the last row that moved the model, and how
         self.before_row = self.server.model[:ENTRIES]
@@ -169,9 +169,11 @@ class Asynchronous(Federation):
         update = exchange.message.seen
         if self.mixes:  # towards the model that its client has come to
             update = self.sent[exchange] + update - self.server.model
-        self.buffer.append(self.weight(stale) * update)
+        share = exchange.client.samples if self.settings.get("weighting") == "samples" else 1
+        self.buffer.append((share, self.weight(stale) * update))
         if len(self.buffer) == self.size:
-            self.server.move(self.server_lr * sum(self.buffer) / self.size)
+            mean = sum(w * x for w, x in self.buffer) / sum(w for w, _ in self.buffer)
+            self.server.move(self.server_lr * mean)
             self.buffer = []
         self.takes(exchange)
         return row | exchange.row | {"used": True}

@@ -213,7 +213,7 @@ WITHOUT_ROUNDS = ("cohort", "downlink", "step", "momentum", "proximal", "stop", 
 WITHOUT_ROUNDS += ("server_lr", "staleness", "availability", "dropout", "deadline", "ask")
 WITHOUT_ROUNDS += ("min_replies", "controller", "controller")
 POOLS = {
-    "fedbuff": (*WITHOUT_ROUNDS, "buffer_size", "buffer_size"),
+    "fedbuff": (*WITHOUT_ROUNDS, "buffer_size", "buffer_size", "weighting"),
     "fedasync": WITHOUT_ROUNDS,
     "sharded": ("downlink", "downlink", "step", "momentum", "stop", "evaluate"),
     "marina": ("network", "downlink", "step", "momentum", "stop", "evaluate", "weighting"),
