@@ -153,6 +153,11 @@ def search(
 
 def _base(base: RunConfig) -> RunConfig:
     """The shared settings: those that are searched at their defaults, and a validation part."""
+    if base.rounds is not None:
+        raise UsageError(
+            f"--rounds is {base.rounds}: a search varies n, and compares after as many local "
+            "iterations: give --iterations"
+        )
     part = VALIDATION if base.evaluation.validation is None else base.evaluation.validation
     return base.but(
         method="raw", temporal=1, gradient=None, validation=part, label=None, stop_at_bits=None,

@@ -88,6 +88,8 @@ def to_toml(cells: Sequence[Cell]) -> str:
     for task in dict.fromkeys(cell.config.plan.task for cell in named):
         mine = [cell.config.flat() for cell in named if cell.config.plan.task == task]
         open_ = [n for n in _FROM_TASK if all(own[n] is None for own in mine)]
+        if any(own["rounds"] for own in mine):
+            open_ = [name for name in open_ if name != "iterations"]
         said = ", ".join(f"{name} = {json.dumps(getattr(task, name))}" for name in open_)
         remarks += [f"Left to the task {task.name}: {said}."] if said else []
     if left := [cell for cell in cells if not _is_named(cell)]:

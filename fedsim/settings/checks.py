@@ -33,6 +33,11 @@ _OF_WHOLE = ("availability", "dropout", "ask", "deadline", "late")
 
 def check(config: Settings, plan: Plan) -> None:
     """Refuses settings that do not go together, defaults filled in."""
+    if config.rounds is not None and config.iterations is not None:
+        raise UsageError(
+            f"--rounds is {config.rounds} and --iterations is {config.iterations}: give one of "
+            f"them; a round has --temporal ({plan.temporal}) local iterations"
+        )
     if plan.temporal > plan.iterations:
         raise UsageError(
             f"--temporal is {plan.temporal}: a round has at most --iterations "
@@ -217,6 +222,8 @@ def _controller(config: Settings, plan: Plan) -> None:
         raise UsageError(f"{moves_p} --strategy is {plan.strategy!r}, whose codes do not change")
     if "n" in controller.moves and plan.algorithm.gradients:
         raise UsageError(f"{moves_n} --strategy is {plan.strategy!r}, which has n = 1")
+    if "n" in controller.moves and config.rounds is not None:
+        raise UsageError(f"{moves_n} --rounds is {config.rounds}: give --iterations")
     if "n" in controller.moves and corrects_momentum(plan.method.compressor):
         raise UsageError(f"{moves_n} --method is {plan.method.text}, which has n = 1")
     if config.clients.late == "count" and plan.algorithm.clock == "rounds":

@@ -226,6 +226,9 @@ def from_flat(values: Mapping[str, Any]) -> RunConfig:
 def over(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by flag with the ``given`` in their places; a strategy keeps its other settings."""
     own = {name: value for name, value in given.items() if name in FLAGS}
+    for name, other in (("rounds", "iterations"), ("iterations", "rounds")):
+        if given.get(name) is not None and other not in given:  # one takes the other's place
+            values = {**values, other: None}
     if not own or "strategy" in given:
         return {**values, **given}
     before = values.get("strategy", default_of("strategy"))

@@ -409,6 +409,10 @@ class Settings:
     iterations: int | None = setting(
         None, "local iterations of the run; default: the task's", rule=ABOVE_ZERO, of_task=True
     )
+    rounds: int | None = setting(
+        None, "communication rounds of the run, in place of --iterations: each has --temporal "
+        "local iterations", rule=ABOVE_ZERO, result=False,
+    )  # fmt: skip
     weights: str | None = setting(
         None, "file of weights to start from, FILE.safetensors, such as model.safetensors of "
         "another run; default: drawn by the seed", plain=_weights,

@@ -68,6 +68,8 @@ class Cell:
     def reference(cls, config: RunConfig, varied_as: Mapping[str, Any]) -> "Cell":
         """The dense reference of a config: float32 both ways after every iteration, all else equal.
 
+        It has as many local iterations, also where the config counts rounds.
+
         Votes and switches take codes, and raw is not a code: their reference is the mean.
         """
         strategy = of_reference(config.strategy)
@@ -75,7 +77,8 @@ class Cell:
         if strategy != config.strategy and own.keys() & {"strategy", *FLAGS}:
             own = {name: value for name, value in own.items() if name not in FLAGS}
             own["strategy"] = strategy
-        return cls.of(config.but(**_OF_CELLS, strategy=strategy), own)
+        as_many = {} if config.rounds is None else {"iterations": config.plan.iterations}
+        return cls.of(config.but(**_OF_CELLS, **as_many, strategy=strategy), own)
 
 
 @names_told
@@ -130,13 +133,15 @@ class SweepConfig:
         grid, references, fractions = list[Cell](), list[Cell](), dict[str, set[float]]()
         for seed in range(self.seeds):
             for chosen in varied.combinations(self.vary):
+                first = len(grid)
                 for n in self.temporal:
                     for p in self._fractions(chosen):
                         place = {"temporal": n, "gradient": p, "seed": seed}
                         grid.append(Cell.of(self.base.but(**chosen, **place), chosen))
                         fraction = grid[-1].config.plan.method.gradient
                         fractions.setdefault(grid[-1].name, set()).add(fraction)
-                references.append(Cell.reference(grid[-1].config, chosen))
+                longest = max((cell.config for cell in grid[first:]), key=_iterations)
+                references.append(Cell.reference(longest, chosen))
         # All digits of the fraction where six of them name several.
         grid = [cell if len(fractions[cell.name]) == 1 else in_full(cell) for cell in grid]
         # What changes no dense run makes no other reference; a cell that is one has its name.
@@ -273,3 +278,7 @@ def _numbers(value: Any, origin: str, name: str) -> list[float]:
     if any(isinstance(v, bool) or not isinstance(v, int | float) for v in listed):
         raise PlacedError(f"{origin}: {name} is {value!r}; it takes a number or a list of numbers")
     return listed
+
+
+def _iterations(config: RunConfig) -> int:
+    return config.plan.iterations

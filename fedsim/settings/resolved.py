@@ -98,7 +98,8 @@ def filled(config: Settings) -> Plan:
         None if limit is None else quantity(limit, "--deadline", "time"),
         None if clients.ask is None else cohort,
     )
-    iterations = config.iterations or task.iterations
+    in_rounds = config.rounds and config.rounds * config.temporal
+    iterations = in_rounds or config.iterations or task.iterations
     rule, masking, pull = value_of(config.strategy), training.momentum_masking, training.proximal
     try:  # as given; else the strategy's own, which is raw for most
         downlink, given = rule.downlink(config.method, method.compressor), config.downlink

@@ -43,6 +43,13 @@ def test_an_extended_run_ends_as_a_long_one(settings: dict[str, Any], tmp_path: 
     assert not list(out.glob("checkpoint-*")) and not parts(out)
 
 
+def test_more_rounds_extend_a_run(tmp_path: Path) -> None:
+    for rounds in (2, 4):
+        run(small(rounds=rounds, iterations=None, temporal=5, evaluate_every=2), tmp_path / "out")
+    run(small(iterations=20, temporal=5, evaluate_every=2), tmp_path / "whole")
+    assert_same(tmp_path / "whole", tmp_path / "out")
+
+
 @pytest.mark.slow
 def test_an_extension_that_was_stopped_goes_on(tmp_path: Path) -> None:
     run(sized(6), tmp_path / "whole")

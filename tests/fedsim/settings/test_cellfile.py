@@ -25,8 +25,8 @@ BASE = RunConfig(method="sbc(0.1)", temporal=2, iterations=20, evaluation=Evalua
 
 OTHER: dict[str, Any] = {
     "task": "mnist_lenet5", "method": "topk(0.1) | float32 | golomb", "temporal": 5,
-    "gradient": 0.003, "clients": 7, "cohort": 3, "iterations": 30, "batch_size": 9, "lr": 0.25,
-    "momentum": 0.5, "seed": 4, "partition": "dirichlet(0.3)", "strategy": "fedadam",
+    "gradient": 0.003, "clients": 7, "cohort": 3, "iterations": 30, "rounds": 7, "batch_size": 9,
+    "lr": 0.25, "momentum": 0.5, "seed": 4, "partition": "dirichlet(0.3)", "strategy": "fedadam",
     "server_lr": 0.1, "weighting": "samples", "downlink": "sbc(0.05)", "momentum_masking": "off",
     "buffers": "local", "precision": "bfloat16", "evaluate_every": 3, "test_samples": 50,
     "min_replies": 2, "engine": "flower", "workers": 2, "timeout": 5.5, "download": True,
@@ -40,7 +40,8 @@ OTHER: dict[str, Any] = {
 }  # fmt: skip
 EVENTS = {"strategy": "fedbuff", "network": "4g, compute=10ms"}
 NEEDS = {
-    "gradient": {"method": "sbc"}, "server_lr": {"strategy": "fedadam"},
+    "rounds": {"iterations": None}, "gradient": {"method": "sbc"},
+    "server_lr": {"strategy": "fedadam"},
     "controller": {"method": "sbc"}, "staleness": EVENTS, "buffer_size": EVENTS,
     "stack": {"engine": "local"}, "memory": {"engine": "local"}, "memory_as": {"engine": "local"},
     "ask": {"network": "4g, compute=10ms", "cohort": 3},
@@ -74,7 +75,7 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
 
 def test_all_settings_at_once(tmp_path: Path) -> None:
     much = {**OTHER, "method": "sbc", "task": "digits"}
-    apart = {"stack", "memory", "memory_as", "weighting"}
+    apart = {"rounds", "stack", "memory", "memory_as", "weighting"}
     apart |= {name for name in NEEDS if NEEDS[name] == EVENTS}
     much = {name: value for name, value in much.items() if name not in apart}
     cells = [Cell("a.b", RunConfig.of(**much)), Cell("c_1", RunConfig.of(**{**much, "seed": 0}))]

@@ -84,6 +84,16 @@ def test_masking(method: str, masking: str, masks: bool) -> None:
     assert RunConfig(method=method, training=Training(momentum_masking=masking)).plan.masks is masks
 
 
+def test_rounds_stand_for_iterations(tmp_path: Path) -> None:
+    config = RunConfig.of(rounds=5, temporal=4)
+    assert (config.plan.rounds, config.plan.iterations) == (5, 20)
+    assert config.chosen() == RunConfig.of(iterations=20, temporal=4).chosen()
+    assert config.but(temporal=2).plan.iterations == 10
+    assert config.but(iterations=8).plan.rounds == 2
+    (tmp_path / "run.toml").write_text(config.to_toml())
+    assert from_toml(tmp_path / "run.toml") == config
+
+
 def test_the_digest_is_of_what_the_numbers_depend_on() -> None:
     plain = RunConfig()
     same: list[dict[str, Any]] = [
@@ -126,6 +136,9 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"temporal": -3}, ("--temporal", "-3", "above 0")),
     ({"temporal": 30, "iterations": 20}, ("--temporal", "30", "--iterations", "20")),
     ({"iterations": 0}, ("--iterations", "0", "above 0")),
+    ({"rounds": 0}, ("--rounds", "0", "above 0")),
+    ({"rounds": 3, "iterations": 30}, ("--rounds is 3", "--iterations is 30", "give one")),
+    ({"rounds": 3, "controller": "adacomm(2)"}, ("--controller", "adacomm(2)", "--rounds is 3")),
     ({"clients": 0}, ("--clients", "0", "above 0")),
     ({"cohort": 0}, ("--cohort", "0", "above 0")),
     ({"cohort": 5}, ("--cohort", "5", "4 clients")),

@@ -56,6 +56,12 @@ def test_no_reference_where_it_is_not_wanted_or_on_the_grid() -> None:
     assert asked.identity() == reference.identity()
 
 
+def test_cells_of_as_many_rounds_have_a_reference_of_the_most_iterations() -> None:
+    cells = SweepConfig.of(rounds=3, temporal=[1, 5, 2], gradient=[0.1]).cells()
+    done = {cell.name: cell.config.plan.iterations for cell in cells}
+    assert done == {"n1-p1-s0": 15, "n1-p0.1-s0": 3, "n5-p0.1-s0": 15, "n2-p0.1-s0": 6}
+
+
 def test_a_cell_that_is_asked_for_twice_is_one_cell() -> None:
     assert names(SweepConfig(SBC, (10, 10), (0.1, 0.1))) == ["n1-p1-s0", "n10-p0.1-s0"]
 
