@@ -5,22 +5,19 @@ Whoever drives them asks a client, hands each reply over as it comes, and asks a
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
-from compressors import Compressor, State
-from compressors.whole.memory import nest, unnest
-from strategies.algorithms.base import Algorithm, Round
+from strategies.algorithms.base import Round
 from strategies.channel.asynchronous_end import Arrival, AsynchronousEnd
 from strategies.channel.shortage import check_enough
 from strategies.channel.traffic import RoundTraffic
-from strategies.server.base import ChannelStrategy
+from strategies.server.ruled import RuledStrategy
 
 
-class Asynchronous(ChannelStrategy):
+class Asynchronous(RuledStrategy):
     """A server that takes each update in as it comes.
 
     Args:
@@ -31,9 +28,6 @@ class Asynchronous(ChannelStrategy):
         rule: the algorithm, such as ``FedBuff``.
         common: what else ``ChannelStrategy`` takes; ``cohort`` is how many are at work at once.
 
-    Attributes:
-        memory: the algorithm's.
-
     Example:
         >>> from compressors import Raw
         >>> from strategies import FedBuff
@@ -42,20 +36,6 @@ class Asynchronous(ChannelStrategy):
     """
 
     channel: AsynchronousEnd | None
-
-    def __init__(
-        self,
-        uplink: Compressor,
-        downlink: Compressor | None = None,
-        *,
-        clients: int,
-        rule: Algorithm,
-        **common: Any,
-    ) -> None:
-        super().__init__(uplink, downlink, clients=clients, rule=rule, **common)
-        self.rule = rule
-        rule.check(self)
-        self.memory: State = {}
 
     @property
     def buffered(self) -> int:
@@ -137,26 +117,6 @@ class Asynchronous(ChannelStrategy):
             self._round.uplinks |= traffic.uplinks
             self._round.failures |= traffic.failures
         check_enough(self._round, self.required)
-        return None
-
-    def state(self) -> tuple[State, dict[str, Any]]:
-        """The channel's memory, messages under way included, and the algorithm's."""
-        tensors, values = super().state()
-        return tensors | nest("rule", self.memory), values
-
-    def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned."""
-        super().restore(tensors, values)
-        self.memory = unnest("rule", tensors)
-
-    def configure_evaluate(self, *given: Any) -> Iterable[Message]:
-        """Nothing: the server evaluates, so that evaluation costs no bits."""
-        return []
-
-    def aggregate_evaluate(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> MetricRecord | None:
-        """Nothing to aggregate."""
         return None
 
     def summary(self) -> None:

@@ -4,19 +4,18 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
-from compressors import Compressor, State, text
-from compressors.whole.memory import nest, unnest
+from compressors import Compressor, text
 from strategies.algorithms.base import Algorithm, Round
 from strategies.algorithms.dsgd import DSGD
 from strategies.channel.relay_end import RelayEnd
 from strategies.channel.server_end import ServerEnd
-from strategies.server.base import ChannelStrategy
+from strategies.server.ruled import RuledStrategy
 
 
-class DelayedDSGD(ChannelStrategy):
+class DelayedDSGD(RuledStrategy):
     """Sends the global update that an algorithm makes of the clients' updates, compressed.
 
     How many local iterations a client does is the client's setting and how few entries
@@ -31,8 +30,7 @@ class DelayedDSGD(ChannelStrategy):
         common: what else ``ChannelStrategy`` takes.
 
     Raises ``ValueError`` for an uplink of which the algorithm can make nothing.
-    ``aggregate_train`` raises ``TooFewReplies``: a run in which clients fail says so. The server
-    evaluates (``evaluate_fn``): clients' ``@app.evaluate`` is not called.
+    ``aggregate_train`` raises ``TooFewReplies``: a run in which clients fail says so.
 
     Example:
         >>> from compressors import sbc
@@ -49,10 +47,7 @@ class DelayedDSGD(ChannelStrategy):
         rule: Algorithm | None = None,
         **common: Any,
     ) -> None:
-        self.rule = rule or DSGD()
-        super().__init__(uplink, downlink, clients=clients, rule=self.rule, **common)
-        self.rule.check(self)
-        self._memory: State = {}
+        super().__init__(uplink, downlink, clients=clients, rule=rule or DSGD(), **common)
 
     def _end(self, weights: dict[str, Any]) -> ServerEnd:
         end = super()._end(weights)
@@ -86,34 +81,12 @@ class DelayedDSGD(ChannelStrategy):
             traffic.round, self.seed, self.clients, self.uplink, self.cohort or 0,
             channel.iterations,
         )  # fmt: skip
-        delta, self._memory = self.rule.step(uplinks, self._memory, channel.weights, now)
+        delta, self.memory = self.rule.step(uplinks, self.memory, channel.weights, now)
         if delta is not None:
             channel.advance(delta)
         rows = [up.metrics for up in uplinks.values()]
         keys = sorted(set.intersection(*(set(row) for row in rows)))
         return MetricRecord({k: sum(row[k] for row in rows) / len(rows) for k in keys})
-
-    def state(self) -> tuple[State, dict[str, Any]]:
-        """The channel's memory, and the algorithm's."""
-        tensors, values = super().state()
-        return tensors | nest("rule", self._memory), values
-
-    def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned."""
-        super().restore(tensors, values)
-        self._memory = unnest("rule", tensors)
-
-    def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Nothing: the server evaluates, so that evaluation costs no bits."""
-        return []
-
-    def aggregate_evaluate(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> MetricRecord | None:
-        """Nothing to aggregate."""
-        return None
 
     def summary(self) -> None:
         """Logs the settings."""

@@ -92,9 +92,9 @@ def test_its_memory_is_in_the_strategy_s_state(name: str) -> None:
     for strategy in (one, other):
         strategy.open(model)
     for number in (1, 2):
-        one._memory = stepped(one, one._memory, model, number)[1]
+        one.memory = stepped(one, one.memory, model, number)[1]
     other.restore(*one.state())
-    assert same(one._memory, other._memory)
+    assert same(one.memory, other.memory)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

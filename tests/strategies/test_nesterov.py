@@ -34,10 +34,10 @@ def test_the_velocity_is_in_its_state() -> None:
     one, other = (build(Nesterov(), Raw(), clients=2) for _ in range(2))
     for strategy in (one, other):
         strategy.open({"w": torch.zeros(3)})
-    one._memory = moved(one.rule, {}, MEANS[0])[1]
+    one.memory = moved(one.rule, {}, MEANS[0])[1]
     other.restore(*one.state())
-    assert torch.equal(other._memory["w"], one._memory["w"])
-    after = moved(other.rule, other._memory, MEANS[1])[0]
+    assert torch.equal(other.memory["w"], one.memory["w"])
+    after = moved(other.rule, other.memory, MEANS[1])[0]
     assert not torch.equal(after, moved(other.rule, {}, MEANS[1])[0])
 
 

@@ -62,7 +62,7 @@ def moves(strategy: Any, number: int, ups: Mapping[int, Uplink]) -> list[float]:
     clients, asked = strategy.clients, strategy.channel.iterations
     now = Round(number, strategy.seed, clients, strategy.uplink, clients, asked)
     weights = strategy.channel.weights
-    delta, strategy._memory = strategy.rule.step(ups, strategy._memory, weights, now)
+    delta, strategy.memory = strategy.rule.step(ups, strategy.memory, weights, now)
     strategy.channel.advance(delta)
     return strategy.channel.weights["w"].tolist()
 

@@ -38,9 +38,9 @@ def test_it_goes_on_from_what_was_kept() -> None:
     one, other = (build(DIANA(), parse(METHOD["method"]), clients=2) for _ in range(2))
     for strategy in (one, other):
         strategy.open({"w": torch.zeros(3)})
-    one._memory = {"w": torch.tensor([1.0, 2.0, 3.0])}
+    one.memory = {"w": torch.tensor([1.0, 2.0, 3.0])}
     other.restore(*one.state())
-    assert torch.equal(other._memory["w"], one._memory["w"])
+    assert torch.equal(other.memory["w"], one.memory["w"])
 
 
 def test_each_method_of_differences_has_its_own_strategy() -> None:

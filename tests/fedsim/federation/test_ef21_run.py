@@ -46,10 +46,10 @@ def test_it_goes_on_from_what_was_kept() -> None:
     one, other = (build(EF21(), method, clients=2) for _ in range(2))
     for strategy in (one, other):
         strategy.open({"w": torch.zeros(3)})
-    one._memory = {"w": torch.tensor([1.0, 2.0, 3.0])}
+    one.memory = {"w": torch.tensor([1.0, 2.0, 3.0])}
     other.restore(*one.state())
-    assert torch.equal(other._memory["w"], one._memory["w"])
-    moved, _ = other.rule.step({}, other._memory, {}, Round(2, 0, 2, method))
+    assert torch.equal(other.memory["w"], one.memory["w"])
+    moved, _ = other.rule.step({}, other.memory, {}, Round(2, 0, 2, method))
     assert moved is not None and moved["w"].tolist() == [0.5, 1.0, 1.5]
 
 

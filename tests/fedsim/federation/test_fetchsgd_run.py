@@ -66,9 +66,9 @@ def test_it_goes_on_from_what_was_kept() -> None:
     one, other = (build(FetchSGD(), parse(FETCH["method"]), clients=2) for _ in range(2))
     for strategy in (one, other):
         strategy.open({"w": torch.zeros(3)})
-    one._memory = {"momentum": torch.ones(5, 1600), "error": torch.zeros(5, 1600)}
+    one.memory = {"momentum": torch.ones(5, 1600), "error": torch.zeros(5, 1600)}
     other.restore(*one.state())
-    assert {name: x.sum().item() for name, x in other._memory.items()} == {
+    assert {name: x.sum().item() for name, x in other.memory.items()} == {
         "momentum": 8000.0, "error": 0.0,
     }  # fmt: skip
 

@@ -1,0 +1,68 @@
+"""A strategy of one of fedsim's own algorithms: the algorithm, and what it remembers."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+
+from compressors import Compressor, State
+from compressors.whole.memory import nest, unnest
+from strategies.algorithms.base import Algorithm
+from strategies.server.base import ChannelStrategy
+
+
+class RuledStrategy(ChannelStrategy):
+    """A ``ChannelStrategy`` whose model moves as an algorithm says.
+
+    The server evaluates (``evaluate_fn``), so that evaluation costs no bits: clients'
+    ``@app.evaluate`` is not called.
+
+    Args:
+        uplink: how clients encode.
+        downlink: how the global update is encoded; raw by default.
+        clients: the number of clients; waits until all have registered.
+        rule: the algorithm.
+        common: what else ``ChannelStrategy`` takes.
+
+    Attributes:
+        memory: the algorithm's.
+
+    Raises ``ValueError`` for an uplink of which the algorithm can make nothing.
+    """
+
+    def __init__(
+        self,
+        uplink: Compressor,
+        downlink: Compressor | None = None,
+        *,
+        clients: int,
+        rule: Algorithm,
+        **common: Any,
+    ) -> None:
+        super().__init__(uplink, downlink, clients=clients, rule=rule, **common)
+        self.rule = rule
+        rule.check(self)
+        self.memory: State = {}
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The channel's memory, messages under way included, and the algorithm's."""
+        tensors, values = super().state()
+        return tensors | nest("rule", self.memory), values
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        super().restore(tensors, values)
+        self.memory = unnest("rule", tensors)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Nothing."""
+        return []
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Nothing to aggregate."""
+        return None
