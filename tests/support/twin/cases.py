@@ -156,7 +156,8 @@ class Drawn:
         waits = s["strategy"] not in WITHOUT_WAITING
         if waits and "controller" in s and s.get("late") == "count":
             s["late"] = self.one("hold", "drop")
-        if s["strategy"] == "sharded" or s["strategy"] in WITHOUT_WAITING and "downlink" in s:
+        shaped = {"downlink", "dropout", "deadline", "availability", "ask", "controller"} & {*s}
+        if s["strategy"] == "sharded" or s["strategy"] in WITHOUT_WAITING and shaped:
             s["network"] = s["network"].replace(LINKS[0], LINKS[1])  # else roundings order updates
         if s["strategy"] in ADAPTIVE and "topk" in s.get("downlink", ""):
             s["downlink"] = "float32"  # their steps are alike, and roundings choose the largest
