@@ -98,7 +98,8 @@ def held(world: Turning, client: int) -> Tensor:
     return total
 
 
-happens = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["comes", "fails", "lost"])))
+EVENTS = ["comes", "fails", "lost", "late", "late after a kill"]
+happens = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(EVENTS)))
 
 
 @given(happens)
@@ -115,7 +116,11 @@ def test_taken_in_and_held_is_what_was_trained(events: list[tuple[int, str]]) ->
         if event != "fails":
             reply = world.answer(client, {"w": update})
             trained += update
-        arrival = world.arrive(client, reply if event == "comes" else None)
+        if event == "late after a kill":
+            world.killed(build(FedBuff(2), up, clients=3))
+        late = event.startswith("late")
+        arrival = world.arrive(client, reply if late or event == "comes" else None, late)
+        assert (arrival.traffic.failed_bits != {}) == late
         if arrival.uplink is not None:
             taken += arrival.uplink.update["w"]
         failed = client in arrival.traffic.failures

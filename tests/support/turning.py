@@ -1,5 +1,6 @@
 """Clients of an asynchronous server that send prepared updates, and remember what clients do."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,12 +43,18 @@ class Turning:
         self.end.reply(content, packet, delivery, {})
         return content
 
-    def arrive(self, client: int, content: RecordDict | None) -> Arrival:
-        """The reply comes to the server; None: an error in its place."""
+    def arrive(self, client: int, content: RecordDict | None, overdue: bool = False) -> Arrival:
+        """The reply comes to the server, in time or not; None: an error in its place."""
         asked = Message(RecordDict(), 1, "train")
         if content is None:
             return self.server.arrive(client, Message(Error(2, "out of order"), reply_to=asked))
-        return self.server.arrive(client, Message(content, reply_to=asked))
+        return self.server.arrive(client, Message(content, reply_to=asked), overdue)
+
+    def killed(self, again: Asynchronous) -> None:
+        """The server is another one, which goes on from what this one stored."""
+        tensors, values = self.server.state()
+        again.restore(tensors, json.loads(json.dumps(values)))
+        self.server = again
 
     def turn(self, client: int, update: Mapping[str, Tensor]) -> Arrival:
         """An update comes, and the client is asked again."""

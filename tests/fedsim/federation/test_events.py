@@ -112,6 +112,9 @@ def test_who_leaves_or_is_late_by_hand(
     spent = rows[[f"sim_{p}_seconds" for p in ("download", "compute", "upload", "waiting")]]
     asked = rows["sim_end_seconds"] - spent.sum(axis=1)
     assert (asked.to_numpy() >= 0).all() and (spent.to_numpy() >= 0).all()
+    why = {"dropout": f"dropped out {str(more.get('dropout')).partition('=')[0]} training"}
+    reason = next((why[name] for name in more if name in why), "its update came after the deadline")
+    assert set(rows.loc[~used, "failure_reasons"]) <= {reason}
     if "late" in more:
         late = [n for n, is_late in zip(names, rows["overdue"], strict=True) if is_late]
         assert late == [n for n in names if n.startswith(("1", "2") if "cohort" in more else "2")]
