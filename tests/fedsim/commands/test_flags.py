@@ -18,14 +18,14 @@ RUN = (
     "gpus-per-run", "gradient", "iterations", "json", "keep-checkpoint", "keep-payloads", "label",
     "late", "lr", "max-norm", "memory", "memory-as", "method", "min-replies", "momentum",
     "momentum-masking", "network", "out", "partition", "precision", "proximal", "ray-address",
-    "seed", "server-lr", "stack", "staleness", "stateless", "stop-at-bits", "strategy", "task",
-    "temporal", "test-samples", "timeout", "track", "validation", "weighting", "weights",
+    "rounds", "seed", "server-lr", "stack", "staleness", "stateless", "stop-at-bits", "strategy",
+    "task", "temporal", "test-samples", "timeout", "track", "validation", "weighting", "weights",
     "workers",
 )  # fmt: skip
 GONE = {
     "run": {"columns"},
     "sweep": {"seed"},
-    "search": {"method", "temporal", "gradient", "controller", "stop-at-bits",
+    "search": {"method", "temporal", "gradient", "rounds", "controller", "stop-at-bits",
                "evaluate-every", "label", "engine", "workers", "gpus-per-client", "config"},
     "deploy": {"engine", "workers", "download", "keep-checkpoint", "checkpoint-every",
                "track", "label", "stack", "memory", "memory-as", "network", "availability",
