@@ -70,12 +70,10 @@ class Asynchronous(RuledStrategy):
         assert self.channel is not None
         return self.channel.asked[client].traffic
 
-    def loses(self, client: int) -> bool:
-        """Books that the update of a client which has trained never comes; whether it is lost."""
+    def loses(self, client: int) -> None:
+        """Books that the update of a client which has trained never comes."""
         assert self.channel is not None
-        lost = self.channel.loses(client)
-        self.asked(client).dropped += [client] * lost
-        return lost
+        self.asked(client).dropped += [client] * self.channel.loses(client)
 
     def arrive(self, client: int, reply: Message, overdue: bool = False) -> Arrival:
         """Takes in the reply of a client, and moves the model where it is time.

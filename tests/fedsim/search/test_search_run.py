@@ -82,6 +82,8 @@ def test_a_folder_that_holds_a_run_is_refused_before_any_work(tmp_path: Path) ->
     for time in (0, ""):
         with pytest.raises(UsageError, match="--time is"):
             searched(tmp_path / "other", trials=None, time=time)
+    with pytest.raises(UsageError, match="--rounds is 3"):
+        searched(tmp_path / "other", base=RunConfig(task=TINY, method="raw", temporal=1, rounds=3))
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
