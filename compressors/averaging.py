@@ -1,0 +1,126 @@
+"""Means of messages: added up on the host as they are decoded, without an update per message."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from compressors.base import Compressor, Tensors
+from compressors.given import template_of
+from compressors.message import read_message
+from compressors.segments.decoded import Decoded, split_vector
+
+_PLAIN = 2.0**-100
+"""A product from which on no sum is rounded to -0: see ``WeightedSum``."""
+
+
+class WeightedSum:
+    """A weighted sum of updates in one float32 vector on the host, zero at first.
+
+    Each update is added with the bits of ``total.add_(x, alpha=weight)`` of torch, entry by entry.
+    Only the entries that travelled are added, where they are few. Where nothing travelled, the
+    dense sum adds 0, which changes nothing but -0 to 0. So a message of which a product is so small
+    that the sum may become -0 is added whole, and so is a message after a sum that has a -0.
+
+    Args:
+        names: of the tensors.
+        shapes: of the tensors.
+
+    Attributes:
+        total: the sum so far: float32 (entries,), the tensors one after the other.
+
+    Example:
+        >>> added = WeightedSum(["w"], [torch.Size([2])])
+        >>> added.add({"w": torch.tensor([2.0, 4.0])}, 0.5)
+        >>> added.total, added.tensors()
+        (tensor([1., 2.]), {'w': tensor([1., 2.])})
+    """
+
+    def __init__(self, names: Sequence[str], shapes: Sequence[torch.Size]) -> None:
+        self.names, self.shapes = names, shapes
+        entries = sum(shape.numel() for shape in shapes)
+        self.total = torch.zeros(entries, dtype=torch.float32, device="cpu")
+        self._was_dense = False  # whether the last update was added whole, so that -0 may be there
+
+    def add(self, update: Tensors, weight: float) -> None:
+        """Adds ``weight`` times an update of these names and shapes."""
+        if isinstance(update, Decoded) and self._takes_few(update.values_sent, weight):
+            places = update.places
+            entries = self.total.index_select(0, places).add_(update.values_sent, alpha=weight)
+            self.total.index_copy_(0, places, entries)
+            return
+        start = 0
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            part = self.total[start : start + shape.numel()].view(shape)
+            part.add_(update[name].detach().cpu(), alpha=weight)
+            start += shape.numel()
+        self._was_dense = True
+
+    def _takes_few(self, values: Tensor, weight: float) -> bool:
+        if self._was_dense and bool((self.total.signbit() & (self.total == 0)).any()):
+            return False
+        self._was_dense = False
+        return not len(values) or float(values.abs().min()) * weight >= _PLAIN
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The sum by name: tensors that look at ``total``."""
+        return split_vector(self.total.numpy(), self.names, self.shapes)
+
+
+def mean_of(
+    method: Compressor, payloads: Sequence[bytes], weights: Sequence[float], template: Tensors
+) -> Tensor:
+    """The weighted mean of the updates in K payloads: float32 (entries,), on the host.
+
+    With weights w_k and updates x_k it is the sum over k of (w_k / sum of w) x_k, in the order of
+    the payloads, each product rounded as torch's ``add_`` does. The bits are those of decoding
+    every payload and adding the tensors in that order. Only the entries that travelled are
+    added, where they are few. One update at a time is decoded, so that memory does not grow with K.
+
+    Source: McMahan et al. 2017 (FedAvg), Algorithm 1, the server's sum with n_k / n.
+
+    Args:
+        method: made the payloads.
+        payloads: of K messages.
+        weights: of each, from 0; they need not sum to 1. Their sum is above 0.
+        template: names and shapes of the update's tensors; values are not read.
+
+    Returns:
+        The mean of all entries, tensors one after the other in the template's order.
+
+    Raises:
+        PayloadError: as ``decompress``, of the first payload that is damaged. A payload is checked
+            whole before anything of it is added.
+        ValueError: there is no payload, or not one weight for each; a weight is negative or not
+            finite, or all are 0; ``method`` or ``template`` is none.
+
+    Example:
+        >>> from compressors import compress, sbc
+        >>> updates = [{"w": torch.tensor(x)} for x in ([0.0, 3.0, 1.0, 0.5], [8.0, 1.0, 0.0, 0.0])]
+        >>> payloads = [compress(sbc(0.25), update)[0].payload for update in updates]
+        >>> mean_of(sbc(0.25), payloads, [1, 3], updates[0])
+        tensor([6.0000, 0.7500, 0.0000, 0.0000])
+    """
+    shares, tensors = _shares(payloads, weights), template_of(template)
+    added = WeightedSum([*tensors], [x.shape for x in tensors.values()])
+    for payload, share in zip(payloads, shares, strict=True):
+        added.add(read_message(method, payload, template).update, share)
+    return added.total
+
+
+def _shares(payloads: Sequence[bytes], weights: Sequence[float]) -> list[float]:
+    """The weights over their sum."""
+    floats = [float(weight) for weight in weights]
+    if not payloads or len(floats) != len(payloads):
+        raise ValueError(
+            f"weights are {len(floats)} and payloads {len(payloads)}: give one weight for each of "
+            "one payload or more"
+        )
+    for place, weight in enumerate(floats):
+        if not (math.isfinite(weight) and weight >= 0):
+            raise ValueError(f"weights[{place}] is {weight}: it is a finite number from 0")
+    total = sum(floats)
+    if not 0 < total < math.inf:
+        raise ValueError(f"weights sum to {total}: their sum is finite and above 0")
+    return [weight / total for weight in floats]
