@@ -22,14 +22,14 @@ from tests.support.generators import (
 every_method = pytest.mark.parametrize("method", METHODS)
 
 
-def is_refused_or_legal(method: str, payload: bytes, like: Tensors) -> bool:
+def is_refused_or_legal(method: str, payload: bytes, template: Tensors) -> bool:
     """Whether the payload was refused; where it was not, what it decodes to is checked."""
     try:
-        got = decoded(method, payload, like)
+        got = decoded(method, payload, template)
     except PayloadError:
         return True
-    assert list(got) == list(like)
-    for name, x in like.items():
+    assert list(got) == list(template)
+    for name, x in template.items():
         assert got[name].shape == x.shape
         assert bool(torch.isfinite(got[name]).all())
     return False
@@ -44,31 +44,31 @@ def message(method: str) -> tuple[bytes, dict[str, torch.Tensor]]:
 
 @every_method
 def test_cut_at_every_length(method: str) -> None:
-    payload, like = message(method)
+    payload, template = message(method)
     for length in range(len(payload)):
         with pytest.raises(PayloadError):
-            decoded(method, payload[:length], like)
+            decoded(method, payload[:length], template)
         with pytest.raises(PayloadError):
-            explain(parse(method), payload[:length], like)
+            explain(parse(method), payload[:length], template)
 
 
 @every_method
 @pytest.mark.parametrize("tail", [b"\0", b"\1", b"\xff" * 9], ids=["zero", "one", "many"])
 def test_trailing_data(method: str, tail: bytes) -> None:
-    payload, like = message(method)
+    payload, template = message(method)
     with pytest.raises(PayloadError):
-        decoded(method, payload + tail, like)
+        decoded(method, payload + tail, template)
 
 
 @every_method
 def test_flipped_bits(method: str) -> None:
     """Every bit of version and fingerprint, every third behind: ``test_fuzz`` flips more."""
-    payload, like = message(method)
+    payload, template = message(method)
     step = 3 if len(payload) < 100 else 7  # prime to 8: every place in a byte comes up
     for bit in [*range(24), *range(24, 8 * len(payload), step)]:
         flipped = bytearray(payload)
         flipped[bit // 8] ^= 0x80 >> bit % 8
-        refused = is_refused_or_legal(method, bytes(flipped), like)
+        refused = is_refused_or_legal(method, bytes(flipped), template)
         assert refused or bit >= 24, "the version and the fingerprint guard themselves"
 
 
@@ -90,9 +90,10 @@ def test_padding_must_be_zero(method: str) -> None:
     st.binary(max_size=60), b"\xff" * 60, b"\x80" + b"\xff" * 59, bytes(60), b"\x80" + bytes(59)
 )
 def test_made_up_bits_behind_a_good_frame(method: str, body: bytes) -> None:
-    like = {"w": torch.empty(30, 10), "v": torch.empty(3), "s": torch.empty(())}
-    frame = compress(parse(method), {n: torch.zeros_like(x) for n, x in like.items()})[0].payload
-    is_refused_or_legal(method, frame[:3] + body, like)
+    template = {"w": torch.empty(30, 10), "v": torch.empty(3), "s": torch.empty(())}
+    zeros = {n: torch.zeros_like(x) for n, x in template.items()}
+    frame = compress(parse(method), zeros)[0].payload
+    is_refused_or_legal(method, frame[:3] + body, template)
 
 
 @every_method
@@ -105,7 +106,7 @@ def test_made_up_bytes(method: str, payload: bytes) -> None:
 def test_a_short_payload_takes_no_memory(method: str) -> None:
     """Neither the nominal k nor an announced one is believed before its bits are there."""
     n = 1 << 24
-    like = {"w": torch.empty(n)}
+    template = {"w": torch.empty(n)}
     frame = compress(parse(method), {"w": torch.zeros(n)})[0].payload[:3]
     announced = BitWriter()
     announced.uint(0, 1)
@@ -113,7 +114,7 @@ def test_a_short_payload_takes_no_memory(method: str) -> None:
     for body in (b"\xff" * 30, announced.to_bytes() + bytes(30), bytes(30)):
         tracemalloc.start()
         with pytest.raises(PayloadError):
-            decoded(method, frame + body, like)
+            decoded(method, frame + body, template)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 1 << 20
@@ -141,10 +142,10 @@ def test_a_payload_of_nan_is_refused_by_name(method: str, value: float) -> None:
     ],
 )
 def test_counts_that_cannot_be(body: str, why: str) -> None:
-    method, like = "topk(0.5) | float32", {"w": torch.empty(3)}
+    method, template = "topk(0.5) | float32", {"w": torch.empty(3)}
     frame = compress(parse(method), {"w": torch.zeros(3)})[0].payload[:3]
     with pytest.raises(PayloadError, match=why):
-        decoded(method, frame + from_bits(body), like)
+        decoded(method, frame + from_bits(body), template)
 
 
 def test_a_message_of_another_version() -> None:

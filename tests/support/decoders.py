@@ -173,11 +173,11 @@ def message_cases(method: str) -> list[Case]:
     return found
 
 
-def _message_reader(compressor: Compressor, like: dict[str, Tensor]) -> Callable[[bytes], None]:
+def _message_reader(compressor: Compressor, template: dict[str, Tensor]) -> Callable[[bytes], None]:
     def read(payload: bytes) -> None:
-        got = decompress(compressor, payload, like)
-        assert list(got) == list(like)
-        for name, x in like.items():
+        got = decompress(compressor, payload, template)
+        assert list(got) == list(template)
+        for name, x in template.items():
             assert got[name].shape == x.shape and bool(torch.isfinite(got[name]).all())
 
     return read
