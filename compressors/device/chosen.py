@@ -18,11 +18,11 @@ from compressors.errors import NotFinite
 from compressors.kernels import kinds
 from compressors.kernels.gpu.entries import Buckets, Entries, buckets_of
 from compressors.kernels.gpu.join import NOT_FINITE, OVERFLOWS, join
-from compressors.kernels.gpu.layout import Layout, layout_of, upload
+from compressors.kernels.gpu.layout import Programs, programs_of, upload
 from compressors.kernels.gpu.measure import MAGNITUDES, SQUARES, about_mean, measure
-from compressors.kernels.gpu.select import Chosen, largest
+from compressors.kernels.gpu.select import TopEntries, largest
 from compressors.segments.plan import Plan
-from compressors.segments.ways import Way
+from compressors.segments.ways import Scheme
 
 T = TypeVar("T")
 Waiting = Generator[tuple[Tensor, ...], list[np.ndarray], T]
@@ -37,22 +37,22 @@ class Choice:
         flat: the vector, float32.
         layout: its segments.
         positions: those that are sent, within the segments, int64; None where all are.
-        most: upper bounds of ``found``, from which the programs follow.
-        nominal: how many each segment is to send: int64 (segments,).
-        found: how many it sends.
-        outs: where its symbols and values start: int64 (segments,).
+        capacities: upper bounds of ``counts``, from which the programs follow.
+        nominal_counts: how many each segment is to send: int64 (segments,).
+        counts: how many it sends.
+        symbol_offsets: where its symbols and values start: int64 (segments,).
         origins: where its positions start.
         numbers: float32, one per segment or per bucket; None where the quantizer has none.
         buckets: of what the segments send at most, where buckets have numbers.
     """
 
     flat: Tensor
-    layout: Layout
+    layout: Programs
     positions: Tensor | None
-    most: tuple[int, ...]
-    nominal: np.ndarray
-    found: np.ndarray
-    outs: np.ndarray
+    capacities: tuple[int, ...]
+    nominal_counts: np.ndarray
+    counts: np.ndarray
+    symbol_offsets: np.ndarray
     origins: np.ndarray
     numbers: np.ndarray | None
     buckets: Buckets | None
@@ -64,21 +64,21 @@ class Choice:
 
 
 def choose(
-    plan: Plan, given: Sequence[dict[str, Tensor]], kept: Sequence[dict[str, Tensor]]
+    plan: Plan, updates: Sequence[dict[str, Tensor]], residuals: Sequence[dict[str, Tensor]]
 ) -> Waiting[tuple[Choice, Tensor]]:
-    """What is sent of the updates ``given`` plus what was ``kept``, and the vector of their sums.
+    """What is sent of ``updates`` plus ``residuals``, and the vector of their sums.
 
     The updates have the same names and shapes, and one vector. It waits twice: the second time for
     nothing but the values of numbers in doubt. Raises ``NotFinite`` where a tensor, or its sum,
     holds NaN or infinity.
     """
     # Most tensors are contiguous: these are themselves.
-    flat_of = [x.contiguous() for one in given for x in one.values()]
-    kept_of = [x.contiguous() for one in kept for x in one.values()] or None
+    flat_of = [x.contiguous() for one in updates for x in one.values()]
+    kept_of = [x.contiguous() for one in residuals for x in one.values()] or None
     sizes, device = tuple(x.numel() for x in flat_of), flat_of[0].device
-    flat, bad = join(flat_of, kept_of, layout_of(sizes, device))
-    segments = (flat.numel() // len(given),) * len(given) if plan.joined else sizes
-    one = _Choosing(plan, flat, layout_of(segments, device), bad, [*given[0]])
+    flat, bad = join(flat_of, kept_of, programs_of(sizes, device))
+    segments = (flat.numel() // len(updates),) * len(updates) if plan.joined else sizes
+    one = _Choosing(plan, flat, programs_of(segments, device), bad, [*updates[0]])
     return (yield from one.all() if plan.sides == 0 else one.some()), flat
 
 
@@ -86,85 +86,90 @@ class _Choosing:
     """One vector's choice; see ``choose``. ``names``: of the tensors of one update."""
 
     def __init__(
-        self, plan: Plan, flat: Tensor, layout: Layout, bad: Tensor, names: list[str]
+        self, plan: Plan, flat: Tensor, layout: Programs, bad: Tensor, names: list[str]
     ) -> None:
         self.plan, self.flat, self.layout, self.bad, self.names = plan, flat, layout, bad, names
         self.sizes = np.asarray(layout.sizes, np.int64)
 
     def all(self) -> Waiting[Choice]:
         """Every entry."""
-        flat, layout, way, sizes = self.flat, self.layout, self.plan.way, self.sizes
-        starts, found = layout.tables[3], layout.tables[2]
-        entries = Entries(flat, starts, None, starts, found, starts, layout.sizes)
-        begins, most = layout.starts[:-1], layout.sizes
-        buckets = _buckets(way, entries)
-        wrong, *measured = yield (self.bad, *_measured(way, entries, buckets))
+        flat, layout, scheme, sizes = self.flat, self.layout, self.plan.scheme, self.sizes
+        starts, lengths = layout.tables[3], layout.tables[2]
+        entries = Entries(flat, starts, None, starts, lengths, starts, layout.sizes)
+        offsets, capacities = layout.starts[:-1], layout.sizes
+        buckets = _buckets(scheme, entries)
+        wrong, *measured = yield (self.bad, *_measured(scheme, entries, buckets))
         self.check(wrong)
         values = None
-        if way.number is not None:
+        if scheme.number is not None:
             counts = sizes if buckets is None else buckets.counts(sizes)
-            values, certain = _numbers(way, counts, measured)
-            values = yield from self.settled(values, certain | (counts == 0), buckets, None)
+            values, certain = _numbers(scheme, counts, measured)
+            values = yield from self.summed(values, certain | (counts == 0), buckets, None)
         else:
             yield ()
-        return Choice(flat, layout, None, most, sizes, sizes, begins, begins, values, buckets)
+        return Choice(
+            flat, layout, None, capacities, sizes, sizes, offsets, offsets, values, buckets
+        )
 
     def some(self) -> Waiting[Choice]:
         """The largest entries of each segment, or those of its stronger side."""
-        plan, flat, layout, way = self.plan, self.flat, self.layout, self.plan.way
+        plan, flat, layout, scheme = self.plan, self.flat, self.layout, self.plan.scheme
         count = plan.pipeline.sparsify.count
-        nominal = np.array([count(n) if n else 0 for n in layout.sizes], np.int64)
-        selected = largest(flat, layout, nominal, plan.sides)
-        base, most = np.cumsum(nominal) - nominal, tuple(nominal.tolist())
+        nominal_counts = np.array([count(n) if n else 0 for n in layout.sizes], np.int64)
+        selected = largest(flat, layout, nominal_counts, plan.sides)
+        capacities = tuple(nominal_counts.tolist())
+        base = np.cumsum(nominal_counts) - nominal_counts
         buckets: Buckets | None = None
         measured: tuple[Tensor, ...] = ()
-        if way.number is not None and way.number.norm != "mean":  # else its sums are at hand
+        if scheme.number is not None and scheme.number.norm != "mean":  # else its sums are at hand
             (origins,) = upload(flat.device, base)
-            found = selected.found[:, 0].contiguous()  # kernels take tables without strides
-            where = (selected.positions, origins, found, origins)
-            entries = Entries(flat, layout.tables[3], *where, most)
-            buckets = _buckets(way, entries)
-            measured = _measured(way, entries, buckets)
-        told = (selected.found, selected.sums, selected.edges)
-        wrong, counts, sums, edges, *more = yield (self.bad, *told, *measured)
+            strong = selected.counts[:, 0].contiguous()  # kernels take tables without strides
+            where = (selected.positions, origins, strong, origins)
+            entries = Entries(flat, layout.tables[3], *where, capacities)
+            buckets = _buckets(scheme, entries)
+            measured = _measured(scheme, entries, buckets)
+        selection = (selected.counts, selected.sums, selected.edges)
+        wrong, counts, sums, edges, *more = yield (self.bad, *selection, *measured)
         self.check(wrong)
         if plan.sides == 2:
             side, values = yield from self.sided(counts, sums, edges)
         else:
-            side, values = np.zeros(len(most), np.int64), None
+            side, values = np.zeros(len(capacities), np.int64), None
             ours = more or [edges[:, 0], edges[:, 0], sums[:, 0]]
             values = yield from self.magnitudes(counts[:, 0], ours, buckets, selected, base)
-        sent = counts[np.arange(len(most)), side]
+        sent = counts[np.arange(len(capacities)), side]
         starts = base + side * selected.room
         chosen = selected.positions
-        return Choice(flat, layout, chosen, most, nominal, sent, base, starts, values, buckets)
+        return Choice(
+            flat, layout, chosen, capacities, nominal_counts, sent, base, starts, values, buckets
+        )
 
     def magnitudes(
-        self, found: np.ndarray, measured: list[np.ndarray], buckets: Buckets | None,
-        selected: Chosen, base: np.ndarray,
+        self, entry_counts: np.ndarray, measured: list[np.ndarray], buckets: Buckets | None,
+        selected: TopEntries, base: np.ndarray,
     ) -> Waiting[np.ndarray | None]:  # fmt: skip
         """The numbers of entries of any sign."""
-        if self.plan.way.number is None:
+        if self.plan.scheme.number is None:
             yield ()
             return None
-        counts = found if buckets is None else buckets.counts(found)
-        values, certain = _numbers(self.plan.way, counts, measured)
+        counts = entry_counts if buckets is None else buckets.counts(entry_counts)
+        values, certain = _numbers(self.plan.scheme, counts, measured)
         certain = certain | (counts == 0)
         chosen = (selected.positions, base, counts)
-        return (yield from self.settled(values, certain, buckets, chosen))
+        return (yield from self.summed(values, certain, buckets, chosen))
 
     def sided(
         self, counts: np.ndarray, sums: np.ndarray, edges: np.ndarray
     ) -> Waiting[tuple[np.ndarray, np.ndarray | None]]:
         """The stronger side of each segment, and its mean where that is what a symbol means."""
-        number, rows = self.plan.way.number, np.arange(len(counts))
+        number, rows = self.plan.scheme.number, np.arange(len(counts))
         side, certain = numbers.stronger(sums, counts, edges)
         values = None
         if number is not None:
-            found, edge = counts[rows, side], edges[rows, side]
-            values, sure = numbers.of_sums(number, found, edge, edge, sums[rows, side])
-            certain = certain & (sure | (found == 0))
-            if self.plan.way.kind.number == kinds.SHARED:
+            strong, edge = counts[rows, side], edges[rows, side]
+            values, sure = numbers.of_sums(number, strong, edge, edge, sums[rows, side])
+            certain = certain & (sure | (strong == 0))
+            if self.plan.scheme.kind.number == kinds.SHARED:
                 values = np.where(side == 1, -values, values)
         places = np.flatnonzero(~certain).tolist()
         starts = self.layout.starts
@@ -177,12 +182,12 @@ class _Choosing:
                 values[s] = number.by_host(x[indices])
         return side, values
 
-    def settled(
+    def summed(
         self, values: np.ndarray, certain: np.ndarray, buckets: Buckets | None,
         chosen: tuple[Tensor, np.ndarray, np.ndarray] | None,
     ) -> Waiting[np.ndarray]:  # fmt: skip
         """The numbers, those in doubt summed by the host: it waits once for all of their values."""
-        number, places = self.plan.way.number, np.flatnonzero(~certain).tolist()
+        number, places = self.plan.scheme.number, np.flatnonzero(~certain).tolist()
         assert number is not None
         parts = yield tuple(self.part(j, buckets, chosen) for j in places)
         for j, part in zip(places, parts, strict=True):
@@ -207,24 +212,24 @@ class _Choosing:
 
     def check(self, wrong: np.ndarray) -> None:
         """Raises ``NotFinite`` where a tensor, or its sum with the memory, is not finite."""
-        for flag, said in (
+        for flag, problem in (
             (NOT_FINITE, "holds NaN or infinity: no message can carry it"),
             (OVERFLOWS, "and its memory overflow float32"),
         ):
             for s in np.flatnonzero(wrong & flag).tolist():
                 name = self.names[s % len(self.names)]
-                raise NotFinite(f"tensor {name!r} {said}")
+                raise NotFinite(f"tensor {name!r} {problem}")
 
 
-def _buckets(way: Way, entries: Entries) -> Buckets | None:
-    if way.bucket is None:
+def _buckets(scheme: Scheme, entries: Entries) -> Buckets | None:
+    if scheme.bucket is None:
         return None
-    return buckets_of(entries.most, way.bucket, entries.flat.device)
+    return buckets_of(entries.capacities, scheme.bucket, entries.flat.device)
 
 
-def _measured(way: Way, entries: Entries, buckets: Buckets | None) -> tuple[Tensor, ...]:
+def _measured(scheme: Scheme, entries: Entries, buckets: Buckets | None) -> tuple[Tensor, ...]:
     """What the numbers follow from, still on the device."""
-    number = way.number
+    number = scheme.number
     if number is None:
         return ()
     if number.clip is not None:
@@ -236,12 +241,12 @@ def _measured(way: Way, entries: Entries, buckets: Buckets | None) -> tuple[Tens
 
 
 def _numbers(
-    way: Way, counts: np.ndarray, measured: list[np.ndarray]
+    scheme: Scheme, counts: np.ndarray, measured: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The numbers, and which are certain."""
-    assert way.number is not None
-    if way.number.clip is not None:
-        tops, spreads = measured
-        return numbers.of_spreads(way.number.clip, counts, tops, spreads)
-    tops, edges, sums = measured
-    return numbers.of_sums(way.number, counts, tops, edges, sums)
+    assert scheme.number is not None
+    if scheme.number.clip is not None:
+        peaks, spreads = measured
+        return numbers.of_spreads(scheme.number.clip, counts, peaks, spreads)
+    peaks, edges, sums = measured
+    return numbers.of_sums(scheme.number, counts, peaks, edges, sums)

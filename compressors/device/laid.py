@@ -34,37 +34,37 @@ class Shared(NamedTuple):
     """The numbers that segments, or buckets, have beside their symbols, on the host.
 
     Args:
-        known: float32 (numbers,).
-        told: the same as the receiver knows them.
+        exact: float32 (numbers,).
+        decoded: the same as the receiver knows them.
         segment: whose each is: int64 (numbers,).
         rank: its place among those of its segment: int64 (numbers,).
         travels: whether it is sent: a segment, or a bucket, of no entries sends none.
     """
 
-    known: np.ndarray
-    told: np.ndarray
+    exact: np.ndarray
+    decoded: np.ndarray
     segment: np.ndarray
     rank: np.ndarray
     travels: np.ndarray
 
 
 def _shared(plan: Plan, choice: Choice, seeds: list[int]) -> Shared:
-    many, buckets = len(choice.found), choice.buckets
-    known = np.full(many, plan.way.known) if choice.numbers is None else choice.numbers
-    known = known.astype(np.float32)
+    many, buckets = len(choice.counts), choice.buckets
+    exact = np.full(many, plan.scheme.constant) if choice.numbers is None else choice.numbers
+    exact = exact.astype(np.float32)
     if buckets is None:
-        segment, rank, counts = np.arange(many), np.zeros(many, np.int64), choice.found
+        segment, rank, counts = np.arange(many), np.zeros(many, np.int64), choice.counts
     else:
         segment, rank = buckets.segment, buckets.rank
-        counts = buckets.counts(choice.found)
+        counts = buckets.counts(choice.counts)
     travels = (counts > 0) & (choice.numbers is not None)
-    if not plan.way.powers:
-        return Shared(known, known, segment, rank, travels)
-    told = known.copy()
+    if not plan.scheme.powers:
+        return Shared(exact, exact, segment, rank, travels)
+    decoded = exact.copy()
     for s in np.unique(segment[travels]).tolist():
-        own = travels & (segment == s) if buckets is None else _run(buckets.bases, s, travels)
-        told[own] = rounded(known[own], seeds[s])
-    return Shared(known, told, segment, rank, travels)
+        members = travels & (segment == s) if buckets is None else _run(buckets.bases, s, travels)
+        decoded[members] = rounded(exact[members], seeds[s])
+    return Shared(exact, decoded, segment, rank, travels)
 
 
 def _run(bases: np.ndarray, s: int, travels: np.ndarray) -> slice:
@@ -75,34 +75,36 @@ def _run(bases: np.ndarray, s: int, travels: np.ndarray) -> slice:
 
 
 def numbers_of(
-    plan: Plan, exact: np.ndarray, told: np.ndarray, found: np.ndarray, most: tuple[int, ...]
-) -> dict[str, np.ndarray]:
+    plan: Plan, exact: np.ndarray, decoded: np.ndarray, counts: np.ndarray,
+    capacities: tuple[int, ...],
+) -> dict[str, np.ndarray]:  # fmt: skip
     """What symbols are multiples of, as far as the method has it: ``numbers_on`` takes it.
 
     Args:
         plan: the method.
         exact: the number of each segment or bucket: float32.
-        told: the same as the receiver knows it.
-        found: how many entries each segment sends: int64 (segments,).
-        most: upper bounds of ``found``, from which the buckets follow.
+        decoded: the same as the receiver knows it.
+        counts: how many entries each segment sends: int64 (segments,).
+        capacities: upper bounds of ``counts``, from which the buckets follow.
     """
-    way = plan.way
-    many = -(-np.asarray(most, np.int64) // (way.bucket or 1 << 62))
+    scheme = plan.scheme
+    many = -(-np.asarray(capacities, np.int64) // (scheme.bucket or 1 << 62))
     named = {"bases": np.cumsum(many) - many, "exact": exact}
-    if told is not exact:
-        named["told"] = told
-    if way.factor is not None:
-        named["factors"] = np.array([way.factor(int(k)) for k in found], np.float32)
-    if way.table is not None:
-        named["table"] = level_table(*way.table)
+    if decoded is not exact:
+        named["decoded"] = decoded
+    if scheme.factor is not None:
+        named["factors"] = np.array([scheme.factor(int(k)) for k in counts], np.float32)
+    if scheme.table is not None:
+        named["table"] = level_table(*scheme.table)
     return named
 
 
-def numbers_on(plan: Plan, there: dict[str, Tensor]) -> Numbers:
+def numbers_on(plan: Plan, tensors: dict[str, Tensor]) -> Numbers:
     """The same on the device."""
-    exact = there["exact"]
-    told, table = there.get("told", exact), there.get("table", exact)
-    return Numbers(exact, told, there["bases"], plan.way.bucket or 0, there.get("factors"), table)
+    exact = tensors["exact"]
+    decoded, table = tensors.get("decoded", exact), tensors.get("table", exact)
+    bucket, factors = plan.scheme.bucket or 0, tensors.get("factors")
+    return Numbers(exact, decoded, tensors["bases"], bucket, factors, table)
 
 
 def uploaded(device: torch.device, named: dict[str, np.ndarray]) -> dict[str, Tensor]:
@@ -110,7 +112,7 @@ def uploaded(device: torch.device, named: dict[str, np.ndarray]) -> dict[str, Te
     return dict(zip(named, upload(device, *named.values()), strict=True))
 
 
-class Laid(NamedTuple):
+class BitStream(NamedTuple):
     """What was laid out of one message.
 
     Args:
@@ -118,7 +120,7 @@ class Laid(NamedTuple):
         bits: of them.
         spans: their account.
         values: what the chosen entries of all messages become; None where all are sent.
-        more: see ``lay``.
+        more: see ``encode_streams``.
     """
 
     words: np.ndarray
@@ -128,9 +130,9 @@ class Laid(NamedTuple):
     more: list[np.ndarray]
 
 
-def lay(
+def encode_streams(
     plan: Plan, choice: Choice, seeds: Sequence[int], more: tuple[Tensor, ...]
-) -> Waiting[list[Laid]]:
+) -> Waiting[list[BitStream]]:
     """The finished messages and their account; the vector becomes the residuals where one is kept.
 
     Args:
@@ -139,48 +141,56 @@ def lay(
         seeds: of the noise of each message.
         more: what the host must have too, nothing or a tensor per message: it waits once.
     """
-    way, device, layout, many = plan.way, choice.flat.device, choice.layout, len(seeds)
-    drawn = range(len(choice.found) // many if way.kind.random else 0)
-    own = [tensor_seed(tensor_seed(seed, s), ROUND) for seed in seeds for s in drawn]
-    shared, low = _shared(plan, choice, own), _remainders(plan, choice)
+    scheme, device, layout, many = plan.scheme, choice.flat.device, choice.layout, len(seeds)
+    drawn = range(len(choice.counts) // many if scheme.kind.random else 0)
+    segment_seeds = [tensor_seed(tensor_seed(seed, s), ROUND) for seed in seeds for s in drawn]
+    shared, low = _shared(plan, choice, segment_seeds), _remainders(plan, choice)
     framed = _framed(plan, choice, shared, low, many)
-    told = numbers_of(plan, shared.known, shared.told, choice.found, choice.most) | framed.frame
-    if way.kind.random:
-        told["keys"] = np.array([noise.key(one) for one in own], np.int64)
+    capacities = choice.capacities
+    arrays = numbers_of(plan, shared.exact, shared.decoded, choice.counts, capacities)
+    arrays |= framed.frame
+    if scheme.kind.random:
+        arrays["keys"] = np.array([noise.key(one) for one in segment_seeds], np.int64)
     if choice.positions is not None:
-        told |= {"origins": choice.origins, "found": choice.found, "outs": choice.outs, "low": low}
-    there = uploaded(device, told)
+        arrays |= {
+            "origins": choice.origins, "counts": choice.counts,
+            "symbol_offsets": choice.symbol_offsets, "low": low,
+        }  # fmt: skip
+    tensors = uploaded(device, arrays)
     segments, starts = layout.tables[2:]
-    origins, outs = there.get("origins", starts), there.get("outs", starts)
-    found = there.get("found", segments)
-    entries = Entries(choice.flat, starts, choice.positions, origins, found, outs, choice.most)
-    numbers = numbers_on(plan, there)
-    symbols, values = codes.quantize(entries, way.kind, numbers, there.get("keys"), plan.keeps)
+    origins, symbol_offsets = tensors.get("origins", starts), tensors.get("symbol_offsets", starts)
+    counts = tensors.get("counts", segments)
+    entries = Entries(
+        choice.flat, starts, choice.positions, origins, counts, symbol_offsets, capacities
+    )
+    numbers = numbers_on(plan, tensors)
+    symbols, values = codes.quantize(entries, scheme.kind, numbers, tensors.get("keys"), plan.keeps)
 
-    fields, planes = there["at"], [there[name] for name in ("plane", "second") if name in there]
+    fields = tensors["at"]
+    planes = [tensors[name] for name in ("plane", "second") if name in tensors]
     words, lengths = stream(int(framed.room.sum()), device), list[Tensor]()
     if choice.positions is not None:
-        code = Rice(choice.positions, origins, found, there["low"], choice.most)
+        code = Rice(choice.positions, origins, counts, tensors["low"], capacities)
         lengths = [code.bits]
         ends = code.bits.view(many, -1).cumsum(1).view(-1)  # those of each message by themselves
-        begins = ends - code.bits
-        code.write(words, begins + there["codes"])
-        fields = fields + torch.cat([begins, ends])[there["behind"]]
+        code_offsets = ends - code.bits
+        code.write(words, code_offsets + tensors["codes"])
+        fields = fields + torch.cat([code_offsets, ends])[tensors["behind"]]
         planes = [ends + plane for plane in planes]
-    put_fields(words, fields, there["values"], there["widths"])
+    put_fields(words, fields, tensors["values"], tensors["widths"])
     # Symbols of up to a byte, or of 32 bits, stand in one plane; others in two: ``coders.fixed``.
-    widths = [(way.width - 8, 8), (8, 0)] if len(planes) == 2 else [(way.width, 0)]
+    widths = [(scheme.width - 8, 8), (8, 0)] if len(planes) == 2 else [(scheme.width, 0)]
     for plane, (width, lowest) in zip(planes, widths, strict=True):
         if width:
-            put_plane(symbols, outs, found, words, plane, choice.most, width, lowest)
+            put_plane(symbols, symbol_offsets, counts, words, plane, capacities, width, lowest)
     finished, *brought = yield (words, *lengths, *more)
     if lengths:
         framed.books["positions"] += _per_message(brought.pop(0), many)
-    laid, until = [], framed.room.cumsum() // 32
+    streams, until = [], framed.room.cumsum() // 32
     for i, own_words in enumerate(np.split(finished, until)[:many]):
         spans = {name: int(bits[i]) for name, bits in framed.books.items()}
-        laid.append(Laid(own_words, sum(spans.values()), spans, values, brought[i : i + 1]))
-    return laid
+        streams.append(BitStream(own_words, sum(spans.values()), spans, values, brought[i : i + 1]))
+    return streams
 
 
 def _per_message(numbers: np.ndarray, many: int) -> np.ndarray:
@@ -208,28 +218,28 @@ class _Framed(NamedTuple):
 
 
 def _framed(plan: Plan, choice: Choice, shared: Shared, low: np.ndarray, many: int) -> _Framed:
-    way, (head, head_bits) = plan.way, _heads(plan, choice)
+    scheme, (head, head_bits) = plan.scheme, _heads(plan, choice)
     sides = np.bincount(shared.segment, shared.travels, len(head)).astype(np.int64)
-    side_bits, value_bits = sides * way.number_bits, choice.found * way.width
+    side_bits, value_bits = sides * scheme.number_bits, choice.counts * scheme.width
     bits = head_bits + side_bits + value_bits
-    gaps = choice.found * (1 + low) + (choice.sizes >> low) if plan.sides else 0 * bits
+    gaps = choice.counts * (1 + low) + (choice.sizes >> low) if plan.sides else 0 * bits
     room = -(-_per_message(bits + gaps, many) // 32) * 32
     # As if one message followed the other, and then moved to where its room begins.
-    begins, whole = np.cumsum(bits) - bits, _per_message(bits, many)
-    begins += np.repeat(np.cumsum(room - whole) - (room - whole), len(bits) // many)
+    offsets, totals = np.cumsum(bits) - bits, _per_message(bits, many)
+    offsets += np.repeat(np.cumsum(room - totals) - (room - totals), len(bits) // many)
     sent = np.flatnonzero(shared.travels)
-    owner, number = shared.segment[sent], shared.told.view(np.uint32)[sent].astype(np.int64)
-    codes_at, segments = begins + head_bits, np.arange(len(head))
+    owner, number = shared.segment[sent], shared.decoded.view(np.uint32)[sent].astype(np.int64)
+    codes_at, segments = offsets + head_bits, np.arange(len(head))
     frame = {
-        "at": np.concatenate([begins, codes_at[owner] + shared.rank[sent] * way.number_bits]),
-        "values": np.concatenate([head, number >> 23 if way.powers else number]),
-        "widths": np.concatenate([head_bits, np.full(len(sent), way.number_bits)]),
+        "at": np.concatenate([offsets, codes_at[owner] + shared.rank[sent] * scheme.number_bits]),
+        "values": np.concatenate([head, number >> 23 if scheme.powers else number]),
+        "widths": np.concatenate([head_bits, np.full(len(sent), scheme.number_bits)]),
         "behind": np.concatenate([segments, len(head) + owner]),
         "codes": codes_at,
         "plane": codes_at + side_bits,
     }  # fmt: skip
-    if 8 < way.width < 32:
-        frame["second"] = frame["plane"] + (way.width - 8) * choice.found
+    if 8 < scheme.width < 32:
+        frame["second"] = frame["plane"] + (scheme.width - 8) * choice.counts
     booked: dict[Span, np.ndarray] = {
         "header": head_bits, "positions": 0 * bits, "values": value_bits, "side": side_bits,
     }  # fmt: skip
@@ -239,21 +249,21 @@ def _framed(plan: Plan, choice: Choice, shared: Shared, low: np.ndarray, many: i
 
 def _heads(plan: Plan, choice: Choice) -> tuple[np.ndarray, np.ndarray]:
     """How many entries each segment says that it sends, and in how many bits."""
-    nominal, found = choice.nominal, choice.found
+    nominal_counts, counts = choice.nominal_counts, choice.counts
     if not plan.sides:
-        return np.zeros_like(found), np.zeros_like(found)
+        return np.zeros_like(counts), np.zeros_like(counts)
     as_told = [(1, 1) if k == n else (k + 1, 2 * (k + 1).bit_length())
-               for k, n in zip(found.tolist(), nominal.tolist(), strict=True)]  # fmt: skip
+               for k, n in zip(counts.tolist(), nominal_counts.tolist(), strict=True)]  # fmt: skip
     head, bits = np.array(as_told, np.int64).T
-    return head, np.where(nominal > 0, bits, 0)
+    return head, np.where(nominal_counts > 0, bits, 0)
 
 
 def _remainders(plan: Plan, choice: Choice) -> np.ndarray:
     """The low bits of each segment's gaps."""
-    positions, found, sizes = plan.pipeline.positions, choice.found, choice.sizes
-    low = np.zeros_like(found)
+    positions, counts, sizes = plan.pipeline.positions, choice.counts, choice.sizes
+    low = np.zeros_like(counts)
     if plan.sides and isinstance(positions, Golomb):
-        for s in np.flatnonzero(found).tolist():
-            density = int(found[s]) / int(sizes[s]) if positions.p is None else positions.p
+        for s in np.flatnonzero(counts).tolist():
+            density = int(counts[s]) / int(sizes[s]) if positions.p is None else positions.p
             low[s] = _rice_parameter(density)
     return low

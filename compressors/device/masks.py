@@ -25,5 +25,5 @@ def masked(
     with on(device):
         where = [[places[name].to(device) for name in one]
                  for one, places in zip(groups, chosen, strict=True)]  # fmt: skip
-        found = cleared([[*one.values()] for one in groups], where)
-    return [dict(zip(one, parts, strict=True)) for one, parts in zip(groups, found, strict=True)]
+        counts = cleared([[*one.values()] for one in groups], where)
+    return [dict(zip(one, parts, strict=True)) for one, parts in zip(groups, counts, strict=True)]

@@ -29,14 +29,14 @@ def spread(
 
 
 def of_sums(
-    number: Number, counts: np.ndarray, tops: np.ndarray, edges: np.ndarray, sums: np.ndarray
+    number: Number, counts: np.ndarray, peaks: np.ndarray, edges: np.ndarray, sums: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The number of each segment, and whether it is certain.
 
     Args:
         number: what it is.
         counts: how many values there are; zero for none, and the number is then zero.
-        tops: largest magnitudes as IEEE bits (int32), for the norm ``"inf"``.
+        peaks: largest magnitudes as IEEE bits (int32), for the norm ``"inf"``.
         edges: bounds of the least magnitudes above zero as IEEE bits (int32).
         sums: of magnitudes, or of their squares for the norm ``"2"``: float64.
 
@@ -44,19 +44,19 @@ def of_sums(
         float32 and bool (segments,).
     """
     if number.norm == "inf":
-        return tops.astype(np.int32).view(np.float32), np.ones(tops.size, bool)
+        return peaks.astype(np.int32).view(np.float32), np.ones(peaks.size, bool)
     ends = [*spread(sums, counts, edges, 2 if number.norm == "2" else 1)]
     if number.norm == "mean":
         ends = [end / np.maximum(counts, 1) for end in ends]
     elif number.norm == "2":
         ends = [np.sqrt(end) for end in ends]
-    most = np.finfo(np.float32).max
-    low, high = (np.minimum(end, most).astype(np.float32) for end in ends)
+    largest = np.finfo(np.float32).max
+    low, high = (np.minimum(end, largest).astype(np.float32) for end in ends)
     return low, low == high
 
 
 def of_spreads(
-    clip: float, counts: np.ndarray, tops: np.ndarray, spreads: np.ndarray
+    clip: float, counts: np.ndarray, peaks: np.ndarray, spreads: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The largest magnitude of each segment, cut off at ``clip`` standard deviations, and whether
     it is certain.
@@ -68,19 +68,19 @@ def of_spreads(
     Args:
         clip: standard deviations.
         counts: how many values there are.
-        tops: largest magnitudes as IEEE bits (int32).
+        peaks: largest magnitudes as IEEE bits (int32).
         spreads: sums of squares about the mean: float64.
     """
-    largest = tops.astype(np.int32).view(np.float32)
+    largest = peaks.astype(np.int32).view(np.float32)
     wide, k = largest.astype(np.float64), np.maximum(counts, 1)
     single = _ROUNDING * 3 * wide
     shift = (k + 2) * _ROUNDING * wide + single
     off = k * shift**2 + 2 * np.sqrt(spreads * k) * single + spreads * (k + 4) * _ROUNDING
     low, high = (np.maximum(spreads + side * 4 * off, 0.0) for side in (-1, 1))
     ends = [np.minimum(wide, clip * np.sqrt(end / k)).astype(np.float32) for end in (low, high)]
-    alone = counts < 2  # values that are all equal are not cut off
-    values = np.where(alone, largest, ends[0])
-    return values, alone | (wide == 0) | ((low > 0) & (ends[0] == ends[1]))
+    constant = counts < 2  # values that are all equal are not cut off
+    values = np.where(constant, largest, ends[0])
+    return values, constant | (wide == 0) | ((low > 0) & (ends[0] == ends[1]))
 
 
 def stronger(
@@ -93,7 +93,7 @@ def stronger(
     """
     low, high = (end / np.maximum(counts, 1) for end in spread(sums, counts, edges))
     side = low[:, 1] > high[:, 0]
-    alone = (counts == 0).any(1)
-    side = np.where(alone, (counts[:, 0] == 0) & (counts[:, 1] > 0), side)
-    certain = alone | side | (low[:, 0] >= high[:, 1])
+    one_sided = (counts == 0).any(1)
+    side = np.where(one_sided, (counts[:, 0] == 0) & (counts[:, 1] > 0), side)
+    certain = one_sided | side | (low[:, 0] >= high[:, 1])
     return side.astype(np.int64), certain

@@ -13,63 +13,67 @@ from torch import Tensor
 
 from compressors.device.laid import numbers_of, numbers_on, uploaded
 from compressors.kernels.gpu.entries import Entries
-from compressors.kernels.gpu.layout import cut, fetch, layout_of, on, send
+from compressors.kernels.gpu.layout import cut, fetch, on, programs_of, send
 from compressors.kernels.gpu.unpack import Packed, unpack, words_of
 from compressors.kernels.segments.choose import SIZE
 from compressors.segments import layout, read
 from compressors.segments.layout import Part
-from compressors.segments.read import Read, Walked
+from compressors.segments.read import Headers, Read
 
 
-def decode(compressor: Any, payload: bytes, like: dict[str, Tensor]) -> Read | None:
+def decode(compressor: Any, payload: bytes, template: dict[str, Tensor]) -> Read | None:
     """What a payload says, for tensors on one device; the host waits for it once.
 
     None where it is not as it should be: the general way names what is wrong.
     """
-    shapes = tuple(x.shape for x in like.values())
-    laid = layout.layout_of(compressor, tuple(like), shapes)
-    if laid is None or not payload.startswith(laid.header):
+    shapes = tuple(x.shape for x in template.values())
+    form = layout.layout_of(compressor, tuple(template), shapes)
+    if form is None or not payload.startswith(form.header):
         return None
     books = np.zeros(4, np.int64)
-    walked = read.walk(laid, payload, books)
+    walked = read.parse_headers(form, payload, books)
     if walked is None:
         return None
-    device = next(iter(like.values())).device
-    both = list(zip(laid.parts, walked, strict=True))
+    device = next(iter(template.values())).device
+    both = list(zip(form.parts, walked, strict=True))
     with on(device):
         words = send(torch.from_numpy(words_of(payload)), device)
         flats = [  # zeros where not every entry travels
             (torch.zeros if part.plan.sides else torch.empty)(
                 part.total, dtype=torch.float32, device=device
             )
-            for part in laid.parts
+            for part in form.parts
         ]
         looks = [_put(*one, flat, words) for one, flat in zip(both, flats, strict=True)]
         arrays = iter(fetch(*(x for pair in looks for x in pair)))
-    for part in laid.parts:
-        tops, wrong = next(arrays), next(arrays)
-        if (tops >= part.alphabet).any() or wrong.any():
+    for part in form.parts:
+        peaks, wrong = next(arrays), next(arrays)
+        if (peaks >= part.alphabet).any() or wrong.any():
             return None
     update: dict[str, Tensor] = {}
-    for part, flat in zip(laid.parts, flats, strict=True):
+    for part, flat in zip(form.parts, flats, strict=True):
         update |= zip(part.names, cut(flat, [shape for _, shape, *_ in part.cuts]), strict=True)
-    return read.told(laid, payload, books, update, walked)
+    update = {name: update[name] for name in template}
+    return read.join_parts(form, payload, books, update, walked)
 
 
-def _put(part: Part, one: Walked, flat: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
+def _put(part: Part, one: Headers, flat: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
     """Puts the values into ``flat``; see ``unpack``."""
-    plan, way, device = part.plan, part.plan.way, flat.device
+    plan, scheme, device = part.plan, part.plan.scheme, flat.device
     where = np.zeros(0, np.int64) if one.positions is None else one.positions
-    where = where[: int(one.found.sum())] if plan.sides else where
-    origins = np.cumsum(one.found) - one.found
-    most = tuple(one.found.tolist())
-    told = one.numbers[: int((-(-one.found // way.bucket)).sum())] if way.bucket else one.numbers
-    there = uploaded(device, numbers_of(plan, told, told, one.found, most) | {
-        "found": one.found, "begins": one.begins, "starts": origins, "chosen": where,
+    where = where[: int(one.counts.sum())] if plan.sides else where
+    origins = np.cumsum(one.counts) - one.counts
+    capacities = tuple(one.counts.tolist())
+    decoded = one.numbers
+    if scheme.bucket:
+        decoded = decoded[: int((-(-one.counts // scheme.bucket)).sum())]
+    tensors = uploaded(device, numbers_of(plan, decoded, decoded, one.counts, capacities) | {
+        "counts": one.counts, "bit_offsets": one.bit_offsets, "starts": origins, "chosen": where,
     })  # fmt: skip
-    segments = layout_of(tuple(part.table[SIZE].tolist()), device).tables[3]
-    chosen, starts = there["chosen"] if plan.sides else None, there["starts"]
-    entries = Entries(flat, segments, chosen, starts, there["found"], starts, most)
-    numbers = numbers_on(plan, there)
-    packed = Packed(way.kind, way.width, way.alphabet, words, there["begins"], numbers)
+    segments = programs_of(tuple(part.table[SIZE].tolist()), device).tables[3]
+    chosen, starts = tensors["chosen"] if plan.sides else None, tensors["starts"]
+    entries = Entries(flat, segments, chosen, starts, tensors["counts"], starts, capacities)
+    numbers = numbers_on(plan, tensors)
+    offsets = tensors["bit_offsets"]
+    packed = Packed(scheme.kind, scheme.width, scheme.alphabet, words, offsets, numbers)
     return unpack(entries, packed)

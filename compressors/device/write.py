@@ -17,7 +17,7 @@ from torch import Tensor
 from compressors.base import ALL, Sent, SentTensor, State, tensor_seed
 from compressors.bits import SPANS, BitWriter, Span
 from compressors.device.chosen import Choice, T, Waiting, choose
-from compressors.device.laid import Laid, lay
+from compressors.device.laid import BitStream, encode_streams
 from compressors.device.read import decode
 from compressors.errors import NotFinite
 from compressors.kernels.gpu.layout import cut, fetch, on, pieces, send, upload
@@ -37,19 +37,19 @@ class Begun(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class MessagePart:
     """The tensors of one message that one plan is for.
 
     Args:
         plan: their method.
         update: the tensors.
-        kept: their residual, or None.
+        residual: their residual, or None.
         seed: of their noise.
     """
 
     plan: Plan
     update: dict[str, Tensor]
-    kept: dict[str, Tensor] | None
+    residual: dict[str, Tensor] | None
     seed: int
 
 
@@ -60,51 +60,53 @@ class Done:
     Args:
         part: whose.
         choice: what is sent, of several messages.
-        own: which of the choice's segments are this message's.
-        laid: the bits.
+        segments: which of the choice's segments are this message's.
+        stream: the bits.
         residual: of the tensors; of none: empty.
     """
 
-    part: Part
+    part: MessagePart
     choice: Choice
-    own: slice
-    laid: Laid
+    segments: slice
+    stream: BitStream
     residual: dict[str, Tensor]
 
     def counts(self) -> dict[str, int]:
         """How many entries of each tensor travel."""
-        many = self.choice.found[self.own]
+        many = self.choice.counts[self.segments]
         if self.part.plan.joined:
             sizes = [x.numel() for x in self.part.update.values()]
-            many = np.diff(self.laid.more[0], prepend=0) if self.laid.more else np.array(sizes)
+            many = np.diff(self.stream.more[0], prepend=0) if self.stream.more else np.array(sizes)
         return dict(zip(self.part.update, many.tolist(), strict=True))
 
     def sent(self) -> Sent:
         """What the receiver will see of tensors of which not every entry travels."""
-        choice, values, positions = self.choice, self.laid.values, self.choice.positions
+        choice, values, positions = self.choice, self.stream.values, self.choice.positions
         if positions is None or values is None:
             return {}
         update, counts = self.part.update, self.counts()
-        outs, origins = choice.outs[self.own].tolist(), choice.origins[self.own].tolist()
+        symbol_offsets = choice.symbol_offsets[self.segments].tolist()
+        origins = choice.origins[self.segments].tolist()
         if self.part.plan.joined:
-            begins = np.cumsum([0, *(x.numel() for x in update.values())])[:-1].tolist()
+            starts = np.cumsum([0, *(x.numel() for x in update.values())])[:-1].tolist()
             ends = np.cumsum([*counts.values()]).tolist()
             before = [end - count for end, count in zip(ends, counts.values(), strict=True)]
-            outs, origins = [[each[0] + x for x in before] for each in (outs, origins)]
+            symbol_offsets = [symbol_offsets[0] + x for x in before]
+            origins = [origins[0] + x for x in before]
         places = pieces(positions, origins, [*counts.values()])
-        those = pieces(values, outs, [*counts.values()])
+        parts = pieces(values, symbol_offsets, [*counts.values()])
         sent: Sent = {}
         for j, (name, x) in enumerate(update.items()):
             if not (x.numel() or self.part.plan.joined):
                 sent[name] = SentTensor(torch.zeros_like(x), ALL, x.shape)
                 continue
-            where = places[j] - begins[j] if self.part.plan.joined else places[j]
-            sent[name] = SentTensor(those[j], where, x.shape)
+            where = places[j] - starts[j] if self.part.plan.joined else places[j]
+            sent[name] = SentTensor(parts[j], where, x.shape)
         return sent
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class DeviceMessage:
     """A message: its bytes, their account, and the memory from now on.
 
     What the receiver will see is made when it is asked for.
@@ -124,17 +126,17 @@ class Written:
 
     def sent(self) -> Sent:
         """What the receiver will see of each tensor."""
-        sent = {name: said for one in self.done for name, said in one.sent().items()}
+        sent = {name: tensor for one in self.done for name, tensor in one.sent().items()}
         if len(sent) < len(self.update):
-            came = decode(self.compressor, self.payload, self.update)
-            if came is None:
+            delivery = decode(self.compressor, self.payload, self.update)
+            if delivery is None:
                 raise NotFinite(f"what arrives by {short_text(self.compressor)} overflows float32")
-            dense = came[0]
+            dense = delivery[0]
             sent = {n: SentTensor(x, ALL, x.shape) for n, x in dense.items()} | sent
         return {name: sent[name] for name in self.update}
 
 
-def write(compressor: Any, begun: Sequence[Begun]) -> list[Written]:
+def write(compressor: Any, begun: Sequence[Begun]) -> list[DeviceMessage]:
     """The messages of updates of the same names and shapes, whose tensors lie on one device.
 
     Raises ``UpdateError`` where a tensor, or its sum with the memory, holds NaN or infinity, and
@@ -144,12 +146,12 @@ def write(compressor: Any, begun: Sequence[Begun]) -> list[Written]:
     with on(next(iter(begun[0].update.values())).device):
         if isinstance(plan, Plan):
             parts = [
-                Part(plan, update, _recalled(update, state) if plan.keeps else None, seed)
+                MessagePart(plan, update, _recalled(update, state) if plan.keeps else None, seed)
                 for update, state, seed, _ in begun
             ]
             return [
-                Written(compressor, to_bytes(one.laid.words, one.laid.bits, header),
-                        one.laid.spans, nest("residual", one.residual), update, [one])
+                DeviceMessage(compressor, to_bytes(one.stream.words, one.stream.bits, header),
+                        one.stream.spans, nest("residual", one.residual), update, [one])
                 for (update, _, _, header), one in zip(
                     begun, *together([_written(parts)]), strict=True
                 )
@@ -158,83 +160,84 @@ def write(compressor: Any, begun: Sequence[Begun]) -> list[Written]:
         return _by_rules(compressor, plan, begun)
 
 
-def _by_rules(compressor: Any, rules: Rules, begun: Sequence[Begun]) -> list[Written]:
+def _by_rules(compressor: Any, rules: Rules, begun: Sequence[Begun]) -> list[DeviceMessage]:
     """Each rule's tensors by its own plan, and one message of all."""
-    parts: dict[int, list[Part]] = {}
+    parts: dict[int, list[MessagePart]] = {}
     for update, state, seed, _ in begun:
-        whole = _recalled(update, state) if rules.keeps else None
+        residuals = _recalled(update, state) if rules.keeps else None
         for i, (_, some) in enumerate(rules.names.parts(update)):
-            plan, kept = rules.plans[i], None
+            plan, residual = rules.plans[i], None
             if some and plan.keeps:
-                own = whole or _recalled(some, unnest(f"{i}", state))
-                kept = {name: own[name] for name in some}
+                memory = residuals or _recalled(some, unnest(f"{i}", state))
+                residual = {name: memory[name] for name in some}
             if some:
-                parts.setdefault(i, []).append(Part(plan, some, kept, tensor_seed(seed, i)))
-    found = []
-    each = zip(*together([_written(those) for those in parts.values()]), strict=True)
+                part = MessagePart(plan, some, residual, tensor_seed(seed, i))
+                parts.setdefault(i, []).append(part)
+    messages = []
+    each = zip(*together([_written(members) for members in parts.values()]), strict=True)
     for (update, *_, header), done in zip(begun, each, strict=True):
         out, spans = BitWriter(), dict.fromkeys(SPANS, 0)
         out.uints(np.frombuffer(header, np.uint8), 8)
-        for laid in (one.laid for one in done):
-            whole_words, left_bits = divmod(laid.bits, 32)
-            words = laid.words.view(">u4").astype(np.uint32)
+        for stream in (one.stream for one in done):
+            whole_words, left_bits = divmod(stream.bits, 32)
+            words = stream.words.view(">u4").astype(np.uint32)
             out.uints(words[:whole_words], 32)
             if left_bits:
                 out.uint(int(words[whole_words]) >> (32 - left_bits), left_bits)
-            spans = {name: spans[name] + laid.spans[name] for name in SPANS}
+            spans = {name: spans[name] + stream.spans[name] for name in SPANS}
         after: State = {}
         if rules.keeps:
-            rest = {name: x for one in done for name, x in one.residual.items()}
-            after = nest("residual", {name: rest[name] for name in update})
+            carried = {name: x for one in done for name, x in one.residual.items()}
+            after = nest("residual", {name: carried[name] for name in update})
         else:
             for i, one in zip(parts, done, strict=True):
                 after |= nest(f"{i}", nest("residual", one.residual))
-        found.append(Written(compressor, out.to_bytes(), spans, after, update, [*done]))
-    return found
+        messages.append(DeviceMessage(compressor, out.to_bytes(), spans, after, update, [*done]))
+    return messages
 
 
 def _recalled(update: dict[str, Tensor], state: State) -> dict[str, Tensor]:
     """The residual of these tensors, where they lie."""
-    kept = recall("residual", state, {name: x.shape for name, x in update.items()})
-    return {name: send(kept[name], x.device) for name, x in update.items()}
+    residuals = recall("residual", state, {name: x.shape for name, x in update.items()})
+    return {name: send(residuals[name], x.device) for name, x in update.items()}
 
 
-def _written(parts: Sequence[Part]) -> Waiting[list[Done]]:
+def _written(parts: Sequence[MessagePart]) -> Waiting[list[Done]]:
     """One plan's bits for each message, and the residuals."""
     plan, update, many = parts[0].plan, parts[0].update, len(parts)
-    kept = [one.kept for one in parts if one.kept is not None]
-    choice, flat = yield from choose(plan, [one.update for one in parts], kept)
+    residuals = [one.residual for one in parts if one.residual is not None]
+    choice, flat = yield from choose(plan, [one.update for one in parts], residuals)
     ends: tuple[Tensor, ...] = ()
     if plan.joined and choice.positions is not None:  # how many lie before each tensor's end
         (stops,) = upload(flat.device, np.cumsum([x.numel() for x in update.values()]))
         ends = tuple(
             torch.searchsorted(choice.positions.narrow(0, start, count), stops)
-            for start, count in zip(choice.origins.tolist(), choice.found.tolist(), strict=True)
+            for start, count in zip(choice.origins.tolist(), choice.counts.tolist(), strict=True)
         )
-    laid = yield from lay(plan, choice, [one.seed for one in parts], ends)
+    streams = yield from encode_streams(plan, choice, [one.seed for one in parts], ends)
     rests: list[dict[str, Tensor]] = [{}] * many
     if plan.keeps:
         shapes, flats = [x.shape for x in update.values()], [flat]
         if many > 1:  # so that no client's memory keeps another's alive
             flats = [x.clone() for x in flat.split(flat.numel() // many)]
         rests = [dict(zip(update, cut(one, shapes), strict=True)) for one in flats]
-    each = len(choice.found) // many
+    each = len(choice.counts) // many
     return [
-        Done(part, choice, slice(i * each, (i + 1) * each), one, rest)
-        for i, (part, one, rest) in enumerate(zip(parts, laid, rests, strict=True))
+        Done(part, choice, slice(i * each, (i + 1) * each), one, residual)
+        for i, (part, one, residual) in enumerate(zip(parts, streams, rests, strict=True))
     ]
 
 
 def together(steps: Sequence[Waiting[T]]) -> list[T]:
     """What the steps return: all of them wait for the device at the same times."""
-    found: dict[int, T] = {}
-    asked = {i: next(step) for i, step in enumerate(steps)}
-    while asked:
-        arrays = iter(fetch(*wanted) if (wanted := sum(asked.values(), ())) else [])
-        waiting, asked = asked, {}
+    results: dict[int, T] = {}
+    requests = {i: next(step) for i, step in enumerate(steps)}
+    while requests:
+        arrays = iter(fetch(*arguments) if (arguments := sum(requests.values(), ())) else [])
+        waiting, requests = requests, {}
         for i, tensors in waiting.items():
             try:
-                asked[i] = steps[i].send([next(arrays) for _ in tensors])
+                requests[i] = steps[i].send([next(arrays) for _ in tensors])
             except StopIteration as done:
-                found[i] = done.value
-    return [found[i] for i in range(len(steps))]
+                results[i] = done.value
+    return [results[i] for i in range(len(steps))]

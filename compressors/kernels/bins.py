@@ -36,11 +36,11 @@ def even(x, center, step, codes, sums, counts):
 
 
 @njit(cache=True, nogil=True)
-def whole(x, size, most, limit, scales, codes):
-    """Fills ``codes`` with ``most`` + the nearest whole number of |x| <= ``most`` in steps.
+def round_steps(x, size, half, limit, scales, codes):
+    """Fills ``codes`` with ``half`` + the nearest whole number of |x| <= ``half`` in steps.
 
-    The step of a bucket of ``size`` values is its largest magnitude over ``most``; ``scales`` gets
-    it as float32, at most ``limit``, for rounded up it may be too much ``most`` times. Halves go
+    The step of a bucket of ``size`` values is its largest magnitude over ``half``; ``scales`` gets
+    it as float32, at most ``limit``, for rounded up it may be too much ``half`` times. Halves go
     away from zero.
     """
     for bucket in range(scales.size):
@@ -48,10 +48,10 @@ def whole(x, size, most, limit, scales, codes):
         top = np.float32(0.0)
         for value in part:
             top = max(top, abs(value))
-        scale = min(np.float32(np.float64(top) / most), limit)
+        scale = min(np.float32(np.float64(top) / half), limit)
         scales[bucket] = scale
         for i in range(part.size):
             level = 0
             if scale > 0:
-                level = int(min(np.floor(abs(np.float64(part[i])) / scale + 0.5), most))
-            codes[bucket * size + i] = most - level if part[i] < 0 else most + level
+                level = int(min(np.floor(abs(np.float64(part[i])) / scale + 0.5), half))
+            codes[bucket * size + i] = half - level if part[i] < 0 else half + level

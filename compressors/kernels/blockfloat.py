@@ -42,20 +42,20 @@ def to_floats(x, block, mantissa, lowest, sign, nearest, multiplier, offset, exp
     for b in range(exponents.size):
         s = np.int32(exponents[b])
         # the last number within float32: the binades up to its own last one
-        most = (np.int64(129 - s - lowest) << np.int64(mantissa)) - one
+        largest = (np.int64(129 - s - lowest) << np.int64(mantissa)) - one
         for i in range(b * block, min((b + 1) * block, x.size)):
             field = (bits[i] >> np.int32(23)) & np.int32(255)
-            kept = np.int64(bits[i] & _FRACTION) | (np.int64(field > 0) << np.int64(23))
+            fraction = np.int64(bits[i] & _FRACTION) | (np.int64(field > 0) << np.int64(23))
             exponent = max(field, np.int32(1)) - np.int32(127) - s
             base = max(exponent, np.int32(lowest))
             shift = np.int64(23 - mantissa + base - exponent)
             # noise has 32 bits: what is below them is never drawn
-            kept >>= min(max(shift - word, np.int64(0)), np.int64(63))
+            fraction >>= min(max(shift - word, np.int64(0)), np.int64(63))
             shift = min(shift, word)
             if nearest:  # half of what is lost, and one more where the number before it is odd
-                add = (one << (shift - one)) - one + ((kept >> shift) & one)
+                add = (one << (shift - one)) - one + ((fraction >> shift) & one)
             else:
                 add = np.int64(draw(multiplier, offset, np.uint32(i))) >> (word - shift)
-            code = (kept + add) >> shift
-            code = min(code + (np.int64(base - lowest) << np.int64(mantissa)), most)
+            code = (fraction + add) >> shift
+            code = min(code + (np.int64(base - lowest) << np.int64(mantissa)), largest)
             codes[i] = code | (np.int64((code > 0) & (bits[i] < 0)) << np.int64(sign))

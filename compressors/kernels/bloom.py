@@ -59,15 +59,15 @@ def build(indices, hashes, words):
 @njit(cache=True, nogil=True)
 def _ask(words, m, a, b, live, count):
     """Keeps of the first ``count`` of ``live`` those whose place is set; moves them on by b."""
-    kept = np.uint64(0)
+    members = np.uint64(0)
     for t in range(np.uint64(count)):
         i = live[t]
-        asked = a[i]
-        live[kept] = i
-        bit = _place(asked, m)
-        kept += (words[bit >> _6] >> (_63 - (bit & _63))) & _1
-        a[i] = np.uint32(asked + b[i])
-    return np.int64(kept)
+        key = a[i]
+        live[members] = i
+        bit = _place(key, m)
+        members += (words[bit >> _6] >> (_63 - (bit & _63))) & _1
+        a[i] = np.uint32(key + b[i])
+    return np.int64(members)
 
 
 @njit(cache=True, nogil=True)
@@ -158,7 +158,7 @@ def resolve(candidates, r, hashes, multiplier, offset):
     chosen = np.zeros(candidates.size, np.bool_)
     count = drawn = 0
     while count < r:
-        kept = 0
+        members = 0
         for j in order:
             end = starts[j]
             for t in range(starts[j], stops[j]):  # the items that are not chosen come to the front
@@ -169,13 +169,13 @@ def resolve(candidates, r, hashes, multiplier, offset):
             left = stops[j] - starts[j]
             if left == 0:
                 continue
-            order[kept] = j
-            kept += 1
+            order[members] = j
+            members += 1
             word = np.uint64(draw(multiplier, offset, drawn))
             drawn += 1
             chosen[items[starts[j] + np.int64((word * np.uint64(left)) >> _32)]] = True
             count += 1
             if count == r:
                 break
-        order = order[:kept]
+        order = order[:members]
     return candidates[chosen]

@@ -32,14 +32,14 @@ def nearest(x, edges, levels, codes):
     Returns:
         The sum of x * x, of x * level, and of level * level, in float64.
     """
-    own = 0.0
+    energy = 0.0
     for i in range(x.size):
-        own += np.float64(x[i]) * np.float64(x[i])
+        energy += np.float64(x[i]) * np.float64(x[i])
     half = levels.size
-    if own == 0.0:
+    if energy == 0.0:
         codes[:] = half
         return 0.0, 0.0, 0.0
-    unit = np.sqrt(x.size / own)
+    unit = np.sqrt(x.size / energy)
     both, square = 0.0, 0.0
     for i in range(x.size):
         size = abs(np.float64(x[i]))
@@ -49,7 +49,7 @@ def nearest(x, edges, levels, codes):
         codes[i] = half - 1 - level if x[i] < 0 else half + level
         both += size * levels[level]
         square += levels[level] * levels[level]
-    return own, both, square
+    return energy, both, square
 
 
 @njit(cache=True, nogil=True)

@@ -19,11 +19,11 @@ _ZERO = np.uint64(0)
 def marked(flags, busy):
     """Lists in ``busy`` the words of ``flags`` (bytes, a multiple of 8) that hold a flag."""
     words = flags.view(np.uint64)
-    kept = np.uint64(0)
+    count = np.uint64(0)
     for w in range(words.size):
-        busy[kept] = w
-        kept += np.uint64(words[w] != _ZERO)
-    return np.int64(kept)
+        busy[count] = w
+        count += np.uint64(words[w] != _ZERO)
+    return np.int64(count)
 
 
 @njit(cache=True, nogil=True)
@@ -32,15 +32,15 @@ def gather(flags, busy, values, start, room, kept_values):
 
     ``room`` and ``kept_values`` have place for as many entries as ``flags`` has.
     """
-    kept = np.uint64(0)
+    count = np.uint64(0)
     for w in busy:
         first = np.uint64(w) * np.uint64(_WORD)
         for j in range(_WORD):
             i = first + np.uint64(j)
-            room[kept] = start + np.int64(i)
-            kept_values[kept] = values[i]
-            kept += np.uint64(flags[i])
-    return np.int64(kept)
+            room[count] = start + np.int64(i)
+            kept_values[count] = values[i]
+            count += np.uint64(flags[i])
+    return np.int64(count)
 
 
 @njit(cache=True, nogil=True)

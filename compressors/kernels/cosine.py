@@ -48,9 +48,9 @@ def _tile(rows, tile, columns):
     """rows @ tile @ columns, float64."""
     half = np.empty((rows.shape[0], tile.shape[1]), np.float64)
     _product(rows, tile, half)
-    whole = np.empty((half.shape[0], columns.shape[1]), np.float64)
-    _product(half, columns, whole)
-    return whole
+    product = np.empty((half.shape[0], columns.shape[1]), np.float64)
+    _product(half, columns, product)
+    return product
 
 
 @njit(cache=True, nogil=True)

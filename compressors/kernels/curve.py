@@ -21,12 +21,12 @@ def _farthest(curve, start, stop, least):
     Also its squared distance; -1 where there is none, or all lie on the chord.
     """
     slope = (curve[stop - 1] - curve[start]) / max(1, stop - 1 - start)
-    rank, most = -1, 0.0
+    rank, largest = -1, 0.0
     for i in range(start + least, stop - least + 1):
         off = curve[start] + slope * (i - start) - curve[i]
-        if off * off > most:
-            rank, most = i, off * off
-    return rank, most
+        if off * off > largest:
+            rank, largest = i, off * off
+    return rank, largest
 
 
 @njit(cache=True, nogil=True)

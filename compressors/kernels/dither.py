@@ -36,14 +36,14 @@ def power_sum(x, square, sums):
     """The sum of |x| or of x * x in float64: sums side by side (scratch), one would wait."""
     lanes = sums.size
     sums[:] = 0.0
-    whole = x.size // lanes * lanes
-    for start in range(0, whole, lanes):
+    stop = x.size // lanes * lanes
+    for start in range(0, stop, lanes):
         part = x[start : start + lanes]
         for lane in range(lanes):
             value = np.float64(part[lane])
             sums[lane] += value * value if square else abs(value)
     total = sums.sum()
-    for i in range(whole, x.size):
+    for i in range(stop, x.size):
         value = np.float64(x[i])
         total += value * value if square else abs(value)
     return total
@@ -80,12 +80,12 @@ def variance(x):
     """The mean square of ``x`` about its mean, in float64, in two passes; 0 if all are equal."""
     sums = np.zeros(_LANES, np.float64)
     differ = np.int32(0)
-    whole = x.size // _LANES * _LANES
-    for start in range(0, whole, _LANES):
+    stop = x.size // _LANES * _LANES
+    for start in range(0, stop, _LANES):
         part = x[start : start + _LANES]
         for lane in range(_LANES):
             sums[lane] += np.float64(part[lane])
-    for i in range(whole, x.size):
+    for i in range(stop, x.size):
         sums[0] += np.float64(x[i])
     for i in range(x.size):
         differ |= np.int32(x[i] != x[0])
@@ -93,12 +93,12 @@ def variance(x):
         return 0.0  # the mean may be off by a rounding, and that be taken for a spread
     center = sums.sum() / x.size
     sums[:] = 0.0
-    for start in range(0, whole, _LANES):
+    for start in range(0, stop, _LANES):
         part = x[start : start + _LANES]
         for lane in range(_LANES):
             value = np.float64(part[lane]) - center
             sums[lane] += value * value
-    for i in range(whole, x.size):
+    for i in range(stop, x.size):
         sums[0] += (np.float64(x[i]) - center) ** 2
     return sums.sum() / x.size
 

@@ -143,10 +143,10 @@ def decode_gaps(words, position, end, n, indices, lengths, widths, shift):
 @njit(cache=True, nogil=True)
 def decode_symbols(words, position, end, alphabet, codes, lengths, widths, shift):
     """Fills ``codes``; the bit after the last, or -1 behind ``end`` or outside the alphabet."""
-    most = np.uint64(alphabet)
+    limit = np.uint64(alphabet)
     for i in range(codes.size):
         value, position = _next_code(words, position, end, lengths, widths, shift)
-        if value == _0 or value > most:
+        if value == _0 or value > limit:
             return np.int64(-1)
         codes[i] = value - _1
     return position

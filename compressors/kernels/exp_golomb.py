@@ -13,7 +13,7 @@ from compressors.kernels.pack import peek, put
 
 _1 = np.uint64(1)
 _64 = np.uint64(64)
-MOST = 62  # bits of a number, and of the gamma part and an order together
+MAX_BITS = 62  # bits of a number, and of the gamma part and an order together
 
 
 @njit(cache=True, nogil=True)
@@ -33,11 +33,11 @@ def best(values):
     """
     mean = values.sum() // values.size
     order, bits, least = 0, np.int64(0), np.int64(1) << np.int64(62)
-    for tried in range(min(MOST, bit_length(np.uint64(mean)) + 2)):
-        taken = cost(values, tried)
-        whole = taken + 2 * bit_length(np.uint64(tried + 1))
-        if whole < least:
-            order, bits, least = tried, taken, whole
+    for candidate in range(min(MAX_BITS, bit_length(np.uint64(mean)) + 2)):
+        taken = cost(values, candidate)
+        total = taken + 2 * bit_length(np.uint64(candidate + 1))
+        if total < least:
+            order, bits, least = candidate, taken, total
     return order, bits
 
 
@@ -47,14 +47,14 @@ def encode(words, position, values, order):
     low = np.uint64(order)
     mask = (_1 << low) - _1
     for v in values:
-        rest = np.uint64(v - 1)
-        high = (rest >> low) + _1
+        offset = np.uint64(v - 1)
+        high = (offset >> low) + _1
         width = bit_length(high)
         position += width - 1
         put(words, position, high, width)
         position += width
         if order:
-            put(words, position, rest & mask, order)
+            put(words, position, offset & mask, order)
             position += order
     return position
 
@@ -70,18 +70,18 @@ def decode(words, position, end, order, limit, values):
     for i in range(values.size):
         window = peek(words, position)
         zeros = np.int64(leading_zeros(window))
-        if zeros + order > MOST:
+        if zeros + order > MAX_BITS:
             return np.int64(-2)
         if position + 2 * zeros + 1 + order > end:
             return np.int64(-1)
         position += zeros
         high = peek(words, position) >> np.uint64(63 - zeros)
         position += zeros + 1
-        rest = (high - _1) << np.uint64(order)
+        offset = (high - _1) << np.uint64(order)
         if order:
-            rest |= peek(words, position) >> (_64 - np.uint64(order))
+            offset |= peek(words, position) >> (_64 - np.uint64(order))
             position += order
-        value = np.int64(rest) + 1
+        value = np.int64(offset) + 1
         if value > limit - total:
             return np.int64(-2)
         total += value

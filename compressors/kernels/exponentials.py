@@ -84,7 +84,7 @@ def fit(curve):
             error = _amplitudes(y, shapes[g], shapes[other])[2]
             if error < best:
                 best, first, second = error, g, other
-    rates, tried = np.array([_GRID[first], _GRID[second]]), np.empty(size)
+    rates, candidates = np.array([_GRID[first], _GRID[second]]), np.empty(size)
     shapes[0], shapes[1] = shapes[first].copy(), shapes[second].copy()
     for step in _STEPS:
         for turn in range(40):
@@ -92,11 +92,11 @@ def fit(curve):
             rate = rates[moved] * (step if turn % 4 < 2 else 1.0 / step)
             if abs(rate) > _STEEPEST:
                 continue
-            _shape(rate, x, tried)
-            error = _amplitudes(y, tried, shapes[1 - moved])[2]
+            _shape(rate, x, candidates)
+            error = _amplitudes(y, candidates, shapes[1 - moved])[2]
             if error < best:
                 best, rates[moved] = error, rate
-                shapes[moved] = tried
+                shapes[moved] = candidates
     rates = rates.astype(np.float32).astype(np.float64)  # as they will travel
     for term in range(2):
         _shape(rates[term], x, shapes[term])

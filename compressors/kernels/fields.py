@@ -65,12 +65,12 @@ def _put_1(words, position, values, width, low):
     shift = np.uint64(position) & _63
     word = np.int64(position) >> 6
     for i in range(full):
-        whole = np.uint64(0)
+        packed = np.uint64(0)
         for j in range(64):
-            whole |= ((np.uint64(values[64 * i + j]) >> low) & _1) << np.uint64(63 - j)
-        words[word + i] |= whole >> shift
+            packed |= ((np.uint64(values[64 * i + j]) >> low) & _1) << np.uint64(63 - j)
+        words[word + i] |= packed >> shift
         if shift:
-            words[word + i + 1] |= whole << (_64 - shift)
+            words[word + i + 1] |= packed << (_64 - shift)
     for i in range(64 * full, values.size):
         put(words, np.int64(position) + i, (np.uint64(values[i]) >> low) & _1, 1)
     return np.int64(position) + values.size
@@ -100,12 +100,12 @@ def _put_bytes(words, position, values, width, low):
         part = values[start : min(start + _BLOCK, full)]
         for i in range(part.size):
             block[i] = np.uint8(np.uint64(part[i]) >> low)
-        there = words[word + start // 8 :]
+        target = words[word + start // 8 :]
         for i in range(part.size // 8):
-            there[i] |= turned(eights[i]) >> shift
+            target[i] |= turned(eights[i]) >> shift
         if shift:
             for i in range(part.size // 8):
-                there[i + 1] |= turned(eights[i]) << (_64 - shift)
+                target[i + 1] |= turned(eights[i]) << (_64 - shift)
     return _put_64(words, np.int64(position) + 8 * full, values[full:], width, low)
 
 

@@ -30,10 +30,10 @@ def _divide(gap, m, inverse):
     the quotient is below 2**52, and a quotient is at most a number of entries.
     """
     quotient = np.int64(np.float64(gap) * inverse)
-    rest = gap - quotient * m
-    if rest < 0:
+    remainder = gap - quotient * m
+    if remainder < 0:
         quotient -= 1
-    elif rest >= m:
+    elif remainder >= m:
         quotient += 1
     return quotient
 
@@ -49,21 +49,21 @@ def _put_ones(words, position, quotient):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _rest_code(rest, c, short):
+def _rest_code(remainder, c, short):
     """The number that stands for a remainder, and its width."""
-    late = np.int64(rest >= short)
-    return np.uint64(rest + short * late), c - 1 + late
+    late = np.int64(remainder >= short)
+    return np.uint64(remainder + short * late), c - 1 + late
 
 
 @njit(cache=True, nogil=True)
-def _next_unary(words, position, end, most):
-    """The next quotient and the bit after it; -1 behind bit ``end`` or above ``most``."""
+def _next_unary(words, position, end, longest):
+    """The next quotient and the bit after it; -1 behind bit ``end`` or above ``longest``."""
     quotient = np.int64(0)
     while True:
         ones = np.int64(leading_zeros(~peek(words, position)))
         position += ones
         quotient += ones
-        if position >= end or quotient > most:
+        if position >= end or quotient > longest:
             return np.int64(-1), position
         if ones < 64:
             return quotient, position + 1
@@ -74,10 +74,10 @@ def _next_rest(words, position, c, short):
     """The next remainder and the bit after it, which may lie behind the end."""
     if c == 0:
         return np.int64(0), position
-    whole = np.int64(peek(words, position) >> np.uint64(64 - c))
-    if whole >> 1 < short:
-        return whole >> 1, position + c - 1
-    return whole - short, position + c
+    field = np.int64(peek(words, position) >> np.uint64(64 - c))
+    if field >> 1 < short:
+        return field >> 1, position + c - 1
+    return field - short, position + c
 
 
 @njit(cache=True, nogil=True)
@@ -102,12 +102,12 @@ def encode(indices, m, words, position):
         gap = indices[i] - previous - 1
         previous = indices[i]
         quotient = _divide(gap, m, inverse)
-        rest, width = _rest_code(gap - quotient * m, c, short)
+        code, width = _rest_code(gap - quotient * m, c, short)
         quotient, position = _put_ones(words, position, quotient)
         put(words, position, ((_1 << np.uint64(quotient)) - _1) << _1, quotient + 1)
         position += quotient + 1
         if width > 0:
-            put(words, position, rest, width)
+            put(words, position, code, width)
             position += width
     return position
 
@@ -127,9 +127,9 @@ def encode_split(indices, m, words, position):
     for i in range(indices.size):
         gap = indices[i] - previous - 1
         previous = indices[i]
-        rest, width = _rest_code(gap - _divide(gap, m, inverse) * m, c, short)
+        code, width = _rest_code(gap - _divide(gap, m, inverse) * m, c, short)
         if width > 0:
-            put(words, position, rest, width)
+            put(words, position, code, width)
             position += width
     return position
 
@@ -143,8 +143,8 @@ def decode(words, position, end, n, m, indices):
         quotient, position = _next_unary(words, position, end, n // m)
         if quotient < 0:
             return np.int64(-1)
-        rest, position = _next_rest(words, position, c, short)
-        gap = quotient * m + rest
+        remainder, position = _next_rest(words, position, c, short)
+        gap = quotient * m + remainder
         if position > end or gap >= n - index - 1:
             return np.int64(-1)
         index += gap + 1
@@ -165,8 +165,8 @@ def decode_split(words, position, end, n, m, indices):
     for i in range(indices.size):
         if position > end:
             return np.int64(-1)
-        rest, position = _next_rest(words, position, c, short)
-        gap = indices[i] * m + rest
+        remainder, position = _next_rest(words, position, c, short)
+        gap = indices[i] * m + remainder
         if gap >= n - index - 1:
             return np.int64(-1)
         index += gap + 1

@@ -18,17 +18,17 @@ _FIRST = 128  # entries on which all widths are tried
 
 
 @njit(cache=True, nogil=True)
-def divisors(n, most):
-    """Up to ``most`` divisors of ``n`` from 4 to n / 4, those nearest to its root, best first."""
-    rows = np.zeros(most, np.int64)
+def divisors(n, limit):
+    """Up to ``limit`` divisors of ``n`` from 4 to n / 4, those nearest to its root, best first."""
+    rows = np.zeros(limit, np.int64)
     count = 0
     d = np.int64(math.sqrt(n))
     least = max(4, d - _STEPS)
-    while d >= least and count < most:
+    while d >= least and count < limit:
         if n % d == 0:
             rows[count] = n // d
             count += 1
-            if d * d != n and count < most:
+            if d * d != n and count < limit:
                 rows[count] = d
                 count += 1
         d -= 1
@@ -45,8 +45,8 @@ def _log_gamma(x):
 @njit(cache=True, nogil=True)
 def _spread(cells, k, prior):
     """What k entries cost where cells are all alike, less the urn's cost of numbering them."""
-    whole = prior * cells
-    return k * math.log2(cells) - (_log_gamma(whole + k) - _log_gamma(whole)) * _LOG2E
+    total = prior * cells
+    return k * math.log2(cells) - (_log_gamma(total + k) - _log_gamma(total)) * _LOG2E
 
 
 @njit(cache=True, nogil=True)
@@ -108,12 +108,12 @@ def best(indices, n, widths, priors):
         across[min(c, _MOST - 1)] += 1
     if rows > width:
         down, across, rows, width = across, down, width, rows
-    chosen, most = 0, -1e30
+    chosen, largest = 0, -1e30
     for j in range(priors.size):
         saved = _saving(across, width, k, priors[j])
-        if saved > most:
-            chosen, most = j, saved
-    return at, chosen, most + max(_saving(down, rows, k, 1.0), _saving(down, rows, k, 4.0))
+        if saved > largest:
+            chosen, largest = j, saved
+    return at, chosen, largest + max(_saving(down, rows, k, 1.0), _saving(down, rows, k, 4.0))
 
 
 @njit(cache=True, nogil=True)

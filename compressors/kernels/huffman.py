@@ -50,8 +50,9 @@ def encode(numbers, entries, words, position):
     """
     half = np.int64(position) >> 5
     used = np.uint64(position) & np.uint64(31)
-    kept = (words[half >> 1] >> _32) if half & 1 == 0 else words[half >> 1] & np.uint64(0xFFFFFFFF)
-    gathered = kept >> (_32 - used)
+    word = words[half >> 1]
+    half_word = (word >> _32) if half & 1 == 0 else word & np.uint64(0xFFFFFFFF)
+    gathered = half_word >> (_32 - used)
     for i in range(numbers.size):
         entry = entries[numbers[i]]
         length = entry & _LENGTH
@@ -62,8 +63,8 @@ def encode(numbers, entries, words, position):
             full = (gathered >> used) & np.uint64(0xFFFFFFFF)
             words[half >> 1] |= full << (_32 if half & 1 == 0 else np.uint64(0))
             half += 1
-    rest = (gathered << (_32 - used)) & np.uint64(0xFFFFFFFF)
-    words[half >> 1] |= rest << (_32 if half & 1 == 0 else np.uint64(0))
+    remainder = (gathered << (_32 - used)) & np.uint64(0xFFFFFFFF)
+    words[half >> 1] |= remainder << (_32 if half & 1 == 0 else np.uint64(0))
     return (half << 5) + np.int64(used)
 
 

@@ -43,15 +43,15 @@ def _line(multiplier, offset, i):
 @njit(cache=True, nogil=True, inline="always")
 def _folded(number):
     """0, -1, 1, -2, ... as 0, 1, 2, 3, ..."""
-    whole = np.int32(number)
-    return np.int32((whole << np.int32(1)) ^ (whole >> np.int32(31)))
+    nearest = np.int32(number)
+    return np.int32((nearest << np.int32(1)) ^ (nearest >> np.int32(31)))
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _unfolded(code):
     """The whole number, int64, that ``code`` stands for."""
-    whole = np.int64(code)
-    return (whole >> np.int64(1)) ^ -(whole & np.int64(1))
+    folded = np.int64(code)
+    return (folded >> np.int64(1)) ^ -(folded & np.int64(1))
 
 
 @njit(cache=True, nogil=True, inline="always")

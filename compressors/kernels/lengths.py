@@ -11,13 +11,13 @@ def count(numbers, alphabet):
     """How often each of 0 to alphabet - 1 occurs: four tables, so that equal neighbours
     need not wait for each other."""
     counts = np.zeros((4, alphabet), np.int64)
-    whole = numbers.size - numbers.size % 4
-    for i in range(0, whole, 4):
+    stop = numbers.size - numbers.size % 4
+    for i in range(0, stop, 4):
         counts[0, numbers[i]] += 1
         counts[1, numbers[i + 1]] += 1
         counts[2, numbers[i + 2]] += 1
         counts[3, numbers[i + 3]] += 1
-    for i in range(whole, numbers.size):
+    for i in range(stop, numbers.size):
         counts[0, numbers[i]] += 1
     return counts.sum(axis=0)
 

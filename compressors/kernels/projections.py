@@ -23,15 +23,15 @@ def project(x, multipliers, offsets, out):
     lanes = np.empty(_LANES, np.float64)
     for j in range(out.size):
         lanes[:] = 0.0
-        whole = x.size // _LANES
-        for w in range(whole):
+        blocks = x.size // _LANES
+        for w in range(blocks):
             word = draw(multipliers[j], offsets[j], np.uint32(w))
             part = x[w * _LANES : (w + 1) * _LANES]
             for place in range(_LANES):
                 lanes[place] += _sign(word, place) * np.float64(part[place])
-        word = draw(multipliers[j], offsets[j], np.uint32(whole))
-        for place in range(x.size - whole * _LANES):
-            lanes[place] += _sign(word, place) * np.float64(x[whole * _LANES + place])
+        word = draw(multipliers[j], offsets[j], np.uint32(blocks))
+        for place in range(x.size - blocks * _LANES):
+            lanes[place] += _sign(word, place) * np.float64(x[blocks * _LANES + place])
         total = np.float64(0.0)
         for place in range(_LANES):
             total += lanes[place]

@@ -39,9 +39,9 @@ def quantised(counts, bits):
     order = np.argsort(-shares, kind="mergesort")
     while missing < 0:
         for i in order:
-            give = min(-missing, shares[i] - 1, max(1, shares[i] >> 4))
-            shares[i] -= give
-            missing += give
+            taken = min(-missing, shares[i] - 1, max(1, shares[i] >> 4))
+            shares[i] -= taken
+            missing += taken
     return shares
 
 

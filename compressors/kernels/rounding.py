@@ -25,10 +25,10 @@ def _round(t, word):
 @njit(cache=True, nogil=True)
 def between(x, low, scale, top, multiplier, offset, codes):
     """Whole numbers 0 to ``top`` for (x - low) * scale, by chance."""
-    most = np.float64(top)
+    limit = np.float64(top)
     for i in range(x.size):
         t = (np.float64(x[i]) - low) * scale
-        t = t if t < most else most
+        t = t if t < limit else limit
         codes[i] = _round(t, draw(multiplier, offset, np.uint32(i)))
 
 
@@ -37,14 +37,14 @@ def signed(x, step, below, above, multiplier, offset, codes):
     """x / step, cut to -below and above, by chance; -1, 1, -2 ... as 1, 2, 3 ... (zig-zag)."""
     for i in range(x.size):
         minus = x[i] < np.float32(0.0)
-        most = np.float64(below) if minus else np.float64(above)
+        limit = np.float64(below) if minus else np.float64(above)
         t = np.float64(abs(x[i])) / step
-        j = _round(t if t < most else most, draw(multiplier, offset, np.uint32(i)))
+        j = _round(t if t < limit else limit, draw(multiplier, offset, np.uint32(i)))
         codes[i] = np.int32(np.int32(2) * j - np.int32(minus & (j > 0)))
 
 
 @njit(cache=True, nogil=True)
-def whole(x, multiplier, offset, out):
+def round_integers(x, multiplier, offset, out):
     """``x`` to whole float32 numbers by chance; from 2**24 on every float32 is one."""
     limit = np.float32(16777216.0)
     for i in range(x.size):

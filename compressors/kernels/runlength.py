@@ -17,14 +17,14 @@ def _put_gamma(words, position, run):
 
 
 @njit(cache=True, nogil=True)
-def _next_run(words, position, end, most):
-    """The next run and the bit after it; run 0 behind bit ``end`` or above ``most``."""
+def _next_run(words, position, end, longest):
+    """The next run and the bit after it; run 0 behind bit ``end`` or above ``longest``."""
     zeros = np.int64(leading_zeros(peek(words, position)))
     after = position + 2 * zeros + 1
     if zeros > 62 or after > end:
         return np.int64(0), position
     run = np.int64(peek(words, position + zeros) >> np.uint64(63 - zeros))
-    return run if run <= most else np.int64(0), after
+    return run if run <= longest else np.int64(0), after
 
 
 @njit(cache=True, nogil=True)
@@ -70,14 +70,14 @@ def decode_runs(words, position, end, n, k, one, indices):
     ``one``: whether the first run is of ones. -1 where the code runs past bit ``end``, past
     entry ``n``, or past ``k`` ones.
     """
-    fill = indices.size > 0
+    filling = indices.size > 0
     done, index = np.int64(0), np.int64(0)
     while done < k:
         run, position = _next_run(words, position, end, k - done if one else n - index)
         if run == 0 or run > n - index:
             return np.int64(-1)
         if one:
-            if fill:
+            if filling:
                 for j in range(run):
                     indices[done + j] = index + j
             done += run
@@ -116,17 +116,17 @@ def decode_symbols(words, position, end, k, alphabet, width, codes):
 
     -1 where the code runs past bit ``end`` or past ``k`` symbols, or a code is not a symbol.
     """
-    done, fill = np.int64(0), codes.size > 0
-    most, low = np.uint64(alphabet), np.uint64(64 - width)
+    done, filling = np.int64(0), codes.size > 0
+    limit, low = np.uint64(alphabet), np.uint64(64 - width)
     while done < k:
         run, position = _next_run(words, position, end, k - done)
         if run == 0 or position + width > end:
             return np.int64(-1)
         symbol = peek(words, position) >> low
         position += width
-        if symbol >= most:
+        if symbol >= limit:
             return np.int64(-1)
-        if fill:
+        if filling:
             for j in range(run):
                 codes[done + j] = symbol
         done += run

@@ -29,15 +29,15 @@ def with_coins(x, multiplier, offset, start, codes):
     quick pass.
     """
     for first in range(0, x.size, _CHUNK):
-        part, mine = x[first : first + _CHUNK], codes[first : first + _CHUNK]
+        part, part_codes = x[first : first + _CHUNK], codes[first : first + _CHUNK]
         zeros = np.uint8(0)
         for i in range(part.size):
-            mine[i] = part[i] < 0
+            part_codes[i] = part[i] < 0
             zeros |= np.uint8(part[i] == 0)
         if zeros:
             for i in range(part.size):
                 if part[i] == 0:
-                    mine[i] = draw(multiplier, offset, start + first + i) >> _31
+                    part_codes[i] = draw(multiplier, offset, start + first + i) >> _31
 
 
 @njit(cache=True, nogil=True)

@@ -28,7 +28,7 @@ _NORMS = {"mean": choose.MEAN, "inf": choose.INF, "1": choose.ONE, "2": choose.T
 _PLAIN = (Tensor, Parameter)
 
 
-class Given(NamedTuple):
+class Inputs(NamedTuple):
     """Tensors as the loops take them: names, shapes, where the values lie, and what keeps them."""
 
     names: tuple[str, ...]
@@ -37,34 +37,34 @@ class Given(NamedTuple):
     tensors: list[Tensor]
 
 
-def given(tensors: Any, values: bool = True) -> Given | None:
+def inputs_of(tensors: Any, values: bool = True) -> Inputs | None:
     """The tensors of an update; None where they are not plain tensors on the CPU.
 
     With ``values`` they are float32 too, and those that are not contiguous are copied; without,
     only names and shapes are looked at.
 
     Example:
-        >>> given({"w": torch.zeros(2)}).shapes, given({"w": torch.zeros(2, dtype=torch.int8)})
-        ((torch.Size([2]),), None)
+        >>> inputs_of({"w": torch.zeros(2)}).shapes
+        (torch.Size([2]),)
+        >>> inputs_of({"w": torch.zeros(2, dtype=torch.int8)})
     """
     if not (isinstance(tensors, Mapping) and "cpu" in DEVICES):
         return None
-    shapes, addresses, kept = [], [], []
     for name, x in tensors.items():
         if type(name) is not str or type(x) not in _PLAIN or x.layout is not torch.strided:
             return None
         if not x.is_cpu or x.is_nested:
             return None
-        shapes.append(x.shape)
-        if values:
-            if x.dtype is not torch.float32 or x.is_neg():
-                return None
-            one = x if x.is_contiguous() else x.detach().contiguous()
-            kept.append(one)
-            addresses.append(one.data_ptr())
-    if 0 in addresses and any(x.numel() and not x.data_ptr() for x in kept):
+        if values and (x.dtype is not torch.float32 or x.is_neg()):
+            return None
+    shapes = tuple([x.shape for x in tensors.values()])
+    if not values:
+        return Inputs(tuple(tensors), shapes, [], [])
+    owners = [x if x.is_contiguous() else x.detach().contiguous() for x in tensors.values()]
+    addresses = [x.data_ptr() for x in owners]
+    if 0 in addresses and any(x.numel() and not x.data_ptr() for x in owners):
         return None  # tensors without memory
-    return Given(tuple(tensors), tuple(shapes), addresses, kept)
+    return Inputs(tuple(tensors), shapes, addresses, owners)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Part:
         total: entries of all.
         keys: names of their residuals in the memory; none without one.
         table: the segments as ``kernels.segments.choose`` takes them: int64 (5, segments).
-        wanted: how many entries are to be sent of all segments.
+        k: how many entries are to be sent of all segments.
         tensor_bytes, segment_bytes, chosen_bytes: where each tensor and each segment starts in a
             vector of all, and each segment's values in one of all that is sent: int64, in bytes.
         form: bits of a symbol, bits of a number, and how many values share one.
@@ -92,7 +92,7 @@ class Part:
         as_is: whether what the receiver will see is the update itself.
         symbols: what a symbol is, as ``kernels.segments.symbols`` takes it.
         alphabet: how many symbols there are.
-        most: bits that the part takes at most, where every segment sends what is wanted.
+        capacity: bits that the part takes at most, where every segment sends what is wanted.
     """
 
     plan: Plan
@@ -104,7 +104,7 @@ class Part:
     total: int
     keys: tuple[str, ...]
     table: np.ndarray
-    wanted: int
+    k: int
     tensor_bytes: np.ndarray
     segment_bytes: np.ndarray
     chosen_bytes: np.ndarray
@@ -115,17 +115,17 @@ class Part:
     as_is: bool
     symbols: tuple[Any, ...]
     alphabet: int
-    most: int
+    capacity: int
 
-    def factors(self, found: np.ndarray) -> np.ndarray | None:
+    def factors(self, counts: np.ndarray) -> np.ndarray | None:
         """By what the values of each segment are multiplied in the end; None for nothing."""
-        factor = self.plan.way.factor
-        return None if factor is None else np.array([factor(int(k)) for k in found], np.float32)
+        factor = self.plan.scheme.factor
+        return None if factor is None else np.array([factor(int(k)) for k in counts], np.float32)
 
     def numbers(self, slots: int) -> np.ndarray:
         """Float32 (slots,), which hold what both sides know before anything is measured or read."""
         numbers = np.empty(slots, np.float32)
-        numbers.fill(self.plan.way.known)
+        numbers.fill(self.plan.scheme.constant)
         return numbers
 
     def cut(self, flat: np.ndarray) -> dict[str, Tensor]:
@@ -160,7 +160,7 @@ class Layout:
 
         None where the memory is that of another layout.
         """
-        addresses, kept = [-1] * len(self.names), []
+        addresses, owners = [-1] * len(self.names), []
         if state is not None and (type(state) is not dict or len(state) != len(self.held)):
             return None
         for key, i in self.held:
@@ -172,9 +172,9 @@ class Layout:
                 return None
             if x.shape != self.shapes[i] or not x.is_contiguous() or x.is_neg():
                 return None
-            kept.append(x)
+            owners.append(x)
             addresses[i] = x.data_ptr()
-        return addresses, kept
+        return addresses, owners
 
 
 @lru_cache(maxsize=64)
@@ -193,22 +193,22 @@ def layout_of(
     plan = plan_of(compressor)
     if plan is None or not any(shape.numel() for shape in shapes):
         return None
-    like = {
+    template = {
         name: torch.empty(shape, dtype=torch.float32, device="meta")
         for name, shape in zip(names, shapes, strict=True)
     }
     if isinstance(plan, Plan):
-        parts = [_part(plan, -1, like, names, "residual")]
+        parts = [_part(plan, -1, template, names, "residual")]
     else:
-        rules = zip(plan.plans, plan.names.parts(like), strict=True)
+        rules = zip(plan.plans, plan.names.parts(template), strict=True)
         parts = [
-            _part(own, i, some, names, "residual" if plan.keeps else f"{i}/residual")
-            for i, (own, (_, some)) in enumerate(rules) if some
+            _part(own_plan, i, some, names, "residual" if plan.keeps else f"{i}/residual")
+            for i, (own_plan, (_, some)) in enumerate(rules) if some
         ]  # fmt: skip
     held = [pair for part in parts for pair in zip(part.keys, part.tensors.tolist(), strict=False)]
     if plan.keeps:  # one residual around all rules
         held.sort(key=itemgetter(1))
-    header = (VERSION << 16 | fingerprint(compressor, like)).to_bytes(HEADER // 8)
+    header = (VERSION << 16 | fingerprint(compressor, template)).to_bytes(HEADER // 8)
     return Layout(names, shapes, tuple(parts), header, tuple(held))
 
 
@@ -221,39 +221,39 @@ def low_bits(plan: Plan, k: int, n: int) -> int:
 
 
 def _part(
-    plan: Plan, rule: int, like: dict[str, Tensor], names: tuple[str, ...], held: str
+    plan: Plan, rule: int, template: dict[str, Tensor], names: tuple[str, ...], held: str
 ) -> Part:
-    way, sizes = plan.way, [x.numel() for x in like.values()]
+    scheme, sizes = plan.scheme, [x.numel() for x in template.values()]
     segments = [sum(sizes)] if plan.joined else sizes
     count = plan.pipeline.sparsify.count
-    wanted = [count(n) if n else 0 for n in segments] if plan.sides else segments
-    low = [low_bits(plan, k, n) for k, n in zip(wanted, segments, strict=True)]
-    table = np.array((segments, _before(segments), wanted, _before(wanted), low), np.int64)
-    share = way.bucket or 0
-    slots = sum(-(-k // share) for k in wanted) if share else len(wanted)
+    counts = [count(n) if n else 0 for n in segments] if plan.sides else segments
+    low = [low_bits(plan, k, n) for k, n in zip(counts, segments, strict=True)]
+    table = np.array((segments, _before(segments), counts, _before(counts), low), np.int64)
+    share = scheme.bucket or 0
+    slots = sum(-(-k // share) for k in counts) if share else len(counts)
     gaps = (table[choose.WANTED] * (1 + table[LOW]) + (table[SIZE] >> table[LOW])).sum()
-    most = len(wanted) + int(gaps) if plan.sides else 0
+    capacity = len(counts) + int(gaps) if plan.sides else 0
     starts, place = _before(sizes), {name: i for i, name in enumerate(names)}
-    kind, number = way.kind.number, way.number
+    kind, number = scheme.kind.number, scheme.number
     is_level = kind in (kinds.LEVELS, kinds.POWERS)
     return Part(
         plan=plan,
         rule=rule,
-        tensors=np.array([place[name] for name in like], np.int64),
-        names=tuple(like),
+        tensors=np.array([place[name] for name in template], np.int64),
+        names=tuple(template),
         cuts=tuple(
             (name, tuple(x.shape), start, start + x.numel())
-            for (name, x), start in zip(like.items(), starts, strict=True)
+            for (name, x), start in zip(template.items(), starts, strict=True)
         ),
         sizes=np.array(sizes, np.int64),
         total=sum(sizes),
-        keys=tuple(f"{held}/{name}" for name in like) if plan.keeps else (),
+        keys=tuple(f"{held}/{name}" for name in template) if plan.keeps else (),
         table=table,
-        wanted=sum(wanted),
+        k=sum(counts),
         tensor_bytes=4 * np.array(starts, np.int64),
         segment_bytes=4 * table[START],
         chosen_bytes=4 * table[BASE],
-        form=(way.width, way.number_bits, share),
+        form=(scheme.width, scheme.number_bits, share),
         slots=slots,
         measure=(_NORMS[number.norm], number.clip or 0.0)
         if number is not None and kind != kinds.SHARED
@@ -261,13 +261,13 @@ def _part(
         shared=kind == kinds.SHARED,
         as_is=kind == kinds.FLOAT32 and not (plan.sides or plan.keeps),
         symbols=(
-            (*way.kind.settings, int(way.kind.random)) if kind == kinds.NATURAL else None,
+            (*scheme.kind.settings, int(scheme.kind.random)) if kind == kinds.NATURAL else None,
             (int(kind == kinds.COINS),) if kind in (kinds.SIGN, kinds.COINS) else None,
-            (way.kind.settings[0], int(kind == kinds.POWERS)) if is_level else None,
-            level_table(*way.table) if way.table else None,
+            (scheme.kind.settings[0], int(kind == kinds.POWERS)) if is_level else None,
+            level_table(*scheme.table) if scheme.table else None,
         ),
-        alphabet=way.alphabet,
-        most=most + sum(wanted) * way.width + slots * way.number_bits,
+        alphabet=scheme.alphabet,
+        capacity=capacity + sum(counts) * scheme.width + slots * scheme.number_bits,
     )
 
 

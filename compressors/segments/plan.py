@@ -12,7 +12,7 @@ from typing import Any
 from compressors.coders.fixed import Fixed
 from compressors.coders.golomb import Golomb, rice_parameter
 from compressors.quantize.floats import Float32
-from compressors.segments.ways import Way, way_of
+from compressors.segments.ways import Scheme, scheme_of
 from compressors.sparsify.identity import Identity
 from compressors.sparsify.topk import OneSided, TopK
 from compressors.whole.feedback import ErrorFeedback
@@ -30,14 +30,14 @@ class Plan:
 
     Args:
         pipeline: its parts.
-        way: how its quantizer's symbols are made.
+        scheme: how its quantizer's symbols are made.
         sides: 0 where every entry is sent, 1 for the largest magnitudes, 2 for the stronger side.
         keeps: whether a residual is kept.
         joined: whether the update is one vector; else each tensor is by itself.
     """
 
     pipeline: Pipeline
-    way: Way
+    scheme: Scheme
     sides: int
     keeps: bool
     joined: bool
@@ -74,8 +74,8 @@ def plan_of(compressor: Hashable) -> Plan | Rules | None:
     if type(inner) is ByName:
         rules: tuple[tuple[str, Any], ...] = inner.rules
         plans = [plan_of(rule) for _, rule in rules]
-        known = [replace(p, keeps=keeps or p.keeps) for p in plans if isinstance(p, Plan)]
-        return Rules(inner, tuple(known), keeps) if len(known) == len(plans) else None
+        inner_plans = [replace(p, keeps=keeps or p.keeps) for p in plans if isinstance(p, Plan)]
+        return Rules(inner, tuple(inner_plans), keeps) if len(inner_plans) == len(plans) else None
     if type(inner) is Raw:
         inner = PerTensor(Pipeline(Identity(), Float32()))
     if type(inner) not in (PerTensor, Flat) or type(inner.codec) is not Pipeline:
@@ -84,14 +84,14 @@ def plan_of(compressor: Hashable) -> Plan | Rules | None:
     sides = _SIDES.get(type(pipeline.sparsify))
     if getattr(pipeline.sparsify, "sample", None) is not None:
         return None
-    way = way_of(pipeline.quantize)
-    if sides is None or way is None or pipeline.symbols != Fixed():
+    scheme = scheme_of(pipeline.quantize)
+    if sides is None or scheme is None or pipeline.symbols != Fixed():
         return None
     code: Any = pipeline.positions
     if sides and (type(code) is not Golomb or (code.kind, code.order) != ("rice", "interleaved")):
         return None
     if sides and code.p is not None and rice_parameter(code.p) > _MOST_LOW:
         return None
-    if sides == 2 and way.number and way.number.norm != "mean":
+    if sides == 2 and scheme.number and scheme.number.norm != "mean":
         return None
-    return Plan(pipeline, way, sides, keeps, joined)
+    return Plan(pipeline, scheme, sides, keeps, joined)

@@ -4,91 +4,148 @@ Nothing is said of what is wrong with a payload: the way is left, and the genera
 names it. No memory is taken for what a payload only claims to hold.
 """
 
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
+from compressors.base import Tensors
 from compressors.bits import SPANS, Span
 from compressors.kernels.segments import frame
-from compressors.kernels.segments.choose import LOW, SIZE, WANTED
-from compressors.kernels.segments.symbols import unfill
+from compressors.kernels.segments.choose import LOW, SIZE, START, WANTED
+from compressors.kernels.segments.symbols import decode_segments
+from compressors.segments.decoded import Decoded
 from compressors.segments.layout import (
     HEADER,
     Layout,
     Part,
-    given,
+    inputs_of,
     layout_of,
     low_bits,
 )
 from compressors.segments.room import address_of, floats, zeros
 
-Read = tuple[dict[str, Tensor], dict[Span, int], dict[str, int]]
+Read = tuple[Tensors, dict[Span, int], dict[str, int]]
 """An update, where its bits went, and how many entries of each tensor travelled."""
 
+FEW = 4
+"""An update of which at most one entry in so many travelled is kept as these (``Decoded``)."""
 
-class Walked(NamedTuple):
-    """What is read for one part of a message before its symbols; see ``frame.walk``.
+
+class Headers(NamedTuple):
+    """What is read for one part of a message before its symbols; see ``frame.parse_headers``.
 
     ``end`` is the bit after the last, ``positions`` those of all segments one after the other.
     """
 
     end: int
-    found: np.ndarray
-    begins: np.ndarray
+    counts: np.ndarray
+    bit_offsets: np.ndarray
     positions: np.ndarray | None
     numbers: np.ndarray
 
 
-def decode(compressor: Any, payload: Any, like: Any) -> Read | None:
+def decode(compressor: Any, payload: Any, template: Any) -> Read | None:
     """What a payload says; None where it does not go in one pass, or is not as it should be."""
-    own = given(like, values=False)
-    layout = None if own is None else layout_of(compressor, own.names, own.shapes)
+    inputs = inputs_of(template, values=False)
+    layout = None if inputs is None else layout_of(compressor, inputs.names, inputs.shapes)
     if layout is None or type(payload) is not bytes or not payload.startswith(layout.header):
         return None
-    return read(layout, payload)
-
-
-def read(layout: Layout, payload: bytes) -> Read | None:
-    """``decode`` of a payload that begins with the header of this layout."""
     books = np.zeros(len(SPANS), np.int64)
-    walked = walk(layout, payload, books)
+    walked = parse_headers(layout, payload, books)
     if walked is None:
         return None
+    total = sum(part.total for part in layout.parts)
+    few = FEW * sum(int(one.counts.sum()) for one in walked) <= total
+    update = (_entries if few else _tensors)(layout, payload, walked)
+    return None if update is None else join_parts(layout, payload, books, update, walked)
+
+
+def read(layout: Layout, payload: bytes) -> dict[str, Tensor] | None:
+    """The tensors in a payload that begins with the header of this layout."""
+    walked = parse_headers(layout, payload, np.zeros(len(SPANS), np.int64))
+    return None if walked is None else _tensors(layout, payload, walked)
+
+
+def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded | None:
+    """The entries that travelled, with their places in a vector of the whole update."""
+    stream, tail = _stream(payload)
+    sizes = [shape.numel() for shape in layout.shapes]
+    starts = dict(zip(layout.names, accumulate(sizes, initial=0), strict=False))
+    value_parts, places = list[np.ndarray](), list[np.ndarray]()
+    for part, one in zip(layout.parts, walked, strict=True):
+        count = int(one.counts.sum())
+        if part.shared:
+            values = np.repeat(one.numbers, one.counts)
+        else:
+            values = floats(count)
+            where = address_of(values) + 4 * (np.cumsum(one.counts) - one.counts)
+            if not decode_segments(
+                stream, tail, one.counts, one.bit_offsets, None, where, one.numbers, part.form,
+                part.alphabet, part.factors(one.counts), True, *part.symbols,
+            ):  # fmt: skip
+                return None
+        if one.positions is None:
+            place = np.arange(count)
+        else:
+            place = one.positions[:count] + np.repeat(part.table[START], one.counts)
+        if len(layout.parts) > 1:
+            origins = np.array([start for _, _, start, _ in part.cuts])
+            shifts = np.array([starts[name] for name in part.names]) - origins
+            filled = np.flatnonzero(part.sizes)
+            place = place + shifts[filled][np.searchsorted(origins[filled], place, "right") - 1]
+        value_parts.append(values)
+        places.append(place)
+    if len(value_parts) == 1:
+        return Decoded(layout.names, layout.shapes, places[0], value_parts[0])
+    joined = np.concatenate(places), np.concatenate(value_parts)
+    return Decoded(layout.names, layout.shapes, *joined)
+
+
+def _stream(payload: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """A payload as ``decode_segments`` takes it: its bytes, and what follows its whole words."""
     stream = np.frombuffer(payload, np.uint8)
     left, tail = stream.size % 8, np.zeros(3, np.uint64)
     tail.view(np.uint8)[:left] = stream[stream.size - left :]
+    return stream, tail
+
+
+def _tensors(layout: Layout, payload: bytes, walked: list[Headers]) -> dict[str, Tensor] | None:
+    """The update, tensor by tensor.
+
+    None where a symbol is none of the method's, or a value is not finite.
+    """
+    stream, tail = _stream(payload)
     update: dict[str, Tensor] = {}
     for part, one in zip(layout.parts, walked, strict=True):
         flat = (zeros if part.plan.sides else floats)(part.total)
         where = address_of(flat) + part.segment_bytes
-        fine = unfill(
-            stream, tail, one.found, one.begins, one.positions, where, one.numbers, part.form,
-            part.alphabet, part.factors(one.found), None if part.shared else True, *part.symbols,
+        fine = decode_segments(
+            stream, tail, one.counts, one.bit_offsets, one.positions, where, one.numbers, part.form,
+            part.alphabet, part.factors(one.counts), None if part.shared else True, *part.symbols,
         )  # fmt: skip
         if not fine:
             return None
         update |= part.cut(flat)
-    return told(layout, payload, books, update, walked)
+    return {name: update[name] for name in layout.names} if len(walked) > 1 else update
 
 
-def told(
-    layout: Layout, payload: bytes, books: np.ndarray, update: dict[str, Tensor],
-    walked: list[Walked],
-) -> Read:  # fmt: skip
-    """What was read, in the order of the update's tensors."""
+def join_parts(
+    layout: Layout, payload: bytes, books: np.ndarray, update: Tensors, walked: list[Headers]
+) -> Read:
+    """What was read; the counts are in the order of the update's tensors."""
     many: dict[str, int] = {}
     for part, one in zip(layout.parts, walked, strict=True):
-        many |= counts_of(part, one.found, one.positions)
+        many |= counts_of(part, one.counts, one.positions)
     if len(walked) > 1:
-        update = {name: update[name] for name in layout.names}
         many = {name: many[name] for name in layout.names}
     spans = dict(zip(SPANS, books.tolist(), strict=True))
     spans["header"] += 8 * len(payload) - sum(spans.values())
     return update, spans, many
 
 
-def walk(layout: Layout, payload: bytes, books: np.ndarray) -> list[Walked] | None:
+def parse_headers(layout: Layout, payload: bytes, books: np.ndarray) -> list[Headers] | None:
     """Reads all parts but their symbols; the bits by span are added to ``books``.
 
     None where the payload is cut, or longer than the message is.
@@ -97,45 +154,46 @@ def walk(layout: Layout, payload: bytes, books: np.ndarray) -> list[Walked] | No
     position, walked = HEADER, []
     for part in layout.parts:
         table, segments = part.table, part.table.shape[1]
-        found, begins = np.zeros(segments, np.int64), np.zeros(segments, np.int64)
+        counts, bit_offsets = np.zeros(segments, np.int64), np.zeros(segments, np.int64)
         _, number_bits, bucket = part.form
         slots = min(part.slots, bits // number_bits + 1) if bucket else part.slots
         numbers, positions, words = part.numbers(slots), None, stream[:0].view(np.uint64)
         if part.plan.sides:
-            positions = np.empty(min(part.wanted, bits), np.int64)  # each takes a bit or more
+            positions = np.empty(min(part.k, bits), np.int64)  # each takes a bit or more
             padded = payload + bytes(16 - len(payload) % 8)
             words = np.frombuffer(padded, ">u8").astype(np.uint64)
         usual, at = table[WANTED], np.array([0, position, 0, 0])
         while True:
-            position = frame.walk(
-                stream, words, at, table, usual, part.form, positions, found, numbers, begins, books
-            )
+            position = frame.parse_headers(
+                stream, words, at, table, usual, part.form, positions, counts, numbers,
+                bit_offsets, books,
+            )  # fmt: skip
             if position != frame.PAUSES:
                 break
             if table is part.table:
                 table, usual = table.copy(), usual.copy()
             s = int(at[0])
-            usual[s] = found[s]
-            table[LOW, s] = low_bits(part.plan, int(found[s]), int(table[SIZE, s]))
+            usual[s] = counts[s]
+            table[LOW, s] = low_bits(part.plan, int(counts[s]), int(table[SIZE, s]))
         if position < 0:
             return None
-        walked.append(Walked(position, found, begins, positions, numbers))
+        walked.append(Headers(position, counts, bit_offsets, positions, numbers))
     left = bits - position
     if left >= 8 or (left and payload[-1] & ((1 << left) - 1)):
         return None
     return walked
 
 
-def counts_of(part: Part, found: np.ndarray, positions: np.ndarray | None) -> dict[str, int]:
+def counts_of(part: Part, counts: np.ndarray, positions: np.ndarray | None) -> dict[str, int]:
     """How many entries of each tensor travel.
 
     Args:
         part: the tensors.
-        found: how many of each segment.
+        counts: how many of each segment.
         positions: which, of the first segment first; None where all do.
     """
-    many = found if part.plan.sides else part.sizes
+    many = counts if part.plan.sides else part.sizes
     if positions is not None and part.plan.joined:
         until = [start for _, _, start, _ in part.cuts] + [part.total]
-        many = np.diff(np.searchsorted(positions[: found[0]], until))
+        many = np.diff(np.searchsorted(positions[: counts[0]], until))
     return dict(zip(part.names, many.tolist(), strict=True))

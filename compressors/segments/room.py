@@ -54,9 +54,9 @@ def zeros(count: int) -> np.ndarray:
     """``count`` float32 zeros."""
     if 4 * count < _LARGE:
         return np.zeros(count, np.float32)
-    found = floats(count)
-    found.fill(0)
-    return found
+    room = floats(count)
+    room.fill(0)
+    return room
 
 
 class Stream:

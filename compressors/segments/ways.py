@@ -13,7 +13,7 @@ from torch import Tensor
 
 from compressors.base import mean
 from compressors.kernels import kinds
-from compressors.kernels.kinds import Kind
+from compressors.kernels.kinds import SymbolKind
 from compressors.kernels.sign import two_means
 from compressors.parts import code_dtype
 from compressors.quantize.dither import Dither
@@ -43,7 +43,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Way:
+class Scheme:
     """How a quantizer's symbols are made.
 
     Args:
@@ -57,10 +57,10 @@ class Way:
         factor: of the number of entries, what values are multiplied by in the end; None: nothing.
     """
 
-    kind: Kind
+    kind: SymbolKind
     width: int
     number: Number | None = None
-    known: float = 0.0
+    constant: float = 0.0
     table: tuple[int, bool] | None = None
     bucket: int | None = None
     powers: bool = False
@@ -79,47 +79,48 @@ class Way:
         return 9 if self.powers else 32
 
 
-def way_of(part: Any) -> Way | None:
+def scheme_of(part: Any) -> Scheme | None:
     """The way of a quantizer; None where it, or one of its settings, has no kernels.
 
     Example:
-        >>> way_of(Dither(7, bucket=64)).width, way_of(Dither(7, norm=3))
+        >>> scheme_of(Dither(7, bucket=64)).width, scheme_of(Dither(7, norm=3))
         (4, None)
     """
     kind = type(part)
     if kind is Float32:
-        return Way(Kind(kinds.FLOAT32, torch.int32), 32)
+        return Scheme(SymbolKind(kinds.FLOAT32, torch.int32), 32)
     if kind is Mean:
-        return Way(Kind(kinds.SHARED, torch.uint8), 0, Number("mean", mean))
+        return Scheme(SymbolKind(kinds.SHARED, torch.uint8), 0, Number("mean", mean))
     if kind is Natural:
         window = (part.lowest + 127, part.highest + 127, part.bits - 1)
         dtype, random = code_dtype(1 << part.bits), part.rounding == "random"
-        return Way(Kind(kinds.NATURAL, dtype, random, window), part.bits)
+        return Scheme(SymbolKind(kinds.NATURAL, dtype, random, window), part.bits)
     if kind is Sign:
-        return Way(Kind(kinds.COINS, torch.uint8, True), 1, known=part.magnitude)
+        return Scheme(SymbolKind(kinds.COINS, torch.uint8, True), 1, constant=part.magnitude)
     if kind is ScaledSign:
-        return Way(Kind(kinds.SIGN, torch.uint8), 1, Number("mean", lambda x: mean(x.abs())))
+        number = Number("mean", lambda x: mean(x.abs()))
+        return Scheme(SymbolKind(kinds.SIGN, torch.uint8), 1, number)
     if kind is SharedMagnitude and (part.value, part.bits) == ("avg", 1):
         number = Number(
             "mean", lambda x: float(two_means(x.abs().numpy(), np.array([x.numel()]))[0, 0])
         )
-        return Way(Kind(kinds.SIGN, torch.uint8), 1, number)
+        return Scheme(SymbolKind(kinds.SIGN, torch.uint8), 1, number)
     if kind is Dither and part.norm in NORMS:
-        way = _levels(part.levels, str(part.norm), part.kind == "natural")
-        return replace(way, bucket=part.bucket, powers=part.norm_code == "cnat")
+        scheme = _levels(part.levels, str(part.norm), part.kind == "natural")
+        return replace(scheme, bucket=part.bucket, powers=part.norm_code == "cnat")
     if kind is TernGrad:
         number = Number("inf", lambda x: float(part.scale(x)[0]), part.clip)
         return replace(_levels(1, "inf", False), number=number)
-    if kind is Shrink and (inner := way_of(part.inner)) is not None:
+    if kind is Shrink and (inner := scheme_of(part.inner)) is not None:
         return replace(inner, factor=part.factor)
     return None
 
 
-def _levels(levels: int, norm: str, natural: bool) -> Way:
+def _levels(levels: int, norm: str, natural: bool) -> Scheme:
     """A level and a sign in one symbol."""
     number = Number(norm, lambda x: float(bucket_norms(x, norm, x.numel())[0]))
     kind, alphabet = kinds.POWERS if natural else kinds.LEVELS, 2 * levels + 1
-    return Way(
-        Kind(kind, code_dtype(alphabet), True, (levels, 0, 0)), (alphabet - 1).bit_length(),
+    return Scheme(
+        SymbolKind(kind, code_dtype(alphabet), True, (levels, 0, 0)), (alphabet - 1).bit_length(),
         number, table=(levels, natural),
     )  # fmt: skip

@@ -58,23 +58,23 @@ def _read_column(state, words, bits_end, urn, span, past, total, m):
     """The column of the first of ``m`` draws from the mass behind ``past``, the mass up to its
     end, and the state behind it.
     """
-    rest = total - past
+    left = total - past
     if m == 1:
-        mass = past + np.int64(peek_share(state, np.uint64(rest)))
+        mass = past + np.int64(peek_share(state, np.uint64(left)))
         column = weights.find(urn, span, mass, total)
         start, end = weights.place(urn, span, column)
         low, size = np.uint64(start - past), np.uint64(end - start)
-        return column, end, read_share(state, words, bits_end, low, size, np.uint64(rest))
+        return column, end, read_share(state, words, bits_end, low, size, np.uint64(left))
     c, zoom = race.class_of(m)
-    scale = race.scale_of(rest)
+    scale = race.scale_of(left)
     share = peek_part(state, _POWER)
-    column = weights.find(urn, span, past + race.guess(share, rest, c, zoom), total)
+    column = weights.find(urn, span, past + race.guess(share, left, c, zoom), total)
     start, end = weights.place(urn, span, column)
-    below, above = _shares(start - past, end - past, rest, scale, c, zoom)
+    below, above = _shares(start - past, end - past, left, scale, c, zoom)
     while share < below or share >= above:
         column += 1 if share >= above else -1
         start, end = weights.place(urn, span, column)
-        below, above = _shares(start - past, end - past, rest, scale, c, zoom)
+        below, above = _shares(start - past, end - past, left, scale, c, zoom)
     return column, end, read_part(state, words, bits_end, below, above - below, _POWER)
 
 
@@ -122,8 +122,8 @@ def decode(words, position, bits_end, rows, width, first, gain, indices):
             break
         m = k - done
         if row < rows - 1:
-            most = min(width, m)
-            m, state = counts.read_count(state, words, bits_end, most, shift, frequencies)
+            longest = min(width, m)
+            m, state = counts.read_count(state, words, bits_end, longest, shift, frequencies)
         wrong = m > width or m > k - done or np.int64(state[2]) > bits_end
         if m and done >= again:
             weights.guide(urn, span, total)

@@ -54,8 +54,8 @@ def _learn(frequencies, symbol):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def write_count(state, words, count, most, shift, frequencies):
-    """Writes ``count`` <= ``most``."""
+def write_count(state, words, count, capacity, shift, frequencies):
+    """Writes ``count`` <= ``capacity``."""
     high = count >> shift
     symbol = min(high, SYMBOLS - 1)
     start = np.int64(0)
@@ -65,7 +65,7 @@ def write_count(state, words, count, most, shift, frequencies):
     state = write_share(state, words, np.uint64(start), size, total)
     _learn(frequencies, symbol)
     if symbol == SYMBOLS - 1:
-        left = np.uint64((most >> shift) - symbol + 1)
+        left = np.uint64((capacity >> shift) - symbol + 1)
         state = write_share(state, words, np.uint64(high - symbol), _1, left)
     if shift:
         low = np.uint64(count & ((1 << shift) - 1))
@@ -74,7 +74,7 @@ def write_count(state, words, count, most, shift, frequencies):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def read_count(state, words, end, most, shift, frequencies):
+def read_count(state, words, end, capacity, shift, frequencies):
     """The count that ``write_count`` wrote, unchecked in its low bits, and the state after it."""
     total = np.uint64(frequencies[SYMBOLS])
     share = np.int64(peek_share(state, total))
@@ -86,7 +86,7 @@ def read_count(state, words, end, most, shift, frequencies):
     _learn(frequencies, symbol)
     high = symbol
     if symbol == SYMBOLS - 1:
-        left = np.uint64(max((most >> shift) - symbol, 0) + 1)
+        left = np.uint64(max((capacity >> shift) - symbol, 0) + 1)
         more = peek_share(state, left)
         state = read_share(state, words, end, more, _1, left)
         high += np.int64(more)

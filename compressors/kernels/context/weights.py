@@ -87,8 +87,8 @@ def find(urn, span, mass, total):
         block -= 1
     while urn[blocks + block + 1] <= mass:
         block += 1
-    wanted = np.int32(np.int32(mass) - urn[blocks + block])
+    target = np.int32(np.int32(mass) - urn[blocks + block])
     base, column = np.uint64(span + (block << _BITS)), np.uint64(0)
     for j in range(1, SIZE):
-        column += np.uint64(urn[base + np.uint64(j)] <= wanted)
+        column += np.uint64(urn[base + np.uint64(j)] <= target)
     return (block << _BITS) + np.int64(column)

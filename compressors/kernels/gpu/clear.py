@@ -8,7 +8,7 @@ from torch import Tensor
 
 from compressors.kernels.gpu.entries import ENTRIES, lanes
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import cut, layout_of, upload
+from compressors.kernels.gpu.layout import cut, programs_of, upload
 
 
 @jit
@@ -36,7 +36,7 @@ def cleared(
     ]
     indices = [where.contiguous() for one in chosen for where in one]
     device = indices[0].device
-    layout = layout_of(tuple(where.numel() for where in indices), device, ENTRIES)
+    layout = programs_of(tuple(where.numel() for where in indices), device, ENTRIES)
     targets = [part for one in parts for part in one]
     pointers = [np.array([x.data_ptr() for x in many]) for many in (indices, targets)]
     launch(_clear, layout.blocks, *layout.tables[:3], *upload(device, *pointers),

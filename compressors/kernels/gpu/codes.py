@@ -12,7 +12,7 @@ from torch import Tensor
 
 from compressors.kernels.gpu.entries import Entries, lanes, place_of
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.kinds import Kind
+from compressors.kernels.kinds import SymbolKind
 
 
 @jit
@@ -78,11 +78,12 @@ def number_of(numbers, bases, s, i, inside, BUCKET: constexpr):
 
 
 @jit
-def _quantize(segment, first, found, origins, starts, outs, chosen, flat, numbers, told, bases,
-              factors, keys, table, codes, values, KIND: constexpr, CHOSEN: constexpr,
-              KEEP: constexpr, RANDOM: constexpr, BUCKET: constexpr, SHRUNK: constexpr,
-              A: constexpr, B: constexpr, C: constexpr, LANES: constexpr):  # fmt: skip
-    s, i, inside = lanes(segment, first, found, LANES)
+def _quantize(segment, first, counts, origins, starts, symbol_offsets, chosen, flat, numbers,
+              decoded, bases, factors, keys, table, codes, values, KIND: constexpr,
+              CHOSEN: constexpr, KEEP: constexpr, RANDOM: constexpr, BUCKET: constexpr,
+              SHRUNK: constexpr, A: constexpr, B: constexpr, C: constexpr,
+              LANES: constexpr):  # fmt: skip
+    s, i, inside = lanes(segment, first, counts, LANES)
     place = place_of(chosen, origins, s, i, inside, CHOSEN)
     entry = flat + tl.load(starts + s) + place
     x = tl.load(entry, mask=inside, other=0.0)
@@ -105,10 +106,10 @@ def _quantize(segment, first, found, origins, starts, outs, chosen, flat, number
         value = tl.where(code != 0, -number, number)
     else:
         code, level = _level(x, word, number, table, A, KIND == 6)
-        value = level * number_of(told, bases, s, i, inside, BUCKET)
+        value = level * number_of(decoded, bases, s, i, inside, BUCKET)
     if SHRUNK:
         value = value * tl.load(factors + s)
-    out = tl.load(outs + s) + i
+    out = tl.load(symbol_offsets + s) + i
     if KIND != 1:
         tl.store(codes + out, code.to(codes.dtype.element_ty), mask=inside)
     if CHOSEN:
@@ -123,7 +124,7 @@ class Numbers:
 
     Args:
         exact: the mean, the magnitude or the norm of each segment, or of each bucket: float32.
-        told: what the receiver knows of it, by which symbols are multiplied: float32, as many.
+        decoded: what the receiver knows of it, by which symbols are multiplied: float32, as many.
         bases: the number of each segment, or that of its first bucket: int64 (segments,).
         bucket: entries that share a number; 0: all of a segment.
         factors: what values are multiplied by in the end, float32 (segments,); None: nothing.
@@ -131,7 +132,7 @@ class Numbers:
     """
 
     exact: Tensor
-    told: Tensor
+    decoded: Tensor
     bases: Tensor
     bucket: int
     factors: Tensor | None
@@ -144,7 +145,7 @@ class Numbers:
 
 
 def quantize(
-    entries: Entries, kind: Kind, numbers: Numbers, keys: Tensor | None, keep: bool
+    entries: Entries, kind: SymbolKind, numbers: Numbers, keys: Tensor | None, keep: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Symbols (k,) and the float32 values (k,) that they mean, for the sum k of ``most``.
 
@@ -165,10 +166,10 @@ def quantize(
     if entries.chosen is not None:
         values = torch.empty(layout.total, dtype=torch.float32, device=device)
     a, b, c = kind.settings
-    launch(_quantize, layout.blocks, *layout.tables[:2], entries.found, entries.origins,
-           entries.starts, entries.outs, entries.positions, entries.flat, numbers.exact,
-           numbers.told, numbers.bases, numbers.factors_given,
-           entries.found if keys is None else keys, numbers.table, codes,
+    launch(_quantize, layout.blocks, *layout.tables[:2], entries.counts, entries.origins,
+           entries.starts, entries.symbol_offsets, entries.positions, entries.flat, numbers.exact,
+           numbers.decoded, numbers.bases, numbers.factors_given,
+           entries.counts if keys is None else keys, numbers.table, codes,
            entries.flat if values is None else values, KIND=kind.number,
            CHOSEN=entries.chosen is not None, KEEP=keep, RANDOM=kind.random,
            BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None, A=a, B=b, C=c,

@@ -12,19 +12,19 @@ from torch import Tensor
 
 from compressors.kept_arrays import keeps_arrays
 from compressors.kernels.gpu.language import constexpr, jit, tl
-from compressors.kernels.gpu.layout import Layout, layout_of, upload
+from compressors.kernels.gpu.layout import Programs, programs_of, upload
 
 ENTRIES = 1024  # per program
 _FEWEST = 32  # lanes of a program
 
 
 @jit
-def lanes(segment, first, found, LANES: constexpr):
+def lanes(segment, first, counts, LANES: constexpr):
     """The program's segment, its entries in that segment, and which of them there are."""
     b = tl.program_id(0)
     s = tl.load(segment + b)
     i = tl.load(first + b) + tl.arange(0, LANES)
-    return s, i, i < tl.load(found + s)
+    return s, i, i < tl.load(counts + s)
 
 
 @jit
@@ -45,27 +45,27 @@ class Entries:
         starts: where each segment starts in it.
         chosen: positions within the segments, int64; None where every entry is sent.
         origins: where each segment's positions start in ``chosen``.
-        found: how many each segment sends.
-        outs: where each segment's symbols and values go.
-        most: upper bounds of ``found``, from which the programs follow.
+        counts: how many each segment sends.
+        symbol_offsets: where each segment's symbols and values go.
+        capacities: upper bounds of ``counts``, from which the programs follow.
     """
 
     flat: Tensor
     starts: Tensor
     chosen: Tensor | None
     origins: Tensor
-    found: Tensor
-    outs: Tensor
-    most: tuple[int, ...]
+    counts: Tensor
+    symbol_offsets: Tensor
+    capacities: tuple[int, ...]
 
     @property
     def positions(self) -> Tensor:
         """What a kernel is given as ``chosen``: tensors alone, and it does not look at this one."""
         return self.origins if self.chosen is None else self.chosen
 
-    def layout(self) -> Layout:
+    def layout(self) -> Programs:
         """Their programs."""
-        return layout_of(self.most, self.flat.device, ENTRIES)
+        return programs_of(self.capacities, self.flat.device, ENTRIES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,12 +85,12 @@ class Buckets:
     segment: np.ndarray
     rank: np.ndarray
     bases: np.ndarray
-    layout: Layout
+    layout: Programs
     tables: tuple[Tensor, Tensor, Tensor]
 
-    def counts(self, found: np.ndarray) -> np.ndarray:
-        """How many entries each bucket has, of ``found`` (segments,): int64 (buckets,)."""
-        return np.clip(found[self.segment] - self.rank * self.size, 0, self.size)
+    def counts(self, entry_counts: np.ndarray) -> np.ndarray:
+        """How many entries each bucket has, of ``entry_counts`` (segments,): int64 (buckets,)."""
+        return np.clip(entry_counts[self.segment] - self.rank * self.size, 0, self.size)
 
     def cut(self, entries: Entries) -> Entries:
         """The entries with buckets in the place of segments."""
@@ -101,28 +101,28 @@ class Buckets:
             starts=entries.starts[of] + (first if inside else 0),
             chosen=entries.chosen,
             origins=entries.origins[of] + first,
-            found=(entries.found[of] - first).clamp(0, self.size),
-            outs=entries.outs[of] + first,
-            most=self.layout.sizes,
+            counts=(entries.counts[of] - first).clamp(0, self.size),
+            symbol_offsets=entries.symbol_offsets[of] + first,
+            capacities=self.layout.sizes,
         )
 
 
 @keeps_arrays
-def buckets_of(most: tuple[int, ...], size: int, device: torch.device) -> Buckets:
-    """The buckets of segments of up to ``most`` entries.
+def buckets_of(capacities: tuple[int, ...], size: int, device: torch.device) -> Buckets:
+    """The buckets of segments of up to ``capacities`` entries.
 
     Example:
         >>> cut = buckets_of((5, 0, 3), 2, torch.device("cpu"))
         >>> cut.rank.tolist(), cut.counts(np.array([3, 0, 1])).tolist()
         ([0, 1, 2, 0, 1], [2, 1, 0, 1, 0])
     """
-    sizes = np.asarray(most, np.int64).reshape(-1)
+    sizes = np.asarray(capacities, np.int64).reshape(-1)
     many = -(-sizes // size)
     bases = np.cumsum(many) - many
     segment = np.repeat(np.arange(sizes.size), many)
     rank = np.arange(segment.size) - bases[segment]
     parts = np.minimum(size, sizes[segment] - rank * size)
     block = min(ENTRIES, max(_FEWEST, 1 << (size - 1).bit_length()))
-    layout = layout_of(tuple(parts.tolist()), device, block)
-    of, first, there = upload(device, segment, rank * size, bases)
-    return Buckets(size, segment, rank, bases, layout, (of, first, there))
+    layout = programs_of(tuple(parts.tolist()), device, block)
+    of, first, base_tensor = upload(device, segment, rank * size, bases)
+    return Buckets(size, segment, rank, bases, layout, (of, first, base_tensor))

@@ -7,22 +7,22 @@ import torch
 from torch import Tensor
 
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import BLOCK, Layout, upload
+from compressors.kernels.gpu.layout import BLOCK, Programs, upload
 
 NOT_FINITE, OVERFLOWS = 1, 2
 
 
 @jit
-def _join(segment, first, sizes, starts, given, kept, flat, bad, KEPT: constexpr,
+def _join(segment, first, sizes, starts, updates, residuals, flat, bad, KEPT: constexpr,
           BLOCK: constexpr):  # fmt: skip
     s = tl.load(segment + tl.program_id(0))
     i = tl.load(first + tl.program_id(0)) + tl.arange(0, BLOCK)
     inside = i < tl.load(sizes + s)
-    x = tl.load(tl.load(given + s).to(tl.pointer_type(tl.float32)) + i, mask=inside, other=0.0)
+    x = tl.load(tl.load(updates + s).to(tl.pointer_type(tl.float32)) + i, mask=inside, other=0.0)
     exponent = x.to(tl.int32, bitcast=True) & 0x7F800000
     worst = tl.max((exponent == 0x7F800000).to(tl.int32), 0)
     if KEPT:
-        memory = tl.load(kept + s).to(tl.pointer_type(tl.float32))
+        memory = tl.load(residuals + s).to(tl.pointer_type(tl.float32))
         x = x + tl.load(memory + i, mask=inside, other=0.0)
         exponent = x.to(tl.int32, bitcast=True) & 0x7F800000
         worst |= 2 * tl.max((exponent == 0x7F800000).to(tl.int32), 0)
@@ -31,13 +31,13 @@ def _join(segment, first, sizes, starts, given, kept, flat, bad, KEPT: constexpr
 
 
 def join(
-    tensors: Sequence[Tensor], kept: Sequence[Tensor] | None, layout: Layout
+    tensors: Sequence[Tensor], residuals: Sequence[Tensor] | None, layout: Programs
 ) -> tuple[Tensor, Tensor]:
-    """The sums of ``tensors`` and what was ``kept``, one after the other, and what is wrong.
+    """The sums of ``tensors`` and what was ``residuals``, one after the other, and what is wrong.
 
     Args:
         tensors: contiguous float32 tensors of the sizes of ``layout``, on its device.
-        kept: as many of the same sizes, or None for nothing.
+        residuals: as many of the same sizes, or None for nothing.
         layout: the segments.
 
     Returns:
@@ -47,8 +47,8 @@ def join(
     device = layout.first_block.device
     flat = torch.empty(layout.total, dtype=torch.float32, device=device)
     bad = torch.zeros(len(layout.sizes), dtype=torch.int32, device=device)
-    places = [np.array([x.data_ptr() for x in many]) for many in (tensors, kept or tensors)]
-    given, memory = upload(device, *places)
-    launch(_join, layout.blocks, *layout.tables, given, memory, flat, bad,
-           KEPT=kept is not None, BLOCK=BLOCK)  # fmt: skip
+    places = [np.array([x.data_ptr() for x in many]) for many in (tensors, residuals or tensors)]
+    addresses, memory = upload(device, *places)
+    launch(_join, layout.blocks, *layout.tables, addresses, memory, flat, bad,
+           KEPT=residuals is not None, BLOCK=BLOCK)  # fmt: skip
     return flat, bad

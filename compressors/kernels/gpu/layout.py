@@ -19,7 +19,7 @@ BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class Programs:
     """Segments one after the other, cut into blocks; tensors lie on the device of the vector.
 
     Args:
@@ -46,11 +46,11 @@ class Layout:
 
 
 @keeps_arrays
-def layout_of(sizes: tuple[int, ...], device: torch.device, block: int = BLOCK) -> Layout:
+def programs_of(sizes: tuple[int, ...], device: torch.device, block: int = BLOCK) -> Programs:
     """The layout of segments of ``sizes`` entries, with its tables on ``device``.
 
     Example:
-        >>> layout_of((3, 0, 5), torch.device("cpu"), block=4).tables[:2]
+        >>> programs_of((3, 0, 5), torch.device("cpu"), block=4).tables[:2]
         (tensor([0, 2, 2]), tensor([0, 0, 4]))
     """
     numbers = np.asarray(sizes, np.int64).reshape(-1)
@@ -60,7 +60,7 @@ def layout_of(sizes: tuple[int, ...], device: torch.device, block: int = BLOCK) 
     segment = np.repeat(np.arange(numbers.size), per_segment)
     first = (np.arange(segment.size) - first_block[segment]) * block
     *tables, firsts = upload(device, segment, first, numbers, starts[:-1], first_block)
-    return Layout(sizes, starts, segment.size, tuple(tables), firsts, block)
+    return Programs(sizes, starts, segment.size, tuple(tables), firsts, block)
 
 
 def _running(numbers: np.ndarray) -> np.ndarray:
@@ -81,11 +81,11 @@ def upload(device: torch.device, *arrays: np.ndarray) -> list[Tensor]:
     """
     plain = [a if a.dtype == np.float32 else a.astype(np.int64) for a in arrays]
     cuts = [size for a in plain for size in _sizes(a)]  # of each array, and of the zeros behind it
-    whole, at = np.zeros(sum(cuts), np.int64), 0
+    packed, at = np.zeros(sum(cuts), np.int64), 0
     for a in plain:
-        whole[at:].view(a.dtype)[: a.size] = a.reshape(-1)
+        packed[at:].view(a.dtype)[: a.size] = a.reshape(-1)
         at += sum(_sizes(a))
-    parts = send(torch.from_numpy(whole), device).split(cuts)[::2]
+    parts = send(torch.from_numpy(packed), device).split(cuts)[::2]
     return [
         part.view(torch.float32) if a.dtype == np.float32
         else part if a.ndim == 1 else part.view(a.shape)
@@ -125,8 +125,8 @@ def pieces(x: Tensor, starts: Sequence[int], counts: Sequence[int]) -> list[Tens
     for j in order:
         cuts += [starts[j] - end, counts[j]]
         end = starts[j] + counts[j]
-    found = dict(zip(order, x.split([*cuts, len(x) - end])[1::2], strict=True))
-    return [found[j] for j in range(len(starts))]
+    parts = dict(zip(order, x.split([*cuts, len(x) - end])[1::2], strict=True))
+    return [parts[j] for j in range(len(starts))]
 
 
 @contextmanager

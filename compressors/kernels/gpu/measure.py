@@ -9,20 +9,20 @@ from torch import Tensor
 
 from compressors.kernels.gpu.entries import Entries, lanes, place_of
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import Layout
+from compressors.kernels.gpu.layout import Programs
 
 MAGNITUDES, SQUARES, SIGNED, ABOUT = range(4)
 """What is summed: magnitudes, squares, the values themselves, or squares about a center."""
 
 
 @jit
-def _measure(segment, first, found, origins, starts, chosen, flat, centers, tops, edges, sums,
+def _measure(segment, first, counts, origins, starts, chosen, flat, centers, peaks, edges, sums,
              CHOSEN: constexpr, WHAT: constexpr, LANES: constexpr):  # fmt: skip
-    s, i, inside = lanes(segment, first, found, LANES)
+    s, i, inside = lanes(segment, first, counts, LANES)
     place = place_of(chosen, origins, s, i, inside, CHOSEN)
     x = tl.load(flat + tl.load(starts + s) + place, mask=inside, other=0.0)
     key = x.to(tl.int32, bitcast=True) & 0x7FFFFFFF
-    tl.atomic_max(tops + s, tl.max(key, 0), sem="relaxed")
+    tl.atomic_max(peaks + s, tl.max(key, 0), sem="relaxed")
     tl.atomic_min(edges + s, tl.min(tl.where(key > 0, key, 0x7FFFFFFF), 0), sem="relaxed")
     size = x.to(tl.float64)
     if WHAT == 0:
@@ -35,7 +35,7 @@ def _measure(segment, first, found, origins, starts, chosen, flat, centers, tops
 
 
 def measure(
-    entries: Entries, what: int, layout: Layout | None = None, centers: Tensor | None = None
+    entries: Entries, what: int, layout: Programs | None = None, centers: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The extremes of each segment's magnitudes, and a sum over its entries.
 
@@ -49,16 +49,16 @@ def measure(
         The largest, and the least above zero (2**31 - 1 where there is none), as IEEE bits: int32
         (segments,). The sum in no fixed order: float64 (segments,).
     """
-    device, many = entries.flat.device, len(entries.most)
+    device, many = entries.flat.device, len(entries.capacities)
     layout = layout or entries.layout()
-    tops = torch.zeros(many, dtype=torch.int32, device=device)
-    edges = torch.full_like(tops, 0x7FFFFFFF)
+    peaks = torch.zeros(many, dtype=torch.int32, device=device)
+    edges = torch.full_like(peaks, 0x7FFFFFFF)
     sums = torch.zeros(many, dtype=torch.float64, device=device)
-    launch(_measure, layout.blocks, *layout.tables[:2], entries.found, entries.origins,
+    launch(_measure, layout.blocks, *layout.tables[:2], entries.counts, entries.origins,
            entries.starts, entries.positions, entries.flat, sums if centers is None else centers,
-           tops, edges, sums, WHAT=what, CHOSEN=entries.chosen is not None,
+           peaks, edges, sums, WHAT=what, CHOSEN=entries.chosen is not None,
            LANES=layout.block)  # fmt: skip
-    return tops, edges, sums
+    return peaks, edges, sums
 
 
 def about_mean(entries: Entries) -> tuple[Tensor, Tensor]:
@@ -67,6 +67,6 @@ def about_mean(entries: Entries) -> tuple[Tensor, Tensor]:
     Returns:
         IEEE bits, int32 (segments,); float64 (segments,). Nothing waits for the host in between.
     """
-    tops, _, sums = measure(entries, SIGNED)
-    centers = sums / entries.found.clamp(min=1)
-    return tops, measure(entries, ABOUT, centers=centers)[2]
+    peaks, _, sums = measure(entries, SIGNED)
+    centers = sums / entries.counts.clamp(min=1)
+    return peaks, measure(entries, ABOUT, centers=centers)[2]

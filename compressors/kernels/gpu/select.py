@@ -19,7 +19,7 @@ from torch import Tensor
 
 from compressors.kept_arrays import keeps_arrays
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import BLOCK, Layout, layout_of, upload
+from compressors.kernels.gpu.layout import BLOCK, Programs, programs_of, upload
 
 _GROUP = 8 * BLOCK  # entries of a program; a place among them is an int16
 _WORDS = 256  # words of marks of a program, 32 entries each
@@ -33,17 +33,17 @@ _BITS, _LEVELS = 8, 4  # of a histogram, and how many there are
 
 
 @jit
-def _bin(found, most, BINS: constexpr):
-    """The bin that the ``most``-th is in of those ``found``, the highest bin first, and which of it
-    that one is."""
+def _bin(counts, rank, BINS: constexpr):
+    """The bin that the ``rank``-th is in by ``counts``, the highest bin first, and which of it that
+    one is."""
     bins = BINS - 1 - tl.arange(0, BINS)
-    passed = tl.cumsum(found, 0) < most
+    passed = tl.cumsum(counts, 0) < rank
     place = tl.maximum(BINS - 1 - tl.sum(passed.to(tl.int32), 0), 0)
-    return place, most - tl.sum(tl.where(bins > place, found, 0), 0)
+    return place, rank - tl.sum(tl.where(bins > place, counts, 0), 0)
 
 
 @jit
-def _sample(sizes, starts, bits, ranks, wanted, least, totals, prefix, left, counts, sums, edges,
+def _sample(sizes, starts, bits, ranks, k, least, totals, prefix, left, counts, sums, edges,
             SIDES: constexpr, LANES: constexpr, LEVELS: constexpr, BITS: constexpr):  # fmt: skip
     p = tl.program_id(0).to(tl.int64)
     s = p // SIDES
@@ -59,11 +59,11 @@ def _sample(sizes, starts, bits, ranks, wanted, least, totals, prefix, left, cou
     rank = tl.load(ranks + p)
     top = 0
     for down in tl.static_range(23, 8, -8):  # the 15 bits below would leave out one in fifty
-        mine = (key != 0) & ((key >> (down + 8)) == top)
-        place, rank = _bin(tl.histogram(255 - ((key >> down) & 255), 256, mask=mine), rank, 256)
+        same_top = (key != 0) & ((key >> (down + 8)) == top)
+        place, rank = _bin(tl.histogram(255 - ((key >> down) & 255), 256, mask=same_top), rank, 256)
         top = (top << 8) | place
     tl.store(least + p, tl.maximum(top << 15, 1))
-    tl.store(left + p * (LEVELS + 1), tl.load(wanted + p).to(tl.int32))
+    tl.store(left + p * (LEVELS + 1), tl.load(k + p).to(tl.int32))
     tl.store(prefix + p * (LEVELS + 1), 0)
     tl.store(totals + p, 0)
     BINS: tl.constexpr = LEVELS << BITS
@@ -128,23 +128,23 @@ def _ones(word):
 
 
 @jit
-def _candidates(segment, first, sizes, starts, bits, slots, words, many, marks, begins, totals,
+def _candidates(segment, first, sizes, starts, bits, slots, words, many, marks, offsets, totals,
                 SIDES: constexpr, GROUP: constexpr, ROOM: constexpr, WORDS: constexpr):  # fmt: skip
     """Keeps the entries that are marked, in order. Few are: the marks are taken one by one."""
     b, s, at, bits, slots, words = _group(segment, first, starts, bits, slots, words, ROOM)
     size = tl.minimum(tl.load(sizes + s) - at, GROUP).to(tl.int32)
     row = tl.arange(0, GROUP // 32)
-    source = marks + tl.load(begins + s) * WORDS + at // 32
+    source = marks + tl.load(offsets + s) * WORDS + at // 32
     left = tl.load(source + row, mask=row * 32 < size, other=0).to(tl.uint32, bitcast=True)
     ones = _ones(left)
     place = tl.cumsum(ones, 0) - ones
     below = tl.zeros((GROUP // 32,), tl.int32)
     for _ in range(tl.max(ones, 0)):
-        here = left != 0
+        inside = left != 0
         lane = row * 32 + _ones((left & (~left + 1)) - 1)  # of the lowest mark
-        word = tl.load(bits + lane, mask=here, other=0)
-        tl.store(slots + place, lane.to(tl.int16), mask=here)
-        tl.store(words + place, word, mask=here & (place < ROOM))
+        word = tl.load(bits + lane, mask=inside, other=0)
+        tl.store(slots + place, lane.to(tl.int16), mask=inside)
+        tl.store(words + place, word, mask=inside & (place < ROOM))
         below += (word < 0).to(tl.int32)
         left = left & (left - 1)
         place += 1
@@ -177,15 +177,15 @@ def _word(c, count, bits, slots, words, ROOM: constexpr):
 def _pick(p, at, counts, prefix, left, LEVEL: constexpr, LEVELS: constexpr, BITS: constexpr):
     """The k-th key's leading bits, as the histograms before ``LEVEL`` have them."""
     BINS: tl.constexpr = 1 << BITS
-    here = p * (LEVELS + 1) + LEVEL
+    level_at = p * (LEVELS + 1) + LEVEL
     bins = BINS - 1 - tl.arange(0, BINS)
-    found = tl.load(counts + (p * LEVELS + LEVEL - 1) * BINS + bins)
-    place, rest = _bin(found, tl.load(left + here - 1), BINS)
-    known = (tl.load(prefix + here - 1) << BITS) | place
+    bin_counts = tl.load(counts + (p * LEVELS + LEVEL - 1) * BINS + bins)
+    place, remainder = _bin(bin_counts, tl.load(left + level_at - 1), BINS)
+    digits = (tl.load(prefix + level_at - 1) << BITS) | place
     if at == 0:  # one program of the segment tells the next kernel
-        tl.store(prefix + here, known)
-        tl.store(left + here, rest)
-    return known
+        tl.store(prefix + level_at, digits)
+        tl.store(left + level_at, remainder)
+    return digits
 
 
 @jit
@@ -213,21 +213,21 @@ def _count(segment, first, sizes, starts, bits, slots, words, many, least, total
     DOWN: tl.constexpr = BITS * (LEVELS - 1 - LEVEL)
     BINS: tl.constexpr = 1 << BITS
     ALL: tl.constexpr = SIDES << BITS
-    found = tl.zeros((ALL,), tl.int32)
+    bin_counts = tl.zeros((ALL,), tl.int32)
     for start in range(0, count, CHUNK):
         c = start + tl.arange(0, CHUNK)
         word = _word(c, count, bits, slots, words, ROOM)
         key = word & 0x7FFFFFFF
-        mine = c < count
+        mask = c < count
         if LEVEL > 0:
-            mine = mine & ((key >> (DOWN + BITS)) == tl.where(word < 0, low, high))
+            mask = mask & ((key >> (DOWN + BITS)) == tl.where(word < 0, low, high))
         bin_ = (key >> DOWN) & (BINS - 1)
         if SIDES == 2:
             bin_ = tl.where(word < 0, bin_ + BINS, bin_)
-        found += tl.histogram(bin_, ALL, mask=mine)
+        bin_counts += tl.histogram(bin_, ALL, mask=mask)
     j = tl.arange(0, ALL)
     place = ((p + j // BINS) * LEVELS + LEVEL) * BINS + j % BINS
-    tl.atomic_add(counts + place, found, mask=found > 0, sem="relaxed")
+    tl.atomic_add(counts + place, bin_counts, mask=bin_counts > 0, sem="relaxed")
 
 
 @jit
@@ -243,24 +243,24 @@ def _tally(segment, first, sizes, starts, bits, slots, words, many, prefix, left
         for start in range(0, count, CHUNK):
             c = start + tl.arange(0, CHUNK)
             word = _word(c, count, bits, slots, words, ROOM)
-            mine = c < count
+            mask = c < count
             if SIDES == 2:
-                mine = mine & ((word < 0) == (side == 1))
+                mask = mask & ((word < 0) == (side == 1))
             key = word & 0x7FFFFFFF
-            over += tl.sum((mine & (key > edge)).to(tl.int32), 0)
-            same += tl.sum((mine & (key == edge)).to(tl.int32), 0)
+            over += tl.sum((mask & (key > edge)).to(tl.int32), 0)
+            same += tl.sum((mask & (key == edge)).to(tl.int32), 0)
         tl.store(above + b * SIDES + side, over)
         tl.store(ties + b * SIDES + side, same)
 
 
 @jit
-def _share(first_group, left, origin, above, ties, place, found, LEVELS: constexpr,
+def _share(first_group, left, origin, above, ties, place, counts, LEVELS: constexpr,
            SIDES: constexpr, LANES: constexpr):  # fmt: skip
     p = tl.program_id(0).to(tl.int64)
     s = p // SIDES
     begin = tl.load(first_group + s)
     end = tl.load(first_group + s + 1)
-    rest = tl.load(left + p * (LEVELS + 1) + LEVELS)
+    remainder = tl.load(left + p * (LEVELS + 1) + LEVELS)
     start = tl.load(origin + p)
     out = start
     for group in range(begin, end, LANES):
@@ -268,13 +268,13 @@ def _share(first_group, left, origin, above, ties, place, found, LEVELS: constex
         at = b * SIDES + p % SIDES
         same = tl.load(ties + at, mask=b < end, other=0)
         over = tl.load(above + at, mask=b < end, other=0)
-        mine = tl.minimum(tl.maximum(rest - (tl.cumsum(same, 0) - same), 0), same)
-        here = (over + mine).to(tl.int64)
-        tl.store(ties + at, mine, mask=b < end)  # from here on those that are taken
-        tl.store(place + at, out + tl.cumsum(here, 0) - here, mask=b < end)
-        rest -= tl.sum(same, 0)
-        out += tl.sum(here, 0)
-    tl.store(found + p, out - start)
+        taken = tl.minimum(tl.maximum(remainder - (tl.cumsum(same, 0) - same), 0), same)
+        total = (over + taken).to(tl.int64)
+        tl.store(ties + at, taken, mask=b < end)  # from here on those that are taken
+        tl.store(place + at, out + tl.cumsum(total, 0) - total, mask=b < end)
+        remainder -= tl.sum(same, 0)
+        out += tl.sum(total, 0)
+    tl.store(counts + p, out - start)
 
 
 @jit
@@ -294,11 +294,11 @@ def _compact(segment, first, sizes, starts, bits, slots, words, many, prefix, ti
             lane = tl.load(slots + c, mask=c < count, other=0)
             word = _word(c, count, bits, slots, words, ROOM)
             key = word & 0x7FFFFFFF
-            mine = c < count
+            mask = c < count
             if SIDES == 2:
-                mine = mine & ((word < 0) == (side == 1))
-            tie = (mine & (key == edge)).to(tl.int32)
-            keep = (mine & (key > edge)) | ((tie != 0) & (tl.cumsum(tie, 0) <= left))
+                mask = mask & ((word < 0) == (side == 1))
+            tie = (mask & (key == edge)).to(tl.int32)
+            keep = (mask & (key > edge)) | ((tie != 0) & (tl.cumsum(tie, 0) <= left))
             rank = tl.cumsum(keep.to(tl.int32), 0) - 1
             tl.store(out + rank, at + lane, mask=keep)
             value = tl.where(keep, key, 0).to(tl.float32, bitcast=True)
@@ -311,7 +311,7 @@ def _compact(segment, first, sizes, starts, bits, slots, words, many, prefix, ti
 
 
 @dataclass(frozen=True)
-class Chosen:
+class TopEntries:
     """What was selected, still on the device.
 
     Args:
@@ -324,13 +324,13 @@ class Chosen:
     """
 
     positions: Tensor
-    found: Tensor
+    counts: Tensor
     sums: Tensor
     edges: Tensor
     room: int
 
 
-def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
+def largest(flat: Tensor, layout: Programs, k: np.ndarray, sides: int) -> TopEntries:
     """The ``k`` entries of largest magnitude of every segment, ties to the lowest index.
 
     Nothing waits for the host, whatever the samples say.
@@ -344,10 +344,10 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
     """
     device, both = flat.device, len(layout.sizes) * sides
     lanes = min(_SAMPLE, 1 << max(4, (max(layout.sizes) - 1).bit_length()))
-    wanted, rank, origin, room = _wanted(layout.sizes, tuple(k.tolist()), sides, lanes, device)
-    whole, marked = (layout_of(layout.sizes, device, n) for n in (_GROUP, 32 * _WORDS))
+    k_table, rank, origin, room = _targets(layout.sizes, tuple(k.tolist()), sides, lanes, device)
+    groups, marked = (programs_of(layout.sizes, device, n) for n in (_GROUP, 32 * _WORDS))
     state = (both, both, *[both * (_LEVELS + 1)] * 2, both * _LEVELS << _BITS)
-    parts = (*state, whole.blocks, *[whole.blocks * sides] * 2, whole.blocks * _ROOM,
+    parts = (*state, groups.blocks, *[groups.blocks * sides] * 2, groups.blocks * _ROOM,
              marked.blocks * _WORDS)  # fmt: skip
     padded = [-(-size // 4) * 4 for size in parts]  # to 16 bytes, as ``upload`` does
     scratch = torch.empty(sum(padded), dtype=torch.int32, device=device).split(padded)
@@ -355,32 +355,32 @@ def largest(flat: Tensor, layout: Layout, k: np.ndarray, sides: int) -> Chosen:
     slots = torch.empty(layout.total, dtype=torch.int16, device=device)
     place = torch.empty(above.shape, dtype=torch.int64, device=device)
     positions = torch.empty(sides * room, dtype=torch.int64, device=device)
-    found = torch.empty((len(layout.sizes), sides), dtype=torch.int64, device=device)
-    sums, edges = (torch.empty(found.shape, dtype=kind, device=device)
+    sent = torch.empty((len(layout.sizes), sides), dtype=torch.int64, device=device)
+    sums, edges = (torch.empty(sent.shape, dtype=kind, device=device)
                    for kind in (torch.float64, torch.int32))  # fmt: skip
 
     bits, levels = flat.view(torch.int32), {"LEVELS": _LEVELS, "SIDES": sides}
     cut = {"GROUP": _GROUP, "PART": _PART, "ROOM": _ROOM}
     few = {**levels, "CHUNK": _CHUNK, "ROOM": _ROOM}
-    tables = (*whole.tables, bits, slots, words, many)
+    tables = (*groups.tables, bits, slots, words, many)
     kth = (prefix, left, counts)  # the leading bits of the k-th keys, and what they follow from
-    launch(_sample, both, *whole.tables[2:], bits, rank, wanted, least, totals, *kth, sums,
+    launch(_sample, both, *groups.tables[2:], bits, rank, k_table, least, totals, *kth, sums,
            edges, LANES=lanes, BITS=_BITS, warps=8, **levels)  # fmt: skip
     launch(_mark, marked.blocks, *marked.tables, bits, marks, least, SIDES=sides, WORDS=_WORDS)
-    launch(_candidates, whole.blocks, *tables, marks, marked.first_block, totals, SIDES=sides,
+    launch(_candidates, groups.blocks, *tables, marks, marked.first_block, totals, SIDES=sides,
            GROUP=_GROUP, ROOM=_ROOM, WORDS=_WORDS, warps=8)  # fmt: skip
     for level in range(_LEVELS):
-        launch(_count, whole.blocks, *tables, least, totals, *kth, LEVEL=level, BITS=_BITS,
+        launch(_count, groups.blocks, *tables, least, totals, *kth, LEVEL=level, BITS=_BITS,
                warps=8 // sides, **{**cut, **few})  # fmt: skip
-    launch(_tally, whole.blocks, *tables, *kth, above, ties, BITS=_BITS, **few)
-    launch(_share, both, whole.first_block, left, origin, above, ties, place, found,
+    launch(_tally, groups.blocks, *tables, *kth, above, ties, BITS=_BITS, **few)
+    launch(_share, both, groups.first_block, left, origin, above, ties, place, sent,
            LANES=_GROUPS, **levels)  # fmt: skip
-    launch(_compact, whole.blocks, *tables, prefix, ties, place, positions, sums, edges, **few)
-    return Chosen(positions, found, sums, edges, room)
+    launch(_compact, groups.blocks, *tables, prefix, ties, place, positions, sums, edges, **few)
+    return TopEntries(positions, sent, sums, edges, room)
 
 
 @keeps_arrays
-def _wanted(
+def _targets(
     sizes: tuple[int, ...], k: tuple[int, ...], sides: int, lanes: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor, int]:
     """Of each segment and side how many entries are wanted, the rank in its sample of the key that
@@ -389,8 +389,8 @@ def _wanted(
     base = np.cumsum(many) - many
     same = [np.stack([rows] * sides, 1) for rows in (many, ranks(sizes, many, lanes))]
     origin = np.stack([base + side * room for side in range(sides)], 1)
-    wanted, reached, origins = upload(device, *same, origin)
-    return wanted, reached, origins, room
+    k_table, reached, origins = upload(device, *same, origin)
+    return k_table, reached, origins, room
 
 
 def ranks(sizes: Sequence[int], k: np.ndarray, lanes: int = _SAMPLE) -> np.ndarray:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from compressors.kernels.gpu.entries import lanes
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import Layout, layout_of
+from compressors.kernels.gpu.layout import Programs, programs_of
 
 CODES = 1024  # codes of positions per program
 WORDS = 256  # words of a plane per program
@@ -34,20 +34,20 @@ def swapped(word):
 
 
 @jit
-def _or(word, bits, wanted):
+def _or(word, bits, mask):
     part = swapped((bits & 0xFFFFFFFF).to(tl.uint32)).to(tl.int32, bitcast=True)
-    tl.atomic_or(word, part, mask=wanted & (part != 0), sem="relaxed")
+    tl.atomic_or(word, part, mask=mask & (part != 0), sem="relaxed")
 
 
 @jit
-def _put(words, position, value, width, wanted):
+def _put(words, position, value, width, mask):
     left = value.to(tl.uint64) << ((64 - width) & 63).to(tl.uint64)
     inside = (position & 31).to(tl.uint64)
     word = words + (position >> 5)
-    wanted = wanted & (width > 0)
-    _or(word, left >> (inside + 32), wanted)
-    _or(word + 1, left >> inside, wanted)
-    _or(word + 2, left << (32 - inside), wanted)
+    mask = mask & (width > 0)
+    _or(word, left >> (inside + 32), mask)
+    _or(word + 1, left >> inside, mask)
+    _or(word + 2, left << (32 - inside), mask)
 
 
 @jit
@@ -70,14 +70,14 @@ def put_fields(words: Tensor, positions: Tensor, values: Tensor, widths: Tensor)
 
 @jit
 def _gap(chosen, i, inside, origin):
-    here = tl.load(chosen + origin + i, mask=inside, other=0)
+    position = tl.load(chosen + origin + i, mask=inside, other=0)
     last = tl.load(chosen + origin + i - 1, mask=inside & (i > 0), other=-1)
-    return tl.where(inside, here - last - 1, 0)
+    return tl.where(inside, position - last - 1, 0)
 
 
 @jit
-def _lengths(segment, first, found, chosen, origins, low, bits, LANES: constexpr):
-    s, i, inside = lanes(segment, first, found, LANES)
+def _lengths(segment, first, counts, chosen, origins, low, bits, LANES: constexpr):
+    s, i, inside = lanes(segment, first, counts, LANES)
     width = tl.load(low + s)
     gap = _gap(chosen, i, inside, tl.load(origins + s))
     tl.store(bits + tl.program_id(0), tl.sum(tl.where(inside, (gap >> width) + 1 + width, 0), 0))
@@ -90,29 +90,29 @@ def _running(first_block, bits, before, total, LANES: constexpr):
     so_far = 0 * start
     for block in range(start, end, LANES):
         b = block + tl.arange(0, LANES)
-        here = tl.load(bits + b, mask=b < end, other=0)
-        tl.store(before + b, so_far + tl.cumsum(here, 0) - here, mask=b < end)
-        so_far += tl.sum(here, 0)
+        lengths = tl.load(bits + b, mask=b < end, other=0)
+        tl.store(before + b, so_far + tl.cumsum(lengths, 0) - lengths, mask=b < end)
+        so_far += tl.sum(lengths, 0)
     tl.store(total + s, so_far)
 
 
 @jit
-def _rice(segment, first, found, chosen, origins, low, before, begins, words,
+def _rice(segment, first, counts, chosen, origins, low, before, offsets, words,
           LANES: constexpr):  # fmt: skip
-    s, i, inside = lanes(segment, first, found, LANES)
+    s, i, inside = lanes(segment, first, counts, LANES)
     width = tl.load(low + s)
     gap = _gap(chosen, i, inside, tl.load(origins + s))
     ones = gap >> width
     length = tl.where(inside, ones + 1 + width, 0)
-    begin = tl.load(begins + s) + tl.load(before + tl.program_id(0))
+    begin = tl.load(offsets + s) + tl.load(before + tl.program_id(0))
     position = begin + tl.cumsum(length, 0) - length
-    most = tl.max(ones, 0)
-    while most > 31:
+    longest = tl.max(ones, 0)
+    while longest > 31:
         _put(words, position, tl.full((LANES,), 0xFFFFFFFF, tl.int64),
              tl.full((LANES,), 32, tl.int64), ones > 31)  # fmt: skip
         position += tl.where(ones > 31, 32, 0)
         ones -= tl.where(ones > 31, 32, 0)
-        most -= 32
+        longest -= 32
     one = tl.full((LANES,), 1, tl.int64)
     unary = ((one << ones) - 1) << (width + 1)
     _put(words, position, unary | (gap & ((one << width) - 1)), ones + 1 + width, inside)
@@ -130,41 +130,43 @@ class Rice:
     """
 
     def __init__(
-        self, chosen: Tensor, origins: Tensor, found: Tensor, low: Tensor, most: tuple[int, ...]
-    ) -> None:
-        self._layout: Layout = layout_of(most, chosen.device, CODES)
-        self._given = (*self._layout.tables[:2], found, chosen, origins, low)
+        self, chosen: Tensor, origins: Tensor, counts: Tensor, low: Tensor,
+        capacities: tuple[int, ...],
+    ) -> None:  # fmt: skip
+        self._layout: Programs = programs_of(capacities, chosen.device, CODES)
+        self._arguments = (*self._layout.tables[:2], counts, chosen, origins, low)
         each = torch.empty(self._layout.blocks, dtype=torch.int64, device=chosen.device)
-        launch(_lengths, self._layout.blocks, *self._given, each, LANES=CODES)
+        launch(_lengths, self._layout.blocks, *self._arguments, each, LANES=CODES)
         self._before = torch.empty_like(each)
-        self.bits = torch.empty_like(found)
+        self.bits = torch.empty_like(counts)
         """Bits of each segment's codes: int64 (segments,)."""
-        launch(_running, len(most), self._layout.first_block, each, self._before, self.bits,
+        launch(_running, len(capacities), self._layout.first_block, each, self._before, self.bits,
                LANES=BLOCKS)  # fmt: skip
 
-    def write(self, words: Tensor, begins: Tensor) -> None:
-        """Writes the codes of segment s from bit ``begins[s]`` of ``words`` on."""
-        launch(_rice, self._layout.blocks, *self._given, self._before, begins, words, LANES=CODES)
+    def write(self, words: Tensor, offsets: Tensor) -> None:
+        """Writes the codes of segment s from bit ``offsets[s]`` of ``words`` on."""
+        blocks, before = self._layout.blocks, self._before
+        launch(_rice, blocks, *self._arguments, before, offsets, words, LANES=CODES)
 
 
 @jit
-def _whole(words, word, part, at, end):
+def _whole_word(words, word, part, at, end):
     """Stores ``part`` in words that are the plane's alone, of whose bits ``at`` is the first."""
     part = swapped(part).to(tl.int32, bitcast=True)
-    alone = (at >= 0) & (at + 32 <= end)
-    tl.store(words + word, part, mask=alone)
-    tl.atomic_or(words + word, part, mask=(part != 0) & ~alone, sem="relaxed")
+    single = (at >= 0) & (at + 32 <= end)
+    tl.store(words + word, part, mask=single)
+    tl.atomic_or(words + word, part, mask=(part != 0) & ~single, sem="relaxed")
 
 
 @jit
-def _plane_of_bits(segment, first, codes, origins, found, begins, words, LOW: constexpr,
+def _plane_of_bits(segment, first, codes, origins, counts, offsets, words, LOW: constexpr,
                    LANES: constexpr):  # fmt: skip
     """A plane of one bit per symbol: 32 symbols are a word."""
     s = tl.load(segment + tl.program_id(0))
-    begin = tl.load(begins + s)
+    begin = tl.load(offsets + s)
     word = (begin >> 5) + tl.load(first + tl.program_id(0))
     ahead = word * 32 - begin  # the program's first symbol, or bits of others before it
-    end = tl.minimum(tl.load(found + s) - ahead, LANES * 32 + 32).to(tl.int32)
+    end = tl.minimum(tl.load(counts + s) - ahead, LANES * 32 + 32).to(tl.int32)
     begun = tl.maximum(-ahead, 0).to(tl.int32)
     lane = tl.arange(0, LANES)
     j = tl.arange(0, 32)[None, :]
@@ -172,18 +174,18 @@ def _plane_of_bits(segment, first, codes, origins, found, begins, words, LOW: co
     source = codes + tl.load(origins + s) + ahead
     code = tl.load(source + i, mask=(i >= begun) & (i < end), other=0).to(tl.int32)
     part = tl.sum(((code >> LOW) & 1) << (31 - j), 1).to(tl.uint32, bitcast=True)
-    _whole(words, word + lane, part, lane * 32 - begun, end - begun)
+    _whole_word(words, word + lane, part, lane * 32 - begun, end - begun)
 
 
 @jit
-def _plane(segment, first, codes, origins, found, begins, words, WIDTH: constexpr, LOW: constexpr,
+def _plane(segment, first, codes, origins, counts, offsets, words, WIDTH: constexpr, LOW: constexpr,
            LANES: constexpr):  # fmt: skip
     s = tl.load(segment + tl.program_id(0))
-    begin = tl.load(begins + s)
+    begin = tl.load(offsets + s)
     word = (begin >> 5) + tl.load(first + tl.program_id(0))
     ahead = word * 32 - begin  # the program's first bit, counted from the plane's
     before = tl.maximum(ahead, 0) // WIDTH
-    many = tl.minimum(tl.load(found + s) - before, LANES * 32 + 32).to(tl.int32)
+    many = tl.minimum(tl.load(counts + s) - before, LANES * 32 + 32).to(tl.int32)
     source = codes + tl.load(origins + s) + before  # from here on by 32-bit numbers
     lane = tl.arange(0, LANES)
     at = (ahead - before * WIDTH).to(tl.int32) + lane * 32
@@ -191,40 +193,40 @@ def _plane(segment, first, codes, origins, found, begins, words, WIDTH: constexp
     bits = tl.zeros((LANES,), tl.uint32)
     for _ in tl.static_range(30 // WIDTH + 2):
         shift = at + 32 - WIDTH - entry * WIDTH  # to the left; a code may hang over either end
-        wanted = (entry < many) & (shift > -WIDTH) & (shift < 32)
-        code = tl.load(source + entry, mask=wanted, other=0).to(tl.uint32)
+        mask = (entry < many) & (shift > -WIDTH) & (shift < 32)
+        code = tl.load(source + entry, mask=mask, other=0).to(tl.uint32)
         if WIDTH < 32:
             code = (code >> LOW) & ((1 << WIDTH) - 1)
         left = (tl.maximum(shift, 0) & 31).to(tl.uint32)
         right = (tl.maximum(-shift, 0) & 31).to(tl.uint32)
         bits |= tl.where(shift >= 0, code << left, code >> right)
         entry += 1
-    _whole(words, word + lane, bits, at, many * WIDTH)
+    _whole_word(words, word + lane, bits, at, many * WIDTH)
 
 
 def put_plane(
-    codes: Tensor, origins: Tensor, found: Tensor, words: Tensor, begins: Tensor,
-    most: tuple[int, ...], width: int, low: int = 0,
+    codes: Tensor, origins: Tensor, counts: Tensor, words: Tensor, offsets: Tensor,
+    capacities: tuple[int, ...], width: int, low: int = 0,
 ) -> None:  # fmt: skip
     """Writes bits ``low`` to ``low + width - 1`` of every segment's symbols, side by side.
 
     Args:
         codes: symbols of whole numbers, those of segment s from ``origins[s]`` on.
         origins: int64 (segments,).
-        found: how many of each segment there are: int64 (segments,).
+        counts: how many of each segment there are: int64 (segments,).
         words: the stream.
-        begins: the bit at which each segment's plane starts: int64 (segments,).
-        most: an upper bound of ``found``, from which the programs follow.
+        offsets: the bit at which each segment's plane starts: int64 (segments,).
+        capacities: an upper bound of ``counts``, from which the programs follow.
         width: bits per symbol, 1 to 32.
         low: the place of the lowest bit that is written.
     """
-    touched = tuple((k * width + 62) // 32 if k else 0 for k in most)
-    layout = layout_of(touched, words.device, WORDS)
-    given = (*layout.tables[:2], codes, origins, found, begins, words)
+    touched = tuple((k * width + 62) // 32 if k else 0 for k in capacities)
+    layout = programs_of(touched, words.device, WORDS)
+    arguments = (*layout.tables[:2], codes, origins, counts, offsets, words)
     if width == 1:
-        launch(_plane_of_bits, layout.blocks, *given, LOW=low, LANES=WORDS)
+        launch(_plane_of_bits, layout.blocks, *arguments, LOW=low, LANES=WORDS)
     else:
-        launch(_plane, layout.blocks, *given, WIDTH=width, LOW=low, LANES=WORDS)
+        launch(_plane, layout.blocks, *arguments, WIDTH=width, LOW=low, LANES=WORDS)
 
 
 def to_bytes(words: np.ndarray, bits: int, ahead: bytes = b"") -> bytes:

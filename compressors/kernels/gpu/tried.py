@@ -36,11 +36,11 @@ def cause(device: torch.device) -> str:
             words, counts = upload(device, np.arange(_BINS), np.zeros(_BINS))
             counts = counts.to(torch.int32)
             launch(_tiny, 1, words, counts, BINS=_BINS)
-            (found,) = fetch(counts)
+            (counted,) = fetch(counts)
     except Exception as error:  # whatever compiler, driver or interpreter raise
         lines = error_text(error).strip().splitlines() or [""]
         return f"{type(error).__name__}: {lines[-1].strip()}"
-    return "" if found.tolist() == [0] + [1] * (_BINS - 1) else "a kernel counted wrongly"
+    return "" if counted.tolist() == [0] + [1] * (_BINS - 1) else "a kernel counted wrongly"
 
 
 @lru_cache(maxsize=64)
@@ -48,10 +48,10 @@ def works(device: torch.device) -> bool:
     """Whether kernels run on ``device``; where they do not, one warning says why."""
     if not present():  # nothing is wrong: torch's operations do the work
         return False
-    if why := cause(device):
+    if reason := cause(device):
         warnings.warn(
-            f"Triton does not work on {device} ({why}): messages of updates there are made "
+            f"Triton does not work on {device} ({reason}): messages of updates there are made "
             "through the host, where the last bit of a sum may differ",
             RuntimeWarning, stacklevel=2,
         )  # fmt: skip
-    return not why
+    return not reason

@@ -13,27 +13,27 @@ from compressors.kernels.gpu.codes import Numbers, number_of
 from compressors.kernels.gpu.entries import Entries, lanes, place_of
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
 from compressors.kernels.gpu.stream import swapped
-from compressors.kernels.kinds import Kind
+from compressors.kernels.kinds import SymbolKind
 
 
 @jit
-def _take(words, position, wanted, WIDTH: constexpr):
+def _take(words, position, mask, WIDTH: constexpr):
     word = words + (position >> 5)
-    upper = swapped(tl.load(word, mask=wanted, other=0).to(tl.uint32, bitcast=True))
-    lower = swapped(tl.load(word + 1, mask=wanted, other=0).to(tl.uint32, bitcast=True))
+    upper = swapped(tl.load(word, mask=mask, other=0).to(tl.uint32, bitcast=True))
+    lower = swapped(tl.load(word + 1, mask=mask, other=0).to(tl.uint32, bitcast=True))
     both = (upper.to(tl.uint64) << 32) | lower.to(tl.uint64)
     field = both >> (64 - WIDTH - (position & 31)).to(tl.uint64)
     return (field & ((1 << WIDTH) - 1)).to(tl.int64)
 
 
 @jit
-def _unpack(segment, first, found, origins, starts, chosen, words, begins, numbers, bases,
+def _unpack(segment, first, counts, origins, starts, chosen, words, bit_offsets, numbers, bases,
             factors, table, flat, top, bad, KIND: constexpr, HIGH: constexpr,
             LOW: constexpr, CHOSEN: constexpr, BUCKET: constexpr, SHRUNK: constexpr,
             ALPHABET: constexpr, A: constexpr, C: constexpr, LANES: constexpr):  # fmt: skip
-    s, i, inside = lanes(segment, first, found, LANES)
-    many = tl.load(found + s)
-    begin = tl.load(begins + s)
+    s, i, inside = lanes(segment, first, counts, LANES)
+    many = tl.load(counts + s)
+    begin = tl.load(bit_offsets + s)
     code = tl.zeros((LANES,), tl.int64)
     if LOW > 0:
         code = _take(words, begin + many * HIGH + i * LOW, inside, LOW)
@@ -73,15 +73,15 @@ class Packed:
         width: bits per symbol; above 8, but for 32, in two planes.
         alphabet: how many symbols there are.
         words: the message: int32, with two to spare.
-        begins: the bit at which each segment's symbols start: int64 (segments,).
+        bit_offsets: the bit at which each segment's symbols start: int64 (segments,).
         numbers: what symbols are multiples of.
     """
 
-    kind: Kind
+    kind: SymbolKind
     width: int
     alphabet: int
     words: Tensor
-    begins: Tensor
+    bit_offsets: Tensor
     numbers: Numbers
 
 
@@ -96,12 +96,12 @@ def unpack(entries: Entries, packed: Packed) -> tuple[Tensor, Tensor]:
         The largest symbol, int64 (segments,), and 1 where a value is NaN or infinite, int32.
     """
     device, layout, numbers = packed.words.device, entries.layout(), packed.numbers
-    top = torch.zeros(len(entries.most), dtype=torch.int64, device=device)
-    bad = torch.zeros(len(entries.most), dtype=torch.int32, device=device)
+    top = torch.zeros(len(entries.capacities), dtype=torch.int64, device=device)
+    bad = torch.zeros(len(entries.capacities), dtype=torch.int32, device=device)
     kind, width = packed.kind, packed.width
     high = width - 8 if 8 < width < 32 else 0
-    launch(_unpack, layout.blocks, *layout.tables[:2], entries.found, entries.origins,
-           entries.starts, entries.positions, packed.words, packed.begins, numbers.told,
+    launch(_unpack, layout.blocks, *layout.tables[:2], entries.counts, entries.origins,
+           entries.starts, entries.positions, packed.words, packed.bit_offsets, numbers.decoded,
            numbers.bases, numbers.factors_given, numbers.table, entries.flat, top, bad,
            KIND=kind.number, HIGH=high, LOW=width - high, CHOSEN=entries.chosen is not None,
            BUCKET=numbers.bucket, SHRUNK=numbers.factors is not None,

@@ -34,31 +34,31 @@ _TOP_POWER = np.uint32(254 << 23)
 
 
 @njit(cache=True, nogil=True)
-def _add(given, kept, where, n):
-    """The sum of ``n`` entries at two addresses, at a third; see ``add``."""
-    x, out = floats(given, n), floats(where, n)
-    if kept > 0:
-        memory = floats(kept, n)
+def _add(addresses, residuals, where, n):
+    """The sum of ``n`` entries at two addresses, at a third; see ``add_residuals``."""
+    x, out = floats(addresses, n), floats(where, n)
+    if residuals > 0:
+        memory = floats(residuals, n)
         for i in range(n):
             out[i] = x[i] + memory[i]
     else:
-        nothing = np.float32(-0.0 if kept else 0.0)  # no sum with zero is minus zero
+        nothing = np.float32(-0.0 if residuals else 0.0)  # no sum with zero is minus zero
         for i in range(n):
             out[i] = x[i] + nothing
 
 
 @njit(cache=True, nogil=True)
-def add(given, kept, where, sizes):
+def add_residuals(addresses, residuals, where, sizes):
     """Update plus memory, or the update alone, where the sums are to stand.
 
     Args:
-        given: addresses of the update's tensors: int64 (tensors,).
-        kept: those of the memory's; 0 for zeros, -1 for no memory at all.
+        addresses: addresses of the update's tensors: int64 (tensors,).
+        residuals: those of the memory's; 0 for zeros, -1 for no memory at all.
         where: addresses of the sums.
         sizes: entries of each tensor.
     """
-    for s in range(given.size):
-        _add(given[s], kept[s], where[s], sizes[s])
+    for s in range(addresses.size):
+        _add(addresses[s], residuals[s], where[s], sizes[s])
 
 
 @njit(cache=True, nogil=True)
@@ -70,12 +70,13 @@ def _mean_of(total, count):
 
 
 @njit(cache=True, nogil=True)
-def choose(given, kept, where, sums, table, magnitudes, sided, shared, keeps, chosen, values, found,
-           numbers, doubts):  # fmt: skip
+def choose_entries(addresses, residuals, where, sums, table, magnitudes, sided, shared, keeps,
+                   chosen, values, counts, numbers, doubts):  # fmt: skip
     """The largest magnitudes of every segment, or those of its stronger side, with their mean.
 
     Args:
-        given, kept: as ``add`` takes them, where it is done on the way; else not read.
+        addresses, residuals: as ``add_residuals`` takes them, where it is done on the way; else
+            not read.
         where: addresses of the segments: int64 (segments,).
         sums: whether the segments are sums that are still to be made.
         table: rows as above, int64.
@@ -86,7 +87,7 @@ def choose(given, kept, where, sums, table, magnitudes, sided, shared, keeps, ch
             then taken from the segment, if ``keeps``, while both are at hand.
         chosen: is filled with positions in the segment, in order: int64, from BASE of each on.
         values: with the entries there: float32.
-        found: with how many there are: int64 (segments,).
+        counts: with how many there are: int64 (segments,).
         numbers: with their mean, for one side.
         doubts: with 1 where numpy may find another mean.
 
@@ -94,16 +95,16 @@ def choose(given, kept, where, sums, table, magnitudes, sided, shared, keeps, ch
         How many segments send another number than is wanted, and how many means are in doubt; -1
         where an entry is not finite.
     """
-    odd = doubtful = most = 0
+    odd = doubtful = largest = 0
     for s in range(table.shape[1]):
-        most = max(most, room_for(table[WANTED, s], table[SIZE, s]))
-    room = scratch(most)
+        largest = max(largest, room_for(table[WANTED, s], table[SIZE, s]))
+    room = scratch(largest)
     for s in range(table.shape[1]):
         n, k, base = table[SIZE, s], table[WANTED, s], table[BASE, s]
         if n == 0:
             continue
         if sums:
-            _add(given[s], kept[s], where[s], n)
+            _add(addresses[s], residuals[s], where[s], n)
         x, total = floats(where[s], n), 0.0
         if magnitudes is not None:
             places = largest_in(room, x, k, MAGNITUDE)
@@ -133,18 +134,18 @@ def choose(given, kept, where, sums, table, magnitudes, sided, shared, keeps, ch
                 values[base + i] = numbers[s]
                 if keeps:
                     x[places[i]] -= numbers[s]
-        found[s] = places.size
+        counts[s] = places.size
         odd += places.size != k
     return odd, doubtful
 
 
 @njit(cache=True, nogil=True)
-def measure(sources, found, bucket, what, clip, seed, numbers, decoded, doubts):
+def measure_scales(sources, counts, bucket, what, clip, seed, numbers, decoded, doubts):
     """The number of every segment, or of every bucket of it, as sent and as the receiver knows it.
 
     Args:
         sources: addresses of the values: int64 (segments,).
-        found: how many there are: int64 (segments,).
+        counts: how many there are: int64 (segments,).
         bucket: values that share a number; 0: all of a segment do.
         what: MEAN, or a norm.
         clip: standard deviations at which the number is cut off; 0: it is not.
@@ -158,11 +159,11 @@ def measure(sources, found, bucket, what, clip, seed, numbers, decoded, doubts):
     """
     scratch, top = np.empty(_LANES, np.float64), np.empty(1, np.int32)
     at = doubtful = 0
-    for s in range(found.size):
-        size = bucket if bucket else found[s]
+    for s in range(counts.size):
+        size = bucket if bucket else counts[s]
         at = at if bucket else s
-        for start in range(0, found[s], max(1, size)):
-            x = floats(sources[s] + 4 * start, min(size, found[s] - start))
+        for start in range(0, counts[s], max(1, size)):
+            x = floats(sources[s] + 4 * start, min(size, counts[s] - start))
             if what == INF:
                 top[0] = largest_magnitude(x)
                 number = np.float64(top.view(np.float32)[0])
@@ -183,8 +184,8 @@ def measure(sources, found, bucket, what, clip, seed, numbers, decoded, doubts):
                 numbers[at] = number
             decoded[at] = numbers[at]
             if seed >= 0:
-                own = derived(of_segment(seed, s), _NORM_NOISE)
-                multiplier, offset = key_of(own)
+                seed_of_segment = derived(of_segment(seed, s), _NORM_NOISE)
+                multiplier, offset = key_of(seed_of_segment)
                 bits = decoded.view(np.uint32)
                 word = draw(multiplier, offset, start // max(1, size)) >> _MANTISSA
                 bits[at] = min(np.uint32(bits[at] + word) & _POWER, _TOP_POWER)

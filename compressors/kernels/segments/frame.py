@@ -16,7 +16,7 @@ HEADER, POSITIONS, VALUES, SIDE = range(4)
 """Places of the spans in an account, in the order of ``bits.SPANS``."""
 
 ENDS, PAUSES = -1, -2
-"""What ``walk`` says of a message that cannot be right, and of one that it cannot read alone."""
+"""``parse_headers``: of a message that cannot be right, and of one that it cannot read alone."""
 
 _1 = np.uint64(1)
 _8 = np.uint64(8)
@@ -28,7 +28,7 @@ _MOST_ZEROS = 62  # before an Elias gamma code
 
 
 @njit(cache=True, nogil=True)
-def write(words, position, table, positions, found, numbers, form, begins, books):
+def write_headers(words, position, table, positions, counts, numbers, form, offsets, books):
     """Writes all but the symbols, for which it leaves room.
 
     Args:
@@ -36,11 +36,11 @@ def write(words, position, table, positions, found, numbers, form, begins, books
         position: where the first segment starts.
         table: as ``choose`` takes it.
         positions: what ``choose`` chose, from BASE of each segment on; None where all is sent.
-        found: how many each segment sends.
+        counts: how many each segment sends.
         numbers: float32, one per segment, or the buckets' one after the other.
         form: what all segments have: bits of a symbol, bits of a number (0 where there is none),
             and values that share a number (0: all of a segment).
-        begins: is filled with where each segment's symbols start.
+        offsets: is filled with where each segment's symbols start.
         books: the bits by span are added to it: int64 (4,).
 
     Returns:
@@ -49,8 +49,8 @@ def write(words, position, table, positions, found, numbers, form, begins, books
     width, number_bits, bucket = form
     bits, at, done = numbers.view(np.uint32), 0, position >> 6
     words[done] = turned(words[done])  # words are written as this machine has them
-    for s in range(found.size):
-        k, start = found[s], position
+    for s in range(counts.size):
+        k, start = counts[s], position
         if positions is not None and table[SIZE, s]:
             if k == table[WANTED, s]:
                 put(words, position, _1, 1)
@@ -71,10 +71,10 @@ def write(words, position, table, positions, found, numbers, form, begins, books
                 put(words, position, number if number_bits == 32 else number >> _23, number_bits)
                 position += number_bits
                 books[SIDE] += number_bits
-        begins[s], full = position, position >> 6
+        offsets[s], full = position, position >> 6
         position += k * width
         books[VALUES] += k * width
-        full += position >> 6 > full or s == found.size - 1  # the next segment shares no word
+        full += position >> 6 > full or s == counts.size - 1  # the next segment shares no word
         for w in range(done, full):
             words[w] = turned(words[w])
         done = max(full, position >> 6)
@@ -102,11 +102,12 @@ def look(stream, position):
 
 
 @njit(cache=True, nogil=True)
-def walk(stream, words, at, table, usual, form, positions, found, numbers, begins, books):
-    """Reads all but the symbols: ``write`` backwards, up to the end or to what it cannot know.
+def parse_headers(stream, words, at, table, usual, form, positions, counts, numbers, offsets,
+                  books):  # fmt: skip
+    """Reads all but the symbols: ``write_headers`` backwards, to the end or to what it cannot know.
 
     The low bits of a gap follow from how many entries travel; the table has them for ``usual`` of
-    each segment. Where it is another number, that stands in ``found`` afterwards, and the caller
+    each segment. Where it is another number, that stands in ``counts`` afterwards, and the caller
     goes on once the table says more.
 
     Args:
@@ -114,18 +115,18 @@ def walk(stream, words, at, table, usual, form, positions, found, numbers, begin
         words: the same as ``pack.peek`` takes it; not read without positions.
         at: the segment to go on with, its first bit, and how many numbers and positions came
             before it: int64 (4,); moved on.
-        table, form: as ``write`` takes them.
+        table, form: as ``write_headers`` takes them.
         usual: how many entries the table's low bits are for: int64 (segments,).
         positions: is filled with those of all segments, one after the other: int64; None where all
             entries travel.
-        found, numbers, begins, books: are filled as ``write`` takes them.
+        counts, numbers, offsets, books: are filled as ``write_headers`` takes them.
 
     Returns:
-        The bit after the last; ``ENDS`` for what was not written by ``write``, or ``PAUSES``.
+        The bit after the last; ``ENDS`` for what ``write_headers`` did not write, or ``PAUSES``.
     """
     width, number_bits, bucket = form
     end, bits = 8 * stream.size, numbers.view(np.uint32)
-    for s in range(at[0], found.size):
+    for s in range(at[0], counts.size):
         position, many, taken = at[1], at[2], at[3]
         k = n = table[SIZE, s]
         if positions is not None and n:
@@ -141,7 +142,7 @@ def walk(stream, words, at, table, usual, form, positions, found, numbers, begin
                 position += 2 * zeros + 1
             if k > table[WANTED, s] or k > positions.size - taken:
                 return ENDS
-            found[s] = k
+            counts[s] = k
             if k and k != usual[s]:
                 return PAUSES
             books[HEADER] += position - start
@@ -152,7 +153,7 @@ def walk(stream, words, at, table, usual, form, positions, found, numbers, begin
                 if position < 0:
                     return ENDS
             books[POSITIONS] += position - start
-        found[s] = k
+        counts[s] = k
         if number_bits:
             for _ in range(_numbers_of(k, bucket)):
                 if position + number_bits > end:
@@ -165,7 +166,7 @@ def walk(stream, words, at, table, usual, form, positions, found, numbers, begin
                 many += 1
                 position += number_bits
                 books[SIDE] += number_bits
-        begins[s] = position
+        offsets[s] = position
         position += k * width
         books[VALUES] += k * width
         if position > end:

@@ -34,15 +34,15 @@ def shift_in(words, position, block, bits):
     The words are big-endian, and zero there; in ``block`` zeros follow.
     """
     first, shift, count = position >> 6, np.uint64(position & 63), (bits + 63) >> 6
-    rest = _63 - shift
+    left = _63 - shift
     out = words[first : first + count + 1]
     out[0] |= turned(block[0] >> shift)
     for i in range(1, count - 1):  # none but these fields is in these words
-        out[i] = turned(((block[i - 1] << _1) << rest) | (block[i] >> shift))
+        out[i] = turned(((block[i - 1] << _1) << left) | (block[i] >> shift))
     if count > 1:
         last = count - 1
-        out[last] |= turned(((block[last - 1] << _1) << rest) | (block[last] >> shift))
-    out[count] |= turned((block[count - 1] << _1) << rest)
+        out[last] |= turned(((block[last - 1] << _1) << left) | (block[last] >> shift))
+    out[count] |= turned((block[count - 1] << _1) << left)
 
 
 @njit(cache=True, nogil=True)
@@ -52,16 +52,16 @@ def shift_out(words, tail, position, bits, block):
     ``words``: a payload's whole words, big-endian; ``tail``: what follows, and zeros: uint64 (3,).
     """
     first, shift, count = position >> 6, np.uint64(position & 63), (bits + 63) >> 6
-    rest = _63 - shift
+    left = _63 - shift
     inside = max(0, min(count, words.size - first - 1))
-    given = words[first : first + inside + 1]
+    source = words[first : first + inside + 1]
     for i in range(inside):
-        block[i] = (turned(given[i]) << shift) | ((turned(given[i + 1]) >> _1) >> rest)
+        block[i] = (turned(source[i]) << shift) | ((turned(source[i + 1]) >> _1) >> left)
     for i in range(inside, count):
-        here, next_ = first + i - words.size, first + i + 1 - words.size
-        a = turned(tail[here] if here >= 0 else words[first + i])
+        word, next_ = first + i - words.size, first + i + 1 - words.size
+        a = turned(tail[word] if word >= 0 else words[first + i])
         b = turned(tail[next_] if next_ >= 0 else words[first + i + 1])
-        block[i] = (a << shift) | ((b >> _1) >> rest)
+        block[i] = (a << shift) | ((b >> _1) >> left)
 
 
 @njit(cache=True, nogil=True)

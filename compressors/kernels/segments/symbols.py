@@ -62,13 +62,13 @@ def _codes(x, start, seed, s, number, bucket, powers, signs, levels, codes):
         while first < x.size:
             b = (start + first) // bucket if bucket else 0
             stop = min(x.size, (b + 1) * bucket - start) if bucket else x.size
-            part, mine, at = x[first:stop], codes[first:stop], start + first
+            part, part_codes, at = x[first:stop], codes[first:stop], start + first
             if number[b] == _ZERO:
-                mine[:] = 0
+                part_codes[:] = 0
             elif levels[1]:
-                dither.natural(part, number[b], levels[0], multiplier, offset, at, mine)
+                dither.natural(part, number[b], levels[0], multiplier, offset, at, part_codes)
             else:
-                dither.standard(part, number[b], levels[0], multiplier, offset, at, mine)
+                dither.standard(part, number[b], levels[0], multiplier, offset, at, part_codes)
             first = stop
 
 
@@ -95,13 +95,13 @@ def _values(codes, start, number, bucket, factor, powers, signs, levels, table, 
 
 
 @njit(cache=True, nogil=True)
-def fill(words, table, found, begins, positions, sources, where, keeps, seed, numbers, decoded,
-         form, factors, powers, signs, levels, level_table):  # fmt: skip
+def encode_segments(words, table, counts, offsets, positions, sources, where, keeps, seed, numbers,
+                    decoded, form, factors, powers, signs, levels, level_table):  # fmt: skip
     """Writes the symbols of all segments, and takes what they mean from what is kept.
 
     Args:
-        words: the stream, laid out by ``frame.write``: zeros where symbols go.
-        table, found, begins, positions, form: as ``frame.write`` has them.
+        words: the stream, laid out by ``frame.write_headers``: zeros where symbols go.
+        table, counts, offsets, positions, form: as ``frame.write_headers`` has them.
         sources: addresses of the values: int64 (segments,). Of chosen entries they become what the
             receiver will see.
         where: addresses of the segments, from which that is taken, if ``keeps``.
@@ -117,19 +117,19 @@ def fill(words, table, found, begins, positions, sources, where, keeps, seed, nu
         Whether all values were finite.
     """
     width, _, bucket = form
-    codes, seen = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.float32)
+    codes, values_ = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.float32)
     block = np.empty(WORDS, np.uint64)
     worst, at = np.int32(0), 0
-    for s in range(found.size):
-        k = found[s]
+    for s in range(counts.size):
+        k = counts[s]
         first = at if bucket else s
         at += (k + bucket - 1) // bucket if bucket else 0
         for start in range(0, k, BLOCK):
             size = min(BLOCK, k - start)
-            x, y = floats(sources[s] + 4 * start, size), seen[:size]
+            x, y = floats(sources[s] + 4 * start, size), values_[:size]
             worst = max(worst, largest_magnitude(x))
             if powers is None and signs is None and levels is None:
-                bits, position = words32(sources[s] + 4 * start, size), begins[s] + 32 * start
+                bits, position = words32(sources[s] + 4 * start, size), offsets[s] + 32 * start
                 if position & 7 == 0:  # whole bytes, as in a raw message: no shifts
                     swapped(bits, block.view(np.uint32))
                     out = words.view(np.uint8)[position >> 3 :]
@@ -142,16 +142,17 @@ def fill(words, table, found, begins, positions, sources, where, keeps, seed, nu
                 for i in range(size):
                     y[i] = x[i]
             else:
-                mine = codes[:size]
-                _codes(x, start, seed, s, numbers[first:], bucket, powers, signs, levels, mine)
+                part_codes = codes[:size]
+                _codes(x, start, seed, s, numbers[first:], bucket, powers, signs, levels,
+                       part_codes)  # fmt: skip
                 for plane in range(1 if width <= 8 else 2):
                     begin, wide, low = _planes(k, width, plane)
-                    pack(mine, wide, low, block)
-                    shift_in(words, begins[s] + begin + start * wide, block, size * wide)
+                    pack(part_codes, wide, low, block)
+                    shift_in(words, offsets[s] + begin + start * wide, block, size * wide)
                 if positions is not None or keeps:
                     factor = None if factors is None else factors[s]
-                    _values(mine, start, decoded[first:], bucket, factor, powers, signs, levels,
-                            level_table, y)  # fmt: skip
+                    _values(part_codes, start, decoded[first:], bucket, factor, powers, signs,
+                            levels, level_table, y)  # fmt: skip
             if positions is not None:
                 for i in range(size):
                     x[i] = y[i]
@@ -167,14 +168,14 @@ def fill(words, table, found, begins, positions, sources, where, keeps, seed, nu
 
 
 @njit(cache=True, nogil=True)
-def unfill(stream, tail, found, begins, positions, where, numbers, form, alphabet, factors, coded,
-           powers, signs, levels, level_table):  # fmt: skip
-    """Puts what the symbols mean into place; see ``fill``.
+def decode_segments(stream, tail, counts, offsets, positions, where, numbers, form, alphabet,
+                    factors, coded, powers, signs, levels, level_table):  # fmt: skip
+    """Puts what the symbols mean into place; see ``encode_segments``.
 
     Args:
         stream: the payload, uint8.
         tail: what follows its whole words, and zeros: uint64 (3,).
-        found, begins, numbers: as ``frame.walk`` has filled them.
+        counts, offsets, numbers: as ``frame.parse_headers`` has filled them.
         positions: those of all segments one after the other; None where all entries travel.
         where: addresses of the segments: zeros, where not all entries travel.
         alphabet: how many symbols there are.
@@ -185,48 +186,48 @@ def unfill(stream, tail, found, begins, positions, where, numbers, form, alphabe
     """
     width, _, bucket = form
     codes, low_plane = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
-    seen, block = np.empty(BLOCK, np.float32), np.empty(WORDS, np.uint64)
+    values_, block = np.empty(BLOCK, np.float32), np.empty(WORDS, np.uint64)
     words, narrow = stream[: stream.size // 8 * 8].view(np.uint64), block.view(np.uint8)
     top, worst, at, taken = np.uint32(0), np.int32(0), 0, 0
-    for s in range(found.size):
-        k = found[s]
+    for s in range(counts.size):
+        k = counts[s]
         first = at if bucket else s
         at += (k + bucket - 1) // bucket if bucket else 0
         for start in range(0, k, BLOCK):
             size = min(BLOCK, k - start)
-            y = seen[:size] if positions is not None else floats(where[s] + 4 * start, size)
+            y = values_[:size] if positions is not None else floats(where[s] + 4 * start, size)
             if coded is None:
                 for i in range(size):
                     y[i] = numbers[s]
             elif powers is None and signs is None and levels is None:
-                position = begins[s] + 32 * start
+                position = offsets[s] + 32 * start
                 if position & 7 == 0:
-                    there = stream[position >> 3 :]
+                    segment_bytes = stream[position >> 3 :]
                     for i in range(4 * size):
-                        narrow[i] = there[i]
+                        narrow[i] = segment_bytes[i]
                     swapped(block.view(np.uint32)[:size], y.view(np.uint32))
                 else:
                     shift_out(words, tail, position, 32 * size, block)
                     unpack_32(block, y.view(np.uint32))
             else:
-                mine = codes[:size]
+                part_codes = codes[:size]
                 for plane in range(1 if width <= 8 else 2):
                     begin, bits, low = _planes(k, width, plane)
-                    place = begins[s] + begin + start * bits
+                    place = offsets[s] + begin + start * bits
                     shift_out(words, tail, place, size * bits, block)
                     if plane == 0:
-                        unpack(block, bits, low, mine)
+                        unpack(block, bits, low, part_codes)
                     else:
                         unpack(block, bits, low, low_plane[:size])
                         for i in range(size):
-                            mine[i] |= low_plane[i]
+                            part_codes[i] |= low_plane[i]
                 if levels is not None:  # all others fill their width
                     for i in range(size):
-                        top = max(top, mine[i])
+                        top = max(top, part_codes[i])
                     if top >= alphabet:
                         return False
                 factor = None if factors is None else factors[s]
-                _values(mine, start, numbers[first:], bucket, factor, powers, signs, levels,
+                _values(part_codes, start, numbers[first:], bucket, factor, powers, signs, levels,
                         level_table, y)  # fmt: skip
             worst = max(worst, largest_magnitude(y))
             if positions is not None:

@@ -74,7 +74,7 @@ def test_everything_lies_on_the_gpu(
         found = decompress(method, payload, update)
         # The made-up bits of a message cannot be read; those of the host's can.
         monkeypatch.setattr(
-            write, "decode", lambda method, _, like: read.decode(method, payload, like)
+            write, "decode", lambda method, _, template: read.decode(method, payload, template)
         )
         sent = (*packet.sent.values(), *again.sent.values())
     assert len(elsewhere) > 5

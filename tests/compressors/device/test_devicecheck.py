@@ -35,10 +35,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.slow
 def test_every_step_goes_well_and_says_what_it_found() -> None:
     found = steps()
-    assert all(step.well and step.found for step in found.values()), found
+    assert all(step.well and step.result for step in found.values()), found
     assert len(METHODS) >= 12 and len(found) == len(METHODS) + 6
-    assert "torch.topk" in found["pace of top-k"].found
-    assert torch.__version__ in found["versions"].found
+    assert "torch.topk" in found["pace of top-k"].result
+    assert torch.__version__ in found["versions"].result
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_a_message_that_differs_fails_its_step_and_no_other(
     monkeypatch.setattr(devicecheck, "compress", wrong)
     found = steps()
     assert [name for name, step in found.items() if not step.well] == ["equal bytes: cnat"]
-    assert found["equal bytes: cnat"].found == (
+    assert found["equal bytes: cnat"].result == (
         "RuntimeError: round 1: the message differs from the host's"
     )
 
@@ -69,7 +69,7 @@ def test_a_device_without_kernels_says_why(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(devicecheck, "METHODS", ())
     with pytest.warns(RuntimeWarning, match="no C compiler"):
         found = steps()
-    assert not found["kernels"].well and "no C compiler" in found["kernels"].found
+    assert not found["kernels"].well and "no C compiler" in found["kernels"].result
     assert found["3 equal messages: sbc(0.01)"].well  # by the host
 
 

@@ -56,10 +56,10 @@ def build(kernel, programs, *given, warps=4, **constants):
 for room in (clear, codes, join, measure, select, stream, unpack):
     room.launch = build
 place, flat, t = torch.device("cpu"), torch.zeros(12), torch.tensor([0, 0])
-whole = layout.layout_of((5, 7), place)
+whole = layout.programs_of((5, 7), place)
 parts = [torch.zeros(5), torch.zeros(7)]
 for sides, size in ((1, 5), (2, 5), (1, 9000), (2, 9000)):  # of these the sample is not all
-    parted = layout.layout_of((size, 7), place)
+    parted = layout.programs_of((size, 7), place)
     select.largest(torch.zeros(size + 7), parted, np.array([1, 2]), sides)
 for kept in (None, parts):
     join.join(parts, kept, whole)
@@ -81,7 +81,7 @@ for chosen in (None, t):
     measure.measure(cut.cut(some), measure.SQUARES, cut.layout)
     for number in range(7):
         for settings in ((1, 254, 8), (64, 190, 7)) if number == kinds.NATURAL else ((7, 0, 0),):
-            kind = kinds.Kind(number, torch.int16, number in (2, 4, 5, 6), settings)
+            kind = kinds.SymbolKind(number, torch.int16, number in (2, 4, 5, 6), settings)
             for numbers in (plain, buckets) if number in (kinds.LEVELS, kinds.POWERS) else (plain,):
                 codes.quantize(some, kind, numbers, keys, chosen is not None)
                 width = {0: 32, 1: 0, 2: 9, 3: 1, 4: 1}.get(number, 4)

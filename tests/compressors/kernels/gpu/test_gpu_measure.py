@@ -37,7 +37,7 @@ def entries_of(parts: list[np.ndarray]) -> tuple[Entries, list[np.ndarray]]:
 @pytest.mark.parametrize("size", [3, 1500, 5000])
 def test_buckets(name: str, size: int) -> None:
     entries, parts = entries_of(INPUTS[name] if size > 3 else [x[:40] for x in INPUTS[name]])
-    buckets = buckets_of(entries.most, size, DEVICE)
+    buckets = buckets_of(entries.capacities, size, DEVICE)
     for what, power in ((MAGNITUDES, 1), (SQUARES, 2)):
         tops, edges, sums = measure(buckets.cut(entries), what, buckets.layout)
         largest = np.concatenate([dither.bucket_sums(x, size, 0) for x in parts])
@@ -74,7 +74,7 @@ def test_buckets_of_what_was_chosen() -> None:
 @pytest.mark.slow
 def test_two_hundred_tensors_in_buckets() -> None:
     entries, parts = entries_of([normal(n) for n in RNG.integers(1, 40, 200)])
-    buckets = buckets_of(entries.most, 16, DEVICE)
+    buckets = buckets_of(entries.capacities, 16, DEVICE)
     sums = measure(buckets.cut(entries), SQUARES, buckets.layout)[2].cpu().numpy()
     expected = np.concatenate([dither.bucket_sums(x, 16, 2) for x in parts])
     np.testing.assert_allclose(sums, expected, rtol=1e-12)

@@ -47,7 +47,7 @@ def agree(parts: list[np.ndarray], p: float | list[int], sides: int) -> None:
         k = np.array([nominal_count(p, part.size) if part.size else 0 for part in parts])
     flat, layout = joined(parts)
     found = largest(flat, layout, k, sides)
-    positions, counts = found.positions.cpu().numpy(), found.found.cpu().numpy()
+    positions, counts = found.positions.cpu().numpy(), found.counts.cpu().numpy()
     sums, base = found.sums.cpu().numpy(), np.cumsum(k) - k
     for s, x in enumerate(parts):
         for side in range(sides):
