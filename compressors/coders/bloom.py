@@ -104,10 +104,10 @@ class Bloom:
         hashes = self._hashes(r, seed)
         filled = np.zeros(-(-hashes.m // 64), np.uint64)
         kernel.build(indices, hashes, filled)
-        whole, rest = divmod(hashes.m, 64)
-        out.uints(filled[:whole], 64)
-        if rest:
-            out.uint(int(filled[whole]) >> (64 - rest), rest)
+        full_words, last_bits = divmod(hashes.m, 64)
+        out.uints(filled[:full_words], 64)
+        if last_bits:
+            out.uint(int(filled[full_words]) >> (64 - last_bits), last_bits)
         return self._rebuild(filled, n, r, hashes, seed)
 
     def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
@@ -116,11 +116,11 @@ class Bloom:
             return np.empty(0, np.int64)
         bits.need(filter_size(k, self.eps)[0])
         hashes = self._hashes(k, seed)
-        whole, rest = divmod(hashes.m, 64)
+        full_words, last_bits = divmod(hashes.m, 64)
         filled = np.zeros(-(-hashes.m // 64), np.uint64)
-        filled[:whole] = bits.uints(whole, 64)
-        if rest:
-            filled[whole] = bits.uint(rest) << (64 - rest)
+        filled[:full_words] = bits.uints(full_words, 64)
+        if last_bits:
+            filled[full_words] = bits.uint(last_bits) << (64 - last_bits)
         if kernel.ones(filled) > k * hashes.h:
             raise PayloadError(f"Bloom filter: more bits are set than {k} positions set")
         return self._rebuild(filled, n, k, hashes, seed)

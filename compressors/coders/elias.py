@@ -75,10 +75,10 @@ def _tables(
     widths = np.zeros((2, 64), np.int64)
     heads = np.zeros(64, np.uint64)
     for length in range(1, 64):
-        whole = word(1 << (length - 1))
-        tail = 1 if whole == "0" else length + tails  # omega(1) is nothing but the last zero
-        widths[:, length] = len(whole) - tail, tail
-        heads[length] = int("0" + whole[: len(whole) - tail], 2)
+        codeword = word(1 << (length - 1))
+        tail = 1 if codeword == "0" else length + tails  # omega(1) is nothing but the last zero
+        widths[:, length] = len(codeword) - tail, tail
+        heads[length] = int("0" + codeword[: len(codeword) - tail], 2)
     lengths = np.zeros(1 << _WINDOW if whole_words else 0, np.uint8)
     for start, whole_length in whole_words.items():  # every window with that beginning
         free = _WINDOW - len(start)
@@ -153,9 +153,9 @@ class _Elias:
         return torch.from_numpy(numbers).view(dtype).to(device)
 
 
-def _checked(position: int, why: str) -> int:
+def _checked(position: int, reason: str) -> int:
     if position < 0:
-        raise PayloadError(f"Elias codes run past the payload's end or {why}")
+        raise PayloadError(f"Elias codes run past the payload's end or {reason}")
     return position
 
 

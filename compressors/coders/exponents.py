@@ -41,8 +41,8 @@ class Exponents:
         numbers = unsigned(codes)
         middle = (numbers >> np.uint32(23)).astype(np.uint8)  # a byte: the sign falls off
         Ans().write_symbols(torch.from_numpy(middle), 256, out)
-        rest = (numbers & np.uint32(0x7FFFFF)) | (numbers >> np.uint32(31) << np.uint32(23))
-        out.uints(rest, 24)
+        fractions = (numbers & np.uint32(0x7FFFFF)) | (numbers >> np.uint32(31) << np.uint32(23))
+        out.uints(fractions, 24)
 
     def read_symbols(
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
@@ -51,7 +51,7 @@ class Exponents:
         if alphabet != IEEE:
             return Ans().read_symbols(bits, k, alphabet, device)
         middle = Ans().read_symbols(bits, k, 256, torch.device("cpu")).numpy().astype(np.uint32)
-        rest = bits.uints(k, 24, np.uint32)
-        numbers = (middle << np.uint32(23)) | (rest & np.uint32(0x7FFFFF))
-        numbers |= rest >> np.uint32(23) << np.uint32(31)
+        fractions = bits.uints(k, 24, np.uint32)
+        numbers = (middle << np.uint32(23)) | (fractions & np.uint32(0x7FFFFF))
+        numbers |= fractions >> np.uint32(23) << np.uint32(31)
         return torch.from_numpy(numbers.view(np.int32)).to(device)

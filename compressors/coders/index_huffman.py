@@ -21,9 +21,9 @@ def byte_counts(n: int, width: int) -> np.ndarray:
     counts = np.zeros(256, np.int64)
     for place in range(width):
         unit = 256**place
-        whole, rest = divmod(n, 256 * unit)
-        counts += whole * unit
-        counts += np.clip(rest - unit * np.arange(256), 0, unit)
+        cycles, remainder = divmod(n, 256 * unit)
+        counts += cycles * unit
+        counts += np.clip(remainder - unit * np.arange(256), 0, unit)
     return counts
 
 

@@ -72,20 +72,20 @@ def write_list(values: np.ndarray, out: BitWriter) -> None:
     out.position = exp_golomb.encode(out.words, out.position, values, order)
 
 
-def read_list(bits: BitReader, count: int, most: int) -> np.ndarray:
-    """``count`` numbers; ``PayloadError`` where their sum is above ``most`` (below 2**62)."""
+def read_list(bits: BitReader, count: int, capacity: int) -> np.ndarray:
+    """``count`` numbers; ``PayloadError`` where their sum is above ``capacity`` (below 2**62)."""
     if count == 0:
         return np.empty(0, np.int64)
     order = bits.gamma() - 1
-    if order > exp_golomb.MOST:
+    if order > exp_golomb.MAX_BITS:
         raise PayloadError(f"a code table's numbers have order {order}: none is that large")
     bits.need(count * (1 + order))
     values = np.empty(count, np.int64)
-    position = exp_golomb.decode(bits.words, bits.position, bits.end, order, most, values)
+    position = exp_golomb.decode(bits.words, bits.position, bits.end, order, capacity, values)
     if position == -1:
         raise PayloadError("a code table runs past the payload's end")
     if position < 0:
-        raise PayloadError(f"the numbers of a code table sum to more than {most}")
+        raise PayloadError(f"the numbers of a code table sum to more than {capacity}")
     bits.position = position
     return values
 
@@ -97,11 +97,12 @@ def write_set(symbols: np.ndarray, universe: int, out: BitWriter) -> None:
         write_list(np.diff(symbols, prepend=-1), out)
 
 
-def read_set(bits: BitReader, universe: int, most: int) -> np.ndarray:
-    """The numbers (int64, rising), 1 to ``most`` of them."""
+def read_set(bits: BitReader, universe: int, capacity: int) -> np.ndarray:
+    """The numbers (int64, rising), 1 to ``capacity`` of them."""
     m = bits.gamma()
-    if m > min(most, universe):
-        raise PayloadError(f"a code table of {m} symbols: at most {min(most, universe)} can occur")
+    if m > min(capacity, universe):
+        largest = min(capacity, universe)
+        raise PayloadError(f"a code table of {m} symbols: at most {largest} can occur")
     if m == universe:
         bits.need(m - 2)  # their lengths: no memory is taken for what cannot be there
         return np.arange(m, dtype=np.int64)

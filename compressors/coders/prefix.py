@@ -72,9 +72,9 @@ class PrefixCode:
             write_list(np.where(steps < 0, -2 * steps, 2 * steps + 1), out)
 
     @classmethod
-    def read_table(cls, bits: BitReader, universe: int, most: int) -> "PrefixCode":
-        """The code, of at most ``most`` symbols; ``PayloadError`` unless it is complete."""
-        symbols = read_set(bits, universe, most)
+    def read_table(cls, bits: BitReader, universe: int, capacity: int) -> "PrefixCode":
+        """The code, of at most ``capacity`` symbols; ``PayloadError`` unless it is complete."""
+        symbols = read_set(bits, universe, capacity)
         m = symbols.size
         lengths = np.zeros(m, np.uint8)
         if m > 1:

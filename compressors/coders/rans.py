@@ -110,12 +110,12 @@ def _low_bits(alphabet: int) -> int:
 
 def _few_occur(numbers: np.ndarray, alphabet: int) -> bool:
     """Whether a model of single symbols is worth its table."""
-    most = min(_MOST, numbers.size // _FEW)
+    capacity = min(_MOST, numbers.size // _FEW)
     if alphabet > _COUNTED:
         look = numbers[:: max(1, numbers.size // _LOOK)]
         if 2 * np.unique(look).size > max(2, look.size):
             return False
-    return tally(numbers, alphabet)[0].size <= most
+    return tally(numbers, alphabet)[0].size <= capacity
 
 
 def _sizes(k: int, wide: bool) -> tuple[int, int]:

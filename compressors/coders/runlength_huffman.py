@@ -81,7 +81,7 @@ class RunLengthHuffman:
         if longest > k - distinct.size + 1:
             raise PayloadError(f"a run of {longest} and {distinct.size - 1} others among {k}")
         code = PrefixCode.read_table(bits, distinct.size * longest, k)
-        ranked, rest = np.divmod(code.symbols, longest)
+        ranked, run_lengths = np.divmod(code.symbols, longest)
         numbers = empty_numbers(k, alphabet)
-        code.decode_runs(bits, rest + 1, distinct[ranked], numbers)
+        code.decode_runs(bits, run_lengths + 1, distinct[ranked], numbers)
         return codes_of(numbers, alphabet, device)

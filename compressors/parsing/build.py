@@ -22,7 +22,7 @@ _ORDER = ("sparsify", "quantize", "positions", "symbols")
 
 
 @dataclass
-class Part:
+class PipelinePart:
     """A pipeline's part as it was typed, waiting to be put in its slot."""
 
     slot: str
@@ -43,30 +43,30 @@ def build(row: Row, positional: Sequence[Any], named: dict[str, Any]) -> Any:
         named = {key: _argument(row, value) for key, value in named.items()}
     try:
         signature(make).bind(*positional, **named)
-        made = make(*positional, **named)
+        product = make(*positional, **named)
     except TypeError as error:
         raise ValueError(f"{row.name}: {error}, as in {row.example!r}") from error
-    if isclass(make) or isinstance(made, Written):  # a class was checked by its row
-        return made
-    made = _whole(made) if row.kind == "method" else made
-    if missing := lacking(row.kind, made):
+    if isclass(make) or isinstance(product, Written):  # a class was checked by its row
+        return product
+    product = _as_method(product) if row.kind == "method" else product
+    if missing := lacking(row.kind, product):
         raise ValueError(
-            f"{row.name} made {shown(made)}, which lacks {', '.join(missing)}: "
+            f"{row.name} made {shown(product)}, which lacks {', '.join(missing)}: "
             f"the kind {row.kind!r} needs them"
         )
-    return made
+    return product
 
 
 def _argument(row: Row, value: Any) -> Any:
     """A row's argument as it takes it: a part, a codec of a tensor, or a compressor."""
     if row.kind in SLOTS:  # a name means a quantizer there, not a pipeline of it alone
-        alone = isinstance(value, Pipeline) and value == Pipeline(Identity(), value.quantize)
-        return value.quantize if alone else value
+        single = isinstance(value, Pipeline) and value == Pipeline(Identity(), value.quantize)
+        return value.quantize if single else value
     takes_codecs = row.kind == "codec" or row.make in (PerTensor, Flat)
-    return value if takes_codecs else _whole(value)
+    return value if takes_codecs else _as_method(value)
 
 
-def _whole(value: Any) -> Any:
+def _as_method(value: Any) -> Any:
     """A codec of one tensor means the same codec on each tensor of an update."""
     is_codec = hasattr(value, "read") and not hasattr(value, "init")
     return PerTensor(value) if is_codec else value
@@ -74,7 +74,7 @@ def _whole(value: Any) -> Any:
 
 def as_compressor(thing: Any) -> Compressor:
     """``thing``, a codec on each tensor; ``ValueError`` for what is not a method."""
-    thing = _whole(thing)
+    thing = _as_method(thing)
     if not hasattr(thing, "init"):
         raise ValueError(f"{shown(thing)} is not a compressor")
     return thing
@@ -86,7 +86,7 @@ def pipeline(parts: list[Any]) -> Pipeline:
     A coder of both kinds codes positions first, then symbols.
     """
     for part in parts:
-        if not isinstance(part, Part):
+        if not isinstance(part, PipelinePart):
             raise ValueError(f"{shown(part)} is a whole method and cannot stand between '|'")
     named = {part.slot: part.thing for part in parts}
     selector = named.get("sparsify", Identity())
@@ -100,8 +100,8 @@ def pipeline(parts: list[Any]) -> Pipeline:
             raise ValueError(f"{name} is a second {part.slot} part: one of each is allowed")
         slots[part.slot] = part.thing
     if "quantize" not in slots:
-        known = [row.name for row in CATALOGUE.values() if row.kind == "quantizer"]
-        raise ValueError(f"no quantize part: add one of {', '.join(known)}")
+        quantizers = [row.name for row in CATALOGUE.values() if row.kind == "quantizer"]
+        raise ValueError(f"no quantize part: add one of {', '.join(quantizers)}")
     ordered = sorted(parts, key=lambda part: _ORDER.index(part.slot))
     if parts != ordered:
         written = " | ".join(str(part.typed) for part in ordered)
@@ -109,7 +109,7 @@ def pipeline(parts: list[Any]) -> Pipeline:
             "a pipeline is written in the order in which it works, [sparsifier |] quantizer "
             f"[| positions] [| symbols]: write {shortened(written)}"
         )
-    made = Pipeline(**{"sparsify": Identity(), **slots})
+    product = Pipeline(**{"sparsify": Identity(), **slots})
     if "positions" in slots:
-        made.check_positions()  # golomb is a pipeline's default, but here it was written
-    return made
+        product.check_positions()  # golomb is a pipeline's default, but here it was written
+    return product

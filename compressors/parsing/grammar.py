@@ -4,14 +4,13 @@
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from compressors.base import Compressor
 from compressors.calls import NAME, Call, read, shortened, value
-from compressors.catalogue import CATALOGUE
+from compressors.catalogue import CATALOGUE, check_names
 from compressors.errors import MethodError
-from compressors.parsing.build import SLOTS, Part, as_compressor, build, pipeline
+from compressors.parsing.build import SLOTS, PipelinePart, as_compressor, build, pipeline
 from compressors.printing import shown
 from compressors.row import Written
 
@@ -55,28 +54,24 @@ def _expression(call: Call, words: Mapping[str, Any]) -> Any:
     ``words``: what words in it stand for.
     """
     parts = []
-    for part in call.given if call.name == "|" else [call]:
+    for part in call.arguments if call.name == "|" else [call]:
         name = part.name
         if not NAME.fullmatch(name):
             raise ValueError(f"expected a name, not {shortened(name or '(')}")
-        if name not in CATALOGUE:
-            near = get_close_matches(name.lower(), CATALOGUE, n=1)
-            some = "known are sbc, gradient_dropping, raw, ...: "
-            guess = f"did you mean {near[0]!r}? " if near else some
-            raise ValueError(f"unknown name {name!r}: {guess}`fedsim list methods` prints them all")
+        check_names(Call(name))
         row = CATALOGUE[name]
         if row.name != name:
             raise ValueError(f"CATALOGUE[{name!r}] is the row {row.name!r}: give both one name")
-        given = [_argument(one, words) for one in part.given]
+        positional = [_argument(one, words) for one in part.arguments]
         named = {key: _argument(one, words) for key, one in part.named.items()}
-        thing = made(name, *given, **named)
-        parts.append(Part(SLOTS[row.kind], part, thing) if row.kind in SLOTS else thing)
-    if len(parts) == 1 and not isinstance(parts[0], Part):
+        thing = instance_of(name, *positional, **named)
+        parts.append(PipelinePart(SLOTS[row.kind], part, thing) if row.kind in SLOTS else thing)
+    if len(parts) == 1 and not isinstance(parts[0], PipelinePart):
         return parts[0]
     return pipeline(parts)
 
 
-def made(name: str, *positional: Any, **named: Any) -> Any:
+def instance_of(name: str, *positional: Any, **named: Any) -> Any:
     """What the row ``name`` makes of its settings: a part, a codec or a whole method."""
     thing = build(CATALOGUE[name], positional, named)
     if not isinstance(thing, Written):

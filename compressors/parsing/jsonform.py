@@ -5,7 +5,7 @@ from typing import Any
 
 from compressors.catalogue import CATALOGUE
 from compressors.errors import MethodError
-from compressors.parsing.grammar import made
+from compressors.parsing.grammar import instance_of
 from compressors.row import Composition
 from compressors.whole.pipeline import Pipeline
 
@@ -23,6 +23,6 @@ def from_json(value: Any) -> Any:
     make = Pipeline if name == Pipeline.codec_id else CATALOGUE[name].make
     try:
         signature(make).bind(**settings)
-        return made(name, **settings) if isinstance(make, Composition) else make(**settings)
+        return instance_of(name, **settings) if isinstance(make, Composition) else make(**settings)
     except TypeError as error:
         raise MethodError(f"{name}: {error}") from error

@@ -1,1 +1,1 @@
-"""What is said about an entry that travels: values to symbols and back."""
+"""The values of the entries that travel: to symbols and back."""

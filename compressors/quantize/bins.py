@@ -134,7 +134,7 @@ class Steps:
             check_whole("steps: bucket", self.bucket, 1, (1 << 31) - 1)
 
     @property
-    def _most(self) -> int:
+    def _half(self) -> int:
         return (1 << self.bits - 1) - 1
 
     def _bucket(self, k: int) -> int:
@@ -146,23 +146,23 @@ class Steps:
         size = self._bucket(x.size)
         codes, scales = np.empty(x.size, np.uint8), np.empty(-(-x.size // size), np.float32)
         # a step of which self._most are a float32 too, as large as can be but for its last bit
-        top = np.nextafter(np.float32(float(np.finfo(np.float32).max) / self._most), np.float32(0))
-        kernel.whole(x, size, self._most, top, scales, codes)
+        top = np.nextafter(np.float32(float(np.finfo(np.float32).max) / self._half), np.float32(0))
+        kernel.round_steps(x, size, self._half, top, scales, codes)
         with out.span("side"):
             out.float32s(scales)
-        return Symbols(torch.from_numpy(codes).to(values.device), 2 * self._most + 1, scales)
+        return Symbols(torch.from_numpy(codes).to(values.device), 2 * self._half + 1, scales)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, np.ndarray]:
         """The steps (buckets,)."""
         with bits.span("side"):
-            return 2 * self._most + 1, bits.float32s(-(-place.k // self._bucket(place.k)))
+            return 2 * self._half + 1, bits.float32s(-(-place.k // self._bucket(place.k)))
 
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """Steps times whole number, a float32 product."""
         codes, _, scales = symbols
         if codes.numel() == 0:
             return nothing(codes, torch.float32)
-        levels = codes.cpu().numpy().astype(np.float32) - np.float32(self._most)
+        levels = codes.cpu().numpy().astype(np.float32) - np.float32(self._half)
         each = np.repeat(scales, self._bucket(levels.size))[: levels.size]
         with np.errstate(over="ignore", invalid="ignore"):  # of hostile steps: refused afterwards
             return torch.from_numpy(levels * each + np.float32(0)).to(codes.device)

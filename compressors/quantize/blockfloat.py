@@ -125,12 +125,12 @@ class BlockFloat:
         """
         _, mantissa, lowest, largest = FORMATS[self.format]
         block = max(1, min(k, self.block))
-        own = 4.0 ** -(mantissa + 1)
-        share = own + (block - 1) * (2.0 ** (lowest - mantissa) / largest) ** 2
+        rounding_bound = 4.0 ** -(mantissa + 1)
+        share = rounding_bound + (block - 1) * (2.0 ** (lowest - mantissa) / largest) ** 2
         source = "ours: 4^-(m + 1) + (b - 1) q^2 / u^2, scales above 2^-112"
         if self.rounding == "random":
             return unbiased(share, source)
-        return contraction(max(1 - share, (1 - own) / block), source)
+        return contraction(max(1 - share, (1 - rounding_bound) / block), source)
 
 
 def fp8(format: str = "e4m3", rounding: str = "random") -> BlockFloat:

@@ -58,9 +58,9 @@ class Then:
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The symbols and side information of ``second`` alone."""
-        own, scratch = tensor_seed(seed, _FIRST), BitWriter()
-        symbols = self.first.quantize(values, place, scratch, own)
-        between = self.first.dequantize(symbols, place, own)
+        first_seed, scratch = tensor_seed(seed, _FIRST), BitWriter()
+        symbols = self.first.quantize(values, place, scratch, first_seed)
+        between = self.first.dequantize(symbols, place, first_seed)
         return self.second.quantize(between, place, out, tensor_seed(seed, _SECOND))
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, object]:

@@ -77,11 +77,11 @@ class FitPoly:
             return Symbols(nothing(values, torch.uint8), 1)
         codes, curve = ranks(values.detach().cpu().numpy())
         if not isinstance(self.segments, str):
-            most = min(self.segments, k)
+            capacity = min(self.segments, k)
         else:
             spread = 0.0 if k < 2 else abs((curve[0] - curve[1]) - (curve[-2] - curve[-1]))
-            most = min(_MOST, max(1, math.ceil(2 * math.sqrt(spread))), k)
-        starts = kernel.split(curve, np.count_nonzero(curve > 0), most, self.degree + 1)
+            capacity = min(_MOST, max(1, math.ceil(2 * math.sqrt(spread))), k)
+        starts = kernel.split(curve, np.count_nonzero(curve > 0), capacity, self.degree + 1)
         coefs = kernel.fit(curve, starts, self.degree + 1)
         with out.span("side"):
             out.gamma(starts.size)
@@ -97,9 +97,9 @@ class FitPoly:
             return 1, None
         with bits.span("side"):
             pieces = bits.gamma()
-            most = _MOST if isinstance(self.segments, str) else self.segments
-            if pieces > min(most, k):
-                raise PayloadError(f"{pieces} pieces announced for {k} values: at most {most}")
+            capacity = _MOST if isinstance(self.segments, str) else self.segments
+            if pieces > min(capacity, k):
+                raise PayloadError(f"{pieces} pieces announced for {k} values: at most {capacity}")
             starts = np.zeros(pieces, np.int64)
             starts[1:] = bits.uints(pieces - 1, (k - 1).bit_length())
             sizes = np.diff(starts, append=k)

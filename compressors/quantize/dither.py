@@ -81,8 +81,8 @@ class Dither:
         except (TypeError, ValueError, OverflowError):
             p = math.nan
         if not p >= 1:
-            given = shown(self.norm)
-            raise ValueError(f"dither: norm is {given}: p is a number of at least 1, or inf")
+            norm = shown(self.norm)
+            raise ValueError(f"dither: norm is {norm}: p is a number of at least 1, or inf")
         object.__setattr__(self, "norm", str(p).removesuffix(".0"))  # numbers are taken too
         if hasattr(self.norm_code, "quantize"):  # in a text, a bare cnat is the quantizer
             object.__setattr__(self, "norm_code", text(self.norm_code))

@@ -145,8 +145,8 @@ class Codebook:
             codes = fresh(values.numel(), dtype)
             kernel.signed(values.numpy(), step, half, half - 1, *key(seed), codes.numpy())
             return Symbols(codes, 2 * half)
-        most = torch.where(values < 0, half, half - 1).to(torch.float64)
-        j = kernel.round_torch((values.abs().to(torch.float64) / step).minimum(most), seed)
+        farthest = torch.where(values < 0, half, half - 1).to(torch.float64)
+        j = kernel.round_torch((values.abs().to(torch.float64) / step).minimum(farthest), seed)
         return Symbols((2 * j - ((values < 0) & (j > 0)).long()).to(dtype), 2 * half)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:

@@ -48,7 +48,7 @@ class RandomInteger:
         values = values.contiguous()
         if on_cpu(values):
             near = fresh(values.numel(), torch.float32)
-            kernel.whole(values.numpy(), *key(seed), near.numpy())
+            kernel.round_integers(values.numpy(), *key(seed), near.numpy())
         else:
             size = values.abs()
             small = torch.where(size < _WHOLE, size, torch.zeros_like(size)).to(torch.float64)

@@ -111,7 +111,7 @@ class Lattice:
 
     def bound_on(self, k: int) -> Bound:
         """The second moment of a cell, per entry, over the mean square."""
-        alone = k % 2 / max(k, 1)
-        share = 2 * math.pi * math.e * 4.0**-self.bits * (_PAIR * (1 - alone) + _ALONE * alone)
+        odd = k % 2 / max(k, 1)
+        share = 2 * math.pi * math.e * 4.0**-self.bits * (_PAIR * (1 - odd) + _ALONE * odd)
         return unbiased(share, "2 pi e 4^-b 5 / (36 sqrt(3)): the cell's second moment "
                         "(Shlezinger et al. 2021, Theorem 1)")  # fmt: skip

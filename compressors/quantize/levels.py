@@ -33,9 +33,9 @@ def fresh(k: int, dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(np.empty(k, str(dtype).removeprefix("torch.")))
 
 
-def nothing(like: Tensor, dtype: torch.dtype) -> Tensor:
-    """An empty tensor (0,) on the device of ``like``."""
-    return torch.zeros(0, dtype=dtype, device=like.device)
+def nothing(template: Tensor, dtype: torch.dtype) -> Tensor:
+    """An empty tensor (0,) on the device of ``template``."""
+    return torch.zeros(0, dtype=dtype, device=template.device)
 
 
 def bucket_norms(values: Tensor, norm: str, size: int) -> np.ndarray:
@@ -94,12 +94,12 @@ def values_of(
     return picked * _spread(norms, size, codes)
 
 
-def _spread(norms: np.ndarray, size: int, like: Tensor) -> Tensor:
-    """One norm per value, on the device of ``like``."""
-    each = torch.from_numpy(norms).to(like.device)
+def _spread(norms: np.ndarray, size: int, template: Tensor) -> Tensor:
+    """One norm per value, on the device of ``template``."""
+    each = torch.from_numpy(norms).to(template.device)
     if norms.size == 1:
         return each
-    return each.repeat_interleave(size)[: like.numel()]
+    return each.repeat_interleave(size)[: template.numel()]
 
 
 @lru_cache(maxsize=64)

@@ -78,10 +78,10 @@ class Lloyd:
         for size in block_sizes(x.size):
             part = slice(start, start + size)
             # sums of squared values, of values times levels, of squared levels
-            own, both, square = kernel.nearest(x[part], edges, levels, codes[part])
+            energy, both, square = kernel.nearest(x[part], edges, levels, codes[part])
             scale = 0.0
-            if own != 0:
-                scale = own / both if self.scale == "unbiased" else both / square
+            if energy != 0:
+                scale = energy / both if self.scale == "unbiased" else both / square
             scales.append(scale)
             start += size
         side = np.minimum(scales, _LARGEST).astype(np.float32)

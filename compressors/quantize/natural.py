@@ -128,9 +128,9 @@ class Natural:
         lowest, sign = self.lowest + _BIAS, self.bits - 1
         if codes.device.type != "cpu":
             return natural.decode_torch(codes, lowest, sign)
-        given = codes.contiguous().numpy().view(np.uint16 if self.bits == 9 else np.uint8)
-        target = np.empty(given.size, np.uint32)
-        natural.decode(given, np.uint32(lowest), np.uint32(sign), target)
+        symbols = codes.contiguous().numpy().view(np.uint16 if self.bits == 9 else np.uint8)
+        target = np.empty(symbols.size, np.uint32)
+        natural.decode(symbols, np.uint32(lowest), np.uint32(sign), target)
         return torch.from_numpy(target.view(np.float32))
 
     def bound_on(self, k: int) -> Bound:

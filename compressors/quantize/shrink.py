@@ -77,5 +77,5 @@ class Shrink:
 
 @lru_cache(maxsize=1024)
 def _omega(inner: Any, k: int) -> float | None:
-    known = bound(inner, max(1, k))
-    return known.omega if known.kind == "unbiased" else None
+    inner_bound = bound(inner, max(1, k))
+    return inner_bound.omega if inner_bound.kind == "unbiased" else None

@@ -87,13 +87,14 @@ class Sign:
 
     def __post_init__(self) -> None:
         plain(self)
-        given = self.magnitude
-        known = isinstance(given, int | float) and not isinstance(given, bool)
-        known = known and abs(given) < 3.5e38  # beyond float32, and maybe beyond float64
+        magnitude = self.magnitude
+        valid = isinstance(magnitude, int | float) and not isinstance(magnitude, bool)
+        valid = valid and abs(magnitude) < 3.5e38  # beyond float32, and maybe beyond float64
         with np.errstate(over="ignore"):
-            known = known and 0 < float(np.float32(given)) < float("inf")
-        if not known:
-            raise ValueError(f"sign: magnitude is {shown(given)}: give a float32 number above 0")
+            valid = valid and 0 < float(np.float32(magnitude)) < float("inf")
+        if not valid:
+            problem = f"magnitude is {shown(magnitude)}: give a float32 number above 0"
+            raise ValueError(f"sign: {problem}")
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The signs, and coins for zeros; no side information."""

@@ -45,8 +45,8 @@ class Sketch:
 
     def __post_init__(self) -> None:
         plain(self)
-        whole = isinstance(self.buckets, int) and not isinstance(self.buckets, bool)
-        if not whole or not 2 <= self.buckets <= _MOST:
+        integral = isinstance(self.buckets, int) and not isinstance(self.buckets, bool)
+        if not integral or not 2 <= self.buckets <= _MOST:
             raise ValueError(
                 f"sketch: buckets is {shown(self.buckets)}: give a whole number from 2 to {_MOST}"
             )

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from compressors.base import nominal_count
-from compressors.bounds import Kept, contraction, exact
+from compressors.bounds import Sparsity, contraction, exact
 from compressors.kernels.energy import energies
 from compressors.settings import check_share, check_whole, plain
 
@@ -80,11 +80,11 @@ class Blocks:
         order = torch.sort(norms, descending=True, stable=True).indices
         return order[:k].sort().values, 1.0
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """Lossless without p; else the share of the blocks, as for topk."""
         if self.p is None:
-            return Kept(exact("only zeros are left out"), d, None)
+            return Sparsity(exact("only zeros are left out"), d, None)
         units = -(-d // self.b)
         chosen = self.count(units)
-        most = min(d, chosen * self.b)
-        return Kept(contraction(chosen / units, "the share of the blocks"), most, most)
+        capacity = min(d, chosen * self.b)
+        return Sparsity(contraction(chosen / units, "the share of the blocks"), capacity, capacity)

@@ -9,17 +9,17 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from compressors.base import nominal_count
-from compressors.bounds import Kept, contraction
+from compressors.bounds import Sparsity, contraction
 from compressors.kernels import chunks as kernel
 from compressors.settings import check_share, check_whole, plain
 
 
 def chunk_counts(p: float, size: int, n: int) -> np.ndarray:
     """How many entries of each chunk of ``size`` a fraction ``p`` means: int64 (chunks,)."""
-    whole, rest = divmod(n, size)
-    counts = np.full(whole + (rest > 0), nominal_count(p, size), np.int64)
-    if rest:
-        counts[-1] = nominal_count(p, rest)
+    full, remainder = divmod(n, size)
+    counts = np.full(full + (remainder > 0), nominal_count(p, size), np.int64)
+    if remainder:
+        counts[-1] = nominal_count(p, remainder)
     return counts
 
 
@@ -28,8 +28,8 @@ def largest_torch(x: Tensor, size: int, counts: np.ndarray) -> Tensor:
     sizes = pad(x.abs(), (0, counts.size * size - x.numel())).view(-1, size)
     order = torch.sort(sizes, dim=1, descending=True, stable=True).indices
     rank = order.argsort(1)
-    most = torch.from_numpy(counts).to(x.device)[:, None]
-    return ((rank < most) & (sizes > 0)).flatten().nonzero().flatten()
+    limits = torch.from_numpy(counts).to(x.device)[:, None]
+    return ((rank < limits) & (sizes > 0)).flatten().nonzero().flatten()
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class ChunkTopK:
 
     def count(self, n: int) -> int:
         """The sum over chunks of max(1, round(p m))."""
-        whole, rest = divmod(n, self.size)  # not chunk by chunk: theory asks of 10**12 entries
-        return whole * nominal_count(self.p, self.size) + nominal_count(self.p, rest)
+        full, remainder = divmod(n, self.size)  # not chunk by chunk: theory asks of 10**12 entries
+        return full * nominal_count(self.p, self.size) + nominal_count(self.p, remainder)
 
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """See ``Sparsifier.select``; needs no seed."""
@@ -80,10 +80,10 @@ class ChunkTopK:
         taken = kernel.largest(x.detach().numpy(), size, counts, positions)
         return torch.from_numpy(positions[:taken]), 1.0
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """The least share of a chunk that is kept: of the whole ones, or of the last."""
         size = min(self.size, d)
         lengths = [size, d % size or size]
         share = min(nominal_count(self.p, m) / m for m in lengths)
         k = self.count(d)
-        return Kept(contraction(share, "k / m of the worst chunk"), k, k)
+        return Sparsity(contraction(share, "k / m of the worst chunk"), k, k)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.base import nominal_count
-from compressors.bounds import Kept, contraction
+from compressors.bounds import Sparsity, contraction
 from compressors.kernels import select
 from compressors.kernels.sign import signs
 from compressors.settings import check_share, plain
@@ -60,7 +60,7 @@ class Dryden:
         sides = select.both_sides(entries, above, below)
         return torch.cat([torch.from_numpy(side) for side in sides]).sort().values, 1.0
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """Each sign keeps max(1, round(p m)) of its m entries, the least share at m = 1.5 / p.
 
         Above p = 0.75 it is least where the first entry is lost, at m = 0.5 / (1 - p).
@@ -72,7 +72,7 @@ class Dryden:
             delta = min((nominal_count(self.p, m) / m for m in sizes), default=1.0)
             note = "2 p - 1"
         note = f"ours: {note}, from rounding on each side"
-        most = min(d, math.floor(self.p * d) + 2)
+        capacity = min(d, math.floor(self.p * d) + 2)
         above = round((d + math.sqrt(d)) / 2)  # of random signs: by one sigma more than below
         mean = self.count(above) + self.count(d - above)
-        return Kept(contraction(delta, note), most, mean)
+        return Sparsity(contraction(delta, note), capacity, mean)

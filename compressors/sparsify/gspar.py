@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors.base import nominal_count
-from compressors.bounds import Kept, unbiased
+from compressors.bounds import Sparsity, unbiased
 from compressors.kernels.noise import words_torch
 from compressors.settings import check_share, plain
 
@@ -36,9 +36,9 @@ def least_sent(magnitudes: np.ndarray, k: int) -> float:
     ties = sizes.size - below.size - k  # as large as the least of the k, and not among them
     # from the least up, one after the other: no digits cancel, and every machine has the same sum
     tail = np.cumsum(below)[-1] if below.size else 0.0
-    rest = np.cumsum(np.concatenate(([tail + ties * top[0]], top)))[:0:-1]  # of all but j
+    tail_sums = np.cumsum(np.concatenate(([tail + ties * top[0]], top)))[:0:-1]  # of all but j
     top = top[::-1]
-    floors = rest / np.arange(k, 0, -1)
+    floors = tail_sums / np.arange(k, 0, -1)
     fits = np.flatnonzero(top <= floors)
     with np.errstate(over="ignore"):
         return float(np.float32(floors[fits[0] if fits.size else k - 1]))
@@ -96,7 +96,7 @@ class GSpar:
         """See ``Weighted.weigh``: magnitudes below ``scale`` become ``scale``."""
         return torch.copysign(values.abs().clamp(min=scale), values)
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """omega = d / k - 1, of equal chances: no others that sum to k vary more."""
         k = self.count(d)
-        return Kept(unbiased(d / k - 1, "at most d / k - 1, where all entries are equal"), d, k)
+        return Sparsity(unbiased(d / k - 1, "at most d / k - 1, where all entries are equal"), d, k)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors.bounds import Kept, exact
+from compressors.bounds import Sparsity, exact
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,6 @@ class Identity:
         """Every index; a pipeline never asks for them."""
         return torch.arange(x.numel(), device=x.device), 1.0
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """Every entry."""
-        return Kept(exact("every entry"), d, d)
+        return Sparsity(exact("every entry"), d, d)

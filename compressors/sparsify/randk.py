@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from compressors.base import nominal_count
-from compressors.bounds import Kept, contraction, unbiased
+from compressors.bounds import Sparsity, contraction, unbiased
 from compressors.kernels import sample
 from compressors.kernels.noise import words_torch
 from compressors.printing import shown
@@ -84,12 +84,12 @@ class RandK:
         scale = n / self.count(n) if self.scaled and n else 1.0
         return self.places(n, seed, x.device), scale
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """omega = d / k - 1 scaled, delta = k / d plain."""
         k = self.count(d)
         if self.scaled:
-            return Kept(unbiased(d / k - 1, "d / k - 1"), k, k)
-        return Kept(contraction(k / d, "k / d, in the mean"), k, k)
+            return Sparsity(unbiased(d / k - 1, "d / k - 1"), k, k)
+        return Sparsity(contraction(k / d, "k / d, in the mean"), k, k)
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ class Bernoulli:
         """See ``Sparsifier.select``; the values of ``x`` do not matter."""
         return self.places(x.numel(), seed, x.device), _WORDS / self._below if self.scaled else 1.0
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """omega = 1 / q - 1 scaled (S_q of Horváth et al. 2022), delta = q plain."""
         if self.scaled:
             share = max(1, round(self.q * 2**32)) / 2**32  # in the steps of the noise
-            return Kept(unbiased(1 / share - 1, "1 / q - 1"), d, self.q * d)
-        return Kept(contraction(self.q, "q, in the mean"), d, self.q * d)
+            return Sparsity(unbiased(1 / share - 1, "1 / q - 1"), d, self.q * d)
+        return Sparsity(contraction(self.q, "q, in the mean"), d, self.q * d)
 
 
 def check_flags(name: str, **flags: object) -> None:

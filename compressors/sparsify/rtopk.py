@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from compressors.base import nominal_count
-from compressors.bounds import Kept, contraction, neither
+from compressors.bounds import Sparsity, contraction, neither
 from compressors.kernels import select
 from compressors.settings import check_share, plain
 from compressors.sparsify.largest import largest
@@ -55,13 +55,13 @@ class RTopK:
         scale = top.numel() / chosen.numel() if self.scaled and chosen.numel() else 1.0
         return chosen, scale
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """delta = k / d plain; scaled by M / k it is (2 - M / k) M / d, while M < 2 k."""
         k, pool = self.count(d), nominal_count(self.m, d)
         if not self.scaled:
-            return Kept(contraction(k / d, "k / d, in the mean"), k, k)
+            return Sparsity(contraction(k / d, "k / d, in the mean"), k, k)
         if pool >= 2 * k:
             reason = "unbiased for topk(m) alone; scaled by m / p >= 2 it is not a contraction"
-            return Kept(neither(reason), k, k, projects=False)
+            return Sparsity(neither(reason), k, k, projects=False)
         delta = (2 - pool / k) * pool / d
-        return Kept(contraction(delta, "ours: (2 - m / p) m"), k, k, projects=False)
+        return Sparsity(contraction(delta, "ours: (2 - m / p) m"), k, k, projects=False)

@@ -10,7 +10,7 @@ from compressors.kernels.noise import words_torch
 from compressors.sparsify.largest import keys_torch, largest_torch
 
 LEAST = 25  # survivors expected in a sample: the number sent is k within 1 / sqrt(25), one sigma
-MOST = 2  # times k: more are never sent
+MAX_OVERSHOOT = 2  # times k: more are never sent
 
 
 def sample_size(n: int, p: float, sample: float) -> int:
@@ -44,7 +44,7 @@ def above_sampled(x: Tensor, k: int, threshold: Tensor) -> Tensor:
     if x.device.type != "cpu":
         return above_sampled_torch(x, k, threshold)
     indices, keys = select.at_least(x.detach().numpy(), threshold.numpy()[()], select.MAGNITUDE)
-    if indices.size > MOST * k:
+    if indices.size > MAX_OVERSHOOT * k:
         return torch.from_numpy(select.largest_of(indices, keys, k).copy())
     return torch.from_numpy(indices.copy())
 
@@ -53,6 +53,6 @@ def above_sampled_torch(x: Tensor, k: int, threshold: Tensor) -> Tensor:
     """The slow, obvious twin of the compiled way, for any device."""
     key = keys_torch(x, select.MAGNITUDE)
     indices = ((key >= threshold) & (key > 0)).nonzero().flatten()
-    if indices.numel() > MOST * k:
+    if indices.numel() > MAX_OVERSHOOT * k:
         return largest_torch(x, k, select.MAGNITUDE)
     return indices

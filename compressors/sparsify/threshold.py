@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.bounds import Kept, exact, neither
+from compressors.bounds import Sparsity, exact, neither
 from compressors.kernels import select
 from compressors.printing import shown
 from compressors.settings import plain
@@ -69,10 +69,10 @@ class Threshold:
         """See ``Sparsifier.select``; needs no seed."""
         return reaching(x, self.t), 1.0
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """None: all may lie below the threshold."""
         reason = f"where all entries lie below {self.t:g} nothing is sent: error at most d t^2"
-        return Kept(neither(reason), d, None)
+        return Sparsity(neither(reason), d, None)
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,6 @@ class Nonzero:
         """See ``Sparsifier.select``; needs no seed."""
         return reaching(x, 0.0), 1.0
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """Lossless."""
-        return Kept(exact(), d, None)
+        return Sparsity(exact(), d, None)

@@ -13,11 +13,16 @@ import torch
 from torch import Tensor
 
 from compressors.base import mean, nominal_count
-from compressors.bounds import Kept, contraction
+from compressors.bounds import Sparsity, contraction
 from compressors.kernels import select
 from compressors.settings import check_share, plain
 from compressors.sparsify.largest import largest, largest_torch
-from compressors.sparsify.sampled import MOST, above_sampled, sample_size, sampled_threshold
+from compressors.sparsify.sampled import (
+    MAX_OVERSHOOT,
+    above_sampled,
+    sample_size,
+    sampled_threshold,
+)
 
 
 def one_sided_torch(x: Tensor, k: int) -> Tensor:
@@ -73,7 +78,7 @@ class TopK:
             return largest(x, k, select.MAGNITUDE), 1.0
         return above_sampled(x, k, sampled_threshold(x, self.p, size, seed)), 1.0
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """k / d: the k largest of d squares are at least their share (Remark 1 of DeepReduce).
 
         By a sample's threshold at least 0.49 of it: fewer than k / 2 are sent only where as many of
@@ -82,9 +87,10 @@ class TopK:
         """
         k = self.count(d)
         if self.sample is None or sample_size(d, self.p, self.sample) >= d:
-            return Kept(contraction(k / d, "k / d"), k, k)
+            return Sparsity(contraction(k / d, "k / d"), k, k)
         delta = max(1 / d, 0.49 * k / d)
-        return Kept(contraction(delta, "ours: 0.49 k / d, about k / d"), min(d, MOST * k), k)
+        stated = contraction(delta, "ours: 0.49 k / d, about k / d")
+        return Sparsity(stated, min(d, MAX_OVERSHOOT * k), k)
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class OneSided:
             return one_sided_torch(x, k), 1.0
         return torch.from_numpy(select.one_sided(x.detach().numpy(), k)), 1.0
 
-    def kept_of(self, d: int) -> Kept:
+    def kept_of(self, d: int) -> Sparsity:
         """delta = 1 / (1 + max(d - 1, min(k, d - 1)^2)): ours, for the paper states none.
 
         Let the side of the greater mean m be chosen. If it has one entry, it keeps m^2; the k
@@ -129,7 +135,7 @@ class OneSided:
         (1, -k, -0, ...) reaches it.
         """
         k = self.count(d)
-        return Kept(contraction(one_sided_delta(k, d), "ours: 1 / (1 + max(d - 1, k^2))"), k, k)
+        return Sparsity(contraction(one_sided_delta(k, d), "ours: 1 / (1 + max(d - 1, k^2))"), k, k)
 
 
 def one_sided_delta(k: int, d: int) -> float:

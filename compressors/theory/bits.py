@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compressors.base import nominal_count
-from compressors.bounds import kept
+from compressors.bounds import sparsity
 from compressors.coders.golomb import golomb_parameter, rice_parameter
 from compressors.printing import is_foreign, name_of
 from compressors.theory.positions import golomb_bits, ideal_position_bits, rice_bits
@@ -101,7 +101,7 @@ def expected_bits(thing: Any, d: int) -> ExpectedBits | None:
     quantizer = thing.quantize  # of two only the second one's symbols travel
     while _name(quantizer) == "then":
         quantizer = quantizer.second
-    mean, cost = kept(thing.sparsify, d).mean, COSTS.get(_name(quantizer))
+    mean, cost = sparsity(thing.sparsify, d).mean, COSTS.get(_name(quantizer))
     if mean is None or cost is None or _name(thing.symbols) != "fixed":
         return None
     positions = 0.0

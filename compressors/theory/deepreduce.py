@@ -77,20 +77,20 @@ def p0_delta(sent: float, d: float, epsilon: float) -> float:
     return expected_positives(sent, d, epsilon) / d
 
 
-def deterministic_policy_error(kept: float, sent: float) -> float:
+def deterministic_policy_error(num_chosen: float, sent: float) -> float:
     """1 - |I1| / r: relative error of an inherently sparse gradient (Lemma 7 i).
 
-    ``kept`` of the ``sent`` true indices are chosen. Lemma 7 (ii), 1 - r / d for a sparsified
+    ``num_chosen`` of the ``sent`` true indices are chosen. Lemma 7 (ii), 1 - r / d for a sparsified
     one, is ``deterministic_policy_error(r, d)``; both are means over random positions.
 
     Example:
         >>> deterministic_policy_error(90, 100)
         0.1
     """
-    return (sent - kept) / sent
+    return (sent - num_chosen) / sent
 
 
-def random_policy_errors(kept: float, wrong: float, sent: float, positives: float) -> tuple[
+def random_policy_errors(num_chosen: float, wrong: float, sent: float, positives: float) -> tuple[
     float, float
 ]:
     """E1 and E2 of Lemma 8, relative to ||g_P||^2: 1 - k1/r and 1 - k2/(|P| - r).
@@ -102,7 +102,7 @@ def random_policy_errors(kept: float, wrong: float, sent: float, positives: floa
         >>> random_policy_errors(4, 2, 6, 10)  # Figure 14
         (0.33333333333333337, 0.5)
     """
-    return 1 - kept / sent, 1 - wrong / (positives - sent) if positives > sent else 0.0
+    return 1 - num_chosen / sent, 1 - wrong / (positives - sent) if positives > sent else 0.0
 
 
 def p1_expected_error(sent: float, positives: float) -> float:
@@ -208,10 +208,10 @@ def fitted_second_moment(
     size = second_moment(delta, biased)
     sorting = 2 * sorted_distance(cosine) * size
     fitting = 4 * sorted_distance(cosine_back) * (4 * fit + size)
-    apart = sorting + 16 * fit + 2 * fitting
+    separate = sorting + 16 * fit + 2 * fitting
     if biased and not printed:
-        return 2 * (2 * (1 - delta) + 2 * apart) + 2
-    return 2 * (1 - delta + apart) + 2
+        return 2 * (2 * (1 - delta) + 2 * separate) + 2
+    return 2 * (1 - delta + separate) + 2
 
 
 def _check_rate(epsilon: float) -> None:

@@ -30,11 +30,11 @@ def shs_entropy(zeros: float, others: Sequence[float], cap: float = math.inf) ->
     """
     if not 0 < zeros < 1 or abs(zeros + sum(others) - 1) > 1e-9:
         raise ValueError(f"zeros is {zeros} and others sum to {sum(others)}: together they are 1")
-    rest = -sum(p * math.log2(p) for p in others if p > 0)
+    positive = -sum(p * math.log2(p) for p in others if p > 0)
     if math.isinf(cap):
-        return rest - zeros * math.log2(1 - zeros) - zeros * math.log2(zeros) / (1 - zeros)
+        return positive - zeros * math.log2(1 - zeros) - zeros * math.log2(zeros) / (1 - zeros)
     runs = [zeros**i * (1 - zeros) for i in range(1, int(cap))] + [zeros**cap]
-    return rest - sum(p * math.log2(p) for p in runs)
+    return positive - sum(p * math.log2(p) for p in runs)
 
 
 def shs_cap_cost(zeros: float, cap: int) -> float:

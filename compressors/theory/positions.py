@@ -64,9 +64,9 @@ def golomb_bits(p: float, m: int) -> float:
         only = _short_remainders(m) > 0  # remainder 0 is a short one
         return float((m - 1).bit_length() + 1 - int(only))
     log = math.log1p(-p)
-    whole = -math.expm1(m * log)
-    short = -math.expm1(_short_remainders(m) * log) / whole
-    return (m - 1).bit_length() + 1 / whole - short
+    covered = -math.expm1(m * log)
+    short = -math.expm1(_short_remainders(m) * log) / covered
+    return (m - 1).bit_length() + 1 / covered - short
 
 
 def best_golomb(p: float) -> int:

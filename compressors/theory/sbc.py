@@ -31,12 +31,12 @@ class Components:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One method of Table I: its cheapest and its dearest setting, and what the paper prints."""
 
     method: str
     least: Components
-    most: Components
+    largest: Components
     printed: str
     note: str
 
@@ -80,7 +80,7 @@ def total_terabytes(parameters: float, iterations: float) -> float:
     return 4 * parameters * iterations / 1e12
 
 
-def table_i() -> list[Row]:
+def table_i() -> list[TableRow]:
     """Table I: what each method makes smaller, and the compression that follows."""
     dense = Components(1, 1, 32, 0)
     dropped = Components(1, 0.001, 32, 16)
@@ -91,15 +91,15 @@ def table_i() -> list[Row]:
 
     one, two, three = at(1, 0.001), at(0.1, 0.01), at(0.01, 0.01)
     return [
-        Row("baseline", dense, dense, "1", ""),
-        Row("dense quantization (signSGD, TernGrad, QSGD)", Components(1, 1, 1, 0),
+        TableRow("baseline", dense, dense, "1", ""),
+        TableRow("dense quantization (signSGD, TernGrad, QSGD)", Components(1, 1, 1, 0),
             Components(1, 1, 8, 0), "4-32", ""),
-        Row("gradient dropping, DGC", dropped, dropped, "666", "fixed width"),
-        Row("the same with Golomb", coded, coded, "", "not in the table"),
-        Row("Federated Averaging", Components(0.001, 1, 32, 0), Components(0.1, 1, 32, 0),
+        TableRow("gradient dropping, DGC", dropped, dropped, "666", "fixed width"),
+        TableRow("the same with Golomb", coded, coded, "", "not in the table"),
+        TableRow("Federated Averaging", Components(0.001, 1, 32, 0), Components(0.1, 1, 32, 0),
             "10-1000", ""),
-        Row("SBC, all ranges", at(0.001, 0.001), at(0.1, 0.1), "40000", "0.1 % to 10 %"),
-        Row("SBC (1)", one, one, "1530-2572", "Table II"),
-        Row("SBC (2)", two, two, "3430-3958", "Table II"),
-        Row("SBC (3)", three, three, "24935-37208", "Table II"),
+        TableRow("SBC, all ranges", at(0.001, 0.001), at(0.1, 0.1), "40000", "0.1 % to 10 %"),
+        TableRow("SBC (1)", one, one, "1530-2572", "Table II"),
+        TableRow("SBC (2)", two, two, "3430-3958", "Table II"),
+        TableRow("SBC (3)", three, three, "24935-37208", "Table II"),
     ]  # fmt: skip

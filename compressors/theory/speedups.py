@@ -123,8 +123,8 @@ def _plain(name: str, d: int, omega: float, bits: float, printed: str, note: str
 
 def _best(name: str, d: int, omega: Omega, bits: Bits, printed: str, note: str) -> Speedup:
     best = best_levels(d, omega, bits, 1.0)
-    said = f"s = {best} and s = {best_levels(d, omega, bits, 0.0)}; {note}"
-    return Speedup(name, _top(d, omega, bits, 1.0), _top(d, omega, bits, 0.0), printed, said)
+    chosen = f"s = {best} and s = {best_levels(d, omega, bits, 0.0)}; {note}"
+    return Speedup(name, _top(d, omega, bits, 1.0), _top(d, omega, bits, 0.0), printed, chosen)
 
 
 def _top(d: int, omega: Omega, bits: Bits, theta: float) -> float:

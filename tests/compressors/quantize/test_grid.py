@@ -167,7 +167,7 @@ def test_torch_gives_the_symbols_of_numba() -> None:
     most = torch.where(x < 0, 128, 127).double()
     j = kernel.round_torch((wide.abs() / 0.25).minimum(most), 5)
     assert torch.equal(fast.long(), 2 * j - ((x < 0) & (j > 0)).long())
-    kernel.whole(x.numpy(), *key(5), floats.numpy())
+    kernel.round_integers(x.numpy(), *key(5), floats.numpy())
     inside = wide.abs() < 2**24
     j = kernel.round_torch(torch.where(inside, wide.abs(), 0.0), 5).double()
     slow = torch.where(x < 0, -1.0, 1.0) * torch.where(inside, j, wide.abs())

@@ -97,10 +97,10 @@ def test_wide_alphabets() -> None:
 
 
 def test_a_number_of_buckets_that_cannot_be() -> None:
-    like = {"w": torch.empty(3)}
+    template = {"w": torch.empty(3)}
     frame = compress(parse("sketch(4)"), {"w": torch.zeros(3)})[0].payload[:3]
     with pytest.raises(PayloadError, match="4 buckets announced for 3 values in 4 buckets"):
-        decompress(parse("sketch(4)"), frame + from_bits("11" + "0" * 200), like)
+        decompress(parse("sketch(4)"), frame + from_bits("11" + "0" * 200), template)
 
 
 @pytest.mark.parametrize("bad", [1, 0, 65537, 2.5, True, "many"])

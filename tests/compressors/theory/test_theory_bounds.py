@@ -9,7 +9,15 @@ import pytest
 import torch
 
 from compressors import CATALOGUE, ROWS, Row, TopK, compress, parse
-from compressors.bounds import Kept, as_contraction, contraction, kept, neither, unbiased, worst
+from compressors.bounds import (
+    Sparsity,
+    as_contraction,
+    contraction,
+    neither,
+    sparsity,
+    unbiased,
+    worst,
+)
 from compressors.sparsify.topk import one_sided_delta
 from compressors.theory import Bound, bound, compose, compose_omegas, expected_bits
 from compressors.theory.bits import COSTS
@@ -57,8 +65,8 @@ def test_where_no_rule_is_known_theory_says_so(monkeypatch: pytest.MonkeyPatch) 
 class Stated(Own):
     """A user's own class that states its rule."""
 
-    def kept_of(self, d: int) -> Kept:
-        return Kept(contraction(0.25, "a quarter"), d, d)
+    def kept_of(self, d: int) -> Sparsity:
+        return Sparsity(contraction(0.25, "a quarter"), d, d)
 
 
 @dataclass(frozen=True)
@@ -242,13 +250,13 @@ def test_parts_of_an_update() -> None:
 
 
 def test_a_sampled_threshold_sends_at_least_half() -> None:
-    """The rule's claim: in the mean over draws at least 0.49 k, and never more than ``most``."""
+    """The rule's claim: in the mean over draws at least 0.49 k, never more than ``capacity``."""
     x = torch.from_numpy(np.random.default_rng(2).normal(size=6000).astype("float32"))
     pipe = parse("topk(0.01, 0.001) | float32")
     counts = [compress(pipe, {"w": x}, seed=s)[0].sent["w"].count for s in range(60)]
-    left = kept(parse("topk(0.01, 0.001) | float32").codec.sparsify, 6000)
+    left = sparsity(parse("topk(0.01, 0.001) | float32").codec.sparsify, 6000)
     assert np.mean(counts) >= left.bound.delta * 6000
-    assert max(counts) <= left.most == 120
+    assert max(counts) <= left.capacity == 120
 
 
 def test_projections_are_orthogonal_to_their_error() -> None:
