@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from compressors.averaging import mean_of
     from compressors.base import (
         ALL,
         Compressor,
@@ -209,6 +210,7 @@ __all__ = [
     "explain",
     "from_json",
     "gradient_dropping",
+    "mean_of",
     "natural_dither",
     "own_rows",
     "row_files",

@@ -93,8 +93,8 @@ class VectorCodec(Protocol):
         """Writes ``x`` (any shape, float32, any device) and returns what the receiver will see."""
         ...
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        """The tensor that ``write`` wrote, shaped and placed like ``like`` (values unread)."""
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        """The tensor that ``write`` wrote, shaped and placed like ``template`` (values unread)."""
         ...
 
 
@@ -106,8 +106,8 @@ class Compressor(Protocol):
         """Whether ``read`` needs the seed that ``write`` was given."""
         ...
 
-    def init(self, like: Tensors) -> State:
-        """The memory before the first message, for updates shaped like ``like``."""
+    def init(self, template: Tensors) -> State:
+        """The memory before the first message, for updates shaped like ``template``."""
         ...
 
     def write(
@@ -119,8 +119,8 @@ class Compressor(Protocol):
         """
         ...
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        """The update that ``write`` wrote, shaped like ``like`` (values unread)."""
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
+        """The update that ``write`` wrote, shaped like ``template`` (values unread)."""
         ...
 
 
@@ -157,11 +157,11 @@ def scatter(values: Tensor, indices: Tensor, shape: torch.Size) -> Tensor:
 
 
 def read_each(
-    bits: BitReader, like: Tensors, read: Callable[[int, Tensor], Tensor]
+    bits: BitReader, template: Tensors, read: Callable[[int, Tensor], Tensor]
 ) -> dict[str, Tensor]:
-    """Every tensor by ``read``, from its ordinal and its like; books how many entries travelled."""
+    """Every tensor by ``read``, from its ordinal and its template; books how many travelled."""
     tensors = {}
-    for i, (name, x) in enumerate(like.items()):
+    for i, (name, x) in enumerate(template.items()):
         bits.places = None
         tensors[name] = read(i, x)
         if bits.places is not None:
@@ -184,9 +184,9 @@ def mean(values: Tensor) -> float:
     return float(values.cpu().numpy().mean(dtype=np.float64))
 
 
-def empty_like(like: Tensors) -> dict[str, Tensor]:
+def empty_like(template: Tensors) -> dict[str, Tensor]:
     """Zero tensors of the same names, shapes and devices."""
     return {
         name: torch.zeros_like(x, memory_format=torch.contiguous_format)
-        for name, x in like.items()
+        for name, x in template.items()
     }

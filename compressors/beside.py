@@ -1,4 +1,4 @@
-"""A user's own file, which stands in no package: the modules beside it, and what they hold."""
+"""A user's own file outside of any package: the modules of its folder, and their contents."""
 
 import ast
 import os
@@ -31,7 +31,7 @@ def staying() -> Iterator[None]:
 
 
 @contextmanager
-def beside(file: Path) -> Iterator[None]:
+def import_beside(file: Path) -> Iterator[None]:
     """Inside, modules and packages that stand beside ``file`` are imported, as by a script there.
 
     They are read from the disk, also if this process has imported them before. Afterwards those of
@@ -41,7 +41,7 @@ def beside(file: Path) -> Iterator[None]:
     size and second, which may have been edited since.
 
     Example:
-        >>> with beside(Path("somewhere/mine.py")):
+        >>> with import_beside(Path("somewhere/mine.py")):
         ...     sys.path[0] == str(Path("somewhere").resolve())
         True
     """
@@ -63,19 +63,19 @@ def _unlisted(folder: str) -> dict[str, ModuleType]:
     """The modules that an import finds below a folder, which are not listed any more."""
     if os.path.basename(folder) in _INSTALLED or not os.path.isdir(folder):
         return {}
-    tops = {name.removesuffix(".py") for name in os.listdir(folder)}.difference(_OURS)
-    found = {}
+    top_names = {name.removesuffix(".py") for name in os.listdir(folder)}.difference(_OURS)
+    modules = {}
     for name, module in [*sys.modules.items()]:
-        if name.partition(".")[0] not in tops:
+        if name.partition(".")[0] not in top_names:
             continue
         place = f"{folder}/{name.replace('.', '/')}"
         files = getattr(module, "__file__", None), *(getattr(module, "__path__", None) or ())
-        there = {os.path.realpath(file) for file in files if file}
-        if not there.isdisjoint({f"{place}.py", f"{place}/__init__.py", place}):
-            found[name] = module
-    for name in found:
+        real_paths = {os.path.realpath(file) for file in files if file}
+        if not real_paths.isdisjoint({f"{place}.py", f"{place}/__init__.py", place}):
+            modules[name] = module
+    for name in modules:
         sys.modules.pop(name, None)
-    return found
+    return modules
 
 
 def content(file: Path, name: str = "") -> str:
@@ -102,17 +102,17 @@ def content(file: Path, name: str = "") -> str:
     """
     package = name.rpartition(".")[0]
     root = file.resolve().parents[name.count(".")]
-    lines, waiting, found = list[str](), [(name or "__main__", file, package)], set[str]()
+    lines, waiting, read_modules = list[str](), [(name or "__main__", file, package)], set[str]()
     while waiting:
         module, path, package = waiting.pop()
-        if module in found:
+        if module in read_modules:
             continue
-        found.add(module)
+        read_modules.add(module)
         stat = path.stat()
         digest, imports = _read(path.resolve(), stat.st_mtime_ns, stat.st_size)
         lines.append(f"{'' if path == file else module} {digest}")
-        for wanted in imports:
-            waiting += _modules(root, _absolute(wanted, package), name)
+        for imported in imports:
+            waiting += _modules(root, _absolute(imported, package), name)
     return blake2b("\n".join(sorted(lines)).encode(), digest_size=8).hexdigest()
 
 
@@ -123,37 +123,37 @@ def _read(path: Path, changed: int, size: int) -> tuple[str, tuple[str, ...]]:
     ``changed``, ``size``: as the disk says, so that a file that has changed is read again.
     """
     text = path.read_bytes()
-    found: list[str] = []
+    imports: list[str] = []
     try:
         nodes = [*ast.walk(ast.parse(text))]
     except (SyntaxError, ValueError):  # whoever executes it says so
         nodes = []
     for node in nodes:
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            imports += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             start = "." * node.level + (node.module or "")
             dot = "." if node.module else ""
-            found += [start, *(f"{start}{dot}{alias.name}" for alias in node.names)]
-    return blake2b(text, digest_size=16).hexdigest(), tuple(dict.fromkeys(found))
+            imports += [start, *(f"{start}{dot}{alias.name}" for alias in node.names)]
+    return blake2b(text, digest_size=16).hexdigest(), tuple(dict.fromkeys(imports))
 
 
-def _absolute(wanted: str, package: str) -> str:
+def _absolute(target: str, package: str) -> str:
     """The name of a module from that after ``from`` in a module of ``package``."""
-    rest = wanted.lstrip(".")
-    dots = len(wanted) - len(rest)
+    stem = target.lstrip(".")
+    dots = len(target) - len(stem)
     if not dots:
-        return wanted
+        return target
     parts = package.split(".") if package else []
-    return ".".join([*parts[: len(parts) - dots + 1], *([rest] if rest else [])])
+    return ".".join([*parts[: len(parts) - dots + 1], *([stem] if stem else [])])
 
 
-def _modules(root: Path, wanted: str, own: str) -> Iterator[tuple[str, Path, str]]:
-    """The files below ``root`` that an import of ``wanted`` executes: name, file and package."""
-    top = wanted.partition(".")[0]
-    if not top or top in _OURS or (own and top != own.partition(".")[0]):
+def _modules(root: Path, target: str, package_name: str) -> Iterator[tuple[str, Path, str]]:
+    """The files below ``root`` that an import of ``target`` executes: name, file and package."""
+    top = target.partition(".")[0]
+    if not top or top in _OURS or (package_name and top != package_name.partition(".")[0]):
         return
-    parts = wanted.split(".")
+    parts = target.split(".")
     for i in range(1, len(parts) + 1):
         name, place = ".".join(parts[:i]), root.joinpath(*parts[:i])
         if (place / "__init__.py").is_file():

@@ -1,4 +1,4 @@
-"""What is known of a method: unbiased with omega, a contraction with delta, neither, or unknown.
+"""Bounds of a method: unbiased with omega, a contraction with delta, neither, or unknown.
 
 For all x of d entries: an *unbiased* method has E C(x) = x and E||C(x) - x||^2 <= omega ||x||^2
 (Horváth et al. 2022, Definition 2); a *contraction* has E||C(x) - x||^2 <= (1 - delta) ||x||^2 with
@@ -147,15 +147,15 @@ def with_memory(inner: Bound) -> Bound:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Sparsity:
     """What is known of a sparsifier on d entries.
 
-    ``most`` is the greatest number of values it leaves, ``mean`` the expected one, None where the
-    values decide. ``projects``: values stay as they are.
+    ``capacity`` is the greatest number of values it leaves, ``mean`` the expected one, None where
+    the values decide. ``projects``: values stay as they are.
     """
 
     bound: Bound
-    most: int
+    capacity: int
     mean: float | None
     projects: bool = True
 
@@ -180,17 +180,17 @@ def bound(thing: Any, d: int) -> Bound:
     if d < 1:
         raise ValueError(f"d is {d}: a vector has at least 1 entry")
     if _states(thing, "kept_of"):
-        return kept(thing, d).bound
-    known: Bound = thing.bound_on(d) if _states(thing, "bound_on") else unknown(shown(thing))
-    return known
+        return sparsity(thing, d).bound
+    stated: Bound = thing.bound_on(d) if _states(thing, "bound_on") else unknown(shown(thing))
+    return stated
 
 
-def kept(sparsifier: Any, d: int) -> Kept:
+def sparsity(sparsifier: Any, d: int) -> Sparsity:
     """What a sparsifier leaves of ``d`` entries: any number of them where no rule is known."""
     if not _states(sparsifier, "kept_of"):
-        return Kept(unknown(shown(sparsifier)), d, None)
-    known: Kept = sparsifier.kept_of(d)
-    return known
+        return Sparsity(unknown(shown(sparsifier)), d, None)
+    stated: Sparsity = sparsifier.kept_of(d)
+    return stated
 
 
 def _states(thing: Any, rule: str) -> bool:

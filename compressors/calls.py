@@ -27,21 +27,22 @@ class Call:
     """A name and what is given to it; a word alone, too.
 
     Args:
-        name: ``|`` where ``given`` are the parts of an expression that has several.
-        given: arguments without a name, in their order.
+        name: ``|`` where ``arguments`` are the parts of an expression that has several.
+        arguments: arguments without a name, in their order.
         named: arguments with one.
         called: whether there are parentheses.
     """
 
     name: str
-    given: "list[Call]" = field(default_factory=list)
+    arguments: "list[Call]" = field(default_factory=list)
     named: "dict[str, Call]" = field(default_factory=dict)
     called: bool = False
 
     def __str__(self) -> str:
         if self.name == "|":
-            return " | ".join(map(str, self.given))
-        arguments = [*map(str, self.given), *(f"{key}={one}" for key, one in self.named.items())]
+            return " | ".join(map(str, self.arguments))
+        named = (f"{key}={one}" for key, one in self.named.items())
+        arguments = [*map(str, self.arguments), *named]
         return f"{self.name}({', '.join(arguments)})" if self.called else self.name
 
 
@@ -50,7 +51,7 @@ def read(source: str) -> Call:
 
     Example:
         >>> call = read("warmup(20, first=0.25)")
-        >>> call.name, str(call.given[0]), str(call.named["first"])
+        >>> call.name, str(call.arguments[0]), str(call.named["first"])
         ('warmup', '20', '0.25')
     """
     tokens = [_END, *filter(None, map(str.strip, reversed(_TOKEN.findall(source))))]
@@ -95,7 +96,7 @@ def _part(left: list[str]) -> Call:
         if key:
             call.named[key] = argument
         else:
-            call.given.append(argument)
+            call.arguments.append(argument)
         if left[-1] == ",":
             left.pop()
         elif left[-1] not in (_END, ")"):

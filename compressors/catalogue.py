@@ -5,9 +5,11 @@ made of, a title, the source, and a method in which the row takes part. The pars
 line, the contract suite, the catalogue page and the benchmarks run over these rows.
 """
 
+from difflib import get_close_matches
 from importlib.util import find_spec
 
-from compressors.beside import beside, content
+from compressors.beside import content, import_beside
+from compressors.calls import NAME, Call
 from compressors.recent import RECENT
 from compressors.row import Kind, Row
 from compressors.usercode import typed, user_code
@@ -287,6 +289,29 @@ def row_files() -> dict[str, str]:
     return {name: digest for name, (row, digest) in _FILES.items() if CATALOGUE.get(name) is row}
 
 
+def check_names(method: Call) -> None:
+    """Raises ``ValueError`` for a name in a method's text that is no row; needs no torch.
+
+    Example:
+        >>> from compressors.calls import read
+        >>> check_names(read("ef(topk(0.1) | float32)"))
+        >>> check_names(read("ef(topk(0.1) | float23)"))
+        Traceback (most recent call last):
+        ValueError: unknown name 'float23': did you mean 'float32'? `fedsim list methods` prints \
+them all
+    """
+    for part in method.arguments if method.name == "|" else [method]:
+        if NAME.fullmatch(part.name) and part.name not in CATALOGUE:
+            near = get_close_matches(part.name.lower(), CATALOGUE, n=1)
+            some = "known are sbc, gradient_dropping, raw, ...: "
+            guess = f"did you mean {near[0]!r}? " if near else some
+            problem = f"unknown name {part.name!r}: {guess}`fedsim list methods` prints them all"
+            raise ValueError(problem)
+        for inside in (*part.arguments, *part.named.values()):
+            if inside.called or inside.name == "|":
+                check_names(inside)
+
+
 def add_rows(place: str) -> None:
     """Executes a Python file, or every file of a folder, that adds rows to ``CATALOGUE``.
 
@@ -304,12 +329,12 @@ def add_rows(place: str) -> None:
         before = dict(CATALOGUE)
         try:
             digest = content(file)
-            with user_code(), beside(file):
+            with user_code(), import_beside(file):
                 run_path(str(file), run_name="rows_of_a_user")
         except Exception as error:
             raise ValueError(f"{file}: {typed(error)}") from error
-        made = {name: row for name, row in CATALOGUE.items() if before.get(name) is not row}
-        _FILES.update({name: (row, digest) for name, row in made.items()})
+        added = {name: row for name, row in CATALOGUE.items() if before.get(name) is not row}
+        _FILES.update({name: (row, digest) for name, row in added.items()})
 
 
 def _usable(row: Row) -> bool:

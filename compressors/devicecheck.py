@@ -24,7 +24,7 @@ from torch import Tensor
 from compressors import device as kernels
 from compressors.base import State, Tensors
 from compressors.device import read, write
-from compressors.kernels.gpu.layout import fetch, layout_of, on
+from compressors.kernels.gpu.layout import fetch, on, programs_of
 from compressors.kernels.gpu.select import largest
 from compressors.kernels.gpu.tried import cause
 from compressors.message import compress, decompress
@@ -47,7 +47,7 @@ class Step:
 
     name: str
     well: bool
-    found: str
+    result: str
 
 
 def absent(device: torch.device) -> str:
@@ -81,8 +81,8 @@ def checks(
     for number in range(ROUNDS):
         drawn = torch.Generator().manual_seed(number)
         plain: Any = {"generator": drawn, "dtype": torch.float32, "device": "cpu"}
-        made = [torch.randn(shape, **plain) for shape in shapes]
-        named = zip("abcdefgh", made, strict=False)
+        tensors = [torch.randn(shape, **plain) for shape in shapes]
+        named = zip("abcdefgh", tensors, strict=False)
         updates.append({n: (64 * x).round() / 64 if n == "a" else x for n, x in named})
     steps: dict[str, Callable[[], str]] = {
         "versions": partial(_versions, device),
@@ -98,10 +98,10 @@ def checks(
     steps["pace of top-k"] = partial(_pace, device, entries)
     for name, work in steps.items():
         try:
-            found, well = work(), True
+            result, well = work(), True
         except Exception as error:  # whatever driver, compiler or kernel raise: the rest goes on
-            found, well = typed(error), False
-        yield Step(name, well, " ".join(found.split()))
+            result, well = typed(error), False
+        yield Step(name, well, " ".join(result.split()))
 
 
 def _on(device: torch.device, update: Tensors) -> dict[str, Tensor]:
@@ -120,52 +120,53 @@ def by_loops() -> Iterator[None]:
 
 
 def _versions(device: torch.device) -> str:
-    told = f"Python {sys.version.split()[0]}, torch {torch.__version__}, numpy {np.__version__}"
+    python = sys.version.split()[0]
+    libraries = f"Python {python}, torch {torch.__version__}, numpy {np.__version__}"
     if device.type != "cuda":
-        return f"{told}, {device}"
+        return f"{libraries}, {device}"
     about = torch.cuda.get_device_properties(device)
     tf32 = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    products, convolutions = ("on" if way else "off" for way in tf32)
-    return (f"{told}, CUDA {torch.version.cuda}, {about.name}, sm_{about.major}{about.minor}, "
+    products, convolutions = ("on" if enabled else "off" for enabled in tf32)
+    return (f"{libraries}, CUDA {torch.version.cuda}, {about.name}, sm_{about.major}{about.minor}, "
             f"{about.total_memory / 2**30:.0f} GiB; outside runs TF32 is {products} for matrix "
             f"products, {convolutions} for convolutions")  # fmt: skip
 
 
 def _kernels(device: torch.device) -> str:
-    if why := cause(device):
-        raise RuntimeError(f"{why}: messages are made through the host")
+    if reason := cause(device):
+        raise RuntimeError(f"{reason}: messages are made through the host")
     return "Triton's kernels run"
 
 
-def _same(here: Tensors, there: Tensors, what: str) -> None:
-    for name, x in here.items():
-        if x.numpy().tobytes() != there[name].cpu().numpy().tobytes():
+def _same(host: Tensors, device_tensors: Tensors, what: str) -> None:
+    for name, x in host.items():
+        if x.numpy().tobytes() != device_tensors[name].cpu().numpy().tobytes():
             raise RuntimeError(f"{what} of {name!r} differs")
 
 
 def _equal(device: torch.device, updates: Sequence[Tensors], text: str) -> str:
     """Rounds with memory: payload, memory, and what is read of it."""
     method, bits = parse(text), 0
-    here: State | None = None
-    there: State | None = None
-    for number, own in enumerate(updates):
+    host_state: State | None = None
+    device_state: State | None = None
+    for number, update in enumerate(updates):
         with by_loops():
-            expected, here = compress(method, own, here, number)
-        found, there = compress(method, _on(device, own), there, number)
-        if found.payload != expected.payload:
+            expected, host_state = compress(method, update, host_state, number)
+        packet, device_state = compress(method, _on(device, update), device_state, number)
+        if packet.payload != expected.payload:
             raise RuntimeError(f"round {number + 1}: the message differs from the host's")
-        _same(here, there, f"round {number + 1}: the memory")
-        back = decompress(method, found.payload, _on(device, own))
+        _same(host_state, device_state, f"round {number + 1}: the memory")
+        back = decompress(method, packet.payload, _on(device, update))
         sent = {name: one.decoded for name, one in expected.sent.items()}
         _same(sent, back, f"round {number + 1}: what is read")
-        bits += 8 * len(found.payload)
+        bits += 8 * len(packet.payload)
     return f"{len(updates)} rounds, {bits} bits"
 
 
 def _again(device: torch.device, update: Tensors, text: str, messages: int) -> str:
     """A race shows as a message that differs once in a while."""
-    method, there = parse(text), _on(device, update)
-    payloads = {compress(method, there, None, 7)[0].payload for _ in range(messages)}
+    method, placed = parse(text), _on(device, update)
+    payloads = {compress(method, placed, None, 7)[0].payload for _ in range(messages)}
     if len(payloads) > 1:
         raise RuntimeError(f"{len(payloads)} different messages of one update")
     return "all of the same bytes"
@@ -175,8 +176,8 @@ def _waits(device: torch.device, update: Tensors) -> str:
     """Whatever makes the host wait is an error, but for the places that say that they wait."""
     if device.type != "cuda":
         return f"not looked at on {device}"
-    sbc, there = parse("sbc(0.01)"), _on(device, update)
-    payload = compress(sbc, there)[0].payload  # compiles
+    sbc, placed = parse("sbc(0.01)"), _on(device, update)
+    payload = compress(sbc, placed)[0].payload  # compiles
 
     def waiting(*tensors: Tensor) -> list[np.ndarray]:
         torch.cuda.set_sync_debug_mode("default")
@@ -190,9 +191,9 @@ def _waits(device: torch.device, update: Tensors) -> str:
         for room in rooms:
             vars(room)["fetch"] = waiting
         torch.cuda.set_sync_debug_mode("error")
-        _, state = compress(sbc, there)
-        compress(sbc, there, state)
-        decompress(sbc, payload, there)
+        _, state = compress(sbc, placed)
+        compress(sbc, placed, state)
+        decompress(sbc, payload, placed)
     finally:
         torch.cuda.set_sync_debug_mode(before)
         for room in rooms:
@@ -203,7 +204,7 @@ def _waits(device: torch.device, update: Tensors) -> str:
 def _pace(device: torch.device, entries: int) -> str:
     """Milliseconds; no bound is set."""
     x = torch.randn(entries, dtype=torch.float32, device=device)
-    layout, k = layout_of((entries,), device), max(1, entries // 100)
+    layout, k = programs_of((entries,), device), max(1, entries // 100)
 
     def ours() -> Tensor:
         with on(device):
@@ -215,14 +216,14 @@ def _pace(device: torch.device, entries: int) -> str:
     works = {"ours": ours, "reading once": x.amax, "torch.topk": lambda: torch.topk(x.abs(), k)}
     times = []
     for name, work in works.items():
-        found = []
+        seconds = []
         for _ in range(REPEATS):
             _finish(device)
             start = time.perf_counter()
             work()
             _finish(device)
-            found.append(1e3 * (time.perf_counter() - start))
-        times.append(f"{name} {median(found):.3f} ms")
+            seconds.append(1e3 * (time.perf_counter() - start))
+        times.append(f"{name} {median(seconds):.3f} ms")
     return f"{', '.join(times)} ({entries} entries, p = 0.01, medians of {REPEATS})"
 
 
@@ -236,25 +237,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1, ...")
     parser.add_argument("--methods", type=int, help="of so many methods alone, and no pace")
-    given = parser.parse_args(arguments)
-    kind, _, number = given.device.partition(":")
+    options = parser.parse_args(arguments)
+    kind, _, number = options.device.partition(":")
     if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
-        parser.error(f"--device is {given.device!r}: give cpu, cuda, cuda:1, ...")
-    device = torch.device(given.device)
-    if why := absent(device):
-        print(f"There is no CUDA here: {why}. Nothing was run.")
+        parser.error(f"--device is {options.device!r}: give cpu, cuda, cuda:1, ...")
+    device = torch.device(options.device)
+    if reason := absent(device):
+        print(f"There is no CUDA here: {reason}. Nothing was run.")
         return 1
-    return told(device, given.methods)
+    return report(device, options.methods)
 
 
-def told(device: torch.device, methods: int | None = None) -> int:
+def report(device: torch.device, methods: int | None = None) -> int:
     """Prints each step of ``checks`` as it ends: 0 where all went well, else 1.
 
     ``methods``: of how many methods the bytes are compared; the steps behind these are left out.
     """
     failed = []
     for step in islice(checks(device), None if methods is None else 2 + methods):
-        print(f"{'ok    ' if step.well else 'FAILED'}  {step.name}: {step.found}", flush=True)
+        print(f"{'ok    ' if step.well else 'FAILED'}  {step.name}: {step.result}", flush=True)
         failed += [] if step.well else [step.name]
     if failed:
         print(f"{len(failed)} steps failed: {', '.join(failed)}")

@@ -20,24 +20,24 @@ _ALIGNED = 64
 """Bytes: how torch aligns the memory that it takes. Products of matrices round by alignment."""
 
 
-def check_method(given: Any) -> None:
-    """``ValueError``, which says how to make a compressor of ``given``, unless it is one."""
-    if isinstance(given, type) or not (hasattr(given, "init") and hasattr(given, "write")):
+def check_method(method: Any) -> None:
+    """``ValueError``, which says how to make a compressor of ``method``, unless it is one."""
+    if isinstance(method, type) or not (hasattr(method, "init") and hasattr(method, "write")):
         cure = ""
-        if isinstance(given, str):
-            cure = f": parse({given[:60]!r}) makes one"
-        elif hasattr(given, "write") and not isinstance(given, type):
-            cure = f": per_tensor({shown(given)}) is one"
-        raise ValueError(f"a compressor is needed, not {shown(given)}{cure}")
+        if isinstance(method, str):
+            cure = f": parse({method[:60]!r}) makes one"
+        elif hasattr(method, "write") and not isinstance(method, type):
+            cure = f": per_tensor({shown(method)}) is one"
+        raise ValueError(f"a compressor is needed, not {shown(method)}{cure}")
 
 
-def update_of(given: Any) -> Tensors:
-    """``given`` with views that a kernel cannot read made plain; ``UpdateError`` for no update.
+def update_of(update: Any) -> Tensors:
+    """``update`` with views that a kernel cannot read made plain; ``UpdateError`` for no update.
 
     An update is a mapping of names to dense float32 tensors that have values. bfloat16 tensors are
     taken too: every one of their values is a float32 number.
     """
-    tensors = _named(given, "an update", UpdateError)
+    tensors = _named(update, "an update", UpdateError)
     for name, x in tensors.items():
         if not isinstance(x, Tensor):
             cure = ": torch.from_numpy makes a tensor of it" if isinstance(x, np.ndarray) else ""
@@ -66,14 +66,18 @@ def check_finite(update: Tensors) -> None:
             raise NotFinite(f"tensor {name!r} holds NaN or infinity: no message can carry it")
 
 
-def like_of(given: Any) -> dict[str, Tensor]:
-    """``given``, dense float32 whatever it is, values unread; ``ValueError`` for no like."""
-    tensors = _named(given, "like", ValueError)
+def template_of(template: Any) -> dict[str, Tensor]:
+    """``template``, dense float32 whatever it is, values unread; ``ValueError`` for no template."""
+    tensors = _named(template, "template", ValueError)
     for name, x in tensors.items():
         if not isinstance(x, Tensor):
-            raise ValueError(f"like: {name!r} is {_kind(x)}: give a tensor of the update's shape")
+            raise ValueError(
+                f"template: {name!r} is {_kind(x)}: give a tensor of the update's shape"
+            )
         if x.is_meta:
-            raise ValueError(f"like: {name!r} is on the device meta: no values can be put there")
+            raise ValueError(
+                f"template: {name!r} is on the device meta: no values can be put there"
+            )
     return {
         name: x
         if type(x) in PLAIN and x.dtype == torch.float32 and x.layout == torch.strided
@@ -82,12 +86,12 @@ def like_of(given: Any) -> dict[str, Tensor]:
     }
 
 
-def state_of(given: Any) -> State:
-    """``given``, contiguous; ``UpdateError`` unless it is a memory: names to tensors."""
-    if not isinstance(given, Mapping):
-        raise UpdateError(f"a memory is what compress returned, or None, not {_kind(given)}")
+def state_of(memory: Any) -> State:
+    """``memory``, contiguous; ``UpdateError`` unless it is a memory: names to tensors."""
+    if not isinstance(memory, Mapping):
+        raise UpdateError(f"a memory is what compress returned, or None, not {_kind(memory)}")
     state = {}
-    for key, x in _named(given, "a memory", UpdateError).items():
+    for key, x in _named(memory, "a memory", UpdateError).items():
         if type(x) not in PLAIN or x.layout != torch.strided:
             raise UpdateError(f"the memory's {key!r} is {_kind(x)}, not a dense tensor")
         plain = x.is_contiguous() and not x.is_neg()
@@ -104,43 +108,43 @@ def aligned(state: State) -> State:
     return {key: x.clone() if x.data_ptr() % _ALIGNED else x for key, x in state.items()}
 
 
-def payload_of(given: Any) -> bytes:
+def payload_of(payload: Any) -> bytes:
     """The bytes of any buffer; ``PayloadError`` for what is not one."""
-    if isinstance(given, bytes):
-        return given
-    if isinstance(given, bytearray | memoryview):
-        return bytes(given)
-    cure = ": its payload is" if hasattr(given, "payload") else ""
-    raise PayloadError(f"a payload is bytes, not {_kind(given)}{cure}")
+    if isinstance(payload, bytes):
+        return payload
+    if isinstance(payload, bytearray | memoryview):
+        return bytes(payload)
+    cure = ": its payload is" if hasattr(payload, "payload") else ""
+    raise PayloadError(f"a payload is bytes, not {_kind(payload)}{cure}")
 
 
-def seed_of(given: Any) -> int:
+def seed_of(seed: Any) -> int:
     """Any whole number as 32 bits; ``ValueError`` for what is not one."""
     try:
-        return index(given) & 0xFFFFFFFF
+        return index(seed) & 0xFFFFFFFF
     except TypeError:
-        raise ValueError(f"seed is {shown(given)}: give a whole number") from None
+        raise ValueError(f"seed is {shown(seed)}: give a whole number") from None
 
 
-def _named(given: Any, what: str, error: type[ValueError]) -> Mapping[str, Any]:
-    """``given`` by plain texts; ``error`` unless it is a mapping whose keys are texts."""
-    if not isinstance(given, Mapping):
-        cure = ": dict(...) makes one of pairs" if hasattr(given, "__next__") else ""
-        raise error(f"{what} is a dict of names to tensors, not {_kind(given)}{cure}")
-    for name in given:
+def _named(tensors: Any, what: str, error: type[ValueError]) -> Mapping[str, Any]:
+    """``tensors`` by plain texts; ``error`` unless it is a mapping whose keys are texts."""
+    if not isinstance(tensors, Mapping):
+        cure = ": dict(...) makes one of pairs" if hasattr(tensors, "__next__") else ""
+        raise error(f"{what} is a dict of names to tensors, not {_kind(tensors)}{cure}")
+    for name in tensors:
         if not isinstance(name, str):
             raise error(f"{what}: the name {shown(name)} is {_kind(name)}: names are texts")
-    named = _by_plain_names(given)
-    if len(named) != len(given):
+    named = _by_plain_names(tensors)
+    if len(named) != len(tensors):
         raise error(f"{what}: two names are the same text")
     return named
 
 
-def _by_plain_names(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``given`` with texts in the place of texts of a subclass, which may print otherwise."""
-    if all(type(name) is str for name in given):
-        return given
-    return {plain_text(name): x for name, x in given.items()}
+def _by_plain_names(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``tensors`` with texts in the place of texts of a subclass, which may print otherwise."""
+    if all(type(name) is str for name in tensors):
+        return tensors
+    return {plain_text(name): x for name, x in tensors.items()}
 
 
 def _kind(thing: Any) -> str:

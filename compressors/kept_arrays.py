@@ -38,16 +38,16 @@ def keeps_arrays(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> R:
         key = function, arguments, *sorted(named.items())
-        for kept in (_results, _on_gpu):
-            if (found := kept.pop(key, None)) is not None:
-                kept[key] = found
-                return cast(R, found[0])
+        for cache in (_results, _on_gpu):
+            if (entry := cache.pop(key, None)) is not None:
+                cache[key] = entry
+                return cast(R, entry[0])
         result = function(*arguments, **named)
         size, gpu = bytes_of((result, arguments)), on_gpu(result)
-        kept, most = (_on_gpu, MOST_BYTES_OF_GPU) if gpu else (_results, MOST_BYTES)
-        if size <= most:
-            _make_room(kept, most - size)
-            kept[key] = result, size
+        cache, capacity = (_on_gpu, MOST_BYTES_OF_GPU) if gpu else (_results, MOST_BYTES)
+        if size <= capacity:
+            _make_room(cache, capacity - size)
+            cache[key] = result, size
         return result
 
     return call
@@ -59,14 +59,14 @@ def forget() -> None:
     _on_gpu.clear()
 
 
-def _make_room(kept: dict[Hashable, tuple[Any, int]], most: int) -> None:
-    """Forgets the results that were not used for longest, until ``most`` bytes are left of them."""
-    results = list(kept.items())
+def _make_room(cache: dict[Hashable, tuple[Any, int]], capacity: int) -> None:
+    """Forgets the results that were not used for longest, until ``capacity`` bytes are left."""
+    results = list(cache.items())
     held = sum(size for _, (_, size) in results)
     for left, (key, (_, size)) in zip(range(len(results), 0, -1), results, strict=True):
-        if held <= most and left < MOST_RESULTS:
+        if held <= capacity and left < MOST_RESULTS:
             return
-        kept.pop(key, None)
+        cache.pop(key, None)
         held -= size
 
 

@@ -36,10 +36,10 @@ def make_lazy(package: str, inside: Inside = nullcontext) -> None:
 
 class _Lazy(ModuleType):
     def __getattr__(self, name: str) -> Any:
-        found = _names(self.__name__).get(name)
+        imports = _names(self.__name__).get(name)
         with _inside[self.__name__]():
-            if found is not None:
-                value = getattr(import_module(found), name)
+            if imports is not None:
+                value = getattr(import_module(imports), name)
             elif not name.startswith("_") and find_spec(f"{self.__name__}.{name}"):
                 value = import_module(f"{self.__name__}.{name}")
             else:
@@ -65,10 +65,10 @@ def _names(package: str) -> dict[str, str]:
     loader: Any = sys.modules[package].__loader__
     body = ast.parse(loader.get_source(package)).body
     blocks = [node for node in body if isinstance(node, ast.If)]
-    found = [line for block in blocks for line in block.body if isinstance(line, ast.ImportFrom)]
+    imports = [line for block in blocks for line in block.body if isinstance(line, ast.ImportFrom)]
     return {
         alias.name: line.module
-        for line in found
+        for line in imports
         for alias in line.names
         if line.module not in (None, package)
     }

@@ -23,22 +23,23 @@ from compressors.given import (
     aligned,
     check_finite,
     check_method,
-    like_of,
     payload_of,
     seed_of,
     state_of,
+    template_of,
     update_of,
 )
 from compressors.own_parts import check_update
 from compressors.printing import fingerprint, is_foreign, short_text
+from compressors.segments.decoded import Decoded
 from compressors.segments.layout import VERSION
 from compressors.segments.plan import plan_of
 from compressors.segments.read import decode
-from compressors.segments.write import Written, encode
+from compressors.segments.write import HostMessage, encode
 from compressors.whole.whose import check_whose
 
 if TYPE_CHECKING:
-    from compressors.device.write import Written as OnDevice
+    from compressors.device.write import DeviceMessage
 
 _NUMPY: Any = {"divide": "warn", "over": "warn", "invalid": "warn", "under": "ignore"}
 """numpy's own defaults: a caller's ``np.seterr`` decides nothing in a message."""
@@ -67,9 +68,9 @@ class Packet:
 class _OnePass(Packet):
     """A message of one pass: what the receiver will see is made when it is asked for."""
 
-    written: "Written | OnDevice"
+    written: "HostMessage | DeviceMessage"
 
-    def __init__(self, written: "Written | OnDevice") -> None:
+    def __init__(self, written: "HostMessage | DeviceMessage") -> None:
         vars(self).update(payload=written.payload, spans=written.spans, written=written)
 
     @cached_property
@@ -171,18 +172,20 @@ def compress_all(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Excep
         >>> [type(one).__name__ for one in compress_all(ones)]
         ['tuple', 'NotFinite']
     """
+    if len(uploads) == 1:
+        return _together(uploads)
     alike: dict[Any, list[int]] = {}
     for i, (method, update, *_) in enumerate(uploads):
         try:
             one = method, tuple(update), tuple(x.shape for x in update.values())
-            own = _plan(method, update) is None
+            single = _plan(method, update) is None
         except Exception:  # it is not an update, which is told when it is made by itself
-            own = True
-        alike.setdefault(i if own else one, []).append(i)
-    found: dict[int, tuple[Packet, State] | Exception] = {}
+            single = True
+        alike.setdefault(i if single else one, []).append(i)
+    results: dict[int, tuple[Packet, State] | Exception] = {}
     for places in alike.values():
-        found |= zip(places, _together([uploads[i] for i in places]), strict=True)
-    return [found[i] for i in range(len(uploads))]
+        results |= zip(places, _together([uploads[i] for i in places]), strict=True)
+    return [results[i] for i in range(len(uploads))]
 
 
 def _together(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Exception]:
@@ -205,8 +208,8 @@ def _by_kernels(uploads: Sequence[Upload]) -> list[tuple[Packet, State]]:
     from compressors.device.write import Begun, write
 
     method, begun = uploads[0].compressor, []
-    for _, given, state, seed in uploads:
-        update = dict(update_of(given))
+    for _, tensors, state, seed in uploads:
+        update = dict(update_of(tensors))
         before, seed, out = _begun(method, update, state, seed)
         begun.append(Begun(update, before, seed, out.to_bytes()))
     with np.errstate(**_NUMPY):
@@ -238,46 +241,63 @@ class Received:
     sent: dict[str, int]
 
 
-def receive(compressor: Compressor, payload: bytes, like: Tensors) -> Received:
+@dataclass(frozen=True)
+class LazyReceived:
+    """``Received`` whose update may be ``Decoded``: tensors that are made when one is read."""
+
+    update: Tensors
+    spans: dict[Span, int]
+    sent: dict[str, int]
+
+
+def receive(compressor: Compressor, payload: bytes, template: Tensors) -> Received:
     """The update in ``payload`` and its bits by span, read in one pass.
 
-    ``like`` gives names, shapes and devices (values unread). Raises ``PayloadError``
+    ``template`` gives names, shapes and devices (values unread). Raises ``PayloadError``
     where the payload is cut, has trailing data, was made by another method or for
     other tensors, decodes to NaN or infinity, or is not bytes (a ``memoryview`` is taken), and
-    ``ValueError`` where ``like`` is not a mapping of tensors or ``compressor`` not a compressor.
+    ``ValueError`` where ``template`` is not a mapping of tensors or ``compressor`` not a
+    compressor.
     """
+    message = read_message(compressor, payload, template)
+    update = message.update.tensors if isinstance(message.update, Decoded) else dict(message.update)
+    return Received(update, message.spans, message.sent)
+
+
+def read_message(compressor: Compressor, payload: bytes, template: Tensors) -> LazyReceived:
+    """``receive`` for a reader who may need only the sum of updates, or none of their tensors."""
     check_method(compressor)
-    came = decode(compressor, payload, like)
-    if came is not None:
-        return Received(*came)
-    like, payload = like_of(like), payload_of(payload)
+    decoded = decode(compressor, payload, template)
+    if decoded is not None:
+        return LazyReceived(*decoded)
+    template, payload = template_of(template), payload_of(payload)
     with np.errstate(**_NUMPY):
-        if _plan(compressor, like) is not None:
+        if _plan(compressor, template) is not None:
             from compressors.device import read
 
-            came = read.decode(compressor, payload, like)
-            if came is not None:
-                return Received(*came)
+            decoded = read.decode(compressor, payload, template)
+            if decoded is not None:
+                return LazyReceived(*decoded)
         bits = BitReader(payload)
         version = bits.uint(8)
         if version != VERSION:
             raise PayloadError(f"message version {version}: this reads version {VERSION}")
-        if bits.uint(16) != fingerprint(compressor, like):
+        if bits.uint(16) != fingerprint(compressor, template):
             raise PayloadError(
                 f"the payload was not made by {short_text(compressor)} for these tensors "
-                f"({len(like)}, of {sum(x.numel() for x in like.values())} entries)"
+                f"({len(template)}, of {sum(x.numel() for x in template.values())} entries)"
             )
         seed = bits.uint(32) if compressor.needs_seed else 0
         with bits.span("values"):
-            update = compressor.read(bits, like, seed)
+            update = compressor.read(bits, template, seed)
     bits.finish()
     for name, x in update.items():
         if not finite(x):
             raise PayloadError(f"tensor {name!r} decodes to NaN or infinity")
-    own = _from_outside(compressor)
-    whole = {n: int(x.count_nonzero()) if own else x.numel() for n, x in update.items()}
-    counts = {name: bits.sent.get(name, count) for name, count in whole.items()}
-    return Received(update, bits.spans(), counts)
+    foreign = _from_outside(compressor)
+    all_counts = {n: int(x.count_nonzero()) if foreign else x.numel() for n, x in update.items()}
+    counts = {name: bits.sent.get(name, count) for name, count in all_counts.items()}
+    return LazyReceived(update, bits.spans(), counts)
 
 
 def _from_outside(method: Any) -> bool:
@@ -302,14 +322,14 @@ def contents(compressor: Compressor, payload: bytes) -> BitReader:
     return bits
 
 
-def decompress(compressor: Compressor, payload: bytes, like: Tensors) -> dict[str, Tensor]:
+def decompress(compressor: Compressor, payload: bytes, template: Tensors) -> dict[str, Tensor]:
     """The update in ``payload``; ``receive`` returns its bits as well."""
-    return receive(compressor, payload, like).update
+    return receive(compressor, payload, template).update
 
 
-def explain(compressor: Compressor, payload: bytes, like: Tensors) -> dict[Span, int]:
+def explain(compressor: Compressor, payload: bytes, template: Tensors) -> dict[Span, int]:
     """Bits of ``payload`` by ``header``, ``positions``, ``values`` and ``side``; they sum to all.
 
     Raises ``PayloadError`` as ``receive``.
     """
-    return receive(compressor, payload, like).spans
+    return receive(compressor, payload, template).spans

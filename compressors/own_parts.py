@@ -36,82 +36,82 @@ def is_own(thing: Any) -> bool:
     return any(is_own(getattr(thing, f.name)) for f in fields(thing))
 
 
-def check_selected(part: Any, given: Any, n: int, device: torch.device) -> tuple[Tensor, float]:
+def check_selected(part: Any, selected: Any, n: int, device: torch.device) -> tuple[Tensor, float]:
     """What ``select`` returned for ``n`` units; ``PartError`` unless as ``Sparsifier`` says."""
-    said = f"{name(part)}.select returned"
-    if not isinstance(given, tuple) or len(given) != 2:
+    prefix = f"{name(part)}.select returned"
+    if not isinstance(selected, tuple) or len(selected) != 2:
         raise PartError(
-            f"{said} {_shown(given)}: it returns a pair, the sorted int64 positions (k,) and "
+            f"{prefix} {_shown(selected)}: it returns a pair, the sorted int64 positions (k,) and "
             "the factor on their values"
         )
-    positions, scale = given
+    positions, scale = selected
     if not isinstance(positions, Tensor) or positions.dtype != torch.int64 or positions.dim() != 1:
-        raise PartError(f"{said} {_shown(positions)} as positions: they are an int64 tensor (k,)")
+        raise PartError(f"{prefix} {_shown(positions)} as positions: they are an int64 tensor (k,)")
     if positions.device != device:
-        raise PartError(f"{said} positions on {positions.device}, not on the update's {device}")
+        raise PartError(f"{prefix} positions on {positions.device}, not on the update's {device}")
     if isinstance(scale, bool) or not isinstance(scale, int | float):
-        raise PartError(f"{said} {_shown(scale)} as the factor on the values: give a number")
-    _check_rising(f"{said} positions", positions.cpu().numpy(), n)
+        raise PartError(f"{prefix} {_shown(scale)} as the factor on the values: give a number")
+    _check_rising(f"{prefix} positions", positions.cpu().numpy(), n)
     return positions, scale
 
 
-def check_rebuilt(part: Any, given: Any, n: int) -> np.ndarray:
+def check_rebuilt(part: Any, rebuilt: Any, n: int) -> np.ndarray:
     """What ``write_positions`` returned; ``PartError`` unless they are positions below ``n``."""
-    said = f"{name(part)}.write_positions returned"
-    if not isinstance(given, np.ndarray) or given.dtype != np.int64 or given.ndim != 1:
+    prefix = f"{name(part)}.write_positions returned"
+    if not isinstance(rebuilt, np.ndarray) or rebuilt.dtype != np.int64 or rebuilt.ndim != 1:
         raise PartError(
-            f"{said} {_shown(given)}: it returns the int64 array (k,) of the positions that "
+            f"{prefix} {_shown(rebuilt)}: it returns the int64 array (k,) of the positions that "
             "the receiver will rebuild"
         )
-    _check_rising(f"{said} positions", given, n)
-    return given
+    _check_rising(f"{prefix} positions", rebuilt, n)
+    return rebuilt
 
 
-def _check_rising(said: str, positions: np.ndarray, n: int) -> None:
+def _check_rising(prefix: str, positions: np.ndarray, n: int) -> None:
     in_range = positions.size == 0 or (positions[0] >= 0 and positions[-1] < n)
     if not in_range or not bool((positions[1:] > positions[:-1]).all()):
-        raise PartError(f"{said} that do not rise from entry 0 to entry {n - 1}")
+        raise PartError(f"{prefix} that do not rise from entry 0 to entry {n - 1}")
 
 
-def check_count(part: Any, given: Any, n: int) -> int:
+def check_count(part: Any, count: Any, n: int) -> int:
     """What ``count`` returned for ``n`` units; ``PartError`` unless it is a number of units."""
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= n:
-        raise PartError(f"{name(part)}.count({n}) returned {given!r}: give an int from 0 to {n}")
-    return given
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= n:
+        raise PartError(f"{name(part)}.count({n}) returned {count!r}: give an int from 0 to {n}")
+    return count
 
 
-def check_symbols(part: Any, given: Any, k: int, device: torch.device) -> Symbols:
+def check_symbols(part: Any, symbols: Any, k: int, device: torch.device) -> Symbols:
     """What ``quantize`` made of ``k`` values; ``PartError`` unless it is as ``Symbols`` says."""
-    said = f"{name(part)}.quantize returned"
-    if not isinstance(given, Symbols):
-        raise PartError(f"{said} {_shown(given)}: it returns Symbols(codes, alphabet, side)")
-    codes, alphabet = given.codes, given.alphabet
+    prefix = f"{name(part)}.quantize returned"
+    if not isinstance(symbols, Symbols):
+        raise PartError(f"{prefix} {_shown(symbols)}: it returns Symbols(codes, alphabet, side)")
+    codes, alphabet = symbols.codes, symbols.alphabet
     if isinstance(alphabet, bool) or not isinstance(alphabet, int) or not 0 < alphabet <= 1 << 32:
-        raise PartError(f"{said} the alphabet {alphabet!r}: give an int from 1 to 2**32")
-    wanted = code_dtype(alphabet)
-    if not isinstance(codes, Tensor) or codes.dtype != wanted or codes.shape != (k,):
+        raise PartError(f"{prefix} the alphabet {alphabet!r}: give an int from 1 to 2**32")
+    dtype = code_dtype(alphabet)
+    if not isinstance(codes, Tensor) or codes.dtype != dtype or codes.shape != (k,):
         raise PartError(
-            f"{said} {_shown(codes)} as codes of {k} values: with an alphabet of {alphabet} they "
-            f"are a {wanted} tensor ({k},), see code_dtype"
+            f"{prefix} {_shown(codes)} as codes of {k} values: with an alphabet of {alphabet} they "
+            f"are a {dtype} tensor ({k},), see code_dtype"
         )
     if codes.device != device:
-        raise PartError(f"{said} codes on {codes.device}, not on the values' {device}")
-    whole = codes.long() & 0xFFFFFFFF if wanted == torch.int32 else codes.long()
-    if k and not 0 <= int(whole.min()) <= int(whole.max()) < alphabet:
+        raise PartError(f"{prefix} codes on {codes.device}, not on the values' {device}")
+    unsigned = codes.long() & 0xFFFFFFFF if dtype == torch.int32 else codes.long()
+    if k and not 0 <= int(unsigned.min()) <= int(unsigned.max()) < alphabet:
         raise PartError(
-            f"{said} codes from {int(whole.min())} to {int(whole.max())}: with an alphabet of "
-            f"{alphabet} they lie from 0 to {alphabet - 1}"
+            f"{prefix} codes from {int(unsigned.min())} to {int(unsigned.max())}: with an alphabet "
+            f"of {alphabet} they lie from 0 to {alphabet - 1}"
         )
-    return given
+    return symbols
 
 
-def check_values(part: Any, given: Any, k: int) -> Tensor:
+def check_values(part: Any, values: Any, k: int) -> Tensor:
     """What ``dequantize`` returned; ``PartError`` unless it is ``k`` float32 values."""
-    if not isinstance(given, Tensor) or given.dtype != torch.float32 or given.shape != (k,):
+    if not isinstance(values, Tensor) or values.dtype != torch.float32 or values.shape != (k,):
         raise PartError(
-            f"{name(part)}.dequantize returned {_shown(given)}: it returns a float32 tensor ({k},)"
+            f"{name(part)}.dequantize returned {_shown(values)}: it returns a float32 tensor ({k},)"
         )
-    return given
+    return values
 
 
 def write_tensor(codec: VectorCodec, x: Tensor, out: BitWriter, seed: int) -> SentTensor:
@@ -124,36 +124,36 @@ def write_tensor(codec: VectorCodec, x: Tensor, out: BitWriter, seed: int) -> Se
 
 def check_update(compressor: Any, sent: Any, update: Tensors) -> None:
     """``PartError`` where a compressor of a user's own says something odd of ``update``."""
-    said = f"{name(compressor)}.write returned"
+    prefix = f"{name(compressor)}.write returned"
     if not isinstance(sent, dict) or list(sent) != list(update):
         what = f"the tensors {list(sent)}" if isinstance(sent, dict) else _shown(sent)
-        raise PartError(f"{said} {what}: what is sent is a dict with the tensors {list(update)}")
+        raise PartError(f"{prefix} {what}: what is sent is a dict with the tensors {list(update)}")
     for key, x in update.items():
-        check_sent(f"tensor {key!r}: {said}", sent[key], x)
+        check_sent(f"tensor {key!r}: {prefix}", sent[key], x)
 
 
-def check_sent(said: str, sent: Any, x: Tensor) -> None:
-    """``PartError``, which starts with ``said``, unless ``sent`` tells what travelled of ``x``."""
+def check_sent(prefix: str, sent: Any, x: Tensor) -> None:
+    """``PartError``, with ``prefix`` first, unless ``sent`` tells what travelled of ``x``."""
     if not isinstance(sent, SentTensor):
-        raise PartError(f"{said} {_shown(sent)}: it returns a SentTensor")
+        raise PartError(f"{prefix} {_shown(sent)}: it returns a SentTensor")
     values, indices = sent.values, sent.indices
     if not isinstance(values, Tensor) or values.dtype != torch.float32:
-        raise PartError(f"{said} {_shown(values)} as values: they are a float32 tensor")
+        raise PartError(f"{prefix} {_shown(values)} as values: they are a float32 tensor")
     if tuple(sent.shape) != tuple(x.shape):
-        raise PartError(f"{said} a shape of {tuple(sent.shape)} for a tensor {tuple(x.shape)}")
+        raise PartError(f"{prefix} a shape of {tuple(sent.shape)} for a tensor {tuple(x.shape)}")
     if not isinstance(indices, Tensor):
         if values.shape != x.shape:
             raise PartError(
-                f"{said} {_shown(values)} as all entries of a tensor {tuple(x.shape)}: where "
+                f"{prefix} {_shown(values)} as all entries of a tensor {tuple(x.shape)}: where "
                 "indices is ALL the values have its shape"
             )
         return
     if indices.dtype != torch.int64 or indices.dim() != 1 or values.shape != indices.shape:
         raise PartError(
-            f"{said} {_shown(indices)} as indices of {_shown(values)}: they are an int64 tensor "
+            f"{prefix} {_shown(indices)} as indices of {_shown(values)}: they are an int64 tensor "
             "(k,) for values (k,), or ALL"
         )
-    _check_rising(f"{said} indices", indices.cpu().numpy(), x.numel())
+    _check_rising(f"{prefix} indices", indices.cpu().numpy(), x.numel())
 
 
 def name(part: Any) -> str:

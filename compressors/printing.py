@@ -117,9 +117,14 @@ def printable(text: str) -> str:
         ('label \\\\x1b[2J', 'a – b')
     """
     return "".join(
-        c.encode("unicode_escape").decode() if category(c)[0] == "C" and c != "\n" else c
+        c.encode("unicode_escape").decode() if _is_control(c) and c != "\n" else c
         for c in text
     )
+
+
+def _is_control(letter: str) -> bool:
+    """Whether a letter moves a terminal's cursor, turns its direction, or ends its line."""
+    return category(letter)[0] == "C" or category(letter) in ("Zl", "Zp")
 
 
 def shown(thing: object) -> str:
@@ -191,16 +196,16 @@ def _value(value: Any, inner: Callable[[Any], str]) -> str:
     return inner(value)
 
 
-def fingerprint(method: Any, like: Mapping[str, Any]) -> int:
+def fingerprint(method: Any, template: Mapping[str, Any]) -> int:
     """16 bits of a method's text and of the tensors' names and shapes, which a message begins with.
 
     The text is that of ``message_text``: both ends of a message need not agree on the rest.
 
     Args:
         method: a compressor, or a part of one.
-        like: anything with a ``shape``, by name.
+        template: anything with a ``shape``, by name.
     """
-    tensors = [(plain_text(name), tuple(map(int, x.shape))) for name, x in like.items()]
+    tensors = [(plain_text(name), tuple(map(int, x.shape))) for name, x in template.items()]
     return _hash(method, tuple(tensors))
 
 

@@ -76,10 +76,10 @@ def deepreduce(
         'ef(per_tensor(topk(0.01) | dither(63, bucket=512) | bloom(0.6)))'
     """
     check_share("deepreduce: p", p)
-    for name, given, known in (("index", index, _INDEX), ("value", value, _VALUE)):
-        if given not in known:
-            allowed = ", ".join(str(one).lower() for one in known)
-            raise ValueError(f"deepreduce: {name} is {shown(given)}: give one of {allowed}")
+    for name, coder, names in (("index", index, _INDEX), ("value", value, _VALUE)):
+        if coder not in names:
+            allowed = ", ".join(str(one).lower() for one in names)
+            raise ValueError(f"deepreduce: {name} is {shown(coder)}: give one of {allowed}")
     positions: dict[str | None, PositionCode] = {
         None: Raw32(), "rle": RunLength(), "huffman": IndexHuffman(),
     }  # fmt: skip

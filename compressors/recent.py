@@ -1,4 +1,4 @@
-"""Rows of the catalogue for methods beside those of the five papers, most of them newer."""
+"""Rows of the catalogue for methods that are not of the five papers, most of them newer."""
 
 from compressors.row import Row
 

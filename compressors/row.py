@@ -1,4 +1,4 @@
-"""What a row of the catalogue says."""
+"""A row of the catalogue."""
 
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
@@ -108,14 +108,14 @@ class Row:
             )
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise ValueError(f"row {self.name!r}: a name is letters, digits and underscores")
-        made = vars(self)["make"]
-        if self.kind == "method" and isinstance(made, str) and made.startswith(f"{self.name}("):
-            vars(self)["make"] = Composition(made)
-        elif not (isinstance(made, str) and made.count(":") == 1):  # a place: see ``_Make``
-            _check(self, made)
-            if isclass(made) and "codec_id" not in get_annotations(made):
-                own: Any = made
-                own.codec_id = self.name
+        product, call = vars(self)["make"], f"{self.name}("
+        if self.kind == "method" and isinstance(product, str) and product.startswith(call):
+            vars(self)["make"] = Composition(product)
+        elif not (isinstance(product, str) and product.count(":") == 1):  # a place: see ``_Make``
+            _check(self, product)
+            if isclass(product) and "codec_id" not in get_annotations(product):
+                factory: Any = product
+                factory.codec_id = self.name
 
     def __reduce__(self) -> Any:
         """A row is made anew in another process, and names its class there too."""
@@ -128,18 +128,18 @@ class _Make:
     def __get__(self, row: Row | None, owner: type) -> Any:
         if row is None:
             return self
-        made = vars(row)["make"]
-        if isinstance(made, str):
-            module, name = made.split(":")
-            made = getattr(import_module(f"compressors.{module}"), name)
-            _check(row, made)
-            if isclass(made) and vars(made).get("codec_id") != row.name:
+        product = vars(row)["make"]
+        if isinstance(product, str):
+            module, name = product.split(":")
+            product = getattr(import_module(f"compressors.{module}"), name)
+            _check(row, product)
+            if isclass(product) and vars(product).get("codec_id") != row.name:
                 raise ValueError(
-                    f"row {row.name!r}: {made.__name__} does not carry this name: "
+                    f"row {row.name!r}: {product.__name__} does not carry this name: "
                     f'write codec_id: ClassVar[str] = "{row.name}" in the class'
                 )
-            vars(row)["make"] = made
-        return made
+            vars(row)["make"] = product
+        return product
 
     def __set__(self, row: Row, value: Any) -> None:
         vars(row)["make"] = value
@@ -148,20 +148,20 @@ class _Make:
 type.__setattr__(Row, "make", _Make())  # after @dataclass, which would take it for a default
 
 
-def _check(row: Row, made: Any) -> None:
-    if not callable(made):
-        raise ValueError(f"row {row.name!r}: make is {made!r}: a class or a function")
-    if not isclass(made):
+def _check(row: Row, product: Any) -> None:
+    if not callable(product):
+        raise ValueError(f"row {row.name!r}: make is {product!r}: a class or a function")
+    if not isclass(product):
         return
-    parameters = getattr(made, "__dataclass_params__", None)
-    if not is_dataclass(made) or parameters is None or not parameters.frozen:
+    parameters = getattr(product, "__dataclass_params__", None)
+    if not is_dataclass(product) or parameters is None or not parameters.frozen:
         raise ValueError(
-            f"row {row.name!r}: {made.__name__} is not a frozen dataclass: write "
+            f"row {row.name!r}: {product.__name__} is not a frozen dataclass: write "
             "@dataclass(frozen=True) above it, so that its settings have a text and an equality"
         )
-    if missing := lacking(row.kind, made):
+    if missing := lacking(row.kind, product):
         raise ValueError(
-            f"row {row.name!r}: {made.__name__} lacks {', '.join(missing)}: "
+            f"row {row.name!r}: {product.__name__} lacks {', '.join(missing)}: "
             f"the kind {row.kind!r} needs them"
         )
 

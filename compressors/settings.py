@@ -23,9 +23,9 @@ def plain(part: Any) -> None:
     """
     for field in fields(part):
         value = getattr(part, field.name)
-        own = _plain_value(value, field.type in (float, float | None))
-        if own is not value:
-            object.__setattr__(part, field.name, own)
+        converted = _plain_value(value, field.type in (float, float | None))
+        if converted is not value:
+            object.__setattr__(part, field.name, converted)
 
 
 def _plain_value(value: Any, is_float: bool) -> Any:
@@ -52,8 +52,8 @@ def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 def check_whole(name: str, value: object, low: int, high: int) -> None:
     """Raises ``ValueError`` unless ``value`` is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        told = repr(value) if isinstance(value, float) else shown(value)  # 2.0 is not 2 here
-        raise ValueError(f"{name} is {told}: give a whole number from {low} to {high}")
+        text = repr(value) if isinstance(value, float) else shown(value)  # 2.0 is not 2 here
+        raise ValueError(f"{name} is {text}: give a whole number from {low} to {high}")
 
 
 def check_share(name: str, p: float) -> None:

@@ -1,4 +1,4 @@
-"""The tables of ``fedsim theory``: rows of plain values, ours beside what is printed."""
+"""The tables of ``fedsim theory``: rows of plain values, ours and the printed ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any
 
 from compressors.catalogue import ROWS
 
-Row = dict[str, Any]
+TableDict = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class TheoryTable:
 
     title: str
     source: str
-    rows: Callable[[int], list[Row]]
+    rows: Callable[[int], list[TableDict]]
     entries: int | None = None
     notes: tuple[str, ...] = field(default=())
 
 
-def _table1(d: int) -> list[Row]:
+def _table1(d: int) -> list[TableDict]:
     from compressors.theory import speedups  # with the rows: a list of tables needs no torch
 
     return [
@@ -33,15 +33,15 @@ def _table1(d: int) -> list[Row]:
     ]  # fmt: skip
 
 
-def _table_i(_: int) -> list[Row]:
+def _table_i(_: int) -> list[TableDict]:
     from compressors.theory import sbc
 
     return [
-        {"method": row.method, "temporal": _range(row.least.temporal, row.most.temporal),
-         "gradient": _range(row.least.gradient, row.most.gradient),
-         "value_bits": _range(row.least.value_bits, row.most.value_bits),
-         "position_bits": _range(row.least.position_bits, row.most.position_bits),
-         "compression": _range(row.most.compression, row.least.compression),
+        {"method": row.method, "temporal": _range(row.least.temporal, row.largest.temporal),
+         "gradient": _range(row.least.gradient, row.largest.gradient),
+         "value_bits": _range(row.least.value_bits, row.largest.value_bits),
+         "position_bits": _range(row.least.position_bits, row.largest.position_bits),
+         "compression": _range(row.largest.compression, row.least.compression),
          "printed": row.printed, "note": row.note}
         for row in sbc.table_i()
     ]  # fmt: skip
@@ -52,18 +52,19 @@ def _range(one: float, other: float) -> list[float]:
     return [one] if one == other else sorted((one, other))
 
 
-def _bounds(d: int) -> list[Row]:
+def _bounds(d: int) -> list[TableDict]:
     from compressors.parsing.grammar import parse
     from compressors.theory import bound, expected_bits
 
     rows = []
     for row in ROWS:
         method = parse(row.example)
-        known, bits = bound(method, d), expected_bits(method, d)
+        row_bound, bits = bound(method, d), expected_bits(method, d)
         rows.append(
-            {"name": row.name, "method": row.example, "class": known.kind, "omega": known.omega,
-             "delta": known.delta, "expected_bits": None if bits is None else bits.total / d,
-             "note": known.note}
+            {"name": row.name, "method": row.example, "class": row_bound.kind,
+             "omega": row_bound.omega, "delta": row_bound.delta,
+             "expected_bits": None if bits is None else bits.total / d,
+             "note": row_bound.note}
         )  # fmt: skip
     return rows
 
@@ -71,7 +72,7 @@ def _bounds(d: int) -> list[Row]:
 _SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 1e-4)
 
 
-def _position_bits(_: int) -> list[Row]:
+def _position_bits(_: int) -> list[TableDict]:
     from compressors.coders.golomb import rice_parameter
     from compressors.theory import positions
 
@@ -87,7 +88,7 @@ def _position_bits(_: int) -> list[Row]:
     return rows
 
 
-def _dithering(d: int) -> list[Row]:
+def _dithering(d: int) -> list[TableDict]:
     from compressors.theory import dithering
 
     def normal(levels: tuple[float, ...]) -> float | None:
@@ -111,7 +112,7 @@ def _dithering(d: int) -> list[Row]:
     return rows
 
 
-def _deepreduce(d: int) -> list[Row]:
+def _deepreduce(d: int) -> list[TableDict]:
     from compressors.theory import deepreduce, positions
 
     rows = []

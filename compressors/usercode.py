@@ -1,4 +1,4 @@
-"""A user's own code: whatever it ends with becomes an error, whose text any file can hold."""
+"""A user's own code: any exception of it becomes an error, whose text any file can hold."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

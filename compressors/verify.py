@@ -23,11 +23,11 @@ from compressors.whole.lift import PerTensor
 _CUTS = 16  # of a payload: at even distances
 
 
-def check_decoded(compressor: Compressor, packet: Packet, like: Tensors) -> None:
+def check_decoded(compressor: Compressor, packet: Packet, template: Tensors) -> None:
     """Raises ``PartError`` unless the payload decodes to ``packet.sent``, bit for bit.
 
     The sender of a message does not decode it: its memory and its momentum go by what
-    ``write`` says that it sent. ``like`` gives names, shapes and devices; its values are not read.
+    ``write`` says that it sent. ``template`` gives names, shapes and devices (values unread).
 
     Example:
         >>> method, update = parse("sbc(0.5)"), {"w": torch.tensor([1.0, 0.0, 3.0])}
@@ -35,13 +35,13 @@ def check_decoded(compressor: Compressor, packet: Packet, like: Tensors) -> None
     """
     method = f"method {text(compressor)!r}"
     try:
-        got = decompress(compressor, packet.payload, like)
+        got = decompress(compressor, packet.payload, template)
     except PayloadError as error:
         raise PartError(f"{method}: its own message cannot be decoded: {error}") from error
     except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
         raise PartError(f"{method}: its own message cannot be decoded: {typed(error)}") from error
     if list(got) != list(packet.sent):
-        raise PartError(f"{method}: decoding gives the tensors {list(got)}, not {list(like)}")
+        raise PartError(f"{method}: decoding gives the tensors {list(got)}, not {list(template)}")
     for key, one in packet.sent.items():
         a, b = got[key], one.decoded
         equal = (a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device)
@@ -74,8 +74,8 @@ def verify(method: str | Compressor | VectorCodec) -> None:
         >>> verify("topk(0.1) | dither(7) | golomb")
         >>> verify("ef(per_tensor(one_sided(0.01) | mean | golomb))")
     """
-    made: Any = parse(method) if isinstance(method, str) else method
-    compressor: Compressor = made if hasattr(made, "init") else PerTensor(made)
+    codec: Any = parse(method) if isinstance(method, str) else method
+    compressor: Compressor = codec if hasattr(codec, "init") else PerTensor(codec)
     if parse(text(compressor)) != compressor:
         raise PartError(f"verify: the text {text(compressor)!r} does not mean {compressor!r}")
     for title, update in _updates().items():
@@ -130,9 +130,9 @@ def _messages(compressor: Compressor, update: Tensors) -> None:
         if compress(compressor, update, state, seed)[0].payload != packet.payload:
             raise PartError("the same update, memory and seed give other bytes the second time")
         if seed == 0:
-            whole = len(packet.payload)
-            for cut in range(0, whole, max(1, whole // _CUTS)):
-                words = f"a payload cut to {cut} of {whole} bytes"
+            size = len(packet.payload)
+            for cut in range(0, size, max(1, size // _CUTS)):
+                words = f"a payload cut to {cut} of {size} bytes"
                 try:
                     decompress(compressor, packet.payload[:cut], update)
                 except PayloadError:

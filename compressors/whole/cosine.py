@@ -68,14 +68,14 @@ class Cosine:
             return SentTensor(x.new_empty(0), nowhere, x.shape)
         return SentTensor(self._turn(sent.decoded, x.shape, True).view(x.shape), ALL, x.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        if like.numel() == 0:
-            return torch.zeros_like(like)
-        flat = like.new_empty(like.numel())
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        if template.numel() == 0:
+            return torch.zeros_like(template)
+        flat = template.new_empty(template.numel())
         turned = self.codec.read(bits, flat, tensor_seed(seed, _INNER))
         if bits.places is not None and bits.places.numel():
             bits.places = None  # every entry may differ from zero, as ``write`` says
-        return self._turn(turned, like.shape, True).view(like.shape)
+        return self._turn(turned, template.shape, True).view(template.shape)
 
     def _turn(self, x: Tensor, shape: torch.Size, back: bool) -> Tensor:
         rows, columns = (shape[0], prod(shape[1:])) if len(shape) > 1 else (1, x.numel())

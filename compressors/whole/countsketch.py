@@ -75,8 +75,8 @@ class CountSketch:
         for row, line in enumerate(table):
             cells, signs = _places(row, flat.size, self.columns)
             line += np.bincount(cells, flat * signs, self.columns)
-        most = float(np.finfo(np.float32).max)
-        return torch.from_numpy(table.clip(-most, most).astype(np.float32))
+        largest = float(np.finfo(np.float32).max)
+        return torch.from_numpy(table.clip(-largest, largest).astype(np.float32))
 
     def estimates(self, table: Tensor, n: int) -> Tensor:
         """The estimates (n,) of all entries from a ``table`` (rows, columns)."""
@@ -102,12 +102,12 @@ class CountSketch:
         chosen, values = self.unsketch(table, x.numel())
         return SentTensor(values.to(x.device), chosen.to(x.device), x.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        if like.numel() == 0:
-            return torch.zeros_like(like)
-        chosen, values = self.unsketch(self.read_table(bits), like.numel())
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        if template.numel() == 0:
+            return torch.zeros_like(template)
+        chosen, values = self.unsketch(self.read_table(bits), template.numel())
         bits.places = chosen
-        return scatter(values, chosen, like.shape).to(like.device)
+        return scatter(values, chosen, template.shape).to(template.device)
 
     def read_table(self, bits: BitReader) -> Tensor:
         """The table (rows, columns) of a tensor that is not empty."""

@@ -98,9 +98,9 @@ class DGC:
             return self.p
         return self.p ** ((stage + 1) / (self.warmup + 1))
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """Zero momentum u and velocity v a tensor, and the number of messages so far."""
-        memory = nest("momentum", empty_like(like)) | nest("velocity", empty_like(like))
+        memory = nest("momentum", empty_like(template)) | nest("velocity", empty_like(template))
         return memory | {"messages": torch.zeros((), dtype=torch.int64, device="cpu")}
 
     def write(
@@ -130,9 +130,9 @@ class DGC:
             after[f"velocity/{name}"] = _masked(v, sent[name])
         return sent, after
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         pipe = self._pipe(self.p)
-        return read_each(bits, like, lambda i, x: pipe.read(bits, x, seed))
+        return read_each(bits, template, lambda i, x: pipe.read(bits, x, seed))
 
     def _pipe(self, share: float) -> Pipeline:
         return Pipeline(_Largest(self.p, share), Float32())

@@ -34,29 +34,29 @@ class _Remembering:
         """As the inner compressor."""
         return self.inner.needs_seed
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """Zeros for each tensor, and the inner memory."""
-        return nest(self.held, empty_like(like)) | nest("inner", self.inner.init(like))
+        return nest(self.held, empty_like(template)) | nest("inner", self.inner.init(template))
 
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``; ``NotFinite`` where update and memory overflow."""
         memory = recall(self.held, state, {name: x.shape for name, x in update.items()})
-        wanted = added(update, memory, self.decay)
-        sent, inner = self.inner.write(wanted, unnest("inner", state), out, seed)
-        after = self.after(memory, wanted, sent)
+        target = added(update, memory, self.decay)
+        sent, inner = self.inner.write(target, unnest("inner", state), out, seed)
+        after = self.after(memory, target, sent)
         check_sums(after)
         return sent, nest(self.held, after) | nest("inner", inner)
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """What was sent, memory and all."""
-        return self.inner.read(bits, like, seed)
+        return self.inner.read(bits, template, seed)
 
     def after(
-        self, memory: Mapping[str, Tensor], wanted: dict[str, Tensor], sent: Sent
+        self, memory: Mapping[str, Tensor], target: dict[str, Tensor], sent: Sent
     ) -> dict[str, Tensor]:
-        """The memory after a message; ``wanted`` was made for it and may be used up."""
+        """The memory after a message; ``target`` was made for it and may be used up."""
         raise NotImplementedError
 
     def bound_on(self, d: int) -> Bound:
@@ -113,27 +113,27 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
             raise ValueError(f"ef: mask is {shown(self.mask)}: true or false")
         check_bounded(self)
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """A zero residual per tensor, and the inner memory.
 
         Raises ``UpdateError`` where the residual would grow without end for tensors of these sizes.
         """
-        check_bounded(self, like)
-        return super().init(like)
+        check_bounded(self, template)
+        return super().init(template)
 
     def after(
-        self, memory: Mapping[str, Tensor], wanted: dict[str, Tensor], sent: Sent
+        self, memory: Mapping[str, Tensor], target: dict[str, Tensor], sent: Sent
     ) -> dict[str, Tensor]:
-        """What is left of ``wanted``."""
-        for name, x in wanted.items():
+        """What is left of ``target``."""
+        for name, x in target.items():
             part = sent[name]
             if isinstance(part.indices, Tensor):
                 x.view(-1).index_add_(0, part.indices, part.values, alpha=-1)
             elif part.values.data_ptr() == x.data_ptr():  # sent as it is
-                wanted[name] = torch.zeros_like(x)
+                target[name] = torch.zeros_like(x)
             else:
                 x.sub_(part.values)
-        return wanted
+        return target
 
 
 @dataclass(frozen=True)
@@ -171,13 +171,13 @@ class EF21(_Remembering):
         check_compressor("ef21", self.inner)
         check_bounded(self)
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """A zero shift per tensor, and the inner memory; ``UpdateError`` as for ``ef``."""
-        check_bounded(self, like)
-        return super().init(like)
+        check_bounded(self, template)
+        return super().init(template)
 
     def after(
-        self, memory: Mapping[str, Tensor], wanted: dict[str, Tensor], sent: Sent
+        self, memory: Mapping[str, Tensor], target: dict[str, Tensor], sent: Sent
     ) -> dict[str, Tensor]:
         """The shift less what was sent."""
         return {name: memory[name] - part.decoded for name, part in sent.items()}
@@ -230,7 +230,7 @@ class Diana(_Remembering):
             raise ValueError(f"diana around {short_text(self.inner)}, of which no omega is known: "
                              "give alpha")  # fmt: skip
 
-    def steps(self, like: Tensors) -> dict[str, float]:
+    def steps(self, template: Tensors) -> dict[str, float]:
         """By tensor, the part of a message by which the shift moves.
 
         Example:
@@ -240,31 +240,34 @@ class Diana(_Remembering):
             {'w': 0.25}
         """
         if self.alpha is not None:
-            return dict.fromkeys(like, float(self.alpha))
-        return {name: 1 / (1 + omega) for name, omega in _omegas(self.inner, like).items()}
+            return dict.fromkeys(template, float(self.alpha))
+        return {name: 1 / (1 + omega) for name, omega in _omegas(self.inner, template).items()}
 
     def after(
-        self, memory: Mapping[str, Tensor], wanted: dict[str, Tensor], sent: Sent
+        self, memory: Mapping[str, Tensor], target: dict[str, Tensor], sent: Sent
     ) -> dict[str, Tensor]:
         """The shift less ``alpha`` of what was sent."""
         alpha = self.steps(memory)
         return {n: memory[n] - alpha[n] * part.decoded for n, part in sent.items()}
 
 
-def check_bounded(lift: ErrorFeedback | EF21, like: Tensors | None = None) -> None:
+def check_bounded(lift: ErrorFeedback | EF21, template: Tensors | None = None) -> None:
     """Refuses to stand around a memory, or around what lets a memory grow without end.
 
     Raises:
         ValueError: for tensors of any size, or around a memory or a server.
-        UpdateError: for tensors shaped like ``like``, where they are given.
+        UpdateError: for tensors shaped like ``template``, where they are given.
     """
     name = lift.codec_id
-    if like is None:
+    if template is None:
         check_keeps_nothing(name, lift.inner)
-    why = always_grows(lift.inner, name) if like is None else grows(lift.inner, like, name)
-    if why:
-        refused = ValueError if like is None else UpdateError
-        raise refused(f"{name} around {short_text(lift.inner)}: {why}")
+    if template is None:
+        reason = always_grows(lift.inner, name)
+    else:
+        reason = grows(lift.inner, template, name)
+    if reason:
+        refused = ValueError if template is None else UpdateError
+        raise refused(f"{name} around {short_text(lift.inner)}: {reason}")
 
 
 def check_unbiased(name: str, inner: Compressor) -> None:
@@ -275,14 +278,14 @@ def check_unbiased(name: str, inner: Compressor) -> None:
                          f"unbiased method; use ef21({short_text(inner)})")  # fmt: skip
 
 
-def _omegas(inner: Any, like: Tensors) -> dict[str, float]:
+def _omegas(inner: Any, template: Tensors) -> dict[str, float]:
     """omega of an unbiased compressor on each tensor; 0 where a tensor is empty."""
     if isinstance(inner, ByName):
         omegas: dict[str, float] = {}
-        for rule, part in inner.parts(like):
+        for rule, part in inner.parts(template):
             omegas |= _omegas(rule, part)
-        return {name: omegas[name] for name in like}
-    whole = sum(x.numel() for x in like.values())
-    sizes = {n: whole if isinstance(inner, Flat) else x.numel() for n, x in like.items()}
+        return {name: omegas[name] for name in template}
+    total = sum(x.numel() for x in template.values())
+    sizes = {n: total if isinstance(inner, Flat) else x.numel() for n, x in template.items()}
     codec = inner.codec if isinstance(inner, PerTensor | Flat) else inner
     return {n: (bound(codec, size).omega or 0.0) if size else 0.0 for n, size in sizes.items()}

@@ -17,7 +17,7 @@ from math import ceil
 from typing import Any
 
 from compressors.base import Compressor, Tensors, nominal_count
-from compressors.bounds import Bound, bound, compose_omegas, kept
+from compressors.bounds import Bound, bound, compose_omegas, sparsity
 from compressors.coders.bloom import Bloom, expected_positives
 from compressors.printing import short_text, text
 from compressors.quantize.compose import Then
@@ -44,7 +44,7 @@ class Fault:
     """A part that makes a memory grow, why, and the part that would not."""
 
     part: Any
-    why: str
+    reason: str
     cure: Any
 
 
@@ -93,8 +93,8 @@ def always_grows(compressor: Compressor, around: str = "ef") -> str | None:
     """
     for codec in _codecs(compressor):
         if all(faults(codec, d) for d in SIZES):
-            every = {fault for d in SIZES for fault in faults(codec, d)}
-            return _explained(compressor, every, "", around)
+            all_faults = {fault for d in SIZES for fault in faults(codec, d)}
+            return _explained(compressor, all_faults, "", around)
     return None
 
 
@@ -103,26 +103,26 @@ def may_grow(compressor: Compressor) -> bool:
     return any(faults(codec, d) for codec in _codecs(compressor) for d in SIZES)
 
 
-def grows(compressor: Compressor, like: Tensors, around: str = "ef") -> str | None:
-    """Why a memory around ``compressor`` grows for tensors shaped like ``like``, and the cure.
+def grows(compressor: Compressor, template: Tensors, around: str = "ef") -> str | None:
+    """Why a memory around ``compressor`` grows for tensors shaped like ``template``, and the cure.
 
     None where it does not, or where theory knows no rule. ``around``: see ``always_grows``.
     """
-    for codec, name, d in _sized(compressor, like):
+    for codec, name, d in _sized(compressor, template):
         if faulty := faults(codec, d):
             return _explained(compressor, set(faulty), f" on {name} of {d} entries", around)
     return None
 
 
 def _explained(compressor: Compressor, faulty: set[Fault], where: str, around: str) -> str:
-    reasons = "; ".join(dict.fromkeys(f"{text(f.part)} {f.why}" for f in _in_order(faulty)))
+    reasons = "; ".join(dict.fromkeys(f"{text(f.part)} {f.reason}" for f in _in_order(faulty)))
     cured = short_text(_swapped(compressor, {f.part: f.cure for f in _in_order(faulty)}))
     cure = f"{around}({cured}), or leave {around} out" if around else cured
     return f"{reasons}{where}, so that the memory would grow without end: use {cure}"
 
 
 def _in_order(faulty: set[Fault]) -> list[Fault]:
-    return sorted(faulty, key=lambda f: (text(f.part), f.why, text(f.cure)))
+    return sorted(faulty, key=lambda f: (text(f.part), f.reason, text(f.cure)))
 
 
 def _swapped(thing: Any, cures: dict[Any, Any]) -> Any:
@@ -147,14 +147,15 @@ def _codecs(thing: Any) -> Iterator[Any]:
             yield from _codecs(rule)
 
 
-def _sized(thing: Any, like: Tensors) -> Iterator[tuple[Any, str, int]]:
+def _sized(thing: Any, template: Tensors) -> Iterator[tuple[Any, str, int]]:
     """Codecs with what they are given: its name, and the number of its entries."""
     if isinstance(thing, PerTensor):
-        yield from ((thing.codec, f"tensor {n!r}", x.numel()) for n, x in like.items() if x.numel())
-    elif isinstance(thing, Flat) and (d := sum(x.numel() for x in like.values())):
+        sizes = {name: x.numel() for name, x in template.items() if x.numel()}
+        yield from ((thing.codec, f"tensor {name!r}", d) for name, d in sizes.items())
+    elif isinstance(thing, Flat) and (d := sum(x.numel() for x in template.values())):
         yield thing.codec, "an update", d
     elif isinstance(thing, ByName):
-        for rule, part in thing.parts(like):
+        for rule, part in thing.parts(template):
             yield from _sized(rule, part)
 
 
@@ -164,11 +165,11 @@ def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
             one.positions, "puts values at wrong places", replace(one.positions, policy="p2")
         )
     select: Any = one.sparsify
-    left = kept(select, d)  # what the quantizer is given at most, or nominally if that is unknown
-    most = select.count(d) or d if left.bound.kind == "unknown" else left.most
+    left = sparsity(select, d)  # what the quantizer has at most, or nominally if that is unknown
+    capacity = select.count(d) or d if left.bound.kind == "unknown" else left.capacity
     if one.writes_positions and isinstance(one.positions, Bloom) and one.positions.policy == "p0":
-        most = min(d, ceil(expected_positives(most, d, one.positions.eps)))
-    faulty = list(_of_quantizer(one.quantize, max(1, most), turned))
+        capacity = min(d, ceil(expected_positives(capacity, d, one.positions.eps)))
+    faulty = list(_of_quantizer(one.quantize, max(1, capacity), turned))
     yield from faulty
     if isinstance(select, GSpar) and _noisy(bound(select, d)):
         yield Fault(select, "multiplies what it keeps", TopK(select.p))
@@ -177,26 +178,26 @@ def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
     # An entry that comes with chance r, times s, has an error of 1 + r s (s (1 + omega) - 2) in the
     # mean, omega the quantizer's: at least all of it from s (1 + omega) = 2 on, whatever r is. So
     # neither a pool of the largest nor a position code that is lossy changes what is refused.
-    alone = bound(select, d)
-    own = alone.omega  # s - 1
-    if isinstance(select, RTopK) and alone.kind != "unknown":
-        own = nominal_count(select.m, d) / select.count(d) - 1
-    noise = bound(one.quantize, max(1, most)).omega
-    if own is None:
+    select_bound = bound(select, d)
+    omega = select_bound.omega  # s - 1
+    if isinstance(select, RTopK) and select_bound.kind != "unknown":
+        omega = nominal_count(select.m, d) / select.count(d) - 1
+    noise = bound(one.quantize, max(1, capacity)).omega
+    if omega is None:
         return
-    if own >= 1:
+    if omega >= 1:
         yield Fault(select, "multiplies what it keeps", replace(select, scaled=False))
-    elif not faulty and noise is not None and compose_omegas(own, noise) >= 1:
-        why = f"and {text(one.quantize)} together add noise of omega >= 1"
-        yield Fault(select, why, replace(select, scaled=False))
+    elif not faulty and noise is not None and compose_omegas(omega, noise) >= 1:
+        reason = f"and {text(one.quantize)} together add noise of omega >= 1"
+        yield Fault(select, reason, replace(select, scaled=False))
 
 
 def _of_quantizer(one: Any, k: int, turned: bool) -> Iterator[Fault]:
-    known = bound(one, k)
-    if isinstance(one, Then) and not known.holds:
+    quantizer_bound = bound(one, k)
+    if isinstance(one, Then) and not quantizer_bound.holds:
         yield from _of_quantizer(one.first, k, turned)
         yield from _of_quantizer(one.second, k, turned)
-    elif _noisy(known) and (turned or not _within_the_largest(one)):
+    elif _noisy(quantizer_bound) and (turned or not _within_the_largest(one)):
         yield Fault(one, "is unbiased with omega >= 1", Shrink(one))
 
 
@@ -210,5 +211,5 @@ def _within_the_largest(quantizer: Any) -> bool:
     return isinstance(quantizer, TernGrad) or (isinstance(quantizer, MinMax) and quantizer.bits > 1)
 
 
-def _noisy(known: Bound) -> bool:
-    return known.omega is not None and known.omega >= 1
+def _noisy(quantizer_bound: Bound) -> bool:
+    return quantizer_bound.omega is not None and quantizer_bound.omega >= 1

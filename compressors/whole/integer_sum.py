@@ -83,10 +83,10 @@ class Switch:
         size = one << (exponent - self.low).clamp(0, self.width - 2).to(one.dtype)
         return torch.where(bits < 0, -size, size)
 
-    def _refuse(self, values: Tensor, bad: Tensor, why: str) -> None:
+    def _refuse(self, values: Tensor, bad: Tensor, reason: str) -> None:
         if bool(bad.any()):
             at = int(bad.flatten().nonzero()[0])
-            raise ValueError(f"entry {at} is {float(values.flatten()[at])!r}: it {why}")
+            raise ValueError(f"entry {at} is {float(values.flatten()[at])!r}: it {reason}")
 
     def add(self, total: Tensor, integers: Tensor) -> Tensor:
         """The accumulators after one more client; ``total`` is left as it is.
@@ -130,8 +130,8 @@ class Switch:
         sums = _nearest(total.long()) * math.ldexp(1.0, self.low)
         if not bool(torch.isfinite(sums).all()):
             at = int((~torch.isfinite(sums)).flatten().nonzero()[0])
-            whole = int(total.flatten()[at])
-            raise OverflowError(f"entry {at}: {whole} * 2**{self.low} is beyond float32")
+            integer = int(total.flatten()[at])
+            raise OverflowError(f"entry {at}: {integer} * 2**{self.low} is beyond float32")
         return sums
 
 

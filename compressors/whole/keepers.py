@@ -49,11 +49,11 @@ def check_keeps_nothing(name: str, inner: Any) -> None:
         ValueError: ef around dgc(0.1), which has a memory of its own: leave one of the two out
     """
     for part in parts_of(inner):
-        why = ""
+        reason = ""
         if isinstance(getattr(part, "held", None), str):
-            why = "which has a memory of its own"
+            reason = "which has a memory of its own"
         elif hasattr(part, "server"):
-            why = f"whose messages only the server of strategy {part.server} understands"
-        if why:
-            refused = f"{name} around {short_text(part)}, {why}"
+            reason = f"whose messages only the server of strategy {part.server} understands"
+        if reason:
+            refused = f"{name} around {short_text(part)}, {reason}"
             raise ValueError(f"{refused}: leave one of the two out")

@@ -44,7 +44,7 @@ class PerTensor:
         """As the codec."""
         return self.codec.needs_seed
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """No memory."""
         return {}
 
@@ -60,8 +60,9 @@ class PerTensor:
                 raise type(error)(f"tensor {name!r}: {error}") from error
         return sent, state
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        return read_each(bits, like, lambda i, x: self.codec.read(bits, x, tensor_seed(seed, i)))
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
+        codec = self.codec
+        return read_each(bits, template, lambda i, x: codec.read(bits, x, tensor_seed(seed, i)))
 
     def bound_on(self, d: int) -> Bound:
         """The codec's, for one tensor."""
@@ -84,7 +85,7 @@ class Flat:
         """As the codec."""
         return self.codec.needs_seed
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """No memory."""
         return {}
 
@@ -94,41 +95,41 @@ class Flat:
         if not update:
             return {}, state
         joined = torch.cat([x.detach().reshape(-1) for x in update.values()])
-        whole = write_tensor(self.codec, joined, out, tensor_seed(seed, 0))
+        joint = write_tensor(self.codec, joined, out, tensor_seed(seed, 0))
         sent, start = {}, 0
         for name, x in update.items():
             stop = start + x.numel()
-            if isinstance(whole.indices, Tensor):
-                bounds = torch.tensor([start, stop], device=whole.indices.device)
-                low, high = torch.searchsorted(whole.indices, bounds).tolist()
-                indices = whole.indices[low:high] - start
-                sent[name] = SentTensor(whole.values[low:high], indices, x.shape)
+            if isinstance(joint.indices, Tensor):
+                bounds = torch.tensor([start, stop], device=joint.indices.device)
+                low, high = torch.searchsorted(joint.indices, bounds).tolist()
+                indices = joint.indices[low:high] - start
+                sent[name] = SentTensor(joint.values[low:high], indices, x.shape)
             else:
-                sent[name] = SentTensor(whole.values[start:stop].view(x.shape), ALL, x.shape)
+                sent[name] = SentTensor(joint.values[start:stop].view(x.shape), ALL, x.shape)
             start = stop
         return sent, state
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        if not like:
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
+        if not template:
             return {}
-        total = sum(x.numel() for x in like.values())
-        first = next(iter(like.values()))
+        total = sum(x.numel() for x in template.values())
+        first = next(iter(template.values()))
         bits.places = None
         joined = self.codec.read(bits, first.new_empty(total), tensor_seed(seed, 0))
         if bits.places is not None:
-            bits.sent |= counts(bits.places.cpu().numpy(), like)
-        parts = joined.split([x.numel() for x in like.values()])
-        return {n: part.view(x.shape) for (n, x), part in zip(like.items(), parts, strict=True)}
+            bits.sent |= counts(bits.places.cpu().numpy(), template)
+        parts = joined.split([x.numel() for x in template.values()])
+        return {n: part.view(x.shape) for (n, x), part in zip(template.items(), parts, strict=True)}
 
     def bound_on(self, d: int) -> Bound:
         """The codec's, for an update of ``d`` entries."""
         return bound(self.codec, d)
 
 
-def counts(places: np.ndarray, like: Tensors) -> dict[str, int]:
+def counts(places: np.ndarray, template: Tensors) -> dict[str, int]:
     """How many of the sorted ``places`` in the vector of all tensors lie in each of them."""
-    ends = np.cumsum([0, *(x.numel() for x in like.values())])
-    return dict(zip(like, np.diff(np.searchsorted(places, ends)).tolist(), strict=True))
+    ends = np.cumsum([0, *(x.numel() for x in template.values())])
+    return dict(zip(template, np.diff(np.searchsorted(places, ends)).tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -169,10 +170,10 @@ class ByName:
         """Whether any rule's compressor does."""
         return any(compressor.needs_seed for _, compressor in self.rules)
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """Each rule's memory, under the rule's ordinal."""
         state: State = {}
-        for i, (compressor, part) in enumerate(self.parts(like)):
+        for i, (compressor, part) in enumerate(self.parts(template)):
             state |= nest(f"{i}", compressor.init(part))
         return state
 
@@ -187,11 +188,11 @@ class ByName:
             after |= nest(f"{i}", memory)
         return {name: sent[name] for name in update}, after
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        found: dict[str, Tensor] = {}
-        for i, (compressor, part) in enumerate(self.parts(like)):
-            found |= compressor.read(bits, part, tensor_seed(seed, i))
-        return {name: found[name] for name in like}
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
+        update: dict[str, Tensor] = {}
+        for i, (compressor, part) in enumerate(self.parts(template)):
+            update |= compressor.read(bits, part, tensor_seed(seed, i))
+        return {name: update[name] for name in template}
 
     def parts(self, tensors: Tensors) -> list[tuple[Compressor, dict[str, Tensor]]]:
         """Each rule's compressor with its tensors; ``ValueError`` where no rule fits one."""
@@ -205,8 +206,8 @@ class ByName:
         for i, (pattern, _) in enumerate(self.rules):
             if _fits(pattern, name, shape):
                 return i
-        known = ", ".join(repr(pattern) for pattern, _ in self.rules)
-        raise ValueError(f"no rule of by_name fits tensor {name!r}: the rules are {known}")
+        patterns = ", ".join(repr(pattern) for pattern, _ in self.rules)
+        raise ValueError(f"no rule of by_name fits tensor {name!r}: the rules are {patterns}")
 
     def bound_on(self, d: int) -> Bound:
         """The worst of all rules."""

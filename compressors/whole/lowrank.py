@@ -65,10 +65,10 @@ class LowRank:
                 f"lowrank: rank is {shown(self.rank)}: give a whole number of at least 1"
             )
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """A starting Q (rank, rest) for every tensor that is sent by its factors."""
         state: State = {}
-        for ordinal, (name, x) in enumerate(like.items()):
+        for ordinal, (name, x) in enumerate(template.items()):
             if self._pays(x.shape):  # uniform in [-1, 1): the same on every machine
                 room = self.rank, _sides(x.shape)[1]
                 words = noise.words(tensor_seed(_SEED, ordinal), np.arange(room[0] * room[1]))
@@ -100,10 +100,10 @@ class LowRank:
                 sent[name] = SentTensor(product(p, q).view(x.shape), ALL, x.shape)
         return sent, after
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         update = {}
         with bits.span("values"):
-            for name, x in like.items():
+            for name, x in template.items():
                 pays = self._pays(x.shape)
                 shapes = [(self.rank, n) for n in _sides(x.shape)] if pays else [tuple(x.shape)]
                 parts = [
@@ -156,10 +156,10 @@ def orthonormal(rows: Tensor) -> Tensor:
     done = torch.zeros_like(rows)
     for k, row in enumerate(rows):
         before = done[:k]
-        rest = row - (before @ row) @ before
-        if float(rest.norm()) > _DEPENDENT * float(row.norm()):
-            rest = rest - (before @ rest) @ before
-            done[k] = rest / rest.norm()
+        residual = row - (before @ row) @ before
+        if float(residual.norm()) > _DEPENDENT * float(row.norm()):
+            residual = residual - (before @ residual) @ before
+            done[k] = residual / residual.norm()
     return done
 
 

@@ -66,7 +66,7 @@ class Marina:
         """As the inner compressor."""
         return self.inner.needs_seed
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """Nothing: the first message is dense."""
         return {}
 
@@ -86,17 +86,17 @@ class Marina:
         sent, _ = self.inner.write(change, self.inner.init(update), out, seed)
         return sent, {}
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``: the gradient, or the difference."""
         with bits.span("header"):
-            dense = bits.uint(int(_says_something(like)))
-        return (Raw() if dense else self.inner).read(bits, like, seed)
+            dense = bits.uint(int(_says_something(template)))
+        return (Raw() if dense else self.inner).read(bits, template, seed)
 
     def bound_on(self, d: int) -> Bound:
         """The inner compressor's, of the difference."""
         return with_memory(bound(self.inner, d))
 
 
-def _says_something(like: Tensors) -> bool:
+def _says_something(template: Tensors) -> bool:
     """Whether an update has entries."""
-    return any(x.numel() for x in like.values())
+    return any(x.numel() for x in template.values())

@@ -34,11 +34,11 @@ def masked(method: Any, sent: Sent) -> Sent:
         ['a']
     """
     if isinstance(method, ByName):
-        found: Sent = {}
+        parts: Sent = {}
         for name, part in sent.items():
             _, rule = method.rules[method.ordinal(name, part.shape)]
-            found |= masked(rule, {name: part})
-        return found
+            parts |= masked(rule, {name: part})
+        return parts
     return sent if _masks(method) else {}
 
 

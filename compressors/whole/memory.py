@@ -17,7 +17,8 @@ def nest(prefix: str, state: State) -> State:
 def unnest(prefix: str, state: State) -> State:
     """The part of the memory that ``nest`` put under ``prefix``."""
     start = f"{prefix}/"
-    return {key[len(start) :]: x for key, x in state.items() if key.startswith(start)}
+    end = len(start)
+    return {key[end:]: x for key, x in state.items() if key[:end] == start}
 
 
 def free_prefix(prefix: str, names: Iterable[str]) -> str:
@@ -44,20 +45,20 @@ def recall(
     ``UpdateError`` names both where they differ: a tensor of another shape would be added to
     all entries of a row, and one of another name forgotten.
     """
-    kept = unnest(kind, state)
-    if kept.keys() != shapes.keys():
+    memory = unnest(kind, state)
+    if memory.keys() != shapes.keys():
         raise UpdateError(
-            f"the memory holds {kind} of {_listed(kept)}, the update has {_listed(shapes)}: "
+            f"the memory holds {kind} of {_listed(memory)}, the update has {_listed(shapes)}: "
             "it belongs to another model"
         )
     for name, shape in shapes.items():
-        x = kept[name]
+        x = memory[name]
         if tuple(x.shape) != tuple(shape) or x.dtype != dtype:
             raise UpdateError(
                 f"tensor {name!r}: {kind} in the memory is {x.dtype} {tuple(x.shape)}, not "
                 f"{dtype} {tuple(shape)}: it belongs to another model"
             )
-    return kept
+    return memory
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -65,15 +66,15 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(some[:5] + ["..."] * (len(some) > 5)) or "no tensor"
 
 
-def added(update: Tensors, kept: Tensors, decay: float = 1) -> dict[str, Tensor]:
+def added(update: Tensors, memory: Tensors, decay: float = 1) -> dict[str, Tensor]:
     """Update and ``decay`` times memory, tensor by tensor: new tensors, contiguous and finite.
 
     Raises ``NotFinite`` as ``check_sums``.
     """
     if decay == 1:
-        sums = {name: (x.detach() + kept[name]).contiguous() for name, x in update.items()}
+        sums = {name: (x.detach() + memory[name]).contiguous() for name, x in update.items()}
     else:
-        sums = {n: (kept[n] * decay).add_(x.detach()).contiguous() for n, x in update.items()}
+        sums = {n: (memory[n] * decay).add_(x.detach()).contiguous() for n, x in update.items()}
     check_sums(sums)
     return sums
 

@@ -102,7 +102,7 @@ class PermK:
         plain(self)
         check_whole("permk: clients", self.clients, 1, 65535)
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """Nothing: the turn of client 0 in a round of seed 0, until somebody says another."""
         return {}
 
@@ -119,15 +119,15 @@ class PermK:
                 out.uint(client, 16)
         return self._entries(turn, client).write(update, {}, out, seed)
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``; ``PayloadError`` for a client that there is not."""
         turn, client = 0, 0
-        if any(x.numel() for x in like.values()):
+        if any(x.numel() for x in template.values()):
             with bits.span("header"):
                 turn, client = bits.uint(32), bits.uint(16)
         if client >= self.clients:
             raise PayloadError(f"permk: client {client} of {self.clients}")
-        return self._entries(turn, client).read(bits, like, seed)
+        return self._entries(turn, client).read(bits, template, seed)
 
     def _entries(self, turn: int, client: int) -> Flat:
         return Flat(Pipeline(_Part(turn, client, self.clients), Float32()))

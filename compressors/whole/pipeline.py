@@ -11,7 +11,7 @@ from torch import Tensor
 
 from compressors.base import ALL, SentTensor, finite, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
-from compressors.bounds import Bound, bound, compose, contraction, kept, neither
+from compressors.bounds import Bound, bound, compose, contraction, neither, sparsity
 from compressors.coders.fixed import Fixed
 from compressors.coders.golomb import Golomb
 from compressors.errors import NotFinite, PayloadError
@@ -105,10 +105,10 @@ class Pipeline:
     def check_positions(self) -> None:
         """Raises ``ValueError`` where a position code would have nothing to write."""
         if not self.writes_positions:
-            why = "sends every entry"
+            reason = "sends every entry"
             if not self._dense:
-                why = "draws its positions from the seed, and none are written"
-            raise ValueError(f"{shown(self.sparsify)} {why}: leave {shown(self.positions)} out")
+                reason = "draws its positions from the seed, and none are written"
+            raise ValueError(f"{shown(self.sparsify)} {reason}: leave {shown(self.positions)} out")
 
     def text_parts(self) -> list[Any]:
         """The parts that its text names: without what follows from the others."""
@@ -145,7 +145,7 @@ class Pipeline:
         return getattr(self.sparsify, "places", None) if drawn else None
 
     @cached_property
-    def _own(self) -> bool:
+    def _foreign(self) -> bool:
         """Whether a part comes from outside this package: what it hands over is then checked."""
         return is_own((self.sparsify, self.quantize, self.positions, self.symbols))
 
@@ -157,12 +157,12 @@ class Pipeline:
         rounding = tensor_seed(seed, ROUND)
         with out.span("side"):  # a quantizer may open the span itself, the inner one counts
             symbols = self.quantize.quantize(values, place, out, rounding)
-        if self._own:
+        if self._foreign:
             check_symbols(self.quantize, symbols, place.k, flat.device)
         with out.span("values"):
             self.symbols.write_symbols(symbols.codes, symbols.alphabet, out)
         decoded = self.quantize.dequantize(symbols, place, rounding)
-        if self._own:
+        if self._foreign:
             check_values(self.quantize, decoded, place.k)
         if place.indices is None:
             return SentTensor(decoded.view(x.shape), ALL, x.shape)
@@ -177,20 +177,20 @@ class Pipeline:
         n, unit = flat.numel(), self.sparsify.unit
         units = -(-n // unit)
         selected = self.sparsify.select(flat, tensor_seed(seed, _SELECT))
-        if self._own:
+        if self._foreign:
             check_count(self.sparsify, self.sparsify.count(units), units)
             check_selected(self.sparsify, selected, units, flat.device)
         chosen, scale = selected
         written = None  # entries, where their values travel for other positions
         if self.writes_positions:
-            nominal = chosen.numel() == self.sparsify.count(units)
+            as_counted = chosen.numel() == self.sparsify.count(units)
             with out.span("header"):
-                out.uint(int(nominal), 1)
-                if not nominal:
+                out.uint(int(as_counted), 1)
+                if not as_counted:
                     out.gamma(chosen.numel() + 1)
             with out.span("positions"):
                 rebuilt = self.positions.write_positions(chosen.cpu().numpy(), units, out, seed)
-            if self._own:
+            if self._foreign:
                 check_rebuilt(self.positions, rebuilt, units)
             if getattr(self.positions, "shifts", False):  # see ``Lossy``
                 written = chosen
@@ -207,30 +207,30 @@ class Pipeline:
             raise NotFinite(f"values times {scale:g} overflow float32")
         return Place(indices, shape), values
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        if like.numel() == 0:
-            return torch.zeros_like(like)
-        n, indices = like.numel(), None
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        if template.numel() == 0:
+            return torch.zeros_like(template)
+        n, indices = template.numel(), None
         if self._places is not None:
-            indices = self._places(n, tensor_seed(seed, _SELECT), like.device)
+            indices = self._places(n, tensor_seed(seed, _SELECT), template.device)
         elif not self._dense:
             unit = self.sparsify.unit
             units = -(-n // unit)
             k = self.read_count(bits, units)
             with bits.span("positions"):
                 chosen = torch.from_numpy(self.positions.read_positions(bits, units, k, seed))
-            indices = _entries(chosen.to(like.device), unit, n)
-        place = Place(indices, like.shape)
+            indices = _entries(chosen.to(template.device), unit, n)
+        place = Place(indices, template.shape)
         with bits.span("side"):
             alphabet, side = self.quantize.read_side(bits, place)
         with bits.span("values"):
-            codes = self.symbols.read_symbols(bits, place.k, alphabet, like.device)
+            codes = self.symbols.read_symbols(bits, place.k, alphabet, template.device)
         symbols = Symbols(codes, alphabet, side)
         values = self.quantize.dequantize(symbols, place, tensor_seed(seed, ROUND))
         bits.places = place.indices
         if place.indices is None:
-            return values.view(like.shape)
-        return scatter(values, place.indices, like.shape)
+            return values.view(template.shape)
+        return scatter(values, place.indices, template.shape)
 
     def read_count(self, bits: BitReader, n: int) -> int:
         """How many of ``n`` units travel, as ``write`` wrote it; ``PayloadError`` for more."""
@@ -262,18 +262,18 @@ class Pipeline:
         if means and type(select) is TopK and select.sample is None:
             k = select.count(d)
             return contraction(min(1 / k, k / d), "ours: min(1 / k, k / d)")
-        left = kept(select, d)
-        behind = bound(quantizer, left.most)
+        left = sparsity(select, d)
+        behind = bound(quantizer, left.capacity)
         if not self._dense:  # fewer may be left, and lattice loses most of one
             behind = max(behind, bound(quantizer, 1), key=_lost)
         return compose(left.bound, behind, left.projects)
 
 
-def _lost(known: Bound) -> float:
+def _lost(quantizer_bound: Bound) -> float:
     """The largest share of the squared norm that may be lost."""
-    if known.omega is None:
-        return inf if known.delta is None else 1 - known.delta
-    return known.omega
+    if quantizer_bound.omega is None:
+        return inf if quantizer_bound.delta is None else 1 - quantizer_bound.delta
+    return quantizer_bound.omega
 
 
 def _entries(units: Tensor, unit: int, n: int) -> Tensor:

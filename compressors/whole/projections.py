@@ -69,26 +69,26 @@ class Projections:
         out.float32s(numbers)
         return SentTensor(self._spread(numbers, x, seed), ALL, x.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
         """``PayloadError`` for a number that is not finite."""
-        if like.numel() == 0:
-            return torch.zeros_like(like)
+        if template.numel() == 0:
+            return torch.zeros_like(template)
         numbers = np.array(bits.float32s(self.k), np.float32)
         if not np.isfinite(numbers).all():
             raise PayloadError("projections: a number is NaN or infinity")
-        return self._spread(numbers, like, seed)
+        return self._spread(numbers, template, seed)
 
     def _keys(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The keys of the k directions: multipliers and offsets (k,)."""
         keys = np.array([key(tensor_seed(seed, j)) for j in range(self.k)], np.uint32)
         return np.ascontiguousarray(keys[:, 0]), np.ascontiguousarray(keys[:, 1])
 
-    def _spread(self, numbers: np.ndarray, like: Tensor, seed: int) -> Tensor:
-        """What the numbers stand for, in the shape and on the device of ``like``."""
-        values = np.empty(like.numel(), np.float32)
+    def _spread(self, numbers: np.ndarray, template: Tensor, seed: int) -> Tensor:
+        """What the numbers stand for, in the shape and on the device of ``template``."""
+        values = np.empty(template.numel(), np.float32)
         over = self.k if self.scaled else self.k + values.size - 1
         kernel.spread(numbers, *self._keys(seed), 1 / over, values)
-        return torch.from_numpy(values).view(like.shape).to(like.device)
+        return torch.from_numpy(values).view(template.shape).to(template.device)
 
     def bound_on(self, d: int) -> Bound:
         """Signs have fourth moments of 1: E||z<z, x>||^2 = d ||x||^2, and k of them average."""

@@ -19,7 +19,7 @@ class Raw:
     keeps: ClassVar[tuple[str, ...]] = ()  # see compressors.whole.whose
     needs_seed: ClassVar[bool] = False
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """No memory."""
         return {}
 
@@ -32,11 +32,11 @@ class Raw:
                 out.float32s(x.detach().cpu().numpy())
         return {name: SentTensor(x.detach(), ALL, x.shape) for name, x in update.items()}, state
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         with bits.span("values"):
             return {
                 name: torch.from_numpy(bits.float32s(x.numel())).view(x.shape).to(x.device)
-                for name, x in like.items()
+                for name, x in template.items()
             }
 
     def bound_on(self, d: int) -> Bound:

@@ -11,7 +11,7 @@ _MANY = 2**20
 """Entries: a method that is exact for so many is for all."""
 
 
-def holds(compressor: Compressor, like: Tensors) -> bool:
+def holds(compressor: Compressor, template: Tensors) -> bool:
     """Whether a memory of ``compressor`` takes back what a message carried, of any tensor.
 
     Example:
@@ -21,11 +21,11 @@ def holds(compressor: Compressor, like: Tensors) -> bool:
         (True, False)
     """
     if isinstance(compressor, ByName):
-        return any(part and holds(own, part) for own, part in compressor.parts(like))
+        return any(part and holds(inner, part) for inner, part in compressor.parts(template))
     return _kind(compressor) is not None
 
 
-def loses(compressor: Compressor, like: Tensors) -> set[str]:
+def loses(compressor: Compressor, template: Tensors) -> set[str]:
     """The tensors of a message that are lost where it does not count: no memory takes them back.
 
     Example:
@@ -35,8 +35,8 @@ def loses(compressor: Compressor, like: Tensors) -> set[str]:
         (set(), {'w'})
     """
     if isinstance(compressor, ByName):
-        return set[str]().union(*(loses(own, part) for own, part in compressor.parts(like)))
-    return set() if _kind(compressor) else {*like}
+        return set[str]().union(*(loses(inner, part) for inner, part in compressor.parts(template)))
+    return set() if _kind(compressor) else {*template}
 
 
 def leaves_out(compressor: Compressor) -> bool:
@@ -50,9 +50,9 @@ def leaves_out(compressor: Compressor) -> bool:
         [False, False, True]
     """
     if isinstance(compressor, ByName):
-        return any(leaves_out(own) for _, own in compressor.rules)
-    whole = _kind(compressor) == "residual" and getattr(compressor, "decay", 1.0) == 1
-    return not whole and bound(compressor, _MANY).omega != 0
+        return any(leaves_out(inner) for _, inner in compressor.rules)
+    without_decay = _kind(compressor) == "residual" and getattr(compressor, "decay", 1.0) == 1
+    return not without_decay and bound(compressor, _MANY).omega != 0
 
 
 def take_back(
@@ -80,10 +80,10 @@ def take_back(
     """
     if isinstance(compressor, ByName):
         lost: dict[str, Tensor] = {}
-        for i, (own, part) in enumerate(compressor.parts(carried)):
-            memory, rest = take_back(own, part, unnest(f"{i}", state))
+        for i, (inner, part) in enumerate(compressor.parts(carried)):
+            memory, remainder = take_back(inner, part, unnest(f"{i}", state))
             state = state | nest(f"{i}", memory)
-            lost |= rest
+            lost |= remainder
         return state, lost
     kind = _kind(compressor)
     if kind is None:

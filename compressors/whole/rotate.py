@@ -88,13 +88,13 @@ class Rotate:
         sent = write_tensor(self.codec, rotated, out, tensor_seed(seed, _INNER))
         return _Turned(sent, tensor_seed(seed, _SIGNS), x.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        if like.numel() == 0:
-            return torch.zeros_like(like)
-        flat = like.new_empty(like.numel())
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        if template.numel() == 0:
+            return torch.zeros_like(template)
+        flat = template.new_empty(template.numel())
         rotated = self.codec.read(bits, flat, tensor_seed(seed, _INNER))
         bits.places = None  # every entry of what is turned back may differ from zero
-        return rotate(rotated, tensor_seed(seed, _SIGNS), back=True).view(like.shape)
+        return rotate(rotated, tensor_seed(seed, _SIGNS), back=True).view(template.shape)
 
     def bound_on(self, d: int) -> Bound:
         """The codec's: norms stay. Of rotated values more is known of their levels.

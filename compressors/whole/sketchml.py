@@ -99,22 +99,22 @@ class SketchML:
             return SentTensor(values.to(x.device), chosen, x.shape)
         keys, codes = chosen.cpu().numpy(), symbols.codes.numpy().astype(np.int64)
         means = symbols.side.numpy()
-        found = np.empty(k, np.int64)
+        buckets = np.empty(k, np.int64)
         groups = self._groups(means)
         for group in groups:
             members = (codes >= group.low) & (codes < group.high)
-            own, size = keys[members], group.high - group.low
+            group_keys, size = keys[members], group.high - group.low
             with out.span("positions"):
                 if group is not groups[-1]:
-                    out.gamma(own.size + 1)
-                _write_keys(own, out)
-            columns = table.columns_of(own.size, self.columns)
+                    out.gamma(group_keys.size + 1)
+                _write_keys(group_keys, out)
+            columns = table.columns_of(group_keys.size, self.columns)
             away = np.abs(codes[members] - group.near)
-            cells = table.make(own, away, size, self.rows, columns, seed)
+            cells = table.make(group_keys, away, size, self.rows, columns, seed)
             with out.span("values"):
                 table.write(cells, size, out)
-            found[members] = _buckets(cells, own, group, seed)
-        return SentTensor(torch.from_numpy(means[found]).to(x.device), chosen, x.shape)
+            buckets[members] = _buckets(cells, group_keys, group, seed)
+        return SentTensor(torch.from_numpy(means[buckets]).to(x.device), chosen, x.shape)
 
     def _groups(self, means: np.ndarray) -> list[_Group]:
         """The groups of buckets with these means: each sign has its share, at least one."""
@@ -128,10 +128,10 @@ class SketchML:
                 groups.append(_Group(low, high, high - 1 if low < below else low))
         return groups
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        n = like.numel()
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        n = template.numel()
         if n == 0:
-            return torch.zeros_like(like)
+            return torch.zeros_like(template)
         with bits.span("header"):
             k = bits.gamma() - 1
         if k > n:
@@ -139,8 +139,8 @@ class SketchML:
         _, side = Sketch(self.buckets).read_side(bits, Place(None, torch.Size([k])))
         if side is None:
             bits.places = torch.empty(0, dtype=torch.int64, device="cpu")
-            return torch.zeros_like(like)
-        means, keys, found, left = side.numpy(), [], [], k
+            return torch.zeros_like(template)
+        means, keys, values_of_groups, left = side.numpy(), [], [], k
         groups = self._groups(means)
         for group in groups:
             with bits.span("positions"):
@@ -151,14 +151,14 @@ class SketchML:
             columns = table.columns_of(count, self.columns)
             with bits.span("values"):
                 cells = table.read(bits, self.rows, columns, group.high - group.low)
-            found.append(means[_buckets(cells, keys[-1], group, seed)])
+            values_of_groups.append(means[_buckets(cells, keys[-1], group, seed)])
             left -= count
-        every = np.concatenate(keys)
-        order = np.argsort(every, kind="stable")
-        indices = torch.from_numpy(check_sorted(every[order], n)).to(like.device)
-        values = torch.from_numpy(np.concatenate(found)[order]).to(like.device)
+        all_keys = np.concatenate(keys)
+        order = np.argsort(all_keys, kind="stable")
+        indices = torch.from_numpy(check_sorted(all_keys[order], n)).to(template.device)
+        values = torch.from_numpy(np.concatenate(values_of_groups)[order]).to(template.device)
         bits.places = indices
-        return scatter(values, indices, like.shape)
+        return scatter(values, indices, template.shape)
 
     def bound_on(self, d: int) -> Bound:
         """None."""

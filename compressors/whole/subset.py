@@ -58,17 +58,18 @@ class Subset:
             places = places[sent.indices]
         return SentTensor(sent.values, places, x.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        if like.numel() == 0:
-            return torch.zeros_like(like)
-        places = self._places(like, seed)
-        values = self.codec.read(bits, like.new_empty(places.numel()), tensor_seed(seed, _INNER))
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        if template.numel() == 0:
+            return torch.zeros_like(template)
+        places = self._places(template, seed)
+        part = template.new_empty(places.numel())
+        values = self.codec.read(bits, part, tensor_seed(seed, _INNER))
         bits.places = places if bits.places is None else places[bits.places]
-        return scatter(values, places, like.shape)
+        return scatter(values, places, template.shape)
 
-    def _places(self, like: Tensor, seed: int) -> Tensor:
-        n = like.numel()
-        return drawn(n, self.count(n), tensor_seed(seed, _CHOOSE), like.device)
+    def _places(self, template: Tensor, seed: int) -> Tensor:
+        n = template.numel()
+        return drawn(n, self.count(n), tensor_seed(seed, _CHOOSE), template.device)
 
     def bound_on(self, d: int) -> Bound:
         """The share that is drawn, then the codec."""

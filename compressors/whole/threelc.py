@@ -59,8 +59,8 @@ class ThreeLC:
         if x.numel() == 0:
             return SentTensor(torch.zeros_like(x), ALL, x.shape)
         flat = x.detach().reshape(-1).cpu().numpy()
-        most = min(float(np.abs(flat).max()) * self.sparsity, LARGEST)
-        magnitude = np.array([most], np.float32)
+        largest = min(float(np.abs(flat).max()) * self.sparsity, LARGEST)
+        magnitude = np.array([largest], np.float32)
         with out.span("side"):
             out.float32s(magnitude)
         groups = -(-flat.size // 5)
@@ -70,10 +70,10 @@ class ThreeLC:
             out.position = kernel.encode(trits, out.words, out.position)
         return SentTensor(_decoded(trits, magnitude, x), ALL, x.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        n = like.numel()
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        n = template.numel()
         if n == 0:
-            return torch.zeros_like(like)
+            return torch.zeros_like(template)
         groups = -(-n // 5)
         with bits.span("side"):
             magnitude = bits.float32s(1)
@@ -86,7 +86,7 @@ class ThreeLC:
             bits.position = position
         if (trits[n:] != 1).any():
             raise PayloadError("3LC: an entry past the tensor's end is not zero")
-        return _decoded(trits, magnitude, like)
+        return _decoded(trits, magnitude, template)
 
     def bound_on(self, d: int) -> Bound:
         """No entry's error exceeds it, and the largest is (s - 1) of itself off."""
@@ -94,8 +94,8 @@ class ThreeLC:
         return contraction(delta, "ours: s (2 - s) / d; the paper states none")
 
 
-def _decoded(trits: np.ndarray, magnitude: np.ndarray, like: Tensor) -> Tensor:
-    """The entries that the symbols mean, shaped and placed like ``like``."""
+def _decoded(trits: np.ndarray, magnitude: np.ndarray, template: Tensor) -> Tensor:
+    """The entries that the symbols mean, shaped and placed like ``template``."""
     table = np.concatenate((-magnitude, np.zeros(1, np.float32), magnitude))
-    entries = table[trits[: like.numel()]]
-    return torch.from_numpy(entries).to(like.device).view(like.shape)
+    entries = table[trits[: template.numel()]]
+    return torch.from_numpy(entries).to(template.device).view(template.shape)

@@ -59,10 +59,10 @@ class Tied:
         """As the inner compressor."""
         return self.inner.needs_seed
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """The inner memory; of each pair both tensors have the first one's."""
-        state = self.inner.init(like)
-        keys = (pair for of_pair in self._keys(like) for pair in of_pair.items())
+        state = self.inner.init(template)
+        keys = (pair for of_pair in self._keys(template) for pair in of_pair.items())
         return state | {b: state[a] for b, a in keys if a in state}
 
     def write(
@@ -81,19 +81,19 @@ class Tied:
             out.uints(np.packbits(same), 8)
         sources = self._sources(names, same)
         part = {name: update[name] for name in names if name not in sources}
-        own = {key: x for key, x in state.items() if key not in copied}
-        sent, after = self.inner.write(part, own, out, seed)
+        inner_state = {key: x for key, x in state.items() if key not in copied}
+        sent, after = self.inner.write(part, inner_state, out, seed)
         after = after | {b: after[a] for b, a in copied.items()}
         return {name: sent[sources.get(name, name)] for name in names}, after
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         with bits.span("header"):
             same = np.unpackbits(bits.uints(-(-len(self.pairs) // 8), 8, np.uint8))
-        sources = self._sources(list(like), same[: len(self.pairs)])
-        part = {name: x for name, x in like.items() if name not in sources}
+        sources = self._sources(list(template), same[: len(self.pairs)])
+        part = {name: x for name, x in template.items() if name not in sources}
         update = self.inner.read(bits, part, seed)
         bits.sent |= {b: bits.sent[a] for b, a in sources.items() if a in bits.sent}
-        return {n: update[sources[n]].clone() if n in sources else update[n] for n in like}
+        return {n: update[sources[n]].clone() if n in sources else update[n] for n in template}
 
     def bound_on(self, d: int) -> Bound:
         """The inner compressor's."""
@@ -104,8 +104,8 @@ class Tied:
         pairs = zip(self.pairs, same, strict=True)
         return {names[other]: names[first] for (first, other), equal in pairs if equal}
 
-    def _keys(self, like: Tensors) -> tuple[_Keys, ...]:
-        return _keys(self, tuple(like), tuple(x.shape for x in like.values()))
+    def _keys(self, template: Tensors) -> tuple[_Keys, ...]:
+        return _keys(self, tuple(template), tuple(x.shape for x in template.values()))
 
 
 @lru_cache(maxsize=64)
@@ -116,15 +116,15 @@ def _keys(
 
     A tensor's keys are those that the memory lacks without it, whatever the names are.
     """
-    like = {
+    template = {
         name: torch.empty(shape, dtype=torch.float32, device="meta")
         for name, shape in zip(names, shapes, strict=True)
     }
-    every = list(method.inner.init(like))
+    names_held = list(method.inner.init(template))
 
     def of(place: int) -> list[str]:
-        others = method.inner.init({n: x for n, x in like.items() if n != names[place]})
-        return [key for key in every if key not in others]
+        others = method.inner.init({n: x for n, x in template.items() if n != names[place]})
+        return [key for key in names_held if key not in others]
 
     pairs = ((of(first), of(other)) for first, other in method.pairs)
     return tuple(dict(zip(b, a, strict=False)) if len(b) <= len(a) else _APART for a, b in pairs)
@@ -146,7 +146,7 @@ def pairs_of(tensors: Tensors) -> Pairs:
         if x.numel() < 2 or bool((x == x.reshape(-1)[0]).all()):
             continue
         values = x.detach().cpu().contiguous().numpy().tobytes()
-        known = first.setdefault((x.shape, x.dtype, values), place)
-        if known != place:
-            pairs.append((known, place))
+        first_place = first.setdefault((x.shape, x.dtype, values), place)
+        if first_place != place:
+            pairs.append((first_place, place))
     return tuple(pairs)

@@ -41,8 +41,8 @@ belongs to another method
 def _check(compressor: Compressor, keeps: tuple[str, ...], state: State) -> None:
     for kind in (key.partition("/")[0] for key in state):
         if kind not in keeps:
-            own = " and ".join(keeps) or "nothing"
+            kept_kinds = " and ".join(keeps) or "nothing"
             raise UpdateError(
-                f"the memory holds {kind}, {name_of(compressor)} keeps {own}: it belongs to "
+                f"the memory holds {kind}, {name_of(compressor)} keeps {kept_kinds}: it belongs to "
                 "another method"
             )

@@ -10,7 +10,7 @@ from compressors.calls import Call, read, split, value
 def test_a_call_is_a_name_with_arguments_and_named_arguments() -> None:
     call = read(" pace( 0.5, most=inner(1, 'a,b)=|') , 768 kbit/s, ) ")
     assert call.name == "pace" and call.called
-    assert call.given == [Call("0.5"), Call("768 kbit/s")]
+    assert call.arguments == [Call("0.5"), Call("768 kbit/s")]
     assert call.named == {"most": Call("inner", [Call("1"), Call("'a,b)=|'")], called=True)}
     assert read("fixed") == Call("fixed") and read("fixed()") == Call("fixed", called=True)
     assert read("a | b(c|d)") == Call(

@@ -173,17 +173,17 @@ def test_what_is_no_like() -> None:
     meta = {"w": torch.empty(4, device="meta")}
     for given in (None, [W], {"w": (4,)}, {"w": np.ones(4)}, meta, Module().named_parameters()):
         said = line_of(lambda g=given: decompress(SBC, PAYLOAD, g), ValueError)
-        assert said.startswith("like")
+        assert said.startswith("template")
 
 
 @pytest.mark.parametrize("method", ["sbc(0.5)", "raw", "float32", "rotate(cnat)", "ef(threelc)"])
 def test_what_is_decoded_is_float32_whatever_like_is(method: str) -> None:
-    """An empty tensor came back in the dtype of ``like``."""
+    """An empty tensor came back in the dtype of ``template``."""
     compressor, update = parse(method), {"none": torch.zeros(0), "w": W}
     payload = compress(compressor, update)[0].payload
     for dtype in (torch.float16, torch.bfloat16, torch.int64):
-        like = {name: x.to(dtype) for name, x in update.items()}
-        assert same_bits(decompress(compressor, payload, like), decompress(compressor, payload,
+        template = {name: x.to(dtype) for name, x in update.items()}
+        assert same_bits(decompress(compressor, payload, template), decompress(compressor, payload,
                                                                           update))  # fmt: skip
 
 

@@ -46,12 +46,12 @@ class RandomHalf:
             out.float32s(kept[indices].numpy())
         return SentTensor(kept[indices], indices, x.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        indices = self.positions(like.numel(), seed)
-        kept = torch.zeros(like.numel())
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        indices = self.positions(template.numel(), seed)
+        kept = torch.zeros(template.numel())
         with bits.span("values"):
             kept[indices] = torch.from_numpy(bits.float32s(indices.numel()))
-        return kept.view(like.shape)
+        return kept.view(template.shape)
 
     @staticmethod
     def positions(n: int, seed: int) -> Tensor:

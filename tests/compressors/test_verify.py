@@ -27,24 +27,24 @@ NOT_SENT = "tensor 'w': decoding its message does not give what write"
 class Half(Whole):
     """Reads half of what was written."""
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        return torch.from_numpy(bits.float32s(like.numel() // 2))
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        return torch.from_numpy(bits.float32s(template.numel() // 2))
 
 
 @dataclass(frozen=True)
 class Twice(Whole):
     """Reads twice of what was written."""
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        return 2 * super().read(bits, like, seed)
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        return 2 * super().read(bits, template, seed)
 
 
 @dataclass(frozen=True)
 class Long(Whole):
     """Forgets the shape."""
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        return super().read(bits, like, seed).flatten()
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        return super().read(bits, template, seed).flatten()
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ class Header(Whole):
         with out.span("header"):
             return super().write(x, out, seed)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
         with bits.span("header"):
-            return super().read(bits, like, seed)
+            return super().read(bits, template, seed)
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,11 @@ class OneSpan(Whole):
 class Careless(Whole):
     """Takes what a cut payload holds."""
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        left = min(like.numel(), (bits.end - bits.position) // 32)
-        found = torch.zeros(like.numel())
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        left = min(template.numel(), (bits.end - bits.position) // 32)
+        found = torch.zeros(template.numel())
         found[:left] = torch.from_numpy(bits.float32s(left).copy())
-        return found.view(like.shape)
+        return found.view(template.shape)
 
 
 @dataclass(frozen=True)

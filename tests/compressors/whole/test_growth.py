@@ -112,10 +112,10 @@ def test_what_is_allowed_stays(method: str) -> None:
 
 
 def test_a_whole_update_and_rules_by_name() -> None:
-    like = {"a": torch.ones(30), "b": torch.ones(30)}
-    compress(parse("ef(qsgd(7))"), like)
+    template = {"a": torch.ones(30), "b": torch.ones(30)}
+    compress(parse("ef(qsgd(7))"), template)
     with pytest.raises(UpdateError, match="on an update of 60 entries"):
-        compress(parse("ef(flat(qsgd(7)))"), like)
+        compress(parse("ef(flat(qsgd(7)))"), template)
     rules = parse("ef(by_name('a', raw, '*', qsgd(7)))")
     compress(rules, {"a": torch.ones(N), "b": torch.ones(30)})
     with pytest.raises(UpdateError, match="on tensor 'b' of 1000 entries"):
@@ -144,7 +144,7 @@ def test_no_row_of_the_catalogue_depends_on_the_tensors() -> None:
 
 def test_a_class_without_a_rule_is_let_through() -> None:
     class Unknown:
-        def init(self, like: Any) -> State:
+        def init(self, template: Any) -> State:
             return {}
 
     assert always_grows(Unknown()) is None
@@ -154,11 +154,11 @@ def test_a_class_without_a_rule_is_let_through() -> None:
 @pytest.mark.parametrize("name", ["ef", "ef21"])
 def test_a_sketch_is_refused_by_its_cells(name: str) -> None:
     """FetchSGD's example on 1,000 entries: 50 of 60 columns; its cure is ten columns an entry."""
-    like = {"w": torch.ones(N)}
+    template = {"w": torch.ones(N)}
     with pytest.raises(UpdateError, match=rf"use {name}\(flat\(count_sketch\(0.05, columns=500\)"):
-        compress(parse(f"{name}(fetchsgd(0.05, 5, 60))"), like)
+        compress(parse(f"{name}(fetchsgd(0.05, 5, 60))"), template)
     for fine in ("fetchsgd(0.05, 5, 1000)", "fetchsgd(0.006, 5, 60)"):
-        compress(parse(f"{name}({fine})"), like)
+        compress(parse(f"{name}({fine})"), template)
     huge: dict[str, Tensor] = {"w": torch.ones(1).expand(2**30)}
     cured = grows(parse("flat(count_sketch(0.05, 5, 60))"), huge)
     assert cured and "columns=16777216" in cured

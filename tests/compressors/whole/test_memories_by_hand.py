@@ -92,22 +92,22 @@ def test_diana_s_shift_moves_by_alpha_of_what_is_sent() -> None:
 
 def test_diana_s_own_step_is_one_over_one_plus_omega() -> None:
     """randk(1 / 4) of 8: omega = 8 / 2 - 1 = 3; 1/8 of 8: omega 7; raw: none."""
-    like = {"w": torch.zeros(8)}
-    assert parse("diana(randk(0.25) | float32)").steps(like) == {"w": 0.25}
-    assert parse("diana(randk(0.125) | float32)").steps(like) == {"w": 0.125}
-    assert parse("diana(float32)").steps(like) == {"w": 1.0}
+    template = {"w": torch.zeros(8)}
+    assert parse("diana(randk(0.25) | float32)").steps(template) == {"w": 0.25}
+    assert parse("diana(randk(0.125) | float32)").steps(template) == {"w": 0.125}
+    assert parse("diana(float32)").steps(template) == {"w": 1.0}
 
 
 def test_marina_sends_dense_then_differences_and_keeps_nothing() -> None:
     """Behind the header of 3 bytes a bit says which: 1 and two numbers of 32 bits; then 0 and
     (5, 0) - (4, 1) in natural compression, 9 bits each."""
-    method, like = parse("marina(cnat, 0.1)"), {"w": torch.tensor([4.0, 1.0])}
-    dense, state = compress(method, like)
+    method, template = parse("marina(cnat, 0.1)"), {"w": torch.tensor([4.0, 1.0])}
+    dense, state = compress(method, template)
     assert state == {} and dense.sent["w"].decoded.tolist() == [4, 1]
     assert dense.spans["values"] == 64 and len(dense.payload) == 3 + 9
     assert dense.payload[3] >> 7 == 1
     now = {"w": torch.tensor([5.0, 0.0])}
-    change, state = compress(method, now, {f"before/{n}": x for n, x in like.items()})
+    change, state = compress(method, now, {f"before/{n}": x for n, x in template.items()})
     assert change.sent["w"].decoded.tolist() == [1, -1] and state == {}
     assert change.spans["values"] == 18 and len(change.payload) == 3 + 3
     assert change.payload[3] >> 7 == 0
@@ -203,5 +203,5 @@ def test_parts_and_servers() -> None:
 @pytest.mark.parametrize(("entries", "refused"), [(8, False), (9, True)])
 def test_where_the_noise_of_qsgd_is_as_large_as_its_signal(entries: int, refused: bool) -> None:
     """With s = 3 levels omega = min(d / 9, sqrt(d) / 3): 1 for 9 entries, 8 / 9 for 8."""
-    like: dict[str, Any] = {"w": torch.ones(entries)}
-    assert bool(grows(parse("qsgd(3)"), like)) is refused
+    template: dict[str, Any] = {"w": torch.ones(entries)}
+    assert bool(grows(parse("qsgd(3)"), template)) is refused

@@ -40,9 +40,9 @@ def test_numbers_and_what_they_stand_for_by_hand(n: int, k: int, scaled: bool) -
 def test_mean_and_noise_are_those_of_theory(method: str) -> None:
     n, draws = 40, 4000
     x = torch.randn(n, generator=torch.Generator().manual_seed(3))
-    like = {"w": x.view(5, 8)}
+    codec, template = parse(method), {"w": x.view(5, 8)}
     arrived = torch.stack([
-        decompress(parse(method), compress(parse(method), like, seed=s)[0].payload, like)["w"]
+        decompress(codec, compress(codec, template, seed=s)[0].payload, template)["w"]
         for s in range(draws)
     ]).view(draws, n).double()  # fmt: skip
     error = float((arrived - x).square().sum(1).mean() / x.double().square().sum())

@@ -29,18 +29,19 @@ def test_it_is_algorithm_1() -> None:
 @pytest.mark.parametrize("d", [4, 100, 10**6])
 def test_the_step_of_terngrad_is_the_papers(d: int) -> None:
     """The paper's alpha_p(d) for its quantization in the maximum norm: 2 / (1 + sqrt d)."""
-    like = {"w": torch.empty(d, device="meta")}
-    assert parse("diana(terngrad(none))").steps(like)["w"] == pytest.approx(2 / (1 + math.sqrt(d)))
+    template = {"w": torch.empty(d, device="meta")}
+    steps = parse("diana(terngrad(none))").steps(template)
+    assert steps["w"] == pytest.approx(2 / (1 + math.sqrt(d)))
 
 
 def test_the_step_goes_by_what_a_codec_sees() -> None:
-    like = {"a": torch.empty(16), "b": torch.empty(0), "c": torch.empty(84)}
-    alone = parse("diana(terngrad(none))").steps(like)
+    template = {"a": torch.empty(16), "b": torch.empty(0), "c": torch.empty(84)}
+    alone = parse("diana(terngrad(none))").steps(template)
     assert alone == {"a": pytest.approx(2 / 5), "b": 1.0, "c": pytest.approx(2 / (1 + 84**0.5))}
-    assert parse("diana(flat(terngrad(none)))").steps(like)["a"] == pytest.approx(2 / 11)
-    rules = parse("diana(by_name('a', raw, '*', terngrad(none)))").steps(like)
-    assert rules == alone | {"a": 1.0} and list(rules) == list(like)
-    assert set(parse("diana(terngrad(none), 0.5)").steps(like).values()) == {0.5}
+    assert parse("diana(flat(terngrad(none)))").steps(template)["a"] == pytest.approx(2 / 11)
+    rules = parse("diana(by_name('a', raw, '*', terngrad(none)))").steps(template)
+    assert rules == alone | {"a": 1.0} and list(rules) == list(template)
+    assert set(parse("diana(terngrad(none), 0.5)").steps(template).values()) == {0.5}
 
 
 def test_a_steady_update_is_learned() -> None:

@@ -119,7 +119,7 @@ def test_keys_of_every_length(step: int) -> None:
 
 
 def test_counts_and_keys_that_cannot_be() -> None:
-    codec, like = SketchML(1.0, 2, 2), torch.empty(6)
+    codec, template = SketchML(1.0, 2, 2), torch.empty(6)
 
     def payload(*fields: tuple[int, int]) -> BitReader:
         out = BitWriter()
@@ -129,15 +129,15 @@ def test_counts_and_keys_that_cannot_be() -> None:
 
     means = [(1, 1), (0xBF800000, 32), (0x3F800000, 32)]  # two buckets: -1 and 1
     with pytest.raises(PayloadError, match="7 values announced for a tensor of 6"):
-        codec.read(payload((8, 7)), like, 1)
+        codec.read(payload((8, 7)), template, 1)
     with pytest.raises(PayloadError, match="3 keys announced for a group where 2 are left"):
-        codec.read(payload((3, 3), *means, (4, 5)), like, 1)
+        codec.read(payload((3, 3), *means, (4, 5)), template, 1)
     one, key = (2, 3), lambda at: [(0, 2), (at, 8)]
     with pytest.raises(PayloadError, match="positions that do not rise"):
-        codec.read(payload((3, 3), *means, one, *key(6), *key(1)), like, 1)
+        codec.read(payload((3, 3), *means, one, *key(6), *key(1)), template, 1)
     with pytest.raises(PayloadError, match="positions that do not rise"):
-        codec.read(payload((3, 3), *means, one, *key(2), *key(2)), like, 1)  # in both groups
-    good = codec.read(payload((3, 3), *means, one, *key(2), *key(3)), like, 1)
+        codec.read(payload((3, 3), *means, one, *key(2), *key(2)), template, 1)  # in both groups
+    good = codec.read(payload((3, 3), *means, one, *key(2), *key(3)), template, 1)
     assert good.tolist() == [0, 0, -1, 1, 0, 0]
 
 

@@ -50,13 +50,13 @@ class Turned:
     codec_id: ClassVar[str] = "turned"
     needs_seed: ClassVar[bool] = False
 
-    def init(self, like: Any) -> Any:
+    def init(self, template: Any) -> Any:
         return {}
 
     def write(self, update: Any, state: Any, out: Any, seed: int) -> Any:
         return {n: SentTensor(-x, ALL, x.shape) for n, x in update.items()}, state
 
-    def read(self, bits: Any, like: Any, seed: int) -> Any:
+    def read(self, bits: Any, template: Any, seed: int) -> Any:
         raise NotImplementedError
 
 
