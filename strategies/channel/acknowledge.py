@@ -124,7 +124,7 @@ def pending(
     uplink: Compressor,
     payload: bytes,
     settings: Mapping[str, Any],
-    like: Mapping[str, Tensor],
+    template: Mapping[str, Tensor],
     settled: Settled,
     keeps: bool = False,
 ) -> State:
@@ -136,7 +136,7 @@ def pending(
     """
     asked, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
     memory = {ROUND_KEPT: number(asked), CHANNEL_KEPT: number(channel)}
-    if keeps or holds(uplink, like):
+    if keeps or holds(uplink, template):
         memory[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
     counts = {LOST_KEPT: settled.lost, RETURNED_KEPT: settled.returned}
     return memory | {name: number(count) for name, count in counts.items() if count}
@@ -191,7 +191,7 @@ def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
 
 
 def settle(
-    uplink: Compressor, settings: Mapping[str, Any], memory: State, like: Mapping[str, Tensor]
+    uplink: Compressor, settings: Mapping[str, Any], memory: State, template: Mapping[str, Tensor]
 ) -> Settled:
     """Looks up in a message's ``settings`` what became of the client's message before.
 
@@ -214,13 +214,13 @@ def settle(
         return Settled(state, lost=before)
     if PAYLOAD_KEPT not in memory:
         return Settled(state, applied=False, returned=gone_back, lost=before + 1)
-    carried = decompress(tied(uplink, settings), memory[PAYLOAD_KEPT].numpy().tobytes(), like)
-    back, lost = take_back(uplink, carried, placed(state, like))
+    carried = decompress(tied(uplink, settings), memory[PAYLOAD_KEPT].numpy().tobytes(), template)
+    back, lost = take_back(uplink, carried, placed(state, template))
     return Settled(back, False, gone_back + (not lost), before + bool(lost))
 
 
-def placed(state: State, like: Mapping[str, Tensor]) -> State:
-    """The memory where ``like`` is: checkpoints and Flower's contexts bring it to the CPU.
+def placed(state: State, template: Mapping[str, Tensor]) -> State:
+    """The memory where ``template`` is: checkpoints and Flower's contexts bring it to the CPU.
 
     Counters, which are whole numbers, stay where the program reads them.
 
@@ -229,5 +229,5 @@ def placed(state: State, like: Mapping[str, Tensor]) -> State:
         >>> moved["residual/w"].device
         device(type='meta')
     """
-    device = next(iter(like.values())).device
+    device = next(iter(template.values())).device
     return {n: x.to(device) if x.is_floating_point() else x for n, x in state.items()}

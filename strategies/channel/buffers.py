@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
-from flwr.app import ConfigRecord
 from torch import Tensor
 
 from compressors import Raw, State, compress, decompress
 from compressors.whole.memory import nest, unnest
 from strategies.channel.beside import BUFFERS
+from strategies.channel.payload import Settings
 from strategies.channel.traffic import Downlink, Uplink, average_buffers, mean, shares
 
 ASKED = "buffers-asked"
@@ -56,7 +56,7 @@ class Buffers:
         asks = {ASKED: True} if self._asks else {}
         return {c: down.with_beside(BUFFERS, payload, **asks) for c, down in downs.items()}
 
-    def read(self, up: Uplink, said: ConfigRecord, down: Downlink | None) -> Uplink:
+    def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
         payload = said.get(BUFFERS)
         if payload is None if down is None else ASKED not in down.settings:
             return up
@@ -70,6 +70,9 @@ class Buffers:
         those = {client: up for client, up in uplinks.items() if up.statistics}
         if those and self._asks:
             self.values = average_buffers(those, self.weighting)
+
+    def again(self, down: Downlink) -> Downlink:
+        return down
 
     def gather(self, client: int, up: Uplink) -> None:
         """Keeps what came with an update of a server that does not wait, until ``mix``."""
@@ -105,19 +108,19 @@ def to_payload(values: dict[str, Tensor]) -> bytes:
     return compress(Raw(), values)[0].payload
 
 
-def from_payload(settings: ConfigRecord, like: Mapping[str, Tensor]) -> State:
-    """The server's buffers, where they came with the model; ``like``: those of the client's model.
+def from_payload(settings: Settings, template: Mapping[str, Tensor]) -> State:
+    """The server's buffers, where they came with the model; ``template``: the client's.
 
     Raises ``ValueError`` where the client knows of none and the server has some.
     """
     payload = settings.get(BUFFERS)
-    if not like and (payload or ASKED in settings):
+    if not template and (payload or ASKED in settings):
         raise ValueError("the strategy has buffers: name the model's, client_mod(buffers=)")
-    return decompress(Raw(), payload, like) if isinstance(payload, bytes) else {}
+    return decompress(Raw(), payload, template) if isinstance(payload, bytes) else {}
 
 
-def answered(settings: ConfigRecord, own: State, like: Mapping[str, Tensor]) -> dict[str, bytes]:
+def answered(settings: Settings, own: State, template: Mapping[str, Tensor]) -> dict[str, bytes]:
     """What a reply holds of the client's ``own`` buffers: nothing where nobody asked."""
-    if ASKED not in settings or not like:
+    if ASKED not in settings or not template:
         return {}
-    return {BUFFERS: to_payload({name: own[name] for name in like})}
+    return {BUFFERS: to_payload({name: own[name] for name in template})}

@@ -32,7 +32,19 @@ from strategies.channel.acknowledge import (
 )
 from strategies.channel.buffers import from_payload
 from strategies.channel.catch_up import split
-from strategies.channel.payload import BASE, ENDS, KEY, SCORES, VERSION, WANTS, ends, get, put, tied
+from strategies.channel.payload import (
+    BASE,
+    ENDS,
+    KEY,
+    SCORES,
+    VERSION,
+    WANTS,
+    Settings,
+    ends,
+    get,
+    put,
+    tied,
+)
 from strategies.channel.relay import Means, Relay, includes_own
 
 
@@ -54,7 +66,7 @@ class Delivery:
 
     weights: State
     buffers: State
-    settings: ConfigRecord
+    settings: Settings
     first: bool
     settled: Settled
     base: State = field(default_factory=dict)
@@ -84,7 +96,7 @@ def one_by_one(encoding: Encoding) -> tuple[Packet, State]:
 
     Example:
         >>> import torch
-        >>> came = Delivery({}, {}, ConfigRecord({"round": 1}), True, Settled({}))
+        >>> came = Delivery({}, {}, {"round": 1}, True, Settled({}))
         >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
         >>> len(one_by_one(end.encode(0, {"w": torch.ones(2)}, came))[0].payload)  # 3 of header
         11
@@ -103,14 +115,14 @@ class Line(Protocol):
 
     Attributes:
         uplink: how the client encodes its updates.
-        like: what travels: names, shapes and devices.
+        template: what travels: names, shapes and devices.
     """
 
     @property
     def uplink(self) -> Compressor: ...
 
     @property
-    def like(self) -> Mapping[str, Tensor]: ...
+    def template(self) -> Mapping[str, Tensor]: ...
 
     def decode(self, content: RecordDict, memory: State | None) -> Delivery:
         """What a message says, to a client with this ``memory`` (None: its first message)."""
@@ -140,7 +152,7 @@ class ClientEnd:
     Args:
         uplink: how the client encodes its updates.
         downlink: how the server encodes the global update.
-        like: the model's parameters: names, shapes and devices; values are not read.
+        template: the model's parameters: names, shapes and devices; values are not read.
         buffers: what else of the model travels, likewise.
         seed: for methods with random choices.
         before: how the client encoded its last message, where it did otherwise.
@@ -149,14 +161,14 @@ class ClientEnd:
     Example:
         >>> import torch
         >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
-        >>> came = Delivery({}, {}, ConfigRecord({"round": 1}), True, Settled({}))
+        >>> came = Delivery({}, {}, {"round": 1}, True, Settled({}))
         >>> next(end.encode(0, {"w": torch.ones(2)}, came)).update
         {'w': tensor([1., 1.])}
     """
 
     uplink: Compressor
     downlink: Compressor
-    like: Mapping[str, Tensor]
+    template: Mapping[str, Tensor]
     buffers: Mapping[str, Tensor] = field(default_factory=dict)
     seed: int = 0
     before: Compressor | None = None
@@ -174,7 +186,7 @@ class ClientEnd:
         """
         payload, settings = get(content)
         if ENDS in settings:
-            mine = ends(self.uplink, self.downlink, self.like, self.buffers)
+            mine = ends(self.uplink, self.downlink, self.template, self.buffers)
             theirs = str(settings[ENDS])
             if theirs != mine:
                 raise ValueError(
@@ -187,23 +199,23 @@ class ClientEnd:
         if SCORES in settings:
             settled = Settled({})
         else:
-            settled = settle(self.before or self.uplink, settings, known, self.like)
+            settled = settle(self.before or self.uplink, settings, known, self.template)
         if settings["kind"] == "model":
             version = int(str(settings.get(VERSION, 0)))
             base = directions.received(
-                self.downlink, payload, self.like, version, tied(Raw(), settings)
+                self.downlink, payload, self.template, version, tied(Raw(), settings)
             )
         elif settings["kind"] == "relay":
             base = self._relayed(payload, settings, known, settled)
         else:
             base = self._updated(payload, settings, known)
-        weights = {name: base[name] for name in self.like}
+        weights = {name: base[name] for name in self.template}
         buffers = from_payload(settings, self.buffers)
         return Delivery(
             weights, buffers, settings, not known, settled, base, self.uplink, self.seed
         )
 
-    def _updated(self, payload: bytes, settings: ConfigRecord, memory: State) -> State:
+    def _updated(self, payload: bytes, settings: Settings, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""
         first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
         updates = [payload] if settings["kind"] == "update" else split(payload, last - first)
@@ -211,12 +223,12 @@ class ClientEnd:
         own = first if version is None else min(max(int(version), first), last)
         weights, steps = _base(memory, own), updates[own - first :]
         for step in steps:
-            update = decompress(tied(self.downlink, settings), step, self.like)
+            update = decompress(tied(self.downlink, settings), step, self.template)
             weights = directions.moved(weights, update)
-        return placed(weights, self.like)
+        return placed(weights, self.template)
 
     def _relayed(
-        self, payload: bytes, settings: ConfigRecord, memory: State, settled: Settled
+        self, payload: bytes, settings: Settings, memory: State, settled: Settled
     ) -> State:
         """The model after the round before, which the client makes of all that was sent since its
         own."""
@@ -228,21 +240,22 @@ class ClientEnd:
         for messages in rounds[held - first :]:  # it has made the models of those before
             if includes_own(messages) and not (settled.applied and PAYLOAD_KEPT in memory):
                 raise NoBase("the client does not hold what it sent in a round before")
-            moved = self.means.of(messages, own, self.uplink, self.like)
+            moved = self.means.of(messages, own, self.uplink, self.template)
             base = {name: x + moved[name] for name, x in base.items()}
-        return placed(base, self.like)
+        return placed(base, self.template)
 
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
     ) -> Encoding:
         """The message that carries ``update``, and what the client remembers from now on."""
-        before = placed(delivery.settled.uplink, self.like) or None
+        before = placed(delivery.settled.uplink, self.template) or None
         seed = derive(self.seed, "uplink", client, delivery.round)
         uplink = tied(self.uplink, delivery.settings)
         packet, after, _ = yield Upload(uplink, update, before, seed)
         memory = nest("uplink", after)
         keeps, settled = isinstance(self.downlink, Relay), delivery.settled
-        memory |= pending(self.uplink, packet.payload, delivery.settings, self.like, settled, keeps)
+        orders, template = delivery.settings, self.template
+        memory |= pending(self.uplink, packet.payload, orders, template, settled, keeps)
         if not isinstance(self.downlink, Raw):  # else the model is what is sent
             version = number(int(str(delivery.settings[VERSION])))
             memory |= nest("base", delivery.base) | {VERSION: version}
@@ -257,7 +270,7 @@ class ClientEnd:
         messages are taken on trust.
         """
         if delivery.first:
-            check_decoded(tied(self.uplink, delivery.settings), packet, self.like)
+            check_decoded(tied(self.uplink, delivery.settings), packet, self.template)
         put(content, packet.payload, round=delivery.round, **beside, **fate_of(delivery.settled))
 
 

@@ -56,23 +56,23 @@ def _direction(downlink: Compressor, memory: State) -> State:
 
 
 def received(
-    downlink: Compressor, payload: bytes, like: Tensors, version: int, model: Compressor = RAW
+    downlink: Compressor, payload: bytes, template: Tensors, version: int, model: Compressor = RAW
 ) -> State:
     """A whole model as it came, with the direction where both ends keep one.
 
     Args:
         downlink: how the server encodes the global update.
         payload: the model's.
-        like: the model: names, shapes and devices.
+        template: the model: names, shapes and devices.
         version: of the model; before the first round the direction is zero, and was not sent.
         model: how it was sent.
     """
     if not directs(downlink):
-        return _decoded(model, payload, like)
+        return _decoded(model, payload, template)
     if version == 0:
-        weights = _decoded(model, payload, like)
+        weights = _decoded(model, payload, template)
         return weights | _beside(empty_like(weights))
-    return _decoded(model, payload, dict(like) | _beside(like))
+    return _decoded(model, payload, dict(template) | _beside(template))
 
 
 def _beside(direction: Tensors) -> State:
@@ -91,16 +91,16 @@ class _Last(threading.local):
 _LAST = _Last()
 
 
-def _decoded(method: Compressor, payload: bytes, like: Tensors) -> State:
+def _decoded(method: Compressor, payload: bytes, template: Tensors) -> State:
     """A whole model, which a thread decodes once: a round's clients are sent the same bytes.
 
     What a client has changed in place is decoded again for the next.
     """
-    wanted = [(name, x.shape, x.device) for name, x in like.items()]
+    wanted = [(name, x.shape, x.device) for name, x in template.items()]
     now = [wanted, [x._version for x in _LAST.model.values()]]
     if payload is not _LAST.payload or now != _LAST.seen:
         _LAST.payload, _LAST.model = None, {}  # room for the next
-        _LAST.model = decompress(method, payload, like)
+        _LAST.model = decompress(method, payload, template)
         _LAST.seen = [wanted, [x._version for x in _LAST.model.values()]]
         _LAST.payload = payload
     return dict(_LAST.model)

@@ -9,12 +9,12 @@ in neither.
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 from flwr.app import Array, ArrayRecord, Error, RecordDict
-from flwr.proto.recorddict_pb2 import SintList
 
 _CHUNK = int(os.getenv("FLWR_PRIVATE_MAX_ARRAY_CHUNK_SIZE", "5242880"))
 _HASH = 66  # a SHA-256 in hexadecimal as a field: tag, length, 64 characters
@@ -24,6 +24,7 @@ _FIXED = 9  # a double as a field
 _RUNTIME = 10  # one double of a repeated field
 _EMPTY = 2  # a field that holds nothing
 _SESSION = 38  # the id of an upload's session
+_SEVENS = 1 << np.arange(7, 64, 7, dtype=np.uint64)  # from which on a number takes a byte more
 
 
 class Travel(NamedTuple):
@@ -41,6 +42,14 @@ class _Part(NamedTuple):
     objects: int
 
 
+class _Inside(NamedTuple):
+    """What the length of a message follows from: the records' names and sizes; or an error's."""
+
+    names: tuple[str, ...] = ()
+    records: tuple[_Part, ...] = ()
+    error: int = 0
+
+
 def to_client(content: RecordDict, kind: str = "train") -> Travel:
     """The bytes for a message of the server: the client asks for it and pulls its objects.
 
@@ -49,40 +58,67 @@ def to_client(content: RecordDict, kind: str = "train") -> Travel:
         >>> to_client(RecordDict({"fedsim": ConfigRecord({"payload": bytes(1000)})}))
         Travel(down=1671, up=13)
     """
-    whole, described = _message(content, kind, reply=False)
-    return Travel(_field(described) + _field(whole.tree) + whole.size, _NODE)
+    return _to_client(_inside(content), kind)
 
 
 def to_server(content: RecordDict | Error, kind: str = "train") -> Travel:
     """The bytes for a reply: descriptor and objects up, the list of objects wanted down."""
-    whole, described = _message(content, kind, reply=True)
+    return _to_server(_inside(content), kind)
+
+
+@lru_cache(maxsize=4096)  # most messages of a run have one of a few lengths
+def _to_client(inside: _Inside, kind: str) -> Travel:
+    whole, described = _message(inside, kind, reply=False)
+    return Travel(_field(described) + _field(whole.tree) + whole.size, _NODE)
+
+
+@lru_cache(maxsize=4096)
+def _to_server(inside: _Inside, kind: str) -> Travel:
+    whole, described = _message(inside, kind, reply=True)
     request = _NODE + _field(described) + _field(whole.tree) + _RUNTIME
     wanted = 4 + _field(_HASH + 2) + _HASH * whole.objects + _SESSION
     return Travel(wanted, request + whole.size)
 
 
-def _message(content: RecordDict | Error, kind: str, reply: bool) -> tuple[_Part, int]:
+def _message(inside: _Inside, kind: str, reply: bool) -> tuple[_Part, int]:
     """The message's object with all below it, and the length of its descriptor."""
-    below, beside, records, seen = list[_Part](), 0, list[_Part](), set[int]()
-    if isinstance(content, Error):
-        reason = _field(len(content.reason.encode())) if content.reason else 0
-        beside = _field(_number(content.code) + reason)
-    else:
-        for record in content.values():
-            if isinstance(record, ArrayRecord):
-                alone = list(record.values())
-                if len(alone) > 1:
-                    keys = [(a.dtype, a.shape, a.stype, hash(a.data)) for a in alone]
-                    alone = list(dict(zip(keys, alone, strict=True)).values())
-                arrays = [_array(array, seen) for array in alone]
-                records.append(_object("ArrayRecord", arrays, _names(record)))
-            else:
-                items = [_field(_named(k)[1] + _field(_value(v))) for k, v in record.items()]
-                records.append(_object(type(record).__name__, [], sum(items)))
-        below = [_object("RecordDict", records, _names(content))]
+    beside = inside.error
+    below = [] if beside else [_object("RecordDict", inside.records, _names(inside.names))]
     about = 3 * _RANDOM + 2 + 2 * _FIXED + _field(len(kind)) + (_HASH if reply else 0)
     whole = _object("Message", below, _field(about) + beside)
     return whole, _field(about + _HASH) + (beside or _EMPTY)
+
+
+def _inside(content: RecordDict | Error) -> _Inside:
+    if isinstance(content, Error):
+        said = content.reason.strip().splitlines()[-1] if content.reason else ""  # no traceback
+        reason = _field(len(said.encode())) if said else 0
+        return _Inside(error=_field(_number(content.code) + reason))
+    records, seen = list[_Part](), set[int]()
+    for record in content.values():
+        if isinstance(record, ArrayRecord):
+            alone = list(record.values())
+            if len(alone) > 1:
+                keys = [(a.dtype, a.shape, a.stype, hash(a.data)) for a in alone]
+                alone = list(dict(zip(keys, alone, strict=True)).values())
+            arrays = [_array(array, seen) for array in alone]
+            records.append(_object("ArrayRecord", arrays, _names(record)))
+        else:
+            size = sum([_item(name, _value(value)) for name, value in record.items()])
+            records.append(_record(type(record).__name__, size))
+    return _Inside(tuple(content.keys()), tuple(records))
+
+
+@lru_cache(maxsize=4096)
+def _item(name: str, value: int) -> int:
+    """The bytes of a name and of its value, which takes so many."""
+    return _field(_named(name)[1] + _field(value))
+
+
+@lru_cache(maxsize=4096)
+def _record(kind: str, items: int) -> _Part:
+    """A record without arrays, whose items take so many bytes."""
+    return _object(kind, (), items)
 
 
 def _array(array: Array, seen: set[int]) -> _Part:
@@ -103,7 +139,7 @@ def _array(array: Array, seen: set[int]) -> _Part:
     return _object("Array", chunks, len(json.dumps(about)))
 
 
-def _object(kind: str, below: list[_Part], body: int) -> _Part:
+def _object(kind: str, below: Sequence[_Part], body: int) -> _Part:
     """A head (kind, names of what is below, length of the body), a zero byte and the body."""
     head = len(kind) + 2 + max(0, 65 * len(below) - 1) + len(str(body))
     return _Part(
@@ -127,17 +163,10 @@ def _named(name: str) -> tuple[int, int]:
 
 def _value(value: object) -> int:
     """The length of a setting or metric as Flower's protocol buffers hold it."""
-    if isinstance(value, float):
-        return _FIXED
     if isinstance(value, bytes):
         return _field(len(value))
-    if isinstance(value, bool):
-        return 2
-    if isinstance(value, int):
-        return _number(value)
-    if isinstance(value, str):
-        return _field(len(value.encode()))
-    assert isinstance(value, list)
+    if not isinstance(value, list):
+        return _scalar(value)
     first = value[0] if value else 0  # a list of a ConfigRecord holds one type
     if isinstance(first, str | bytes):
         length = sum(_value(x) for x in value)
@@ -146,8 +175,28 @@ def _value(value: object) -> int:
     elif isinstance(first, float):
         length = _field(8 * len(value))
     else:
-        length = SintList(vals=value).ByteSize()  # many, and compiled
+        length = _field(len(value) + _further(value)) if value else 0
     return 1 + _field(length)  # the tags of lists take two bytes
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _scalar(value: object) -> int:
+    """``_value`` of a number or a text."""
+    if isinstance(value, float):
+        return _FIXED
+    if isinstance(value, bool):
+        return 2
+    if isinstance(value, int):
+        return _number(value)
+    assert isinstance(value, str)
+    return _field(len(value.encode()))
+
+
+def _further(values: list[int]) -> int:
+    """The bytes of whole numbers beyond one each: 7 bits per byte of their zigzags."""
+    x = np.asarray(values, dtype=np.int64)
+    zigzags = ((x << 1) ^ (x >> 63)).view(np.uint64)
+    return int(np.searchsorted(_SEVENS, zigzags, side="right").sum())
 
 
 def _number(value: int) -> int:
@@ -157,6 +206,7 @@ def _number(value: int) -> int:
     return 1 + ((2 * value if value >= 0 else -2 * value - 1).bit_length() + 6) // 7
 
 
+@lru_cache(maxsize=4096)
 def _field(length: int) -> int:
     """The bytes of a field that holds so many: tag, length and they."""
     return length + (2 if length < 128 else 1 + (length.bit_length() + 6) // 7)

@@ -1,29 +1,11 @@
 """Updates that come when their round is over: kept for the next one, dropped, or counted."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from flwr.app import Message
 
 from strategies.channel.replies import asked_in
-from strategies.channel.server_end import ServerEnd
-
-
-class Late(Protocol):
-    """What becomes of an update of an earlier round."""
-
-    def come(self, end: ServerEnd, client: int, reply: Message, in_round: bool) -> bool:
-        """Decides about an update before its client is asked anew.
-
-        Args:
-            end: of the channel.
-            client: whose update it is.
-            reply: that holds it.
-            in_round: whether a round has its replies and has not moved the model yet.
-
-        Returns whether the decision is made; where not, it is asked for again.
-        """
-        ...
+from strategies.channel.server_end import Late, ServerEnd
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from reprlib import repr
 from typing import overload
 
@@ -18,6 +18,9 @@ from strategies.channel.owners import TABLE, owners
 from strategies.channel.payload import KEY
 from strategies.channel.replies import reason
 from strategies.channel.shortage import TooFewReplies
+
+CohortDraw = Callable[[int, Sequence[int] | np.ndarray, int], Sequence[int]]
+"""By a round's number, the clients that can be drawn and how many are wanted: different ones."""
 
 QUERY, FORGET = "query.partition", "query.forget"
 CLIENT_ID, PARTITION_ID = "client-id", "partition-id"
@@ -72,6 +75,12 @@ def forget(grid: Grid, channel: int) -> None:
     content = RecordDict({KEY: ConfigRecord({CHANNEL: channel})})
     told = [Message(content, dst_node_id=n, message_type=FORGET) for n in grid.get_node_ids()]
     list(grid.send_and_receive(told, timeout=FORGETTING_SECONDS))
+
+
+def numbered_of(grid: Grid) -> range | None:
+    """The nodes of a grid in this process, of which the i-th is client i; None: another grid."""
+    numbered: range | None = getattr(grid, "numbered", None)
+    return numbered
 
 
 class Numbered(Mapping[int, int]):
@@ -171,7 +180,7 @@ class Roster:
         Raises ``TimeoutError`` where fewer have registered within a minute, or answered by then,
         and at once ``TooFewReplies`` where the app of every node raises.
         """
-        numbered: range | None = getattr(grid, "numbered", None)
+        numbered = numbered_of(grid)
         if numbered is not None:
             self.nodes = Numbered(numbered)
             return

@@ -7,18 +7,20 @@ travels as float32 numbers and is charged, too.
 
 import math
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from flwr.app import ConfigRecord
-
 from compressors import Compressor, State
 from strategies.channel.beside import ORDER, REPORT
+from strategies.channel.payload import Settings
 from strategies.channel.traffic import Downlink, Uplink
 
 WANTED = "wanted"
 """In a message to a client: the names of what it is to report; they are the same in every round."""
+
+ITERATIONS = "iterations"
+"""In a message to a client: how many local iterations it is to do, where no order says it."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,8 @@ class Orders:
             ordered[client] = replace(said, uplink=order.uplink, iterations=order.iterations)
         return ordered
 
-    def read(self, up: Uplink, said: ConfigRecord, down: Downlink | None) -> Uplink:
-        wanted = wanted_in(down.settings) if down else ()
-        if not wanted:
-            return up
-        payload = said.get(REPORT)
-        report = from_report(payload, wanted)
-        assert isinstance(payload, bytes)
-        return replace(up, beside={**up.beside, REPORT: payload}, report=report)
+    def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
+        return with_report(up, said, wanted_in(down.settings) if down else ())
 
     def close(self, uplinks: Mapping[int, Uplink]) -> None:
         pass
@@ -92,6 +88,98 @@ class Orders:
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         self.ordering.restore(tensors, values)
+
+
+class Stateless:
+    """A ``Side`` that remembers nothing and has nothing to do when a round is over."""
+
+    def close(self, uplinks: Mapping[int, Uplink]) -> None:
+        """See ``Side``."""
+
+    def again(self, down: Downlink) -> Downlink:
+        """See ``Side``."""
+        return down
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """See ``Side``."""
+        return {}, {}
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """See ``Side``."""
+
+
+@dataclass(frozen=True)
+class LocalSteps(Stateless):
+    """Each client's own number of local iterations, where that is the same in every round.
+
+    The message says it in the setting ``iterations``, which is in every message, so that no side
+    payload is needed and nothing is charged.
+
+    Args:
+        steps: how many iterations a client does, by its number.
+
+    Example:
+        >>> down = Downlink(b"", "model", {})
+        >>> LocalSteps(lambda client: 3 + client).write(1, {4: down})[4].settings
+        {'iterations': 7}
+    """
+
+    names: ClassVar[tuple[str, ...]] = ()
+    steps: Callable[[int], int]
+
+    def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
+        return {client: self._asked(down, self.steps(client)) for client, down in downs.items()}
+
+    def _asked(self, down: Downlink, n: int) -> Downlink:
+        return replace(down, iterations=n, settings={**down.settings, ITERATIONS: n})
+
+    def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
+        return up
+
+
+@dataclass(frozen=True)
+class Reports(Stateless):
+    """What every client reports beside its update, in every round, without an order.
+
+    Args:
+        wanted: the names of the numbers. Where orders ask for others, too, a client sends one
+            report with all of them, each once.
+
+    Example:
+        >>> down = Downlink(b"", "model", {}, settings={WANTED: "update_norm,train_loss"})
+        >>> Reports(("train_loss", "residual_norm")).write(1, {3: down})[3].settings[WANTED]
+        'update_norm,train_loss,residual_norm'
+    """
+
+    names: ClassVar[tuple[str, ...]] = (REPORT,)
+    wanted: tuple[str, ...]
+
+    def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
+        return {
+            client: down.with_beside(REPORT, b"", **{WANTED: ",".join(self._of(down))})
+            for client, down in downs.items()
+        }
+
+    def _of(self, down: Downlink) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*wanted_in(down.settings), *self.wanted)))
+
+    def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
+        if REPORT in up.beside:  # read with the orders
+            return up
+        return with_report(up, said, wanted_in(down.settings) if down else self.wanted)
+
+
+def with_report(up: Uplink, said: Settings, wanted: tuple[str, ...]) -> Uplink:
+    """An uplink with the numbers that its client was to report; as it is where there are none.
+
+    Raises ``ValueError`` as ``from_report``.
+    """
+    if not wanted:
+        return up
+    payload = said.get(REPORT)
+    report = from_report(payload, wanted)
+    assert isinstance(payload, bytes)
+    return replace(up, beside={**up.beside, REPORT: payload}, report=report)
 
 
 def wanted_in(settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class ModelParts:
     """A model's entries in as many runs of equal length as there are parts; they may cut a tensor.
 
     Args:
-        like: the model's parameters; values are not read.
+        template: the model's parameters; values are not read.
         count: how many parts.
 
     Attributes:
@@ -33,19 +33,19 @@ class ModelParts:
 
     Example:
         >>> parts = ModelParts({"a": torch.zeros(2, 2), "b": torch.zeros(2)}, 2)
-        >>> [{n: len(x) for n, x in parts.cut(parts.like, i).items()} for i in (0, 1)]
+        >>> [{n: len(x) for n, x in parts.cut(parts.template, i).items()} for i in (0, 1)]
         [{'a': 3}, {'a': 1, 'b': 2}]
     """
 
-    def __init__(self, like: Mapping[str, Tensor], count: int) -> None:
-        self.like, self.count = dict(like), count
-        total = sum(x.numel() for x in like.values())
+    def __init__(self, template: Mapping[str, Tensor], count: int) -> None:
+        self.template, self.count = dict(template), count
+        total = sum(x.numel() for x in template.values())
         if count > total:
             raise ValueError(f"a model of {total} entries cannot be held in {count} parts")
         self.spans: list[dict[str, slice]] = [{} for _ in range(count)]
         for place, spans in enumerate(self.spans):
             low, high, start = total * place // count, total * (place + 1) // count, 0
-            for name, x in like.items():
+            for name, x in template.items():
                 first, last = max(low - start, 0), min(high - start, x.numel())
                 if first < last:
                     spans[name] = slice(first, last)
@@ -60,7 +60,7 @@ class ModelParts:
         """The tensors of all parts, in their shapes."""
         return {
             name: torch.cat([part[name] for part in parts if name in part]).view(x.shape)
-            for name, x in self.like.items()
+            for name, x in self.template.items()
         }
 
 
@@ -117,21 +117,22 @@ class PartsEnd:
     @cached_property
     def parts(self) -> ModelParts:
         """How the model is cut."""
-        return ModelParts(self.whole.like, self.count)
+        return ModelParts(self.whole.template, self.count)
 
     @cached_property
     def ends(self) -> tuple[ClientEnd, ...]:
         """A line per part."""
         return tuple(
-            replace(self.whole, like=self.parts.cut(self.whole.like, place), buffers={},
+            replace(self.whole, template=self.parts.cut(self.whole.template, place), buffers={},
                     seed=line_seed(self.whole.seed, place))
             for place in range(self.count)
         )  # fmt: skip
 
     @property
-    def like(self) -> dict[str, Tensor]:
+    def template(self) -> dict[str, Tensor]:
         """What travels, by its part: ``PART/TENSOR``."""
-        return {f"{i}/{name}": x for i, end in enumerate(self.ends) for name, x in end.like.items()}
+        ends = enumerate(self.ends)
+        return {f"{i}/{name}": x for i, end in ends for name, x in end.template.items()}
 
     def decode(self, content: RecordDict, memory: State | None) -> PartsDelivery:
         each = tuple(
@@ -161,7 +162,7 @@ class PartsEnd:
         """The metrics in ``content`` go to each part, with its entries."""
         assert isinstance(packet, PartsPacket) and isinstance(delivery, PartsDelivery)
         metrics = content.metric_records.pop(METRICS)
-        counts = dict(zip(self.like, cast(list[int], metrics[SENT]), strict=True))
+        counts = dict(zip(self.template, cast(list[int], metrics[SENT]), strict=True))
         parts = zip(self.ends, packet.each, delivery.each, strict=True)
         for place, (end, mine, came) in enumerate(parts):
             record = RecordDict()

@@ -10,6 +10,7 @@ Flower cuts into chunks: a record it sends in one piece. What Flower sends aroun
 
 import zlib
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -70,6 +71,10 @@ ENDS = "ends"
 CONFIG = "config"
 """Under which key an app finds the settings of a round, where the strategy has no other."""
 
+Settings = Mapping[str, Any]
+"""What stands beside a payload, as a plain mapping: every look into a record of Flower's costs
+several calls of Python."""
+
 Kind = Literal["model", "update", "updates", "relay"]
 """``model``: the payload is the whole model, raw. ``update``: what to add to the model held.
 ``updates``: several, of which each is added in turn (``catch_up``). ``relay``: what the others sent
@@ -122,7 +127,41 @@ def put(record: RecordDict, payload: bytes, **settings: str | int | float | bool
     record[CHUNKED] = ArrayRecord({"payload": Array("uint8", (len(payload),), STYPE, payload)})
 
 
-def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
+@dataclass
+class Draft:
+    """A payload with settings, written once and copied for every client that is sent the same.
+
+    Example:
+        >>> draft, records = Draft(), [RecordDict(), RecordDict()]
+        >>> for client, record in enumerate(records):
+        ...     draft.put(record, client, b"model", {CLIENT: client, ROUND: 1})
+        >>> [get(record)[1][CLIENT] for record in records]
+        [0, 1]
+    """
+
+    content: RecordDict = field(default_factory=RecordDict)
+    payload: bytes = b""
+    settings: Settings = field(default_factory=dict)
+
+    def put(
+        self, record: RecordDict, client: int, payload: bytes, settings: Settings
+    ) -> None:
+        """Adds ``payload`` and ``settings`` to ``record``; ``CLIENT`` in them becomes ``client``.
+
+        The last content is taken again where the payload is that one and all settings but
+        ``CLIENT`` are equal.
+        """
+        same = {**settings, CLIENT: 0}
+        if payload is not self.payload or same != self.settings or not self.content:
+            self.content, self.payload, self.settings = RecordDict(), payload, same
+            put(self.content, payload, **same)
+        for name, part in self.content.items():
+            record[name] = copied = part.copy()
+            if isinstance(copied, ConfigRecord):
+                copied[CLIENT] = client
+
+
+def get(record: RecordDict) -> tuple[bytes, Settings]:
     """The payload and the settings beside it; ``ValueError`` where there is none."""
     beside = config_in(record)
     payload = beside.get("payload") if beside is not None else None
@@ -132,7 +171,7 @@ def get(record: RecordDict) -> tuple[bytes, ConfigRecord]:
             payload = chunked["payload"].data
     if beside is None or not isinstance(payload, bytes):
         raise ValueError(f"the message holds no payload under {KEY!r}")
-    return payload, beside
+    return payload, dict(beside.items())
 
 
 def config_in(record: RecordDict, key: str = KEY) -> ConfigRecord | None:
@@ -141,12 +180,12 @@ def config_in(record: RecordDict, key: str = KEY) -> ConfigRecord | None:
     return found if isinstance(found, ConfigRecord) else None
 
 
-def settings_in(record: RecordDict) -> ConfigRecord:
+def settings_in(record: RecordDict) -> Settings:
     """The settings of a message to a client; of a model in parts, those of the first part."""
-    found = config_in(record, f"{KEY}/0") or config_in(record)
+    found = config_in(record, f"{KEY}/0" if f"{KEY}/0" in record else KEY)
     if found is None:
         raise KeyError(KEY)
-    return found
+    return dict(found.items())
 
 
 def payload_bits(message: Message) -> int:

@@ -15,9 +15,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from compressors import Compressor, PayloadError, Sent, State, Tensors, decompress
+from compressors import Compressor, PayloadError, Sent, State, Tensors, mean_of
 from compressors.bits import BitReader, BitWriter
-from strategies.channel.traffic import mean
 from strategies.channel.varints import read_varint, varint
 
 KEPT = 2**26
@@ -40,7 +39,7 @@ class Relay:
     codec_id: ClassVar[str] = "relay"
     needs_seed: ClassVar[bool] = False
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """No memory."""
         return {}
 
@@ -50,7 +49,7 @@ class Relay:
         """Refused: there is no message of an update."""
         raise TypeError("relay passes on what clients sent, and encodes no update")
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """Refused, as ``write``."""
         raise TypeError("relay passes on what clients sent, and decodes no update")
 
@@ -120,7 +119,7 @@ class Means:
         self._made: dict[tuple[tuple[bytes, ...], tuple[int, ...]], dict[str, Tensor]] = {}
 
     def of(
-        self, payload: bytes, own: bytes, uplink: Compressor, like: Tensors
+        self, payload: bytes, own: bytes, uplink: Compressor, template: Tensors
     ) -> dict[str, Tensor]:
         """The mean update of a round.
 
@@ -131,18 +130,22 @@ class Means:
             payload: what ``join`` made.
             own: what the receiver sent, if that is among the messages.
             uplink: how clients encode their updates; the same whenever this is called.
-            like: the model's parameters; values are not read.
+            template: the model's parameters; values are not read.
         """
         messages, samples = split(payload, own)
         if samples and not all(samples):
             raise PayloadError("a relayed message has no samples: everyone trains on one at least")
         key = tuple(messages), tuple(samples)
         if key not in self._made:
-            shapes = {name: torch.empty_like(x, device="cpu") for name, x in like.items()}
-            updates = [decompress(uplink, message, shapes) for message in messages]
-            weights = [float(count) for count in samples] or [1.0] * len(updates)
+            shapes = {name: torch.empty_like(x, device="cpu") for name, x in template.items()}
+            weights = samples or [1] * len(messages)
             size = sum(4 * x.numel() for x in shapes.values())
             while self._made and (len(self._made) + 1) * size > KEPT:
                 self._made.pop(next(iter(self._made)))
-            self._made[key] = mean(updates, weights)
+            mean = mean_of(uplink, messages, weights, shapes)
+            parts = mean.split([x.numel() for x in shapes.values()])
+            self._made[key] = {
+                name: part.view(x.shape)
+                for (name, x), part in zip(shapes.items(), parts, strict=True)
+            }
         return self._made[key]

@@ -8,12 +8,13 @@ from reprlib import repr
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from torch import Tensor
 
-from compressors import Compressor, receive
+from compressors import Compressor
+from compressors.message import read_message
 from compressors.printing import printable
 from strategies.channel.acknowledge import read_fate
 from strategies.channel.beside import FATE
 from strategies.channel.given import cure
-from strategies.channel.payload import METRICS, ROUND, SAMPLES, WANTS, config_in, get
+from strategies.channel.payload import METRICS, ROUND, SAMPLES, WANTS, Settings, config_in, get
 from strategies.channel.traffic import Uplink
 
 _SECONDS = ("decode-seconds", "train-seconds", "encode-seconds")
@@ -63,9 +64,9 @@ def numbers_of(content: RecordDict) -> dict[str, float]:
 
 
 def uplink_of(
-    reply: Message, round_number: int, uplink: Compressor, like: Mapping[str, Tensor],
+    reply: Message, round_number: int, uplink: Compressor, template: Mapping[str, Tensor],
     max_norm: float | None = None,
-) -> tuple[Uplink, ConfigRecord]:  # fmt: skip
+) -> tuple[Uplink, Settings]:  # fmt: skip
     """The decoded update of a reply, checked, and what stands beside it.
 
     How many entries travelled is counted in the message; what the client says of it is not read.
@@ -74,7 +75,7 @@ def uplink_of(
         reply: of a client, or of what lies between in its place.
         round_number: of which it is to be: of another the client was told the fate.
         uplink: how the client was to encode its update.
-        like: the model's parameters.
+        template: the model's parameters.
         max_norm: the greatest L2 norm of an update; None: any.
 
     Raises ``ValueError`` where the reply is an error, is of another round, lacks what it should
@@ -89,12 +90,12 @@ def uplink_of(
     if answers != round_number:
         raise ValueError(f"the reply is of round {repr(answers)} and came in round {round_number}")
     payload, said = get(reply.content)
-    message = receive(uplink, payload, like)
+    message = read_message(uplink, payload, template)
     fate, returned, lost = read_fate(said)
     numbers = numbers_of(reply.content) | {"sent": float(sum(message.sent.values()))}
     up = Uplink(
         payload, message.spans, message.update, numbers,
-        sent={name: count for name, count in message.sent.items() if name in like},
+        sent={name: count for name, count in message.sent.items() if name in template},
         beside={FATE: fate} if fate else {}, returned=returned, lost=lost,
     )  # fmt: skip
     if max_norm is not None and not up.norm <= max_norm:

@@ -1,17 +1,18 @@
 """The server's end of the channel: which model each client is sent, and what its reply says.
 
 The twin of ``client_end``. The server's model changes by exactly what its clients decode, so that
-all who follow hold the same weights bit for bit (Sattler et al. 2018, Algorithm 1, lines 8, 9 and
-19). Every model has a version, a number. A client that holds the version before the server's is
-sent the last update; any other client is sent the whole model, raw, or with ``catch_up`` what it
-missed (``catch_up.py``), where that is shorter. With a raw downlink the whole model is as small as
-its update, so the model is what is sent. A client that does not hold what the server believes (it
-was restarted) asks for the whole model, and is sent it in the same round.
+all who follow hold the same weights bit for bit. Every model has a version, a number. The downlink
+policy (``downlinks``) says what a client is sent that holds some version. A client that does not
+hold what the server believes (it was restarted) asks for the whole model, and is sent it in the
+same round.
+
+Clients are asked a round at a time (``begin``, ``take``, ``finish``), or one at a time (``ask``,
+``arrive``). Then every message is a round of its own: its number (``round``, on the wire) counts
+the messages to its client, 1, 2, ...; the acknowledgement and the seeds of random methods go by it.
 """
 
 import secrets
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -20,14 +21,12 @@ import torch
 from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
-from compressors import Compressor, PayloadError, Raw, State, check_decoded, compress, derive
-from compressors.bits import SPANS
+from compressors import Compressor, PayloadError, Raw, State, compress
 from compressors.whole.memory import nest, unnest
 from compressors.whole.returned import loses
 from strategies.channel.acknowledge import CHANNEL, LIVES, write_applied
 from strategies.channel.beside import APPLIED, BUFFERS, USUAL
-from strategies.channel.catch_up import Missed
-from strategies.channel.directions import sent_beside, stepped
+from strategies.channel.downlinks import Known, Whole, policy_of
 from strategies.channel.payload import (
     BASE,
     CLIENT,
@@ -37,16 +36,26 @@ from strategies.channel.payload import (
     SCORES,
     TIED,
     VERSION,
+    Draft,
+    Settings,
     payload_bits,
-    put,
     tied,
 )
 from strategies.channel.replies import asked_in, uplink_of, wants_model
 from strategies.channel.shortage import check_enough
-from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
+from strategies.channel.stored import Stored
+from strategies.channel.traffic import Arrival, Asked, Downlink, RoundTraffic, Uplink
+from strategies.channel.wire import Travel, Wire
 
 _BY_CLIENT = ("base", "sent_last", "iterations", "applied", "lost")
 """What an end knows of each client, as attributes."""
+
+KINDS = (Arrival, Asked, RoundTraffic, Downlink, Uplink, Wire, Travel)
+"""What a checkpoint holds of messages that have no reply yet."""
+
+OVERDUE = "its update came after the deadline"
+
+_GONE = "the client does not hold the model that the server believes"
 
 
 class Side(Protocol):
@@ -63,7 +72,7 @@ class Side(Protocol):
         """The messages of a round, by client, with what stands in each beside the model."""
         ...
 
-    def read(self, up: Uplink, said: ConfigRecord, down: Downlink | None) -> Uplink:
+    def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
         """An uplink with what it says beside its update.
 
         Args:
@@ -79,12 +88,33 @@ class Side(Protocol):
         """The round has these uplinks, in client order."""
         ...
 
+    def again(self, down: Downlink) -> Downlink:
+        """A message that a checkpoint held, with what the checkpoint could not hold."""
+        ...
+
     def state(self) -> tuple[State, dict[str, Any]]:
         """The memory after a finished round: tensors, and values that JSON can hold."""
         ...
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
+        ...
+
+
+class Late(Protocol):
+    """What becomes of an update of an earlier round, or one that comes after its deadline."""
+
+    def come(self, end: "ServerEnd", client: int, reply: Message, in_round: bool) -> bool:
+        """Decides about an update before its client is asked anew.
+
+        Args:
+            end: of the channel.
+            client: whose update it is.
+            reply: that holds it.
+            in_round: whether a round has its replies and has not moved the model yet.
+
+        Returns whether the decision is made; where not, it is asked for again.
+        """
         ...
 
 
@@ -100,11 +130,21 @@ class ServerEnd:
         catch_up: whether a client that missed updates is sent these, where they are shorter.
         max_norm: the greatest L2 norm of an update, decoded: one above is not used; None: any.
         ties: which arrays may be one, as clients are told it (``payload.tied``); empty: none.
+        policy: of the downlink; None: the usual one (``downlinks.policy_of``).
 
     Attributes:
+        asked: by client, its message that has no reply yet, where clients are asked one at a time.
+        count: by client, how many messages it was sent so.
         reads: what the algorithm reads messages of an ordered method as (``Algorithm.reads``).
         ends: what clients are told that both ends have to agree about, with the first message of
             Flower's own loop; empty: another loop.
+
+    Example:
+        >>> import torch
+        >>> end = ServerEnd(Raw(), Raw(), {"w": torch.zeros(2)})
+        >>> _ = end.ask(3, ConfigRecord())
+        >>> end.asked[3].version, end.asked[3].traffic.round
+        (0, 1)
     """
 
     def __init__(
@@ -117,24 +157,29 @@ class ServerEnd:
         catch_up: bool = False,
         max_norm: float | None = None,
         ties: str = "",
+        policy: Whole | None = None,
     ) -> None:
         self.uplink, self.downlink, self.seed, self.ties = uplink, downlink, seed, ties
         self.reads: Callable[[Compressor], Compressor] = lambda method: method
         self.sides, self.max_norm, self.ends = tuple(sides), max_norm, ""
         self.weights = {name: x.detach().clone() for name, x in weights.items()}
-        self.memory: State = self._tied(downlink).init(self.weights)
-        self.version, self.missed = 0, Missed(self.weights) if catch_up else None
+        self.policy = policy or policy_of(
+            downlink, self.weights, seed=seed, catch_up=catch_up, ties=ties
+        )
+        self.version = 0
         self.base: dict[int, int] = {}  # client -> version of the model it holds
         self.sent_last: dict[int, tuple[int, int]] = {}  # client -> round, version
         self.iterations: dict[int, int] = {}  # client -> how many it was asked for last
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
         self.lost: dict[int, int] = {}  # client -> its lost updates that are counted, as it counts
         self.channel_id = LIVES * (2**23 + secrets.randbits(23))  # clients may know another server
-        self.last_update: Downlink | None = None
+        self.asked: dict[int, Asked] = {}
+        self.count: dict[int, int] = {}
         self.traffic = RoundTraffic(0)
         self._model: Downlink | None = None
         self._passed: list[tuple[int, Message, bool]] = []  # late, and whether it is lost
         self._closed = True  # whether the round has its replies
+        self._draft = Draft()
         self.app: ConfigRecord | None = None  # what Flower's loop tells apps; None: another loop
 
     def _tied(self, method: Compressor) -> Compressor:
@@ -143,7 +188,42 @@ class ServerEnd:
     @property
     def follows(self) -> bool:
         """Whether clients keep the model and are sent updates (never with a raw downlink)."""
-        return not isinstance(self.downlink, Raw)
+        return self.policy.follows
+
+    def ask(self, client: int, config: ConfigRecord) -> RecordDict:
+        """The content of the next message to ``client``, who has answered all before it."""
+        number = self.count[client] = self.count.get(client, 0) + 1
+        traffic = self.begin(number, [client])
+        content = self.content(client, config)
+        self.asked[client] = Asked(traffic, self.version, self.weights)
+        return content
+
+    def arrive(self, client: int, reply: Message, late: Late | None = None) -> Arrival:
+        """Books the reply of ``client`` to its last message.
+
+        An update counts as applied when the server has taken it in: from then on nothing but the
+        server decides when it moves the model.
+
+        ``late``: what becomes of one that came after its deadline; None: it is taken in.
+        """
+        asked = self.asked.pop(client)
+        self.traffic, self._closed = asked.traffic, False  # what comes is booked at once
+        if late is None:
+            self.take(client, reply)
+        else:
+            late.come(self, client, reply, in_round=True)
+            asked.traffic.failures[client] = OVERDUE
+        if asked.traffic.wishes:
+            asked.traffic.wishes.clear()
+            asked.traffic.failures[client] = _GONE
+        uplink = asked.traffic.uplinks.get(client)
+        if uplink is not None:
+            self.base[client] = asked.version  # the model may have moved since
+            self.applied[client] = asked.traffic.round
+        used, came = uplink is not None, reply.has_content()
+        if self.policy.answered(client, used, came and not used):
+            self.base.pop(client, None)
+        return Arrival(client, asked, self.version - asked.version, uplink)
 
     def begin(
         self, round_number: int, clients: Iterable[int], out: Mapping[int, str] | None = None
@@ -172,23 +252,18 @@ class ServerEnd:
         return self.traffic
 
     def _model_or_update(self, client: int) -> Downlink:
-        """The last update for a client that holds the version before it, else the whole model.
+        """What the downlink policy sends a client."""
+        number, base = self.count.get(client, 0), self.base.get(client, -1)
+        known = Known(client, number, base, self.version, self.weights, self._whole)
+        return self.policy.request(known)
 
-        Or the updates since its version, where they are shorter; none where the model has not moved
-        since the client was asked.
-        """
-        if self.follows and self.base.get(client) == self.version:
-            return Downlink(b"", "updates", dict.fromkeys(SPANS, 0))
-        if self.last_update is not None and self.base.get(client) == self.version - 1:
-            return self.last_update
+    def _whole(self) -> Downlink:
+        """The whole model, raw; the initial one is not charged."""
         if self._model is None:
-            beside = sent_beside(self.downlink, self.memory, self.version)
-            packet, _ = compress(self._tied(Raw()), self.weights | beside)
+            weights = self.weights | self.policy.beside(self.version)
+            packet, _ = compress(self._tied(Raw()), weights)
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
-        if self.missed is None or client not in self.base:
-            return self._model
-        updates = self.missed.last(self.version - self.base[client]) or self._model
-        return min(updates, self._model, key=lambda down: len(down.payload))
+        return self._model
 
     def content(
         self, client: int, config: ConfigRecord, beside: RecordDict | None = None
@@ -224,7 +299,7 @@ class ServerEnd:
             own[ENDS] = self.ends
         if self.ties:
             own[TIED] = self.ties
-        put(record, down.payload, **own, **down.settings, **down.beside)
+        self._draft.put(record, client, down.payload, {**own, **down.settings, **down.beside})
 
     def scoring(
         self, client: int, settings: Mapping[str, str], beside: RecordDict, buffers: bytes
@@ -245,6 +320,10 @@ class ServerEnd:
         self.traffic.scoring[client] = down
         self._put(beside, client, down, {**settings, SCORES: True})
         return beside
+
+    def lacks(self, client: int) -> Downlink:
+        """What a client would be sent of the model now; nothing moves, as with ``scoring``."""
+        return self._model_or_update(client)
 
     def grant(self) -> list[int]:
         """Clients whose wish for the model is granted now; ``content`` is then the model."""
@@ -278,20 +357,25 @@ class ServerEnd:
             asked = self.sent_last[client][0] if late else self.traffic.round
             ordered = down and down.uplink
             uplink = self._tied(self.reads(ordered) if ordered else self.uplink)
-            came, said = uplink_of(reply, asked, uplink, self.weights, self.max_norm)
+            up, said = uplink_of(reply, asked, uplink, self.weights, self.max_norm)
             for side in self.sides:
-                came = side.read(came, said, down)
+                up = side.read(up, said, down)
             number = asked_in(reply) if late else None
             counted = self.lost.get(client, 0)  # of a client without its memory, all are new
-            lost = came.lost - counted if came.lost >= counted else came.lost
-            self.traffic.uplinks[client] = replace(came, asked=number or 0, lost=lost)
-            self.lost |= {client: came.lost} if came.lost != counted else {}
+            self.lost |= {client: up.lost} if up.lost != counted else {}
+            lost = up.lost - counted if up.lost >= counted else up.lost
+            if number or lost != up.lost:
+                up = replace(up, asked=number or 0, lost=lost)
+            self.traffic.uplinks[client] = up
             self.base[client] = self.sent_last[client][1] if late else self.version
             self.traffic.failures.pop(client, None)  # an error may have come for it before
             self.traffic.wire.came(client, reply, used=True)
         except (PayloadError, ValueError) as error:
             failed = self.traffic.refused if late else self.traffic.failures
             failed[client] = str(error)
+            trace = (reply.error.reason or "") if reply.has_error() else ""
+            if "\n" in trace:
+                self.traffic.traces[client] = trace
             self.charge(client, reply)
             is_last = asked_in(reply) == self.sent_last.get(client, (None,))[0] is not None
             self.traffic.dropped += [client] * (is_last and self.loses(client))
@@ -306,11 +390,11 @@ class ServerEnd:
 
     def refuse(self, client: int, reply: Message, why: str) -> None:
         """Books an update that was taken as a failure: beside those of others it cannot be used."""
-        came = self.traffic.uplinks.pop(client)
+        up = self.traffic.uplinks.pop(client)
         del self.traffic.wire.used[client]
         self.traffic.failures[client] = why
         self.charge(client, reply)
-        self.lost[client] = self.lost.get(client, 0) - came.lost  # its next message tells of them
+        self.lost[client] = self.lost.get(client, 0) - up.lost  # its next message tells of them
         self.traffic.dropped += [client] * self.loses(client)
 
     def pass_over(self, client: int, reply: Message, lost: bool) -> None:
@@ -356,31 +440,27 @@ class ServerEnd:
 
         With the model every update of the round counts as applied.
         """
-        if not self.follows:  # the model itself will be sent, and what is raw is what it was
-            self.replace({n: x + delta[n] for n, x in self.weights.items()})
-            return
         start = time.perf_counter()
-        seed = derive(self.seed, "downlink", self.version)
-        downlink = self._tied(self.downlink)
-        packet, self.memory = compress(downlink, delta, self.memory, seed)
-        if self.version == 0:  # once a run: what follows goes by what was said to be sent
-            check_decoded(downlink, packet, self.weights)
-        self.weights = stepped(self.weights, self.downlink, packet.sent, self.memory)
+        uplinks = self.traffic.uplinks
+        self.weights = self.policy.advance(self.weights, delta, self.version, uplinks)
         self._moved()
-        self.last_update = Downlink(packet.payload, "update", packet.spans)
-        if self.missed is not None:
-            self.missed.add(self.last_update)
         self.traffic.downlink_seconds += time.perf_counter() - start
 
     def replace(self, weights: Mapping[str, Tensor]) -> None:
         """Sets the shared model, which will be sent whole to everybody; as ``advance``."""
-        self.weights, self.missed = dict(weights), Missed(weights) if self.missed else None
+        self.weights = dict(weights)
+        self.policy.replaced(weights)
         self._moved()
 
     def _moved(self) -> None:
-        self.version, self._model, self.last_update = self.version + 1, None, None
+        self.version, self._model = self.version + 1, None
         number, uplinks = self.traffic.round, self.traffic.uplinks
         self.applied |= {client: up.asked or number for client, up in uplinks.items()}
+
+    def forget(self, client: int) -> None:
+        """It is unknown what a client holds, which is sent the whole model next."""
+        self.policy.forget(client)
+        self.base.pop(client, None)
 
     def holds(self, weights: Mapping[str, Tensor]) -> bool:
         """Whether the shared model has these values."""
@@ -389,20 +469,20 @@ class ServerEnd:
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The memory after a finished round: tensors, and values that JSON can hold."""
-        last = self.last_update
-        values: dict[str, Any] = {
-            "version": self.version,
-            "round": self.traffic.round,
-            "channel_id": self.channel_id,
-            "update": b64encode(last.payload).decode() if last else None,
-            "spans": last.spans if last else None,
-            "missed": self.missed.state() if self.missed is not None else None,
-        }
+        moved, values = self.policy.state()
+        values |= {
+            "version": self.version, "round": self.traffic.round, "channel_id": self.channel_id,
+        }  # fmt: skip
         if self.ties:
             values["ties"] = self.ties
         for name in _BY_CLIENT:
             values[name] = {str(client): known for client, known in getattr(self, name).items()}
-        tensors = nest("weights", self.weights) | nest("downlink", self.memory)
+        tensors = nest("weights", self.weights) | moved
+        if self.count:
+            stored = Stored(KINDS)
+            asked = {client: _without_method(client, x) for client, x in self.asked.items()}
+            values |= {"count": stored.pack(self.count), "asked": stored.pack(asked)}
+            tensors |= nest("asked", stored.tensors)
         for place, side in enumerate(self.sides):
             memory, values[f"side {place}"] = side.state()
             tensors |= nest(f"side-{place}", memory)
@@ -417,7 +497,8 @@ class ServerEnd:
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
-        self.weights, self.memory = unnest("weights", tensors), unnest("downlink", tensors)
+        self.weights = unnest("weights", tensors)
+        self.policy.restore(tensors, values)
         self.version, self.channel_id, self._model = values["version"], values["channel_id"], None
         self.traffic = RoundTraffic(values.get("round", 0))
         for name in _BY_CLIENT:
@@ -425,9 +506,21 @@ class ServerEnd:
             setattr(self, name, known)
         self.sent_last = {client: (number, version) for client, (number, version)
                           in self.sent_last.items()}  # fmt: skip
-        if values["update"] is not None:
-            self.last_update = Downlink(b64decode(values["update"]), "update", values["spans"])
-        if self.missed is not None:
-            self.missed.restore(values["missed"])
         for place, side in enumerate(self.sides):
             side.restore(unnest(f"side-{place}", tensors), values[f"side {place}"])
+        if "asked" in values:
+            stored = Stored(KINDS, unnest("asked", tensors))
+            self.count, self.asked = stored.unpack(values["count"]), stored.unpack(values["asked"])
+        for client, asked in self.asked.items():
+            downs = asked.traffic.downlinks
+            for side in self.sides:
+                downs[client] = side.again(downs[client])
+
+
+def _without_method(client: int, asked: Asked) -> Asked:
+    """The message, whose order names the method, without it."""
+    down = asked.traffic.downlinks[client]
+    if down.uplink is None:
+        return asked
+    traffic = replace(asked.traffic, downlinks={client: replace(down, uplink=None)})
+    return replace(asked, traffic=traffic)

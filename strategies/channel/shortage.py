@@ -8,7 +8,8 @@ ABSENT = "no node is connected"
 AT_WORK = "still at work on an earlier round"
 """Why a client failed that was not asked: its reply to an earlier message has not come yet."""
 
-_LATE = "no reply within the timeout"
+NO_REPLY = "no reply within the timeout"
+"""Why a client failed that nothing came from while the server waited."""
 
 
 class TooFewReplies(RuntimeError):
@@ -22,7 +23,7 @@ def check_enough(traffic: RoundTraffic, required: int | None) -> None:
     """
     for client in traffic.downlinks:
         if client not in traffic.uplinks:
-            traffic.failures.setdefault(client, _LATE)
+            traffic.failures.setdefault(client, NO_REPLY)
     asked, used = len({*traffic.downlinks, *traffic.failures}), len(traffic.uplinks)
     required = asked if required is None else required
     if used < required:

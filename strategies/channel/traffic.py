@@ -8,8 +8,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from compressors import Compressor
+from compressors import Compressor, Tensors
+from compressors.averaging import WeightedSum
 from compressors.bits import Span
+from compressors.segments.decoded import Decoded
 from strategies.channel.beside import USUAL
 from strategies.channel.payload import SAMPLES, Kind
 from strategies.channel.wire import Wire
@@ -21,7 +23,8 @@ class Downlink:
 
     ``beside``: side payloads by name (``beside``); ``settings``: what else the message says;
     ``uplink``: how the client is to encode its update; None: as all clients do; ``iterations``: how
-    many local iterations it is to do; 0: as many as the round's settings say.
+    many local iterations it is to do; 0: as many as the round's settings say; ``free``: bits of the
+    payload that are not charged, of a model in parts of which some have not moved yet.
     """
 
     payload: bytes
@@ -32,6 +35,7 @@ class Downlink:
     settings: Mapping[str, str | int | bool] = field(default_factory=dict)
     uplink: Compressor | None = None
     iterations: int = 0
+    free: int = 0
 
     def with_beside(self, name: str, payload: bytes, **settings: str | int | bool) -> "Downlink":
         """The same with a side payload, unless that is empty, and with more settings."""
@@ -45,6 +49,7 @@ class Downlink:
 class Uplink:
     """What one client sent back, decoded, and its metrics.
 
+    ``update``: its tensors by name, which may be made when one is read (``Decoded``).
     ``sent``: by tensor, how many entries travelled, as the message has it.
     ``beside``: side payloads by name (``beside``); ``statistics``, ``report``: what they say.
     ``returned``: how many of the client's updates went back into its memory since the last that was
@@ -54,7 +59,7 @@ class Uplink:
 
     payload: bytes
     spans: dict[Span, int]
-    update: dict[str, Tensor]
+    update: Tensors
     metrics: dict[str, float]
     sent: dict[str, int] = field(default_factory=dict)
     beside: Mapping[str, bytes] = field(default_factory=dict)
@@ -68,6 +73,11 @@ class Uplink:
     def samples(self) -> float:
         """The client's number of training samples."""
         return self.metrics.get(SAMPLES, 1.0)
+
+    @property
+    def size(self) -> float:
+        """``norm``, whose last digits may differ: of few entries it makes no tensors."""
+        return self.update.norm if isinstance(self.update, Decoded) else self.norm
 
     @cached_property
     def norm(self) -> float:
@@ -95,6 +105,7 @@ class RoundTraffic:
     ``scoring``: what clients were sent to evaluate the round's model, where that is encoded.
     ``beside``: the names of the side payloads that messages of this channel may have.
     ``place``: of whose messages, in the names of files, where a client has several in a round.
+    ``traces``: by client, the traceback of an app that raised.
     """
 
     round: int
@@ -112,6 +123,7 @@ class RoundTraffic:
     decode_seconds: float = 0.0  # the server's, over all uplinks
     downlink_seconds: float = 0.0  # the server's, for encoding
     place: str = ""
+    traces: dict[int, str] = field(default_factory=dict)
 
     @property
     def parts(self) -> "Sequence[RoundTraffic]":
@@ -121,6 +133,37 @@ class RoundTraffic:
     def client_of(self, key: int) -> int:
         """Whose message stands under a key: the key; or else, where a client has several."""
         return key
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A message that has no reply yet.
+
+    ``weights``: the model that the client works from; ``version``: its number.
+    """
+
+    traffic: RoundTraffic
+    version: int
+    weights: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One reply, booked.
+
+    ``staleness``: steps of the server's model since the client was sent its own; ``uplink``: None
+    where the reply is not used, for which ``traffic`` has the reason.
+    """
+
+    client: int
+    asked: Asked
+    staleness: int
+    uplink: Uplink | None
+
+    @property
+    def traffic(self) -> RoundTraffic:
+        """What travelled: the message and its reply."""
+        return self.asked.traffic
 
 
 def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:
@@ -167,7 +210,13 @@ def mean(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict
 
 
 def _sum(parts: Sequence[Mapping[str, Tensor]], shares: Sequence[float]) -> dict[str, Tensor]:
-    total = {name: torch.zeros_like(x) for name, x in parts[0].items()}
+    first = parts[0]
+    if isinstance(first, Decoded):
+        added = WeightedSum(first.names, first.shapes)
+        for part, share in zip(parts, shares, strict=True):
+            added.add(part, share)
+        return {name: x.clone() for name, x in added.tensors().items()}
+    total = {name: torch.zeros_like(x) for name, x in first.items()}
     for part, share in zip(parts, shares, strict=True):
         for name, x in part.items():
             total[name].add_(x, alpha=share)

@@ -1,0 +1,323 @@
+"""What the server sends each client of its model, and how the model moves by what clients decode.
+
+A channel has one downlink policy:
+
+* ``Whole``: the model, raw; it moves by exactly the global update.
+* ``Updates``: the global update, compressed, to a client that holds the version before; the server
+  moves by what clients decode. With ``catch_up`` a client that missed updates is sent these, where
+  they are shorter than the model. Source: Sattler et al. 2018, Algorithm 1, lines 8, 9 and 19.
+* ``Relayed``: the others' messages as they came; every client makes the mean itself (``relay``).
+* ``Differences``: the change since the model that a client holds, of which the server keeps a copy.
+  Source: Aji & Heafield 2017, section 4: deltas from the last version pulled by the client.
+
+A client of which the server does not know what it holds is sent the whole model.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from compressors import Compressor, Raw, State, check_decoded, compress, derive
+from compressors.bits import SPANS, Span
+from compressors.whole.memory import nest, unnest
+from strategies.channel import catch_up as missed_updates
+from strategies.channel.catch_up import Missed
+from strategies.channel.directions import sent_beside, stepped
+from strategies.channel.payload import TIED, tied
+from strategies.channel.relay import Relay, join
+from strategies.channel.stored import Stored
+from strategies.channel.traffic import Downlink, Uplink
+
+Weights = Mapping[str, Tensor]
+
+NOTHING = Downlink(b"", "updates", dict.fromkeys(SPANS, 0))
+"""To a client that holds the server's version."""
+
+
+class Known(NamedTuple):
+    """What the server knows when it sends a client something.
+
+    ``number``: of the message; ``base``: the version that the client holds, -1 where that is not
+    known; ``version``, ``weights``: the server's; ``model``: makes the whole model's message.
+    """
+
+    client: int
+    number: int
+    base: int
+    version: int
+    weights: Weights
+    model: Callable[[], Downlink]
+
+
+class Whole:
+    """The raw model to everybody; for other policies what they do where they do nothing else.
+
+    Attributes:
+        follows: whether clients keep the model and are sent updates.
+    """
+
+    follows = False
+
+    def request(self, known: Known) -> Downlink:
+        """What a client is sent."""
+        return known.model()
+
+    def beside(self, version: int) -> State:
+        """Tensors that a client is sent with the whole model, number ``version``."""
+        return {}
+
+    def advance(
+        self, weights: Weights, delta: Weights, version: int, uplinks: Mapping[int, Uplink]
+    ) -> dict[str, Tensor]:
+        """The model number ``version`` moved by ``delta``, the round's global update."""
+        return {name: x + delta[name] for name, x in weights.items()}
+
+    def replaced(self, weights: Weights) -> None:
+        """The model was set anew: nothing of before leads to it."""
+
+    def answered(self, client: int, used: bool, refused: bool) -> bool:
+        """A client's message has its reply; returns whether it is unknown what the client holds.
+
+        ``used``: its update is; ``refused``: it came, and is not.
+        """
+        return False
+
+    def forget(self, client: int) -> None:
+        """It is unknown what a client holds."""
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The memory after a finished round: tensors, and values that JSON can hold."""
+        return {}, {}
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+
+
+class Updates(Whole):
+    """The global update, compressed, as all clients decode it.
+
+    Args:
+        downlink: the method.
+        weights: the initial model.
+        seed: for methods with random choices.
+        catch_up: whether a client that missed updates is sent these, where they are shorter.
+        ties: which arrays may be one (``payload.tied``); empty: none.
+
+    Attributes:
+        last: the last global update's message; None: the model was set, or has not moved.
+    """
+
+    follows = True
+
+    def __init__(
+        self, downlink: Compressor, weights: Weights, seed: int, catch_up: bool, ties: str
+    ) -> None:
+        self.downlink, self.seed = downlink, seed
+        self.method = tied(downlink, {TIED: ties})
+        self.memory: State = self.method.init(weights)
+        self.last: Downlink | None = None
+        self.missed = Missed(weights) if catch_up else None
+
+    def request(self, known: Known) -> Downlink:
+        """The updates since the client's version, where the server has them."""
+        lacks = known.version - known.base
+        if lacks == 0:
+            return NOTHING
+        if self.last is not None and lacks == 1:
+            return self.last
+        if self.missed is None or known.base < 0:
+            return known.model()
+        updates = self.missed.last(lacks) or known.model()
+        return min(updates, known.model(), key=lambda down: len(down.payload))
+
+    def beside(self, version: int) -> State:
+        """The direction, where the method is ``ef21`` (``directions``)."""
+        return sent_beside(self.downlink, self.memory, version)
+
+    def advance(
+        self, weights: Weights, delta: Weights, version: int, uplinks: Mapping[int, Uplink]
+    ) -> dict[str, Tensor]:
+        seed = derive(self.seed, "downlink", version)
+        packet, self.memory = compress(self.method, delta, self.memory, seed)
+        if version == 0:  # once a run: what follows goes by what was said to be sent
+            check_decoded(self.method, packet, weights)
+        self.last = Downlink(packet.payload, "update", packet.spans)
+        if self.missed is not None:
+            self.missed.add(self.last)
+        return stepped(weights, self.downlink, packet.sent, self.memory)
+
+    def replaced(self, weights: Weights) -> None:
+        self.last, self.missed = None, Missed(weights) if self.missed else None
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        last = self.last
+        return nest("downlink", self.memory), {
+            "update": b64encode(last.payload).decode() if last else None,
+            "spans": last.spans if last else None,
+            "missed": self.missed.state() if self.missed is not None else None,
+        }
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        self.memory = unnest("downlink", tensors)
+        if values["update"] is not None:
+            self.last = Downlink(b64decode(values["update"]), "update", values["spans"])
+        if self.missed is not None:
+            self.missed.restore(values["missed"])
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a client sent in a round, as it is passed on."""
+
+    payload: bytes
+    spans: dict[Span, int]
+    samples: int
+
+
+class Relayed(Whole):
+    """The messages of which the server made its last update, to each client without its own.
+
+    Args:
+        weights: the initial model.
+        catch_up: whether a client that missed rounds is sent the messages of all of them, where
+            these are shorter than the model.
+        by_samples: whether the mean is by samples, whose numbers then travel.
+    """
+
+    follows = True
+
+    def __init__(self, weights: Weights, catch_up: bool, by_samples: bool) -> None:
+        self.catch_up, self.by_samples = catch_up, by_samples
+        self._rounds: list[dict[int, Message]] = []  # by client: what made the last updates
+        self._limit = sum(4 * x.numel() for x in weights.values())  # the model, as float32
+
+    def request(self, known: Known) -> Downlink:
+        """The others' messages of the rounds that a client lacks, else the model."""
+        lacks, client = known.version - known.base, known.client
+        if lacks == 0:
+            return NOTHING
+        missed = self._rounds[-lacks:] if lacks <= len(self._rounds) else []
+        parts = [self._joined(messages, client) for messages in missed]
+        payload = parts[0] if len(parts) == 1 else missed_updates.join(parts)
+        again = sum(client in messages for messages in missed) > 1  # it keeps its last message
+        if not missed or again or (lacks > 1 and len(payload) > self._limit):
+            return known.model()
+        others = [message.spans for messages in missed
+                  for sender, message in messages.items() if sender != client]  # fmt: skip
+        spans: dict[Span, int] = {name: sum(of[name] for of in others) for name in SPANS}
+        spans["header"] += 8 * len(payload) - sum(spans.values())
+        return Downlink(payload, "relay", spans)
+
+    def _joined(self, messages: Mapping[int, Message], client: int) -> bytes:
+        """The messages of a round as they are sent to ``client``."""
+        every, senders = list(messages.values()), list(messages)
+        own = senders.index(client) if client in senders else None
+        samples = [message.samples for message in every] if self.by_samples else []
+        return join([message.payload for message in every], own, samples)
+
+    def advance(
+        self, weights: Weights, delta: Weights, version: int, uplinks: Mapping[int, Uplink]
+    ) -> dict[str, Tensor]:
+        """Moved by the mean that all make of ``uplinks``."""
+        self._rounds = [*(self._rounds if self.catch_up else []), {
+            client: Message(up.payload, up.spans, int(up.samples)) for client, up in uplinks.items()
+        }]  # fmt: skip
+        while len(self._rounds) > 1 and self._limit < sum(
+            len(message.payload) for messages in self._rounds for message in messages.values()
+        ):
+            self._rounds.pop(0)
+        return super().advance(weights, delta, version, uplinks)
+
+    def replaced(self, weights: Weights) -> None:
+        self._rounds = []
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        relayed = [{str(client): vars(message) | {"payload": b64encode(message.payload).decode()}
+                    for client, message in messages.items()}
+                   for messages in self._rounds]  # fmt: skip
+        return {}, {"relayed": relayed}
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        kept = values["relayed"]
+        self._rounds = [
+            {int(client): Message(**message | {"payload": b64decode(message["payload"])})
+             for client, message in messages.items()}
+            for messages in (kept if isinstance(kept, list) else [kept])  # once, of one round
+        ]  # fmt: skip
+
+
+class Differences(Whole):
+    """The change since the model that a client holds; the model moves by exactly its updates.
+
+    What a lossy method leaves out is in the difference the next time, so that the copies are the
+    downlink's memory: a residual of the method's own would count that twice, and is not kept.
+
+    Args:
+        downlink: the method.
+        seed: for methods with random choices.
+    """
+
+    follows = True
+
+    def __init__(self, downlink: Compressor, seed: int) -> None:
+        self.downlink, self.seed = downlink, seed
+        self._copies: dict[int, Weights] = {}
+        self._given: dict[int, Weights] = {}  # to clients that have not answered yet
+        self._checked = False
+
+    def request(self, known: Known) -> Downlink:
+        """The difference to the client's copy; at first, the model."""
+        client, copy = known.client, self._copies.get(known.client)
+        if copy is None:
+            self._given[client] = known.weights
+            return known.model()
+        delta = {name: x - copy[name] for name, x in known.weights.items()}
+        seed = derive(self.seed, "downlink", client, known.number)
+        packet, _ = compress(self.downlink, delta, None, seed)
+        if not self._checked:
+            check_decoded(self.downlink, packet, known.weights)
+            self._checked = True
+        self._given[client] = {n: x + packet.sent[n].decoded for n, x in copy.items()}
+        return Downlink(packet.payload, "update", packet.spans)
+
+    def answered(self, client: int, used: bool, refused: bool) -> bool:
+        """A refused client went on to what it was given, unlike after an error."""
+        given = self._given.pop(client)
+        if used:
+            self._copies[client] = given
+        elif refused:
+            self.forget(client)
+        return refused
+
+    def forget(self, client: int) -> None:
+        self._copies.pop(client, None)
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        stored = Stored(())
+        values = {"copies": stored.pack([self._copies, self._given])}
+        return nest("copies", stored.tensors), values
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        stored = Stored((), unnest("copies", tensors))
+        self._copies, self._given = stored.unpack(values["copies"])
+
+
+def policy_of(
+    downlink: Compressor, weights: Weights, *, seed: int = 0, catch_up: bool = False,
+    ties: str = "", by_samples: bool = False,
+) -> Whole:  # fmt: skip
+    """The policy of a downlink; the arguments are those of the policies.
+
+    Example:
+        >>> from compressors import sbc
+        >>> [type(policy_of(down, {})).__name__ for down in (Raw(), sbc(0.1), Relay())]
+        ['Whole', 'Updates', 'Relayed']
+    """
+    if isinstance(downlink, Raw):
+        return Whole()
+    if isinstance(downlink, Relay):
+        return Relayed(weights, catch_up, by_samples)
+    return Updates(downlink, weights, seed, catch_up, ties)
