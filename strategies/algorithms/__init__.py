@@ -1,4 +1,4 @@
-"""Algorithms: what a server makes of a round, and what its clients do beside training.
+"""Algorithms: what a server makes of a round, and what its clients do besides training.
 
 One file holds one algorithm: the server's rule, the client's half, what the algorithm goes with
 and its source. Everything else (cohorts, payloads, acknowledgements, clocks, checkpoints) is the
@@ -7,6 +7,9 @@ same for all of them, and names none.
 
 ALGORITHMS: dict[str, str] = {
     "dsgd": "dsgd:DSGD",
+    "fedper": "fedper:FedPer",
+    "fedrep": "fedrep:FedRep",
+    "fedbabu": "fedbabu:FedBABU",
     "majority": "majority:Majority",
     "innetwork": "innetwork:InNetwork",
     "ef21": "ef21:EF21",
@@ -15,6 +18,10 @@ ALGORITHMS: dict[str, str] = {
     "permk": "permk:PermK",
     "fetchsgd": "fetchsgd:FetchSGD",
     "nesterov": "nesterov:Nesterov",
+    "median": "robust:Median",
+    "trimmed_mean": "robust:TrimmedMean",
+    "krum": "robust:Krum",
+    "dp": "dp:DP",
     "fedavg": "flowers:FedAvg",
     "fedavgm": "flowers:FedAvgM",
     "fedadagrad": "flowers:FedAdagrad",
@@ -35,5 +42,5 @@ CODED = ("majority", "innetwork", "ef21", "diana", "marina", "permk", "fetchsgd"
 OWN_DOWNLINK = ("majority", "sharded")
 """Those whose downlink is not ``raw`` by default."""
 
-AVERAGES = ("dsgd", "permk")
+AVERAGES = ("dsgd", "fedper", "fedrep", "fedbabu", "permk")
 """Those whose model moves by a mean that clients can make themselves."""

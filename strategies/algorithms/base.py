@@ -2,25 +2,23 @@
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
-from torch.optim import SGD, Optimizer
 
 from compressors import Compressor, Packet, Raw, State, Tensors
+from strategies.algorithms.requirements import Requirement, Setup, Unmet, unmet
 from strategies.channel.client_end import Delivery
-from strategies.channel.late import Late
 from strategies.channel.traffic import Uplink
 
-Force = Callable[[Mapping[str, Tensor]], None]
-"""Adds to the gradients (``x.grad``) of a model's parameters, by name, before each local step."""
+GradientHook = Callable[[Mapping[str, Tensor]], None]
+"""Adds to the gradients (``x.grad``) of a model's parameters, by name, before each local step.
+
+A job is trained with a copy (``copy.copy``), so that an object which counts its steps begins anew.
+"""
 
 
-class Refused(ValueError):
-    """Settings that an algorithm refuses; the message names the setting and the cure."""
-
-
-class Job(NamedTuple):
+class TrainJob(NamedTuple):
     """What a client trains; ``Trainer.train`` explains the fields."""
 
     client: int
@@ -30,11 +28,11 @@ class Job(NamedTuple):
     iterations: int
     buffers: State
     start: int
-    forces: tuple[Force, ...] = ()
+    gradient_hooks: tuple[GradientHook, ...] = ()
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainResult:
     """What a job gave.
 
     Attributes:
@@ -55,39 +53,54 @@ class Trained:
     seconds: float = 0.0
 
 
-class Change(NamedTuple):
-    """What a client sends, and what its method finds in its memory; None: what is there."""
+class ClientUpdate(NamedTuple):
+    """What a client sends, and the state with which its method encodes it; None: its own."""
 
     update: Tensors
-    memory: State | None = None
+    compressor_state: State | None = None
 
 
 class Client:
     """The client's half of an algorithm; a method that is not overridden does nothing.
 
-    What a client remembers for it (``own``) comes back in the next message to that client.
+    A delivery is a decoded request; ``state`` is what ``next_state`` returned when this client took
+    part last, empty at first. ``chain`` makes one half of several.
     """
 
-    def shares(self, model: Tensors) -> dict[str, Tensor]:
-        """What travels between server and clients, by name, as it is before the first round."""
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        _refuse_former(cls, _FORMER_OF_CLIENTS)
+
+    @property
+    def hooks_gradients(self) -> bool:
+        """Whether something is added to each client's own gradients."""
+        return type(self).gradient_hook is not Client.gradient_hook
+
+    @property
+    def fine_tuning(self) -> int:
+        """Local iterations in which a client trains all of its model before it is scored."""
+        return 0
+
+    def payload_template(self, model: Tensors) -> dict[str, Tensor]:
+        """The tensors that travel between server and clients, by name, before the first round."""
         return dict(model)
 
-    def begins(self, came: Delivery, own: State) -> Tensors:
+    def initial_weights(self, delivery: Delivery, state: State) -> Tensors:
         """The model that is trained; a name that is missing is as in a new model."""
-        return came.weights
+        return delivery.weights
 
-    def force(self, came: Delivery, own: State) -> Force | None:
-        """What is added to the gradients of each local step; None: nothing."""
+    def gradient_hook(self, delivery: Delivery, state: State) -> GradientHook | None:
+        """A function that adds to the gradients of each local step; None: nothing."""
         return None
 
-    def update(
-        self, came: Delivery, own: State, job: Job, trained: Trained
-    ) -> Change | Generator[Job, Trained, Change]:
+    def make_update(
+        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult
+    ) -> ClientUpdate | Generator[TrainJob, TrainResult, ClientUpdate]:
         """What the client sends; a generator yields whatever else must be trained for that."""
-        return Change(trained.update)
+        return ClientUpdate(result.update)
 
-    def after(
-        self, came: Delivery, own: State, job: Job, trained: Trained, update: Tensors,
+    def next_state(
+        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult, update: Tensors,
         packet: Packet,
     ) -> State:  # fmt: skip
         """What the client remembers for the next message, now that ``update`` was encoded."""
@@ -98,8 +111,8 @@ PLAIN = Client()
 
 
 @dataclass(frozen=True)
-class Round:
-    """What a server's rule knows of a round beside messages and model.
+class RoundInfo:
+    """What a server's rule knows of a round, in addition to messages and model.
 
     Attributes:
         number: 1, 2, ...; of a server that does not wait, the message's among those to its client.
@@ -123,49 +136,6 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The settings of a run that an algorithm may refuse, as users type them.
-
-    ``name``: of the strategy; ``method``: its text; ``required``: usable replies without which a
-    run ends; ``masks``: whether clients forget momentum where entries were sent; ``optimizer``:
-    makes one as a client has it; ``corrects``: whether the method keeps the clients' momentum.
-    """
-
-    name: str
-    method: str
-    uplink: Compressor
-    downlink: Compressor
-    temporal: int
-    cohort: int
-    required: int
-    masks: bool
-    clients: int
-    late: str
-    network: Any
-    task: str
-    optimizer: Callable[[], Optimizer]
-    corrects: bool
-
-
-def momentum_of(optimizer: Optimizer) -> float:
-    """The largest momentum of SGD's groups of parameters; 0 for another optimizer."""
-    if not isinstance(optimizer, SGD):
-        return 0.0
-    return max(float(group["momentum"]) for group in optimizer.param_groups)
-
-
-class Runs(Protocol):
-    """The Flower strategy that runs an algorithm, as far as the algorithm looks at it."""
-
-    uplink: Compressor
-    downlink: Compressor
-    clients: int | None
-    cohort: int | None
-    required: int | None
-    late: Late
-
-
-@dataclass(frozen=True)
 class Algorithm:
     """A federated algorithm: how the server uses the clients' updates. Fields are its settings.
 
@@ -178,18 +148,28 @@ class Algorithm:
         adds_codes: it adds up codes, and takes only methods that send them: never ``raw``.
         needs_method: the method whose messages it alone can use (``needs_server``); empty: none.
         by_samples: clients are weighted by their samples, whatever ``weighting`` says.
-        exact_client_state: the server's state follows from what clients keep, to the last bit: they
-            may not keep it in fewer bytes.
+        every_reply: a round without one client's reply makes another step than the algorithm's.
+        method_example: of that method, as one types it.
+        requires: what it needs of a run (``strategies.algorithms.requirements``).
+        refuses_buffers: why models have no buffers (BatchNorm's statistics), which ...; empty: they
+            may have.
         place: ``FILE.py:NAME``, where a user's own was found by that; else empty.
         content: the digest of that file and of the modules beside it that it imports; else empty.
     """
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        _refuse_former(cls, _FORMER)
 
     clock: ClassVar[Literal["rounds", "server", "shards"]] = "rounds"
     gradients: ClassVar[bool] = False
     adds_codes: ClassVar[bool] = False
     needs_method: ClassVar[str] = ""
     by_samples: ClassVar[bool] = False
-    exact_client_state: ClassVar[bool] = False
+    every_reply: ClassVar[bool] = False
+    method_example: ClassVar[str] = ""
+    requires: ClassVar[tuple[Requirement, ...]] = ()
+    refuses_buffers: ClassVar[str] = ""
     place: ClassVar[str] = ""
     content: ClassVar[str] = ""
 
@@ -218,37 +198,65 @@ class Algorithm:
         """In how many parts the model is held, each with a channel of its own; 0: whole."""
         return 0
 
-    def refuse(self, asked: Asked) -> None:
-        """Raises ``Refused`` for settings that the algorithm does not go with."""
+    def unmet(self, setup: Setup) -> Unmet | None:
+        """What it needs of a run that this one does not have; None: it has all."""
+        own = (own_method,) if self.needs_method else ()
+        return unmet((*own, *self.requires), self, setup)
 
-    def downlink(self, asked_method: str, uplink: Compressor) -> Compressor:
+    def default_downlink(self, uplink: Compressor) -> Compressor:
         """How the global update is encoded, where nobody says how."""
         return Raw()
-
-    def check(self, strategy: Runs) -> None:
-        """Raises ``ValueError`` for a strategy, with its uplink, that it cannot be the rule of."""
 
     def reads(self, uplink: Compressor) -> Compressor:
         """How the server reads messages: as updates, unless the algorithm adds up something else.
         """
         return uplink
 
+    def epsilon(self, rounds: int) -> float | None:
+        """The privacy that a client has lost after so many rounds; None: it was promised none."""
+        return None
+
     def mixing(self, staleness: int) -> float:
-        """Of a server that does not wait: how far its buffers go to those of the clients' updates.
+        """For a server that does not wait: how far its buffers go to those of the clients' updates.
 
         1: they become their mean. ``staleness``: of the update with which the model moves.
         """
         return 1.0
 
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        """What moves the model (None: nothing yet), and the server's memory from now on.
+        """What moves the model (None: nothing yet), and the server's state from now on.
 
         Args:
             uplinks: what came, decoded, by client and in their order; one at least.
-            memory: as the last step returned it; empty before the first one. It is not changed.
-            model: the shared model, and what travels beside it.
-            now: see ``Round``.
+            state: as the last step returned it; empty before the first one. It is not changed.
+            model: the shared model, and what travels with it.
+            info: what is known of the round.
         """
         raise NotImplementedError
+
+
+def own_method(algorithm: Algorithm, setup: Setup) -> Unmet | None:
+    """The messages of the method of its own name, which it alone reads."""
+    if vars(type(setup.uplink)).get("server") == algorithm.needs_method:  # the whole, no part
+        return None
+    why = f"takes the method {algorithm.needs_method}(...) alone"
+    return Unmet("uplink", why, repr(algorithm.method_example))
+
+
+_FORMER_OF_CLIENTS = {
+    "shares": "payload_template", "begins": "initial_weights", "force": "gradient_hook",
+    "update": "make_update", "after": "next_state",
+}  # fmt: skip
+_FORMER = {"refuse": "requires", "check": "requires", "downlink": "default_downlink"}
+"""Methods of version 0.1.0, and what they are called now: nobody would call them any more."""
+
+
+def _refuse_former(kind: type, former: Mapping[str, str]) -> None:
+    for name in vars(kind):
+        if name in former:
+            raise TypeError(
+                f"{kind.__name__}.{name} is called {former[name]} since version 0.2.0: see "
+                "docs/own-strategy.md"
+            )

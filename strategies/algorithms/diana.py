@@ -7,8 +7,13 @@ from typing import ClassVar
 from compressors import State, Tensors
 from compressors.base import empty_like
 from compressors.whole.feedback import Diana
-from strategies.algorithms.base import Algorithm, Asked, Round, Runs
-from strategies.algorithms.ef21 import check_late
+from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.requirements import (
+    Requirement,
+    exact_client_state,
+    fixed_codes,
+    no_lost_updates,
+)
 from strategies.channel.traffic import Uplink, average
 
 
@@ -33,21 +38,17 @@ class DIANA(Algorithm):
 
     adds_codes: ClassVar[bool] = True
     needs_method: ClassVar[str] = Diana.server
-    exact_client_state: ClassVar[bool] = True
-
-    def refuse(self, asked: Asked) -> None:
-        check_late(asked, "differences")
-
-    def check(self, strategy: Runs) -> None:
-        if not isinstance(strategy.uplink, Diana):
-            raise ValueError("DIANA adds its shift to differences: its uplink is diana(...)")
+    method_example: ClassVar[str] = "diana(qsgd(7))"
+    requires: ClassVar[tuple[Requirement, ...]] = (
+        no_lost_updates, exact_client_state, fixed_codes,
+    )  # fmt: skip
 
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        assert isinstance(now.uplink, Diana)
-        shift = memory or empty_like(model)
-        came, share = average(uplinks, "uniform"), len(uplinks) / now.clients
-        alpha = now.uplink.steps(came)
-        after = {n: shift[n] + alpha[n] * share * x for n, x in came.items()}
-        return {name: shift[name] + x for name, x in came.items()}, after
+        assert isinstance(info.uplink, Diana)
+        shift = state or empty_like(model)
+        mean, share = average(uplinks, "uniform"), len(uplinks) / info.clients
+        alpha = info.uplink.steps(mean)
+        after = {n: shift[n] + alpha[n] * share * x for n, x in mean.items()}
+        return {name: shift[name] + x for name, x in mean.items()}, after

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compressors import State, Tensors
-from strategies.algorithms.base import Algorithm, Round
+from strategies.algorithms.base import Algorithm, RoundInfo
 from strategies.channel.traffic import Uplink, average, average_normalized
 
 WEIGHTINGS = ("uniform", "samples", "nova")
@@ -42,12 +42,12 @@ class DSGD(Algorithm):
         return own.step is DSGD.step and own.mean is DSGD.mean and self.weighting != "nova"
 
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        return self.mean(uplinks, now), memory
+        return self.mean(uplinks, info), state
 
-    def mean(self, uplinks: Mapping[int, Uplink], now: Round) -> Tensors:
+    def mean(self, uplinks: Mapping[int, Uplink], info: RoundInfo) -> Tensors:
         """The mean by ``weighting``."""
         if self.weighting == "nova":
-            return average_normalized(uplinks, now.iterations)
+            return average_normalized(uplinks, info.iterations)
         return average(uplinks, self.weighting)

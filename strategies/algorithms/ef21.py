@@ -7,14 +7,21 @@ from typing import ClassVar
 from compressors import State, Tensors
 from compressors.base import empty_like
 from compressors.whole import feedback
-from strategies.algorithms.base import Algorithm, Asked, Refused, Round, Runs
-from strategies.channel.late import Drop
+from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.requirements import (
+    Requirement,
+    exact_client_state,
+    fixed_codes,
+    no_lost_updates,
+)
 from strategies.channel.traffic import Uplink
 
 
 @dataclass(frozen=True)
 class EF21(Algorithm):
     """Adds up what clients send with ``ef21``; the model moves by the sum over all clients' number.
+
+    With d_k what client k of N sends, G <- G + sum_k d_k, and w <- w + G / N.
 
     A client's part of the sum stays where it is in rounds without the client, and is zero before
     its first one. A reply that is not used does not enter the sum; its client takes it back. So
@@ -34,30 +41,15 @@ class EF21(Algorithm):
 
     adds_codes: ClassVar[bool] = True
     needs_method: ClassVar[str] = feedback.EF21.server
-    exact_client_state: ClassVar[bool] = True
-
-    def refuse(self, asked: Asked) -> None:
-        check_late(asked, "differences")
-
-    def check(self, strategy: Runs) -> None:
-        if not isinstance(strategy.uplink, feedback.EF21):
-            raise ValueError("EF21 adds up differences: its uplink is ef21(...)")
-        if isinstance(strategy.late, Drop):
-            raise ValueError("late is 'drop': a sum without one difference is not the client's")
+    method_example: ClassVar[str] = "ef21(topk(0.01) | float32)"
+    requires: ClassVar[tuple[Requirement, ...]] = (
+        no_lost_updates, exact_client_state, fixed_codes,
+    )  # fmt: skip
 
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        total = memory or empty_like(model)
+        total = state or empty_like(model)
         for uplink in uplinks.values():
             total = {name: x + uplink.update[name] for name, x in total.items()}
-        return {name: x / now.clients for name, x in total.items()}, total
-
-
-def check_late(asked: Asked, what: str) -> None:
-    """Refuses late updates that are dropped: the client counts on a sum that the server lacks."""
-    if asked.late == "drop":
-        raise Refused(
-            f"--late is 'drop': strategy {asked.name} adds up {what}, and without one of them the "
-            "server's sum is no longer the client's; give --late hold or count"
-        )
+        return {name: x / info.clients for name, x in total.items()}, total

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 import torch
 
 from compressors import State, Tensors
-from strategies.algorithms.base import Algorithm, Asked, Refused, Round
-from strategies.algorithms.fedbuff import check_timed
+from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.requirements import Requirement, simulated_time
 from strategies.algorithms.staleness import Staleness, weight
 from strategies.channel.traffic import Uplink
 
@@ -24,6 +24,8 @@ class FedAsync(Algorithm):
         staleness: the weight of an update by how old the model is that it was made from.
         server_lr: in (0, 1]; most of the paper's experiments have 0.6.
 
+    Raises ``ValueError`` for another ``server_lr``.
+
     Source: Xie et al. 2019 (FedAsync), Algorithm 1, Option I.
 
     Example:
@@ -32,30 +34,26 @@ class FedAsync(Algorithm):
     """
 
     clock: ClassVar[Literal["rounds", "server", "shards"]] = "server"
+    requires: ClassVar[tuple[Requirement, ...]] = (simulated_time,)
     staleness: Staleness | str = Staleness()
     server_lr: float = 0.6
 
     def __post_init__(self) -> None:
         weight(self.staleness)
-
-    def refuse(self, asked: Asked) -> None:
-        check_timed(asked)
-        if self.server_lr > 1:
-            raise Refused(
-                f"--server-lr is {self.server_lr}: with strategy {asked.name} it is the share of a "
-                "client's model in the mean of both, and lies in (0, 1]"
+        if not 0 < self.server_lr <= 1:
+            raise ValueError(
+                f"server_lr is {self.server_lr}: it is the share of a client's model in the mean "
+                "of both, and lies in (0, 1]"
             )
 
     def mixing(self, staleness: int) -> float:
         return self.server_lr * weight(self.staleness)(staleness)
 
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
         ((client, uplink),) = uplinks.items()
-        share = self.mixing(now.age[client])
-        sent = now.sent[client]
+        share = self.mixing(info.age[client])
+        sent = info.sent[client]
         apart = {n: x + (sent[n] - model[n]) for n, x in uplink.update.items()}
-        return {
-            n: torch.add(torch.zeros_like(x), x, alpha=share) for n, x in apart.items()
-        }, memory
+        return {n: torch.add(torch.zeros_like(x), x, alpha=share) for n, x in apart.items()}, state

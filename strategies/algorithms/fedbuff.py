@@ -9,7 +9,8 @@ import torch
 from compressors import State, Tensors
 from compressors.base import empty_like
 from compressors.whole.memory import nest, unnest
-from strategies.algorithms.base import Algorithm, Asked, Refused, Round
+from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.requirements import Requirement, simulated_time
 from strategies.algorithms.staleness import Staleness, weight
 from strategies.algorithms.weighting import check_weighting
 from strategies.channel.traffic import Uplink
@@ -46,6 +47,7 @@ class FedBuff(Algorithm):
     """
 
     clock: ClassVar[Literal["rounds", "server", "shards"]] = "server"
+    requires: ClassVar[tuple[Requirement, ...]] = (simulated_time,)
     buffer_size: int | None = None
     staleness: Staleness | str = Staleness()
     server_lr: float = 1.0
@@ -55,17 +57,14 @@ class FedBuff(Algorithm):
         weight(self.staleness)
         check_weighting(self.weighting)
 
-    def refuse(self, asked: Asked) -> None:
-        check_timed(asked)
-
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        size, age = self.buffer_size or min(10, now.cohort), weight(self.staleness)
-        total, buffered = unnest("sum", memory) or empty_like(model), int(memory.get(BUFFERED, 0))
-        samples = float(memory.get(SAMPLES, 0.0))
+        size, age = self.buffer_size or min(10, info.cohort), weight(self.staleness)
+        total, buffered = unnest("sum", state) or empty_like(model), int(state.get(BUFFERED, 0))
+        samples = float(state.get(SAMPLES, 0.0))
         for client, uplink in uplinks.items():
-            share = self.server_lr * age(now.age[client]) / size
+            share = self.server_lr * age(info.age[client]) / size
             if self.weighting == SAMPLES:
                 share, samples = share * uplink.samples, samples + uplink.samples
             total = {n: torch.add(total[n], x, alpha=share) for n, x in uplink.update.items()}
@@ -76,14 +75,3 @@ class FedBuff(Algorithm):
                 kept[SAMPLES] = torch.tensor(samples, dtype=torch.float64, device="cpu")
             return None, kept
         return {n: x * (size / samples) for n, x in total.items()} if samples else total, {}
-
-
-def check_timed(asked: Asked) -> None:
-    """Refuses an asynchronous run without a clock that is the same on every machine."""
-    if asked.network is None or asked.network.depends:
-        given = "not given" if asked.network is None else repr(asked.network.name)
-        raise Refused(
-            f"--network is {given}: in an asynchronous strategy the order of updates follows from "
-            "the clients' times, which must be the same in every run: give times to compute, such "
-            "as --network '4g, compute=20ms', and no coding"
-        )

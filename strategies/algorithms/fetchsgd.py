@@ -11,7 +11,14 @@ from compressors import Compressor, Flat, State
 from compressors.base import Tensors, nominal_count, scatter
 from compressors.bits import BitReader
 from compressors.whole.countsketch import CountSketch
-from strategies.algorithms.base import Algorithm, Asked, Refused, Round, Runs, momentum_of
+from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.requirements import (
+    Requirement,
+    Setup,
+    Unmet,
+    fixed_codes,
+    no_client_momentum,
+)
 from strategies.algorithms.weighting import check_weighting
 from strategies.channel.traffic import Uplink, average
 
@@ -24,11 +31,19 @@ class Tables(Flat):
 
     codec_id: ClassVar[str] = Flat.codec_id  # the same messages
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """The table (rows, columns), as ``sketch``; a client finds p n entries in it."""
         assert isinstance(self.codec, CountSketch)
-        bits.sent[TABLE] = nominal_count(self.codec.p, sum(x.numel() for x in like.values()))
+        bits.sent[TABLE] = nominal_count(self.codec.p, sum(x.numel() for x in template.values()))
         return {TABLE: self.codec.read_table(bits)}
+
+
+def sketches(algorithm: object, setup: Setup) -> Unmet | None:
+    """A method that sends a count sketch of the whole update."""
+    if sketch_of(setup.uplink) is not None:
+        return None
+    why = "adds up count sketches of the whole update"
+    return Unmet("uplink", why, "'fetchsgd(0.01, 5, 500)' or another sketch")
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,7 @@ class FetchSGD(Algorithm):
     """
 
     adds_codes: ClassVar[bool] = True
+    requires: ClassVar[tuple[Requirement, ...]] = (sketches, no_client_momentum, fixed_codes)
     server_lr: float = 1.0
     momentum: float = 0.9
     weighting: str = "uniform"
@@ -67,36 +83,19 @@ class FetchSGD(Algorithm):
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum is {self.momentum}: 0 <= momentum < 1")
 
-    def refuse(self, asked: Asked) -> None:
-        if sketch_of(asked.uplink) is None:
-            raise Refused(
-                f"--method is {asked.method!r}: strategy {asked.name} adds up count sketches of "
-                "the whole update and takes a method that sends one, such as "
-                "'fetchsgd(0.01, 5, 500)'"
-            )
-        if used := momentum_of(asked.optimizer()):
-            raise Refused(
-                f"--strategy is {asked.name}, whose server has the momentum, and the clients' is "
-                f"{used:g}: give --momentum 0"
-            )
-
-    def check(self, strategy: Runs) -> None:
-        if sketch_of(strategy.uplink) is None:
-            raise ValueError("FetchSGD adds up count sketches: its uplink is fetchsgd(...)")
-
     def reads(self, uplink: Compressor) -> Compressor:
         codec = sketch_of(uplink)
         assert codec is not None
         return Tables(codec)
 
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        codec = sketch_of(now.uplink)
+        codec = sketch_of(info.uplink)
         assert codec is not None
         n = sum(x.numel() for x in model.values())
         mean = self._mean(uplinks)
-        before = memory or dict.fromkeys(("momentum", "error"), torch.zeros_like(mean))
+        before = state or dict.fromkeys(("momentum", "error"), torch.zeros_like(mean))
         momentum = self.momentum * before["momentum"].cpu() + mean
         error = before["error"].cpu() + self.server_lr * momentum
         chosen, values = codec.unsketch(error, n)
@@ -107,7 +106,6 @@ class FetchSGD(Algorithm):
             for (name, x), part in zip(model.items(), parts, strict=True)
         }
         return update, {"momentum": momentum, "error": error - codec.sketch(taken)}
-
 
     def _mean(self, uplinks: Mapping[int, Uplink]) -> Tensor:
         if self.weighting == "samples":

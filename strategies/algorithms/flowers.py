@@ -29,15 +29,20 @@ class Flowers(Algorithm):
         return made
 
 
-
 @dataclass(frozen=True)
 class FedAvg(Flowers):
-    """McMahan et al. 2017 (FedAvg)."""
+    """The mean of the clients' models, weighted by samples.
+
+    Source: McMahan et al. 2017 (FedAvg), Algorithm 1.
+    """
 
 
 @dataclass(frozen=True)
 class FedAvgM(Flowers):
-    """Hsu et al. 2019 (FedAvgM), whose momentum is 0.9; Flower's has none unless told."""
+    """FedAvg with momentum at the server: 0.9 as in the paper; Flower's has none unless told.
+
+    Source: Hsu et al. 2019 (FedAvgM), section 4.3.
+    """
 
     named: ClassVar[dict[str, str]] = {
         "server_lr": "server_learning_rate", "momentum": "server_momentum"
@@ -48,10 +53,12 @@ class FedAvgM(Flowers):
 
 @dataclass(frozen=True)
 class FedAdagrad(Flowers):
-    """Reddi et al. 2021 (Adaptive federated optimization), Algorithm 1, as Flower has it.
+    """Adagrad at the server, as Flower has it, of the clients' mean change d_t.
 
     v_t = v_{t-1} + d_t^2 from v_0 = 0; the model moves by server_lr d_t / (sqrt(v_t) + 0.001). The
     paper's v_0 is at least 0.001^2.
+
+    Source: Reddi et al. 2021 (Adaptive federated optimization), Algorithm 1.
     """
 
     named: ClassVar[dict[str, str]] = {"server_lr": "eta"}
@@ -60,11 +67,13 @@ class FedAdagrad(Flowers):
 
 @dataclass(frozen=True)
 class FedAdam(FedAdagrad):
-    """Reddi et al. 2021, Algorithm 2, with a bias correction that Flower adds.
+    """Adam at the server, with a bias correction that Flower adds, of the clients' mean change d_t.
 
     m_t = 0.9 m_{t-1} + 0.1 d_t and v_t = 0.99 v_{t-1} + 0.01 d_t^2 from zeros; the model moves by
     server_lr sqrt(1 - 0.99^(t+1)) / (1 - 0.9^(t+1)) m_t / (sqrt(v_t) + 0.001), t = 1, 2, ... The
     correction is Adam's (Kingma & Ba 2014) of the next step; the paper has none.
+
+    Source: Reddi et al. 2021 (Adaptive federated optimization), Algorithm 2.
     """
 
     server_lr: float = 0.1
@@ -72,10 +81,12 @@ class FedAdam(FedAdagrad):
 
 @dataclass(frozen=True)
 class FedYogi(FedAdagrad):
-    """Reddi et al. 2021, Algorithm 2, as Flower has it.
+    """Yogi at the server, as Flower has it, of the clients' mean change d_t.
 
     m_t as ``FedAdam``; v_t = v_{t-1} - 0.01 d_t^2 sign(v_{t-1} - d_t^2) from v_0 = 0; the model
     moves by server_lr m_t / (sqrt(v_t) + 0.001).
+
+    Source: Reddi et al. 2021 (Adaptive federated optimization), Algorithm 2.
     """
 
     server_lr: float = 0.01

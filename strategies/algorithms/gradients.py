@@ -10,8 +10,9 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from compressors import State, Tensors, derive
-from strategies.algorithms.base import Asked, Refused, Round
+from strategies.algorithms.base import RoundInfo
 from strategies.algorithms.dsgd import DSGD
+from strategies.algorithms.requirements import Requirement, one_batch, server_momentum
 from strategies.channel.traffic import Uplink
 from strategies.generators import seeded
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
@@ -46,20 +47,18 @@ class Gradients(DSGD):
     """
 
     gradients: ClassVar[bool] = True
+    requires: ClassVar[tuple[Requirement, ...]] = (one_batch, server_momentum)
     optimizer: Make = torch.optim.SGD
     factor: Callable[[int], float] = constant
     unused: frozenset[str] = frozenset()
 
-    def refuse(self, asked: Asked) -> None:
-        check_gradients(asked)
-
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        gradient = self.mean(uplinks, now)
+        gradient = self.mean(uplinks, info)
         return stepped(
-            self.optimizer, self.factor(now.number), memory, model, gradient,
-            derive(now.seed, "server step", now.number), self.unused,
+            self.optimizer, self.factor(info.number), state, model, gradient,
+            derive(info.seed, "server step", info.number), self.unused,
         )  # fmt: skip
 
 
@@ -91,17 +90,3 @@ def stepped(
         optimizer.step()
     after = optimizer_state(optimizer, parameters, made)
     return {name: p.detach() - weights[name] for name, p in parameters.items()}, after
-
-
-def check_gradients(asked: Asked) -> None:
-    """Refuses rounds of more than one gradient, and masking of a momentum that the server has."""
-    if asked.temporal != 1:
-        raise Refused(
-            f"--temporal is {asked.temporal}: strategy {asked.name} sends the gradient of one "
-            "batch; give --temporal 1"
-        )
-    if asked.masks:
-        raise Refused(
-            f"--momentum-masking is 'on': with strategy {asked.name} the server has the momentum, "
-            "and clients have none to mask"
-        )

@@ -1,19 +1,39 @@
 """In-network aggregation: powers of two, added as integers on the way to the server."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
 from compressors import Compressor, Natural, State, Switch, Tensors
-from strategies.algorithms.base import Algorithm, Asked, Refused, Round, Runs
+from strategies.algorithms.base import Algorithm, RoundInfo
 from strategies.algorithms.dense import dense_quantizer
+from strategies.algorithms.requirements import Requirement, Setup, Unmet, fixed_codes
 from strategies.channel.traffic import Uplink
 
 
 class AccumulatorOverflow(OverflowError):
     """A switch's sum left its accumulators; the message names the round, tensor and entry."""
+
+
+def integers(algorithm: "InNetwork", setup: Setup) -> Unmet | None:
+    """A method of powers of two, whose sums over a cohort fit the accumulators."""
+    natural = natural_code(setup.uplink)
+    try:
+        capacity = 0 if natural is None else Switch.of(natural, algorithm.width).capacity
+    except ValueError:  # the powers of a single client do not fit
+        capacity = 0
+    if natural is not None and capacity >= (setup.cohort or 1):
+        return None
+    if natural is None:
+        why = "and the method is none of dense powers of two"
+    elif not capacity:
+        why = f"which do not hold powers from 2**{natural.lowest} to 2**{natural.highest}"
+    else:
+        why = f"which hold the sums of {capacity} clients, and the cohort has {setup.cohort}"
+    instead = "a dense cnat(bits, top) whose sums fit them, such as 'cnat(5, 0)'"
+    return Unmet("uplink", f"adds integers of {algorithm.width} bits, {why}", instead)
 
 
 @dataclass(frozen=True)
@@ -48,46 +68,20 @@ class InNetwork(Algorithm):
     """
 
     adds_codes: ClassVar[bool] = True
+    requires: ClassVar[tuple[Requirement, ...]] = (integers, fixed_codes)
     width: int = 32
 
-    def refuse(self, asked: Asked) -> None:
-        """A cohort whose sums could leave the accumulators, and methods without integers."""
-        natural = natural_code(asked.uplink)
-        try:
-            capacity = 0 if natural is None else Switch.of(natural, self.width).capacity
-        except ValueError:  # the powers of a single client do not fit
-            capacity = 0
-        if natural is not None and capacity >= asked.cohort:
-            return
-        if natural is None:
-            why = "which is not such a method"
-        elif not capacity:
-            why = f"whose powers, 2**{natural.lowest} to 2**{natural.highest}, do not fit them"
-        else:
-            why = f"whose sums fit them for {capacity} at most, and the cohort has {asked.cohort}"
-        raise Refused(
-            f"--method is {asked.method!r}, {why}: strategy {asked.name} adds integers of "
-            f"{self.width} bits and takes a dense cnat(bits, top) whose sums fit them for every "
-            "client of the cohort, such as 'cnat(5, 0)'"
-        )
-
-    def check(self, strategy: Runs) -> None:
-        natural = natural_code(strategy.uplink)
-        if natural is None:
-            raise ValueError("InNetwork adds up powers of two: its uplink is a dense cnat(...)")
-        Switch.of(natural, self.width)
-
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        natural = natural_code(now.uplink)
+        natural = natural_code(info.uplink)
         assert natural is not None
         switch = Switch.of(natural, self.width)
-        return summed([up.update for up in uplinks.values()], switch, now.number), memory
+        return summed([up.update for up in uplinks.values()], switch, info.number), state
 
 
 def summed(
-    updates: list[dict[str, Tensor]], switch: Switch, round_number: int
+    updates: Sequence[Tensors], switch: Switch, round_number: int
 ) -> dict[str, Tensor]:
     """The mean of decoded updates, of which there is at least one."""
     mean = {}
@@ -106,7 +100,7 @@ def summed(
 def natural_code(uplink: Compressor) -> Natural | None:
     """The natural compression that ``uplink`` sends every entry with; None where it does not.
 
-    With residuals or without: what is decoded is powers of two alike.
+    Decoded values are powers of two, with residuals and without.
 
     Example:
         >>> from compressors import parse

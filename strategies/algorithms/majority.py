@@ -1,18 +1,27 @@
 """Majority vote over signs, with one bit per entry in both directions (Bernstein et al. 2019)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from compressors import Compressor, Sign, State, Tensors, derive
+from compressors import Compressor, Raw, Sign, State, Tensors, derive
 from compressors.base import tensor_seed
 from compressors.kernels import noise
-from strategies.algorithms.base import Algorithm, Refused, Round
+from strategies.algorithms.base import Algorithm, RoundInfo
 from strategies.algorithms.dense import dense_quantizer, without_residuals
+from strategies.algorithms.requirements import Requirement, Setup, Unmet, fixed_codes
 from strategies.channel.traffic import Uplink
+
+
+def votes(algorithm: object, setup: Setup) -> Unmet | None:
+    """Every value that clients send is plus or minus one magnitude."""
+    if vote_code(setup.uplink) is not None:
+        return None
+    why = "counts votes: every value is plus or minus one magnitude"
+    return Unmet("uplink", why, "a dense sign, such as 'sign(0.001)'")
 
 
 @dataclass(frozen=True)
@@ -20,7 +29,7 @@ class Majority(Algorithm):
     """The sign that most clients sent of each entry, times the magnitude that all of them sent.
 
     Every client counts once. A tie is decided by a fair coin that follows from (seed, round,
-    tensor, entry), so that a replay of the payloads decides it alike; the sign of a zero sum, as
+    tensor, entry), so that a replay of the payloads decides it equally; the sign of a zero sum, as
     the paper prints it, would be a third value that one bit cannot carry. ``vote_code`` gives the
     downlink that carries the result exactly.
 
@@ -33,24 +42,19 @@ class Majority(Algorithm):
     """
 
     adds_codes: ClassVar[bool] = True
+    requires: ClassVar[tuple[Requirement, ...]] = (votes, fixed_codes)
 
-    def downlink(self, asked_method: str, uplink: Compressor) -> Compressor:
+    def default_downlink(self, uplink: Compressor) -> Compressor:
         """The one bit per entry that carries the votes."""
-        votes = vote_code(uplink)
-        if votes is None:
-            raise Refused(
-                f"--method is {asked_method!r}: strategy majority counts votes and takes a method "
-                "whose every value is plus or minus one magnitude, such as 'sign(0.001)'"
-            )
-        return votes
+        return vote_code(uplink) or Raw()
 
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        return vote([up.update for up in uplinks.values()], now.seed, now.number), memory
+        return vote([up.update for up in uplinks.values()], info.seed, info.number), state
 
 
-def vote(updates: list[dict[str, Tensor]], seed: int, round_number: int) -> dict[str, Tensor]:
+def vote(updates: Sequence[Tensors], seed: int, round_number: int) -> dict[str, Tensor]:
     """The vote of decoded updates, of which there is at least one.
 
     Raises ``ValueError`` where a client's entries are not plus or minus one magnitude per tensor,

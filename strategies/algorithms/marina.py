@@ -7,8 +7,14 @@ from typing import ClassVar
 from compressors import Compressor, Packet, State, Tensors, derive
 from compressors.whole.marina import BEFORE, Marina
 from compressors.whole.memory import nest, unnest
-from strategies.algorithms.base import Asked, Change, Client, Job, Refused, Round, Runs, Trained
-from strategies.algorithms.gradients import Gradients, check_gradients, stepped
+from strategies.algorithms.base import Client, ClientUpdate, RoundInfo, TrainJob, TrainResult
+from strategies.algorithms.gradients import Gradients, stepped
+from strategies.algorithms.requirements import (
+    Requirement,
+    every_client,
+    exact_client_state,
+    fixed_codes,
+)
 from strategies.channel.client_end import Delivery
 from strategies.channel.traffic import Uplink
 
@@ -22,23 +28,23 @@ def dense(uplink: Compressor, seed: int, round_number: int) -> bool:
 class Twice(Client):
     """A second gradient, of the same batch, at the model of the round before."""
 
-    def update(
-        self, came: Delivery, own: State, job: Job, trained: Trained
-    ) -> Generator[Job, Trained, Change]:
+    def make_update(
+        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult
+    ) -> Generator[TrainJob, TrainResult, ClientUpdate]:
         """``LookupError`` where the client has no model of the round before."""
-        if dense(came.uplink, came.seed, came.round):
-            return Change(trained.update)
-        if not own:
+        if dense(delivery.uplink, delivery.seed, delivery.round):
+            return ClientUpdate(result.update)
+        if not state:
             raise LookupError("the client does not hold the model of the round before")
-        there = yield job._replace(weights=own)
-        return Change(trained.update, nest(BEFORE, there.update))
+        before = yield job._replace(weights=state)
+        return ClientUpdate(result.update, nest(BEFORE, before.update))
 
-    def after(
-        self, came: Delivery, own: State, job: Job, trained: Trained, update: Tensors,
+    def next_state(
+        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult, update: Tensors,
         packet: Packet,
     ) -> State:  # fmt: skip
         """The model of this round."""
-        return dict(came.weights)
+        return dict(delivery.weights)
 
 
 @dataclass(frozen=True)
@@ -64,38 +70,26 @@ class MARINA(Gradients):
 
     adds_codes: ClassVar[bool] = True
     needs_method: ClassVar[str] = Marina.server
-    exact_client_state: ClassVar[bool] = True
+    method_example: ClassVar[str] = "marina(randk(0.1) | float32, 0.1)"
+    every_reply: ClassVar[bool] = True
+    requires: ClassVar[tuple[Requirement, ...]] = (
+        *Gradients.requires, every_client, exact_client_state, fixed_codes,
+    )  # fmt: skip
 
     @property
     def client(self) -> Client:
         return Twice()
 
-    def refuse(self, asked: Asked) -> None:
-        check_gradients(asked)
-        for flag, value in (("--cohort", asked.cohort), ("--min-replies", asked.required)):
-            if value != asked.clients:
-                raise Refused(
-                    f"{flag} is {value} of {asked.clients} clients: with strategy {asked.name} "
-                    "every client takes part in every round, for it needs the model of the round "
-                    "before"
-                )
-
-    def check(self, strategy: Runs) -> None:
-        if not isinstance(strategy.uplink, Marina):
-            raise ValueError("MARINA adds up changes of gradients: its uplink is marina(...)")
-        if not strategy.clients == strategy.cohort == (strategy.required or strategy.clients):
-            raise ValueError("MARINA needs every client's reply in every round")
-
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        came, known = self.mean(uplinks, now), unnest("gradient", memory)
-        whole = dense(now.uplink, now.seed, now.number)
-        gradient = dict(came) if whole else {n: x + came[n] for n, x in known.items()}
+        mean, known = self.mean(uplinks, info), unnest("gradient", state)
+        whole = dense(info.uplink, info.seed, info.number)
+        gradient = dict(mean) if whole else {n: x + mean[n] for n, x in known.items()}
         # Copies: an optimizer may write into the gradient that it is given.
         update, after = stepped(
-            self.optimizer, self.factor(now.number), unnest("optimizer", memory), model,
+            self.optimizer, self.factor(info.number), unnest("optimizer", state), model,
             {name: x.clone() for name, x in gradient.items()},
-            derive(now.seed, "server step", now.number), self.unused,
+            derive(info.seed, "server step", info.number), self.unused,
         )  # fmt: skip
         return update, nest("gradient", gradient) | nest("optimizer", after)

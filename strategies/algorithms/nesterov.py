@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compressors import State, Tensors
 from compressors.base import empty_like
-from strategies.algorithms.base import Round
+from strategies.algorithms.base import RoundInfo
 from strategies.algorithms.dsgd import DSGD
 from strategies.channel.traffic import Uplink
 
@@ -40,9 +40,9 @@ class Nesterov(DSGD):
             raise ValueError(f"momentum is {self.momentum}: 0 <= momentum < 1")
 
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        mean, rate, beta = self.mean(uplinks, now), self.server_lr, self.momentum
-        before = memory or empty_like(mean)
+        mean, rate, beta = self.mean(uplinks, info), self.server_lr, self.momentum
+        before = state or empty_like(mean)
         velocity = {name: beta * before[name] + x for name, x in mean.items()}
         return {name: rate * (x + beta * velocity[name]) for name, x in mean.items()}, velocity

@@ -8,18 +8,32 @@ import torch
 from compressors import State, derive
 from compressors.whole import permk
 from compressors.whole.memory import nest
-from strategies.algorithms.base import Asked, Change, Client, Job, Refused, Runs, Trained
+from strategies.algorithms.base import Client, ClientUpdate, TrainJob, TrainResult
 from strategies.algorithms.dsgd import DSGD
+from strategies.algorithms.requirements import Requirement, Setup, Unmet, fixed_codes
 from strategies.channel.client_end import Delivery
 
 
 class Turns(Client):
     """The order of the round, and which part of it is the client's."""
 
-    def update(self, came: Delivery, own: State, job: Job, trained: Trained) -> Change:
-        numbers = [derive(came.seed, "permk", came.round), job.client]
+    def make_update(
+        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult
+    ) -> ClientUpdate:
+        numbers = [derive(delivery.seed, "permk", delivery.round), job.client]
         turn = torch.tensor(numbers, device="cpu")
-        return Change(trained.update, nest(permk.TURN, {permk.TURN: turn}))
+        return ClientUpdate(result.update, nest(permk.TURN, {permk.TURN: turn}))
+
+
+def one_part_each(algorithm: object, setup: Setup) -> Unmet | None:
+    """Every client takes part and sends a part of its own: as many parts as clients."""
+    if setup.cohort not in (None, setup.clients):
+        return Unmet("cohort", "gives each client a part of its own", f"{setup.clients}")
+    parts = setup.uplink.clients if isinstance(setup.uplink, permk.PermK) else setup.clients
+    if parts != setup.clients:
+        why = f"gives each of {setup.clients} clients a part of its own"
+        return Unmet("uplink", why, f"permk({setup.clients})")
+    return None
 
 
 @dataclass(frozen=True)
@@ -40,27 +54,11 @@ class PermK(DSGD):
     """
 
     adds_codes: ClassVar[bool] = True
+    every_reply: ClassVar[bool] = True
+    requires: ClassVar[tuple[Requirement, ...]] = (one_part_each, fixed_codes)
     needs_method: ClassVar[str] = permk.PermK.server
+    method_example: ClassVar[str] = "permk(4)"
 
     @property
     def client(self) -> Client:
         return Turns()
-
-    def refuse(self, asked: Asked) -> None:
-        parts = getattr(asked.uplink, "clients", asked.clients)
-        for flag, value in (("--cohort", asked.cohort), ("--method permk", parts)):
-            if value != asked.clients:
-                raise Refused(
-                    f"{flag} is {value} of {asked.clients} clients: with strategy {asked.name} "
-                    f"each of them sends a part of its own; give {asked.clients}"
-                )
-
-    def check(self, strategy: Runs) -> None:
-        uplink = strategy.uplink
-        if not isinstance(uplink, permk.PermK):
-            raise ValueError("PermK adds up parts of updates: its uplink is permk(clients)")
-        if not strategy.clients == strategy.cohort == uplink.clients:
-            raise ValueError(
-                f"PermK needs every client in every round: clients {strategy.clients}, cohort "
-                f"{strategy.cohort}, permk({uplink.clients})"
-            )

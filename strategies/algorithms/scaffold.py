@@ -11,25 +11,26 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.optim import SGD
 
-from compressors import Packet, State, Tensors, text
+from compressors import Packet, State, Tensors
 from compressors.whole.memory import free_prefix, nest, unnest
 from compressors.whole.returned import leaves_out, loses
 from strategies.algorithms.base import (
     Algorithm,
-    Asked,
-    Change,
     Client,
-    Force,
-    Job,
-    Refused,
-    Round,
-    Runs,
-    Trained,
-    momentum_of,
+    ClientUpdate,
+    GradientHook,
+    RoundInfo,
+    TrainJob,
+    TrainResult,
 )
-from strategies.algorithms.ef21 import check_late
+from strategies.algorithms.requirements import (
+    Requirement,
+    exact_client_state,
+    lossless_downlink,
+    no_lost_updates,
+    plain_sgd,
+)
 from strategies.channel.client_end import Delivery
 from strategies.channel.traffic import Uplink, average
 
@@ -41,20 +42,14 @@ _OWN, _BEFORE = "own", "before"
 last message, as far as that message may be lost or leave something out."""
 
 
-_DRIFTS = (
-    "what it leaves out stays in the server's control variate, which drifts away from the mean of "
-    "the clients' own"
-)
-
-
 class Variates(Client):
     """A client's own control variate c_i, and the gradients that c - c_i corrects."""
 
-    def shares(self, model: Tensors) -> dict[str, Tensor]:
+    def payload_template(self, model: Tensors) -> dict[str, Tensor]:
         return {**model, **_named({n: torch.zeros_like(x) for n, x in model.items()})}
 
-    def force(self, came: Delivery, own: State) -> Force:
-        server, mine = _variates(came.weights), _own(came, own)
+    def gradient_hook(self, delivery: Delivery, state: State) -> GradientHook:
+        server, mine = _variates(delivery.weights), _own(delivery, state)
         apart = {n: c - mine[n].to(c.device) if n in mine else c for n, c in server.items()}
 
         def correct(parameters: Mapping[str, Tensor]) -> None:
@@ -64,14 +59,16 @@ class Variates(Client):
 
         return correct
 
-    def update(self, came: Delivery, own: State, job: Job, trained: Trained) -> Change:
+    def make_update(
+        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult
+    ) -> ClientUpdate:
         """With it the change of c_i: -c, less the way gone over the sum of the learning rates."""
-        server, update, rate = _variates(came.weights), trained.update, trained.rate
+        server, update, rate = _variates(delivery.weights), result.update, result.rate
         change = {n: -c - update[n].to(c.device) / rate for n, c in server.items()}
-        return Change({**update, **_named(change)})
+        return ClientUpdate({**update, **_named(change)})
 
-    def after(
-        self, came: Delivery, own: State, job: Job, trained: Trained, update: Tensors,
+    def next_state(
+        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult, update: Tensors,
         packet: Packet,
     ) -> State:  # fmt: skip
         """c_i, moved by what the server adds to its own.
@@ -80,9 +77,9 @@ class Variates(Client):
         client takes it back where it was not applied. A method with a residual that does not decay
         sends all of the change sooner or later.
         """
-        change, mine = _variates(update), _own(came, own)
+        change, mine = _variates(update), _own(delivery, state)
         prefix = free_prefix(CONTROL, change)
-        gone = {*update} if leaves_out(came.uplink) else loses(came.uplink, update)
+        gone = {*update} if leaves_out(delivery.uplink) else loses(delivery.uplink, update)
         lost = [name for name in change if f"{prefix}/{name}" in gone]
         change |= {name: packet.sent[f"{prefix}/{name}"].decoded for name in lost}
         before = {
@@ -105,9 +102,9 @@ def _variates(tensors: Tensors) -> State:
     return {name: tensors[f"{prefix}/{name}"] for name in names}
 
 
-def _own(came: Delivery, own: State) -> State:
+def _own(delivery: Delivery, state: State) -> State:
     """The client's variate, now that the fate of its last message is known."""
-    return unnest(_OWN, own) | ({} if came.settled.applied else unnest(_BEFORE, own))
+    return unnest(_OWN, state) | ({} if delivery.settled.applied else unnest(_BEFORE, state))
 
 
 @dataclass(frozen=True)
@@ -118,43 +115,20 @@ class Scaffold(Algorithm):
     global step size 1.
 
     Example:
-        >>> sorted(Scaffold().client.shares({"w": torch.ones(2)}))
+        >>> sorted(Scaffold().client.payload_template({"w": torch.ones(2)}))
         ['control/w', 'w']
     """
 
-    exact_client_state: ClassVar[bool] = True
+    requires: ClassVar[tuple[Requirement, ...]] = (
+        no_lost_updates, plain_sgd, lossless_downlink, exact_client_state,
+    )  # fmt: skip
 
     @property
     def client(self) -> Client:
         return Variates()
 
-    def refuse(self, asked: Asked) -> None:
-        check_late(asked, "changes of control variates")
-        optimizer = asked.optimizer()
-        if not isinstance(optimizer, SGD):
-            raise Refused(
-                f"--strategy is {asked.name}, whose clients train with SGD, and task {asked.task} "
-                f"trains with {type(optimizer).__name__}"
-            )
-        said = f"--strategy is {asked.name}, whose control variates are those of plain SGD"
-        if used := momentum_of(optimizer):
-            raise Refused(f"{said}, and the clients' momentum is {used:g}: give --momentum 0")
-        if len({group["lr"] for group in optimizer.param_groups}) > 1:
-            raise Refused(f"{said}, and task {asked.task} has several learning rates: give --lr")
-        if leaves_out(asked.downlink):
-            raise Refused(
-                f"--downlink is {text(asked.downlink)!r} and --strategy {asked.name}: {_DRIFTS}; "
-                "give raw, or a method with a residual such as sbc(0.1) or ef(cnat)"
-            )
-        if asked.corrects:
-            raise Refused(f"{said}, and --method is {asked.method}, which keeps a momentum")
-
-    def check(self, strategy: Runs) -> None:
-        if leaves_out(strategy.downlink):
-            raise ValueError(f"downlink is {text(strategy.downlink)}: {_DRIFTS}")
-
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        share, mean = len(uplinks) / now.clients, average(uplinks, "uniform")
-        return mean | {n: x * share for n, x in _named(_variates(mean)).items()}, memory
+        share, mean = len(uplinks) / info.clients, average(uplinks, "uniform")
+        return mean | {n: x * share for n, x in _named(_variates(mean)).items()}, state

@@ -10,9 +10,16 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from compressors import Compressor, State, Tensors, derive
-from strategies.algorithms.base import Algorithm, Asked, Refused, Round
-from strategies.algorithms.fedbuff import check_timed
-from strategies.algorithms.gradients import Make, check_gradients, constant, stepped
+from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.gradients import Make, constant, stepped
+from strategies.algorithms.requirements import (
+    Requirement,
+    no_controller,
+    no_server_links,
+    one_batch,
+    server_momentum,
+    simulated_time,
+)
 from strategies.channel.parts import ModelParts
 from strategies.channel.traffic import Uplink
 
@@ -34,6 +41,10 @@ class Sharded(Algorithm):
     """
 
     clock: ClassVar[Literal["rounds", "server", "shards"]] = "shards"
+    requires: ClassVar[tuple[Requirement, ...]] = (
+        no_controller, one_batch, server_momentum, simulated_time, no_server_links,
+    )  # fmt: skip
+    refuses_buffers: ClassVar[str] = "belong to no part of the model"
     gradients: ClassVar[bool] = True
     optimizer: Make = torch.optim.SGD
     factor: Callable[[int], float] = constant
@@ -42,37 +53,23 @@ class Sharded(Algorithm):
     def parts(self, clients: int) -> int:
         return clients
 
-    def refuse(self, asked: Asked) -> None:
-        check_gradients(asked)
-        check_timed(asked)
-        if asked.cohort != asked.clients:
-            raise Refused(
-                f"--cohort is {asked.cohort} of {asked.clients} clients: with strategy "
-                f"{asked.name} every worker holds a part of the model, so that all take part"
-            )
-        if any(x != float("inf") for x in (asked.network.server_up, asked.network.server_down)):
-            raise Refused(
-                f"--network has server_up or server_down: with strategy {asked.name} there is no "
-                "server beside the workers, whose own links carry both"
-            )
-
-    def downlink(self, asked_method: str, uplink: Compressor) -> Compressor:
+    def default_downlink(self, uplink: Compressor) -> Compressor:
         """Pulls are compressed as pushes are (Aji & Heafield 2017, section 4)."""
         return uplink
 
     def step(
-        self, uplinks: Mapping[int, Uplink], memory: State, model: Tensors, now: Round
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
         ((_, uplink),) = uplinks.items()
-        seed = derive(now.seed, "server step", now.number)
-        factor = self.factor(now.number)
+        seed = derive(info.seed, "server step", info.number)
+        factor = self.factor(info.number)
         gradient = uplink.update
-        return stepped(self.optimizer, factor, memory, model, gradient, seed, self.unused)
+        return stepped(self.optimizer, factor, state, model, gradient, seed, self.unused)
 
 
 def of_part(make: Make, parts: ModelParts, place: int, pieces: list[Parameter]) -> Optimizer:
     """The optimizer that ``make`` makes of a whole model, over the ``pieces`` of one part."""
-    whole = {name: Parameter(x) for name, x in parts.like.items()}
+    whole = {name: Parameter(x) for name, x in parts.template.items()}
     optimizer, spans = make([*whole.values()]), parts.spans[place]
     piece = {id(whole[name]): p for name, p in zip(spans, pieces, strict=True)}
     for group in optimizer.param_groups:

@@ -50,7 +50,7 @@ class Staleness:
     def _rule(self) -> Callable[[int], float]:
         try:
             call = read(self.text)
-            name, given = call.name, [float(str(x)) for x in call.given]
+            name, given = call.name, [float(str(x)) for x in call.arguments]
         except ValueError:
             name, given = "", []
         if all(0 <= x < float("inf") for x in given):

@@ -1,0 +1,147 @@
+"""Central differential privacy: clipped updates, and Gaussian noise on their sum at the server."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from compressors import State, Tensors, derive
+from compressors.base import empty_like
+from strategies.algorithms.accountant import epsilon_of
+from strategies.algorithms.base import Algorithm, RoundInfo
+from strategies.algorithms.requirements import Requirement, Setup, Unmet
+from strategies.channel.traffic import Uplink
+
+CLIP = "clip"
+"""In the server's state: the bound on norms of the next round, where that adapts."""
+
+
+def no_orders(algorithm: object, setup: Setup) -> Unmet | None:
+    """Nobody orders what clients do by what these report without noise."""
+    if setup.moves:
+        why = "adds noise to updates alone, and orders follow from what clients report without"
+        return Unmet("moves", why)
+    return None
+
+
+def enough_for_counts(algorithm: "DP", setup: Setup) -> Unmet | None:
+    """The noise on the count of short updates leaves some of the noise for the updates."""
+    if setup.cohort is None or algorithm.quantile is None:
+        return None
+    noise = algorithm.count_noise_of(setup.cohort)
+    if algorithm.noise < 2 * noise:
+        return None
+    why = (
+        f"has noise {algorithm.noise:g}, of which the count of short updates with count_noise "
+        f"{noise:g} takes all: count_noise is above half of noise"
+    )
+    given = algorithm.count_noise is not None
+    fewest = f"{math.floor(10 * algorithm.noise) + 1} at least, or a count_noise"
+    return Unmet("cohort", why, "a larger count_noise" if given else fewest)
+
+
+@dataclass(frozen=True)
+class DP(Algorithm):
+    """The sum of clipped updates with Gaussian noise, over the clients of a cohort (DP-FedAvg).
+
+    With cohort m, bound C and noise multiplier z, ``w <- w + (sum_k u_k min(1, C / |u_k|) + N(0, (z
+    C)^2 I)) / m``. An update is what the server decoded; m stays where fewer reply.
+
+    With a quantile gamma the bound follows the updates: b = (sum_k (1[|u_k| <= C] - 1/2) + N(0,
+    sigma_b^2)) / m + 1/2, then ``C <- C exp(-clip_lr (b - gamma))``. The updates' noise has
+    multiplier ``(z^-2 - (2 sigma_b)^-2)^(-1/2)``, so that both together are as private as z.
+
+    Who sees all models learns whether a client's updates are in the sums as from one Gaussian
+    mechanism of ``mu = sqrt(T) / z`` after T rounds (``accountant``). That is the worst case over
+    clients, one that is in every round: nothing is claimed for cohorts that are drawn.
+
+    The noise follows from the run's seed. So a run can be made again, and whoever has the seed can
+    take the noise away: epsilon is what the noise would promise, if it were secret.
+
+    Args:
+        noise: z, the noise multiplier.
+        clip: C, the bound on an update's L2 norm; with a quantile the first round's.
+        delta: for which epsilon is reported, in (0, 1).
+        quantile: gamma, the share of updates that is to be shorter than C, in [0, 1]; None: C
+            stays.
+        clip_lr: how quickly C follows.
+        count_noise: sigma_b, of the number of short updates; None: the cohort over 20.
+
+    Raises ``ValueError`` for a value outside of that, and for a noise, clip, clip_lr or count_noise
+    that is not above 0.
+
+    Source: McMahan et al. 2018 (Learning differentially private recurrent language models,
+    https://arxiv.org/abs/1710.06963), Algorithm 1, with the estimator of a fixed denominator;
+    quantile: Andrew et al. 2021 (Differentially private learning with adaptive clipping,
+    https://arxiv.org/abs/1905.03871), Algorithm 1 and Theorem 1.
+
+    Example:
+        >>> round(DP(noise=10.0, clip=0.5).epsilon(100), 2)
+        4.38
+    """
+
+    requires: ClassVar[tuple[Requirement, ...]] = (no_orders, enough_for_counts)
+    refuses_buffers: ClassVar[str] = "clients would send without noise"
+    noise: float = 1.0
+    clip: float = 0.1
+    delta: float = 1e-5
+    quantile: float | None = None
+    clip_lr: float = 0.2
+    count_noise: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "clip", "clip_lr", "count_noise"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name} is {value}: a number above 0")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta is {self.delta}: 0 < delta < 1")
+        if self.quantile is not None and not 0 <= self.quantile <= 1:
+            raise ValueError(f"quantile is {self.quantile}: 0 <= quantile <= 1")
+        if self.quantile is None and (self.clip_lr, self.count_noise) != (0.2, None):
+            raise ValueError("clip_lr and count_noise go with a quantile, by which clip adapts")
+
+    def epsilon(self, rounds: int) -> float | None:
+        return epsilon_of(math.sqrt(rounds) / self.noise, self.delta)
+
+    def count_noise_of(self, cohort: int) -> float:
+        """sigma_b, as given or the cohort over 20 (Andrew et al. 2021, Section 3.1)."""
+        return cohort / 20 if self.count_noise is None else self.count_noise
+
+    def update_noise(self, cohort: int) -> float:
+        """The multiplier of the noise on the updates: z, or more where a count has a part of it."""
+        if self.quantile is None:
+            return self.noise
+        return (self.noise**-2 - (2 * self.count_noise_of(cohort)) ** -2) ** -0.5
+
+    def step(
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
+    ) -> tuple[Tensors | None, State]:
+        cohort = info.cohort or info.clients
+        clip = float(state[CLIP]) if CLIP in state else self.clip
+        total = empty_like(model)
+        for up in uplinks.values():
+            factor = min(1.0, clip / up.norm) if up.norm > 0 else 1.0
+            for name, x in up.update.items():
+                total[name].add_(x, alpha=factor)
+        draws = torch.Generator().manual_seed(derive(info.seed, "dp noise", info.number))
+        deviation = self.update_noise(cohort) * clip
+        update = {
+            name: (x + deviation * _normal(x, draws)) / cohort for name, x in total.items()
+        }
+        if self.quantile is None:
+            return update, state
+        short = sum(up.norm <= clip for up in uplinks.values()) - len(uplinks) / 2
+        drawn = float(torch.randn((), generator=draws, dtype=torch.float64, device="cpu"))
+        share = (short + self.count_noise_of(cohort) * drawn) / cohort + 0.5
+        moved = clip * math.exp(-self.clip_lr * (share - self.quantile))
+        return update, {CLIP: torch.tensor(moved, dtype=torch.float64, device="cpu")}
+
+
+def _normal(x: Tensor, draws: torch.Generator) -> Tensor:
+    """Standard normal numbers of a tensor's shape, the same on every device."""
+    drawn = torch.randn(x.shape, generator=draws, dtype=torch.float32, device="cpu")
+    return drawn.to(x.device, x.dtype)

@@ -1,0 +1,99 @@
+"""FedRep: a client fits its head to the shared layers, then the shared layers to its head."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from compressors import State
+from strategies.algorithms.base import Client, GradientHook
+from strategies.algorithms.dsgd import DSGD
+from strategies.algorithms.fedper import Personal
+from strategies.algorithms.requirements import Requirement, Setup, Unmet
+from strategies.channel.client_end import Delivery
+
+
+class HeadFirst:
+    """Keeps the shared layers in the first steps of a job as they are, and the others after these.
+
+    A parameter without a gradient is not moved: neither weight decay nor momentum moves it.
+
+    Args:
+        shared: names of the parameters that are sent.
+        head_steps: how many steps the others are trained.
+    """
+
+    def __init__(self, shared: Collection[str], head_steps: int) -> None:
+        self.shared, self.head_steps, self.step = shared, head_steps, 0
+
+    def __call__(self, parameters: Mapping[str, Tensor]) -> None:
+        """The gradients of one step: those that are not trained now become None."""
+        self.step += 1
+        trains_shared = self.step > self.head_steps
+        for name, p in parameters.items():
+            if (name in self.shared) != trains_shared:
+                p.grad = None
+
+
+@dataclass(frozen=True)
+class Alternating(Personal):
+    """Personal layers that are trained before the shared ones.
+
+    Args:
+        head_steps: local steps of a round that train the personal layers.
+    """
+
+    head_steps: int = 1
+
+    def gradient_hook(self, delivery: Delivery, state: State) -> GradientHook:
+        return HeadFirst(delivery.weights.keys(), self.head_steps)
+
+
+def steps_for_both(algorithm: "FedRep", setup: Setup) -> Unmet | None:
+    """A round has more local steps than those of the head, and nobody changes their number."""
+    steps = f"trains the head for {algorithm.head_steps} local iterations and then the other layers"
+    if setup.local_epochs is not None:
+        return Unmet("local_epochs", f"{steps}: a client with few samples has no more")
+    if setup.local_steps is not None and setup.local_steps <= algorithm.head_steps:
+        return Unmet("local_steps", steps, f"{algorithm.head_steps + 1} or more")
+    if "n" in setup.moves:
+        return Unmet("moves", f"{steps}, and n is moved", "one of p alone")
+    return None
+
+
+@dataclass(frozen=True)
+class FedRep(DSGD):
+    """The mean of the updates of the shared layers, which clients train after their own head.
+
+    In a round of n local iterations client k takes ``head_steps`` steps of ``v_k <- v_k - eta
+    grad_v f_k(w, v_k)`` from the shared layers w that it was sent, then ``n - head_steps`` steps of
+    ``w_k <- w_k - eta grad_w f_k(w_k, v_k)``. The server has ``w <- w + mean_k(w_k - w)``.
+
+    Args:
+        weighting: as ``DSGD``.
+        layers: the head's name, or a pattern of tensors' names; empty: the last layer.
+        head_steps: local iterations of a round that train the head.
+
+    Raises ``ValueError`` for head_steps below 1.
+
+    Source: Collins et al. 2021 (Exploiting shared representations for personalized federated
+    learning, https://arxiv.org/abs/2102.07078), Algorithm 1.
+
+    Example:
+        >>> FedRep(head_steps=8).client
+        Alternating(layers='', head_steps=8)
+    """
+
+    requires: ClassVar[tuple[Requirement, ...]] = (steps_for_both,)
+    layers: str = ""
+    head_steps: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (isinstance(self.head_steps, int) and self.head_steps >= 1):
+            raise ValueError(f"head_steps is {self.head_steps}: a whole number, 1 at least")
+
+    @property
+    def client(self) -> Client:
+        return Alternating(self.layers, self.head_steps)

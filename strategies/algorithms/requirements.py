@@ -1,0 +1,200 @@
+"""What an algorithm needs of a run: named predicates over its settings, which are checked once.
+
+``fedsim`` makes sentences with flags of what they return; a strategy in Flower's own loop raises
+``ValueError``, for as much as it knows of the run.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torch.optim import SGD, Optimizer
+
+from compressors import Compressor
+from compressors.whole.returned import leaves_out
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The settings of a run, as far as algorithms look at them; None: nobody has said.
+
+    Attributes:
+        uplink: how clients encode.
+        downlink: how the server encodes.
+        clients: of the federation.
+        cohort: clients of a round, or at work at once.
+        min_replies: usable replies without which a run ends.
+        late: the policy for late updates: ``hold``, ``drop`` or ``count``.
+        local_steps: of a client in a round.
+        masks: whether clients forget momentum where entries were sent.
+        method_has_momentum: whether the uplink keeps the clients' momentum.
+        optimizer: makes one as a client has it.
+        proximal: mu of FedProx.
+        exact_client_state: whether clients keep what they keep in full.
+        moves: what a controller moves: ``n``, ``p``.
+        simulated: whether there is a clock, the same on every machine.
+        server_links: whether all messages share a link at the server.
+        local_epochs: of a client in a round; None: ``local_steps`` says how long it trains.
+    """
+
+    uplink: Compressor
+    downlink: Compressor
+    clients: int | None = None
+    cohort: int | None = None
+    min_replies: int | None = None
+    late: str = "hold"
+    local_steps: int | None = None
+    masks: bool = False
+    method_has_momentum: bool = False
+    optimizer: Callable[[], Optimizer] | None = None
+    proximal: float | None = None
+    exact_client_state: bool = True
+    moves: tuple[str, ...] = ()
+    simulated: bool | None = None
+    server_links: bool = False
+    local_epochs: int | None = None
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A setting with which an algorithm does not go.
+
+    Args:
+        setting: its name: an attribute of ``Setup``, or ``momentum`` or ``lr``.
+        why: what the algorithm does, with which it does not go: a verb and its objects.
+        instead: what to give in its place; empty: nothing does.
+    """
+
+    setting: str
+    why: str
+    instead: str = ""
+
+
+Requirement = Callable[[Any, Setup], Unmet | None]
+"""Of an algorithm and a setup: what is not met, or None."""
+
+
+def unmet(requires: Iterable[Requirement], algorithm: object, setup: Setup) -> Unmet | None:
+    """The first of the requirements that a setup does not meet; None: it meets all.
+
+    Example:
+        >>> from compressors import Raw
+        >>> unmet([one_batch], None, Setup(Raw(), Raw(), local_steps=5)).setting
+        'local_steps'
+    """
+    return next(filter(None, (requirement(algorithm, setup) for requirement in requires)), None)
+
+
+def momentum_of(optimizer: Optimizer) -> float:
+    """The largest momentum of SGD's groups of parameters; 0 for another optimizer."""
+    if not isinstance(optimizer, SGD):
+        return 0.0
+    return max(float(group["momentum"]) for group in optimizer.param_groups)
+
+
+def one_batch(algorithm: object, setup: Setup) -> Unmet | None:
+    """Clients send the gradient of one batch at the model that they were sent."""
+    if setup.local_epochs is not None:
+        return Unmet("local_epochs", "sends the gradient of one batch")
+    if setup.local_steps not in (None, 1):
+        return Unmet("local_steps", "sends the gradient of one batch", "1")
+    if "n" in setup.moves:
+        return Unmet("moves", "sends the gradient of one batch, and n is moved", "one of p alone")
+    if setup.proximal is not None:
+        why = "sends the gradient at the received model, where FedProx's pull is zero"
+        return Unmet("proximal", why)
+    return None
+
+
+def server_momentum(algorithm: object, setup: Setup) -> Unmet | None:
+    """The server has the optimizer: clients have no momentum that could be masked."""
+    if setup.masks:
+        return Unmet("masks", "has the momentum at the server, and clients have none to mask")
+    return None
+
+
+def no_client_momentum(algorithm: object, setup: Setup) -> Unmet | None:
+    """The server has the momentum; the clients' SGD has none in addition."""
+    if setup.optimizer is not None and (used := momentum_of(setup.optimizer())):
+        why = f"has the momentum at the server, and the clients' is {used:g}"
+        return Unmet("momentum", why, "0")
+    return None
+
+
+def plain_sgd(algorithm: object, setup: Setup) -> Unmet | None:
+    """Clients take steps of one learning rate and without momentum."""
+    why = "corrects steps of plain SGD"
+    if setup.method_has_momentum:
+        return Unmet("uplink", f"{why}, and the method keeps a momentum")
+    if setup.optimizer is None:
+        return None
+    optimizer = setup.optimizer()
+    if not isinstance(optimizer, SGD):
+        return Unmet("optimizer", f"{why}, and clients train with {type(optimizer).__name__}")
+    if used := momentum_of(optimizer):
+        return Unmet("momentum", f"{why}, and the clients' momentum is {used:g}", "0")
+    if len({group["lr"] for group in optimizer.param_groups}) > 1:
+        return Unmet("lr", f"{why}, and clients have several learning rates", "one")
+    return None
+
+
+def lossless_downlink(algorithm: object, setup: Setup) -> Unmet | None:
+    """Clients hear sooner or later of all that the server adds to its model."""
+    if not leaves_out(setup.downlink):
+        return None
+    why = "adds up at the server what the clients would never be sent"
+    return Unmet("downlink", why, "raw, or a method with a residual such as sbc(0.1) or ef(cnat)")
+
+
+def no_lost_updates(algorithm: object, setup: Setup) -> Unmet | None:
+    """The server's sum is that of what clients keep: no update is dropped for good."""
+    if setup.late == "drop":
+        why = "adds up what clients send, and without one update its sum is no longer theirs"
+        return Unmet("late", why, "hold or count")
+    return None
+
+
+def exact_client_state(algorithm: object, setup: Setup) -> Unmet | None:
+    """The server's state follows from what clients keep, to the last bit."""
+    if not setup.exact_client_state:
+        why = "has a state that follows from what its clients keep, to the last bit"
+        return Unmet("exact_client_state", why, "float32")
+    return None
+
+
+def fixed_codes(algorithm: object, setup: Setup) -> Unmet | None:
+    """The server adds up codes, which a controller of p would change."""
+    if "p" in setup.moves:
+        return Unmet("moves", "adds up codes of one method, and p is moved", "one of n alone")
+    return None
+
+
+def every_client(algorithm: object, setup: Setup) -> Unmet | None:
+    """All clients take part in every round, and every reply is used."""
+    for name, value in (("cohort", setup.cohort), ("min_replies", setup.min_replies)):
+        if value not in (None, setup.clients):
+            return Unmet(name, "needs every client's reply in every round", f"{setup.clients}")
+    return None
+
+
+def no_controller(algorithm: object, setup: Setup) -> Unmet | None:
+    """Nobody orders what clients do: the workers are the servers."""
+    if setup.moves:
+        return Unmet("moves", "has no server beside its workers that could order what they do")
+    return None
+
+
+def no_server_links(algorithm: object, setup: Setup) -> Unmet | None:
+    """The clients are the servers: there is no link except their own."""
+    if setup.server_links:
+        why = "has no server beside the workers, whose own links carry both"
+        return Unmet("server_links", why, "neither server_up nor server_down")
+    return None
+
+
+def simulated_time(algorithm: object, setup: Setup) -> Unmet | None:
+    """The order of updates follows from the clients' times, the same in every run."""
+    if setup.simulated is False:
+        why = "orders updates by the clients' times, which must be the same in every run"
+        return Unmet("simulated", why, "times to compute, such as '4g, compute=20ms', no coding")
+    return None
