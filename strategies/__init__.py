@@ -16,21 +16,24 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.algorithms import ALGORITHMS
     from strategies.algorithms.base import (
         Algorithm,
-        Asked,
-        Change,
         Client,
-        Force,
-        Job,
-        Refused,
-        Round,
-        Trained,
+        ClientUpdate,
+        GradientHook,
+        RoundInfo,
+        TrainJob,
+        TrainResult,
     )
+    from strategies.algorithms.chain import chain
     from strategies.algorithms.diana import DIANA
+    from strategies.algorithms.dp import DP
     from strategies.algorithms.dsgd import DSGD
     from strategies.algorithms.ef21 import EF21
     from strategies.algorithms.fedasync import FedAsync
+    from strategies.algorithms.fedbabu import FedBABU
     from strategies.algorithms.fedbuff import FedBuff
+    from strategies.algorithms.fedper import FedPer
     from strategies.algorithms.fedprox import FedProx
+    from strategies.algorithms.fedrep import FedRep
     from strategies.algorithms.fetchsgd import FetchSGD
     from strategies.algorithms.gradients import Gradients
     from strategies.algorithms.innetwork import AccumulatorOverflow, InNetwork, natural_code
@@ -38,17 +41,18 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.algorithms.marina import MARINA
     from strategies.algorithms.nesterov import Nesterov
     from strategies.algorithms.permk import PermK
+    from strategies.algorithms.requirements import Requirement, Setup, Unmet
+    from strategies.algorithms.robust import Krum, Median, TrimmedMean
     from strategies.algorithms.scaffold import Scaffold
     from strategies.algorithms.sharded import Sharded
     from strategies.algorithms.staleness import Staleness
-    from strategies.channel.asynchronous_end import Arrival
     from strategies.channel.buffers import Buffers
     from strategies.channel.client_end import ClientEnd, Delivery
     from strategies.channel.nodes import answer_partition
     from strategies.channel.relay import Relay
     from strategies.channel.server_end import ServerEnd
     from strategies.channel.shortage import TooFewReplies
-    from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average
+    from strategies.channel.traffic import Arrival, Downlink, RoundTraffic, Uplink, average
     from strategies.client_mod import client_mod
     from strategies.server.around import WrongOrder
     from strategies.server.asynchronous import Asynchronous
@@ -61,50 +65,59 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
 __all__ = [
     "ALGORITHMS",
     "DIANA",
+    "DP",
     "DSGD",
     "EF21",
     "MARINA",
     "AccumulatorOverflow",
     "Algorithm",
     "Arrival",
-    "Asked",
     "Asynchronous",
     "Buffers",
-    "Change",
     "ChannelStrategy",
     "Client",
     "ClientEnd",
+    "ClientUpdate",
     "Compressed",
     "DelayedDSGD",
     "Delivery",
     "Downlink",
     "FedAsync",
+    "FedBABU",
     "FedBuff",
+    "FedPer",
     "FedProx",
+    "FedRep",
     "FetchSGD",
-    "Force",
+    "GradientHook",
     "Gradients",
     "InNetwork",
-    "Job",
+    "Krum",
     "Majority",
+    "Median",
     "Nesterov",
     "PermK",
-    "Refused",
-    "Round",
     "Relay",
+    "Requirement",
+    "RoundInfo",
     "RoundTraffic",
     "Scaffold",
     "ServerEnd",
+    "Setup",
     "Sharded",
     "ShardedStrategy",
     "Staleness",
     "TooFewReplies",
-    "Trained",
+    "TrainJob",
+    "TrainResult",
+    "TrimmedMean",
+    "Unmet",
     "Uplink",
     "WrongOrder",
     "answer_partition",
     "average",
     "build",
+    "chain",
     "client_mod",
     "natural_code",
     "vote_code",

@@ -98,8 +98,8 @@ class _Mod:
         others = {*buffers, *frozen}
         parameters = {n: array for n, array in template.items() if n not in others}
         floats = {name: array for name, array in self.initial.items() if is_float(array)}
-        like, carried = to_parameters(ArrayRecord(parameters)), to_tensors(ArrayRecord(floats))
-        self.end = ClientEnd(uplink, downlink, like, carried, seed)
+        trained, carried = to_parameters(ArrayRecord(parameters)), to_tensors(ArrayRecord(floats))
+        self.end = ClientEnd(uplink, downlink, trained, carried, seed)
 
     def __call__(self, message: Message, context: Context, call: ClientCall) -> Message:
         """One message, from model to reply, through the app inside."""

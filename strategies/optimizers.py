@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from compressors import State
 
-Settings = list[dict[str, Any]]
+GroupSettings = list[dict[str, Any]]
 """Of every group of parameters: its entries but the parameters and the learning rate."""
 
 _GROUP = "group#"
@@ -25,7 +25,7 @@ _SET = ("params", "lr", "initial_lr")  # by the run
 _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64}
 
 
-def settings_of(optimizer: Optimizer) -> Settings:
+def settings_of(optimizer: Optimizer) -> GroupSettings:
     """What the groups of a new optimizer hold: what it was made with, copied."""
     return [
         {key: deepcopy(value) for key, value in group.items() if key not in _SET}
@@ -34,7 +34,7 @@ def settings_of(optimizer: Optimizer) -> Settings:
 
 
 def optimizer_state(
-    optimizer: Optimizer, parameters: Mapping[str, Parameter], made: Settings
+    optimizer: Optimizer, parameters: Mapping[str, Parameter], made: GroupSettings
 ) -> State:
     """What ``optimizer`` remembers as tensors by name; tensors are not copied.
 
@@ -66,7 +66,7 @@ def optimizer_state(
 
 
 def load_optimizer_state(
-    optimizer: Optimizer, parameters: Mapping[str, Parameter], state: State, made: Settings
+    optimizer: Optimizer, parameters: Mapping[str, Parameter], state: State, made: GroupSettings
 ) -> None:
     """Puts back what ``optimizer_state`` returned, copying: steps work in place, states may not.
 

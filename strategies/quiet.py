@@ -1,13 +1,21 @@
 """Keeps Flower and Ray from reporting usage, unless the user has decided otherwise.
 
-Imported before ``flwr`` and ``ray`` wherever this project imports them: both read
-these variables when they are imported.
+Imported before ``flwr`` and ``ray`` wherever this project imports them. Flower reads its variable
+when it is imported: a process that imports ``flwr`` first keeps Flower's telemetry, which is on,
+unless its environment says otherwise. ``fedsim doctor`` shows what holds.
 """
 
 import logging
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+
+GIVEN: Mapping[str, str] = dict(os.environ)
+"""The environment before this module set its variables."""
+
+FLOWER_FIRST = "flwr" in sys.modules
+"""Whether Flower was imported before this module set its variables."""
 
 for _name, _value in {
     "FLWR_TELEMETRY_ENABLED": "0",

@@ -1,1 +1,1 @@
-"""Server strategies: who takes part, and what becomes of the replies."""
+"""Server strategies: who takes part, and how the replies are used."""

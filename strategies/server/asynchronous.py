@@ -10,10 +10,11 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
-from strategies.algorithms.base import Round
-from strategies.channel.asynchronous_end import Arrival, AsynchronousEnd
+from strategies.algorithms.base import RoundInfo
+from strategies.channel.late import Count, Late
+from strategies.channel.server_end import ServerEnd
 from strategies.channel.shortage import check_enough
-from strategies.channel.traffic import RoundTraffic
+from strategies.channel.traffic import Arrival, RoundTraffic
 from strategies.server.ruled import RuledStrategy
 
 
@@ -35,8 +36,6 @@ class Asynchronous(RuledStrategy):
         0
     """
 
-    channel: AsynchronousEnd | None
-
     @property
     def buffered(self) -> int:
         """Updates that have come and have not moved the model yet."""
@@ -47,15 +46,15 @@ class Asynchronous(RuledStrategy):
         """How often the model has moved."""
         return 0 if self.channel is None else self.channel.version
 
-    def open(self, weights: dict[str, Tensor], server_round: int = 1) -> AsynchronousEnd:
+    def open(self, weights: dict[str, Tensor], server_round: int = 1) -> ServerEnd:
         """The channel; opened once."""
         if self.channel is None:
             self.channel = self._end(weights)
         return self.channel
 
-    def _end(self, weights: dict[str, Tensor]) -> AsynchronousEnd:
-        own = self.seed, self.max_norm, self.sides()
-        return AsynchronousEnd(self.uplink, self.downlink, weights, *own)
+    def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
+        own = self.seed, self.sides(), True, self.max_norm
+        return ServerEnd(self.uplink, self.downlink, weights, *own)
 
     def _start_again(self, weights: dict[str, Tensor]) -> None:
         raise RuntimeError("this strategy was started before: make another for another start")
@@ -75,17 +74,21 @@ class Asynchronous(RuledStrategy):
         assert self.channel is not None
         self.asked(client).dropped += [client] * self.channel.loses(client)
 
+    def late_of(self, overdue: bool) -> Late | None:
+        """What becomes of an update; None: it is taken in, in time or counted when it comes."""
+        return self.late if overdue and not isinstance(self.late, Count) else None
+
     def arrive(self, client: int, reply: Message, overdue: bool = False) -> Arrival:
         """Takes in the reply of a client, and moves the model where it is time.
 
-        ``overdue``: whether it came after its deadline; ``late`` says what becomes of it then.
+        ``overdue``: whether it came after its deadline; ``late`` decides how it is used then.
         """
         channel = self.channel
         assert channel is not None and self.clients is not None
-        arrival = channel.arrive(client, reply, self.late if overdue else None)
+        arrival = channel.arrive(client, reply, self.late_of(overdue))
         if arrival.uplink is None:
             return arrival
-        now = Round(
+        now = RoundInfo(
             arrival.traffic.round, self.seed, self.clients, self.uplink, self.cohort or 0,
             age={client: arrival.staleness}, sent={client: arrival.asked.weights},
         )  # fmt: skip

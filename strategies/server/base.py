@@ -22,11 +22,10 @@ from strategies.channel.framing import Travel
 from strategies.channel.given import check_method, check_record
 from strategies.channel.late import LATE, Late
 from strategies.channel.mailbox import Mailbox
-from strategies.channel.nodes import Roster
-from strategies.channel.orders import Ordering, Orders
+from strategies.channel.nodes import CohortDraw, Roster
+from strategies.channel.orders import LocalSteps, Ordering, Orders, Reports
 from strategies.channel.payload import BASE, KEY, OURS, ends
 from strategies.channel.relay import Relay
-from strategies.channel.relay_end import RelayEnd
 from strategies.channel.server_end import ServerEnd, Side
 from strategies.channel.shortage import ABSENT, AT_WORK
 from strategies.server.around import check_around
@@ -38,18 +37,18 @@ class ChannelStrategy(Strategy):
 
     A round is ``ask``, then ``advance``. Flower's own loop calls them by ``configure_train`` and
     ``aggregate_train``, which hand the model over as a record; a loop that reads
-    ``channel.weights`` calls ``open`` once and then these two, and no record is made. What
-    ``start`` is given as ``train_config`` is in the message's record ``config``, as of Flower's
-    own strategies; the ``config`` of ``ask`` stands beside the payload.
+    ``channel.weights`` calls ``open`` once and then these two, and no record is made. The
+    ``train_config`` of ``start`` is in the message's record ``config``, as of Flower's own
+    strategies; the ``config`` of ``ask`` is next to the payload.
 
     Args:
         uplink: how clients encode their updates; decodes exactly what they sent.
         downlink: how the server encodes the global update; raw by default.
         clients: the number of clients, all of which must register; None: not known.
         cohort: how many take part in a round, drawn from ``seed``; None: all.
-        required: how many must come back with a usable update; None: the whole cohort; 0: a round
-            without any leaves the model as it is. A client that has no node when its turn comes has
-            failed, and is not waited for.
+        required: how many must come back with a usable update; None: one, or the whole cohort where
+            the algorithm needs ``every_reply``; 0: a round without any leaves the model as it is. A
+            client that has no node when its turn comes has failed, and is not waited for.
         seed: of the cohort's draw and of random compressors.
         timeout: seconds that clients have to say who they are, and to answer where they are sent
             the model a second time within a round.
@@ -57,7 +56,7 @@ class ChannelStrategy(Strategy):
             what is not of floats, such as BatchNorm's count, stays with each client.
         frozen: the names of arrays of the model that nobody trains, as given to ``client_mod``: in
             no update and in no model that is sent. The model that ``start`` returns has them.
-        late: what becomes of an update that comes when its round is over (``channel.late``): a
+        late: the policy for an update that comes when its round is over (``channel.late``): a
             value, or ``hold``, ``drop`` or ``count``.
         catch_up: whether a client that missed rounds is sent the updates that it missed, where
             they are shorter than the model.
@@ -67,10 +66,16 @@ class ChannelStrategy(Strategy):
 
     Attributes:
         channel: to every client; None before the first round.
+        awaited: how many clients must have registered before the first round: those that are
+            ``required``, where that is given; else all.
         among: clients that can be asked now; None: all.
         roster: which client is at which node; None where clients are not known by number.
         ordering: who says what is wanted of each client, where that moves from round to round;
             set before the first round.
+        local_steps: how many local iterations each client does, where these are its own in every
+            round and nobody orders them; set before the first round.
+        draws: what draws a round's cohort, set before the first round; None: ``nodes.cohort``.
+        reports: numbers that every client reports beside its update, set likewise.
     """
 
     def __init__(
@@ -107,6 +112,7 @@ class ChannelStrategy(Strategy):
                 f"uniform or by samples; {rule or type(self).__name__} makes another model"
             )
         self.clients, self.cohort, self.required = clients, cohort or clients, required
+        self.awaited = (clients or 1) if required is None else required or 1
         self.seed, self.timeout = seed, timeout
         self.buffers: Buffers | None = None  # another strategy may share what is given
         if buffers is not None:
@@ -121,6 +127,9 @@ class ChannelStrategy(Strategy):
         self.channel: ServerEnd | None = None
         self.roster = None if clients is None else Roster(clients, timeout)
         self.ordering: Ordering | None = None
+        self.local_steps: LocalSteps | None = None
+        self.draws: CohortDraw | None = None
+        self.reports: tuple[str, ...] = ()
         self._initial_buffers = self.buffers.values if self.buffers else {}
         self._layout: StateDict | None = None
         self._handed: ArrayRecord | None = None  # what this made of the round before
@@ -161,7 +170,7 @@ class ChannelStrategy(Strategy):
 
         A model that was changed between two rounds of a run has a version of its own, and is sent
         whole to everybody. With the first round of another run versions begin again, and clients
-        forget what they kept, whatever the model.
+        forget what they kept, for any model.
         """
         known = self.channel
         goes_on = known is not None and server_round > known.traffic.round
@@ -176,17 +185,18 @@ class ChannelStrategy(Strategy):
         return self.channel
 
     def sides(self) -> list[Side]:
-        """What travels beside models and updates.
+        """What travels in addition to models and updates.
 
         Orders first: whether buffers are asked for depends on the iterations that they give.
         """
-        orders: list[Side] = [Orders(self.ordering)] if self.ordering else []
-        return orders + ([self.buffers] if self.buffers else [])
+        sides: list[Side] = [Orders(self.ordering)] if self.ordering else []
+        sides += [self.local_steps] if self.local_steps else []
+        sides += [Reports(self.reports)] if self.reports else []
+        return sides + ([self.buffers] if self.buffers else [])
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
-        kind = RelayEnd if isinstance(self.downlink, Relay) else ServerEnd
         own = self.seed, self.sides(), self.catch_up, self.max_norm, self._ties
-        return kind(self.uplink, self.downlink, weights, *own)
+        return ServerEnd(self.uplink, self.downlink, weights, *own)
 
     def drawn(self, server_round: int, grid: Grid) -> tuple[dict[int, int], dict[int, str]]:
         """A round's cohort: the node of each client, and why others of it cannot be asked now.
@@ -201,10 +211,9 @@ class ChannelStrategy(Strategy):
         if self.roster.nodes:
             self.roster.look(grid)
         else:
-            self.roster.gather(grid, self.clients if self.required is None else self.required or 1)
+            self.roster.gather(grid, self.awaited)
         there, out = dict[int, int](), dict[int, str]()
-        draw = self.clients, self.cohort, self.seed, server_round
-        for client in nodes.cohort(*draw, self.among):
+        for client in self._cohort(server_round):
             node = self.roster.nodes.get(client)
             if node is None:
                 out[client] = ABSENT
@@ -213,6 +222,14 @@ class ChannelStrategy(Strategy):
             else:
                 there[client] = node
         return there, out
+
+    def _cohort(self, server_round: int) -> Sequence[int]:
+        """The sorted client numbers of a round, of those that can be asked now."""
+        assert self.clients is not None and self.cohort is not None
+        if self.draws is None:
+            return nodes.cohort(self.clients, self.cohort, self.seed, server_round, self.among)
+        among = range(self.clients) if self.among is None else self.among
+        return sorted(self.draws(server_round, among, self.cohort))
 
     def sent(self, messages: dict[int, Message], grid: Grid) -> list[Message]:
         """Notes which client each message of the round goes to, and returns them."""

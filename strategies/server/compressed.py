@@ -289,7 +289,7 @@ class Compressed(ChannelStrategy):
 
 
 def _as_model(
-    reply: Message, base: dict[str, Tensor], update: dict[str, Tensor], name: str
+    reply: Message, base: dict[str, Tensor], update: Tensors, name: str
 ) -> Message:
     """The reply as the strategy inside expects it: one model, under ``name``, one set of metrics.
 

@@ -8,9 +8,9 @@ from flwr.app import ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
 from compressors import Compressor, text
-from strategies.algorithms.base import Algorithm, Round
+from strategies.algorithms.base import Algorithm, RoundInfo
 from strategies.algorithms.dsgd import DSGD
-from strategies.channel.relay_end import RelayEnd
+from strategies.channel.downlinks import Relayed
 from strategies.channel.server_end import ServerEnd
 from strategies.server.ruled import RuledStrategy
 
@@ -52,8 +52,8 @@ class DelayedDSGD(RuledStrategy):
     def _end(self, weights: dict[str, Any]) -> ServerEnd:
         end = super()._end(weights)
         end.uplink, end.reads = self.rule.reads(self.uplink), self.rule.reads
-        if isinstance(end, RelayEnd) and isinstance(self.rule, DSGD):
-            end.by_samples = self.rule.weighting == "samples"
+        if isinstance(end.policy, Relayed):
+            end.policy.by_samples = self.rule.weighs == "samples"
         return end
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
@@ -77,7 +77,7 @@ class DelayedDSGD(RuledStrategy):
         if not uplinks:  # and none is required: the model stays
             return MetricRecord()
         traffic = channel.traffic
-        now = Round(
+        now = RoundInfo(
             traffic.round, self.seed, self.clients, self.uplink, self.cohort or 0,
             channel.iterations,
         )  # fmt: skip

@@ -243,8 +243,9 @@ def shown(
 ) -> list[Message]:
     """The clients' ``models``, under ``name``, as a strategy inside that adds noise needs them.
 
-    Its noise is for equal weights, so each client counts as one example, whatever it says. Flower
-    divides by the norm of an update: in one that is zero, an entry moves by what no float32 shows.
+    Its noise is for equal weights, so each client counts as one example, and its own number is
+    ignored. Flower divides by the norm of an update: in one that is zero, an entry moves by what
+    no float32 shows.
     """
     layers = list(chain(inner))
     if not any(isinstance(layer, PRIVATE) for layer in layers):

@@ -6,10 +6,29 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
-from compressors import Compressor, State
+from compressors import Compressor, State, text
 from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Algorithm
+from strategies.algorithms.requirements import Setup
+from strategies.channel.late import LATE
 from strategies.server.base import ChannelStrategy
+
+
+def check(rule: Algorithm, strategy: ChannelStrategy) -> None:
+    """Raises ``ValueError`` for a strategy whose settings the algorithm does not go with."""
+    if rule.refuses_buffers and strategy.buffers is not None:
+        name, why = type(rule).__name__, rule.refuses_buffers
+        raise ValueError(f"buffers is {strategy.buffers!r}; with {name} {why}: give None")
+    late = next((name for name, policy in LATE.items() if policy == strategy.late), "")
+    setup = Setup(
+        strategy.uplink, strategy.downlink, strategy.clients, strategy.cohort, strategy.required,
+        late,
+    )  # fmt: skip
+    if (wrong := rule.unmet(setup)) is not None:
+        value = getattr(setup, wrong.setting)
+        shown = text(value) if wrong.setting in ("uplink", "downlink") else repr(value)
+        give = f": give {wrong.instead}" if wrong.instead else ""
+        raise ValueError(f"{wrong.setting} is {shown}; {type(rule).__name__} {wrong.why}{give}")
 
 
 class RuledStrategy(ChannelStrategy):
@@ -42,7 +61,9 @@ class RuledStrategy(ChannelStrategy):
     ) -> None:
         super().__init__(uplink, downlink, clients=clients, rule=rule, **common)
         self.rule = rule
-        rule.check(self)
+        check(rule, self)
+        if self.required is None:
+            self.required = self.cohort if rule.every_reply else 1
         self.memory: State = {}
 
     def state(self) -> tuple[State, dict[str, Any]]:

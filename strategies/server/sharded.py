@@ -7,21 +7,21 @@ from typing import Any
 from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
-from compressors import Compressor, State
+from compressors import Compressor, Raw, State
 from compressors.whole.memory import nest, unnest
-from strategies.algorithms.base import Round
+from strategies.algorithms.base import RoundInfo
 from strategies.algorithms.sharded import Sharded, of_part
-from strategies.channel.asynchronous_end import Arrival
-from strategies.channel.copies import Copies
+from strategies.channel.downlinks import Differences, Whole
 from strategies.channel.parts import ModelParts, join_parts, line_seed, part_of
-from strategies.channel.traffic import RoundTraffic
+from strategies.channel.server_end import ServerEnd
+from strategies.channel.traffic import Arrival, RoundTraffic
 from strategies.server.asynchronous import Asynchronous
 
 
-class Whole:
+class Joined:
     """The model of all parts, as the run's loop looks at it."""
 
-    def __init__(self, parts: ModelParts, ends: list[Copies]) -> None:
+    def __init__(self, parts: ModelParts, ends: list[ServerEnd]) -> None:
         self.parts, self.ends = parts, ends
         self.traffic = RoundTraffic(0)
 
@@ -61,7 +61,7 @@ class ShardedStrategy(Asynchronous):
         super().__init__(uplink, downlink, rule=rule, **common)
         assert self.clients is not None
         self.memories: list[State] = [{} for _ in range(self.clients)]
-        self.ends: list[Copies] = []
+        self.ends: list[ServerEnd] = []
         self._rules: list[Sharded] = []
 
     def open(self, weights: dict[str, Tensor], server_round: int = 1) -> Any:
@@ -69,17 +69,20 @@ class ShardedStrategy(Asynchronous):
         if self.channel is None:
             assert self.clients is not None
             parts = ModelParts(weights, self.clients)
-            self.ends = [
-                Copies(self.uplink, self.downlink, parts.cut(weights, place),
-                       line_seed(self.seed, place), self.max_norm)
-                for place in range(self.clients)
-            ]  # fmt: skip
+            self.ends = [self._line(parts.cut(weights, i), i) for i in range(self.clients)]
             self._rules = [
                 replace(self.rule, optimizer=partial(of_part, self.rule.optimizer, parts, place))
                 for place in range(self.clients)
             ]
-            self.channel: Any = Whole(parts, self.ends)
+            self.channel: Any = Joined(parts, self.ends)
         return self.channel
+
+    def _line(self, part: dict[str, Tensor], place: int) -> ServerEnd:
+        """The line to a part of the model."""
+        seed, raw = line_seed(self.seed, place), isinstance(self.downlink, Raw)
+        policy = Whole() if raw else Differences(self.downlink, seed)
+        limit = self.max_norm
+        return ServerEnd(self.uplink, self.downlink, part, seed, max_norm=limit, policy=policy)
 
     @property
     def steps(self) -> int:
@@ -90,16 +93,28 @@ class ShardedStrategy(Asynchronous):
         """What a worker is sent of one part."""
         return self.ends[place].ask(client, config)
 
-    def push(self, client: int, place: int, reply: Message) -> Arrival:
-        """Takes in a worker's reply as far as it is of one part, which moves at once."""
+    def asked_so_far(self, client: int) -> int:
+        """How many messages a worker was sent."""
+        return self.ends[0].count.get(client, 0)
+
+    def loses(self, client: int) -> None:
+        for end in self.ends:
+            end.asked[client].traffic.dropped += [client] * end.loses(client)
+            end.forget(client)
+
+    def push(self, client: int, place: int, reply: Message, overdue: bool = False) -> Arrival:
+        """Takes in a worker's reply as far as it is of one part, which moves at once.
+
+        ``overdue``: as ``arrive``.
+        """
         end = self.ends[place]
         if reply.has_content():
             reply = Message(part_of(reply.content, place), reply_to=reply)
-        arrival = end.arrive(client, reply)
+        arrival = end.arrive(client, reply, self.late_of(overdue))
         if arrival.uplink is not None:
             assert self.clients is not None
             number = end.version // self.clients + 1
-            now = Round(number, line_seed(self.seed, place), self.clients, self.uplink)
+            now = RoundInfo(number, line_seed(self.seed, place), self.clients, self.uplink)
             uplinks, memory = {client: arrival.uplink}, self.memories[place]
             delta, self.memories[place] = self._rules[place].step(uplinks, memory, end.weights, now)
             assert delta is not None
@@ -113,7 +128,7 @@ class ShardedStrategy(Asynchronous):
 
     def arrive(self, client: int, reply: Message, overdue: bool = False) -> Arrival:
         """Takes in all parts of a reply; returns that of the first."""
-        return [self.push(client, i, reply) for i in range(len(self.ends))][0]
+        return [self.push(client, i, reply, overdue) for i in range(len(self.ends))][0]
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """That of the line to each part, and of its optimizer."""

@@ -14,7 +14,7 @@ from compressors import State, compress, decompress
 from fedsim import run
 from fedsim.federation.aggregation import make_strategy
 from fedsim.settings.strategies import STRATEGIES, adopt, kind, value_of
-from strategies import Asynchronous, Compressed, DelayedDSGD, Round, Uplink
+from strategies import Asynchronous, Compressed, DelayedDSGD, RoundInfo, Uplink
 from strategies.algorithms.flowers import Flowers
 from tests.support.runs import small
 
@@ -32,13 +32,17 @@ NEEDS: dict[str, dict[str, Any]] = {
     "permk": {"method": "permk(4)"},
     "fetchsgd": {"method": "fetchsgd(0.05, 5, 3000)", "momentum": 0.0},
     "scaffold": {"momentum": 0.0},
+    "fedrep": {"temporal": 10},
+    "trimmed_mean": {"clients": 10},
+    "krum": {"clients": 5},
+    "dp": {"strategy": "dp(noise=0.01, clip=1.0)"},  # the default has noise for thousands
 }
 STEPPING = [name for name in STRATEGIES if not issubclass(kind(name), Flowers)]
 MODEL = {"w": torch.linspace(-1, 1, 12).view(3, 4), "b": torch.zeros(5)}
 
 
 def strategy_of(name: str) -> Any:
-    return make_strategy(small(strategy=name, **NEEDS.get(name, {})))
+    return make_strategy(small(**{"strategy": name, **NEEDS.get(name, {})}))
 
 
 def coming(strategy: Any, model: State, number: int) -> dict[int, Uplink]:
@@ -55,7 +59,7 @@ def coming(strategy: Any, model: State, number: int) -> dict[int, Uplink]:
 
 def stepped(strategy: Any, memory: State, model: State, number: int) -> tuple[Any, State]:
     ups = coming(strategy, model, number)
-    now = Round(
+    now = RoundInfo(
         number, 7, 4, strategy.uplink, 4, age=dict.fromkeys(ups, 1), sent=dict.fromkeys(ups, model)
     )
     given = (memory, model, *(up.update for up in ups.values()))  # payloads are bytes
@@ -72,7 +76,7 @@ def same(one: State, other: State) -> bool:
 @pytest.mark.parametrize("name", STEPPING)
 def test_a_step_changes_nothing_that_it_is_given_and_gives_the_same_again(name: str) -> None:
     strategy = strategy_of(name)
-    model = dict(strategy.rule.client.shares(MODEL))
+    model = dict(strategy.rule.client.payload_template(MODEL))
     memory: State = {}
     for number in range(1, 6):
         update, after = stepped(strategy, memory, model, number)
@@ -88,7 +92,7 @@ def test_a_step_changes_nothing_that_it_is_given_and_gives_the_same_again(name: 
 def test_its_memory_is_in_the_strategy_s_state(name: str) -> None:
     one, other = strategy_of(name), strategy_of(name)
     assert isinstance(one, DelayedDSGD)
-    model = dict(one.rule.client.shares(MODEL))
+    model = dict(one.rule.client.payload_template(MODEL))
     for strategy in (one, other):
         strategy.open(model)
     for number in (1, 2):
@@ -116,7 +120,7 @@ def test_it_learns(name: str, tmp_path: Path) -> None:
     needs = NEEDS.get(name, {})
     iterations = 200 if name in ("fetchsgd", "majority", "fedadagrad") else 120
     settings = {"method": "raw", "iterations": iterations, "temporal": 5} | needs
-    summary = run(small(**settings, strategy=name), tmp_path).summary
+    summary = run(small(**{"strategy": name, **settings}), tmp_path).summary
     assert summary["metric"] > 0.4, summary["metric"]
 
 

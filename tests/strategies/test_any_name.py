@@ -32,7 +32,7 @@ def model(names: tuple[str, ...], *values: float) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("names", NAMES)
 def test_control_variates_stand_beside_any_name(names: tuple[str, ...]) -> None:
-    shared = Scaffold().client.shares(model(names, 1.0, 2.0))
+    shared = Scaffold().client.payload_template(model(names, 1.0, 2.0))
     assert list(shared)[:2] == list(names) and len(shared) == 4
     assert [float(x) for x in shared.values()] == [1.0, 2.0, 0.0, 0.0]
 

@@ -9,6 +9,7 @@ from fedsim.engines import compat
 from strategies import ClientEnd, ServerEnd
 from strategies.channel.catch_up import join, split
 from strategies.channel.client_end import one_by_one
+from strategies.channel.downlinks import Updates
 from strategies.channel.payload import put
 
 LIKE = {"w": torch.zeros(40)}
@@ -52,8 +53,8 @@ class Rounds:
                 self.server.take(client, reply())
         self.server.finish(0)
         self.server.advance(change(number))
-        assert self.server.last_update is not None
-        self.updates.append(self.server.last_update.payload)
+        assert isinstance(self.server.policy, Updates) and self.server.policy.last is not None
+        self.updates.append(self.server.policy.last.payload)
 
 
 def test_five_rounds_by_hand() -> None:

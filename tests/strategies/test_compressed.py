@@ -15,6 +15,7 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYog
 
 from compressors import Raw, gradient_dropping, sbc
 from strategies import Compressed, TooFewReplies, answer_partition
+from strategies.channel.downlinks import Updates
 from strategies.channel.nodes import cohort
 from tests.support.linear import (
     Pull,
@@ -106,7 +107,8 @@ def test_the_strategy_inside_starts_from_the_model_that_clients_hold(
     second = np.array([(8 - 4 * rate) / 2, 2.0]) * rate + [0.0, 2 * rate]
     sent = np.where(np.abs(second) == np.abs(second).max(), second, 0.0)
     assert vector(strategy.channel.weights) == [4 * rate + sent[0], sent[1]]
-    assert strategy.channel.memory["residual/w"].tolist() == (second - sent).tolist()
+    assert isinstance(strategy.channel.policy, Updates)
+    assert strategy.channel.policy.memory["residual/w"].tolist() == (second - sent).tolist()
 
 
 def test_the_cohort_is_ours() -> None:

@@ -130,11 +130,11 @@ def test_every_byte_is_booked() -> None:
     model = Model()
     strategy, result, _ = run(model, True)
     end = strategy.channel
-    assert end.last_update is not None and len(model.sent) == ROUNDS * CLIENTS
+    assert end.policy.last is not None and len(model.sent) == ROUNDS * CLIENTS
     for message in model.sent[-CLIENTS:]:
         payload, said = get(message.content)
         client = said["client"]
-        assert payload == end.last_update.payload == end.traffic.scoring[client].payload
+        assert payload == end.policy.last.payload == end.traffic.scoring[client].payload
         assert (said["kind"], said["base"], said["version"]) == ("update", ROUNDS - 1, ROUNDS)
         assert not message.content.array_records
     down = sum(to_client(m.content, "evaluate").down for m in model.sent[-CLIENTS:])

@@ -52,9 +52,9 @@ def test_a_direction_beside_the_model_is_decoded_as_before() -> None:
 def test_a_worker_decodes_once_a_round(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen: list[bytes] = []
 
-    def counted(method: Any, payload: bytes, like: Any) -> Any:
+    def counted(method: Any, payload: bytes, template: Any) -> Any:
         seen.append(payload)
-        return decompress(method, payload, like)
+        return decompress(method, payload, template)
 
     monkeypatch.setattr(directions, "decompress", counted)
     run(RunConfig.of(task="digits", iterations=2, temporal=1, clients=3), tmp_path, progress=False)

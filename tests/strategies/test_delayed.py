@@ -9,6 +9,7 @@ from compressors import Raw, decompress, gradient_dropping
 from fedsim.engines.local import LocalGrid
 from strategies import DSGD, DelayedDSGD, TooFewReplies
 from strategies.channel import nodes
+from strategies.channel.downlinks import Updates
 from strategies.channel.nodes import cohort
 from tests.support.linear import Pull, grid_of, modded_app, record, tensor, vector
 
@@ -40,7 +41,8 @@ def test_three_rounds_by_hand() -> None:
         {0: [8.0, 0.0], 1: [0.0, -9.0]},
     ]
     assert models == [[0.0, -4.0], [0.0, 2.0], [6.0, 2.0]]
-    assert vector({"w": strategy.channel.memory["residual/w"]}) == [0.0, -4.5]
+    assert isinstance(strategy.channel.policy, Updates)
+    assert vector({"w": strategy.channel.policy.memory["residual/w"]}) == [0.0, -4.5]
     assert kinds == [["model"] * 2, ["update"] * 2, ["update", "model"]]
     assert charged == [[0, 0], [UPDATE_BITS] * 2, [UPDATE_BITS, MODEL_BITS]]
     assert pull.seen == {
@@ -96,12 +98,13 @@ def test_by_samples() -> None:
     assert result.arrays["w"].numpy() == pytest.approx([1.0, 4.0])  # one sample to two
 
 
-def test_a_failure_is_an_error_unless_fewer_are_required() -> None:
+def test_a_failure_is_an_error_where_all_are_required() -> None:
     pull = Pull([(8.0, 0.0)] * 3, fails=lambda client, call: client == 1)
     grid = grid_of(modded_app(pull, Raw()), 3)
     with pytest.raises(TooFewReplies, match=r"round 1: 2 of 3 .* client 1: .*out of order"):
-        DelayedDSGD(Raw(), clients=3).start(grid, record([0.0, 0.0]), num_rounds=1)
-    strategy = DelayedDSGD(Raw(), clients=3, required=2)
+        strategy = DelayedDSGD(Raw(), clients=3, required=3)
+        strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
+    strategy = DelayedDSGD(Raw(), clients=3)
     result = strategy.start(grid, record([0.0, 0.0]), num_rounds=1)
     grid.close()
     assert result.arrays["w"].numpy().tolist() == [4.0, 0.0]

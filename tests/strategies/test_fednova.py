@@ -50,11 +50,11 @@ def test_a_round_of_a_run(tmp_path: Path) -> None:
     rows = pd.read_parquet(tmp_path / "clients.parquet")
     n, samples = rows["local_iterations"], rows["samples"] / rows["samples"].sum()
     assert n.nunique() > 1
-    like = {k: p.detach() for k, p in build_model(config.plan.task, 0).named_parameters()}
+    template = {k: p.detach() for k, p in build_model(config.plan.task, 0).named_parameters()}
     files = [tmp_path / f"payloads/round-00001/client-{c:03d}-up.bin" for c in rows["client"]]
-    ups = [decompress(parse("raw"), file.read_bytes(), like) for file in files]
+    ups = [decompress(parse("raw"), file.read_bytes(), template) for file in files]
     last = load_file(tmp_path / "model.safetensors")
-    for name, x in like.items():
+    for name, x in template.items():
         step = sum(q / t * up[name] for q, t, up in zip(samples, n, ups, strict=True))
         assert torch.allclose(last[name], x + (samples * n).sum() * step, atol=1e-6)
 

@@ -161,7 +161,7 @@ def test_two_rounds_by_hand() -> None:
 
 
 def test_other_methods_and_windows_are_refused_when_it_is_built() -> None:
-    with pytest.raises(ValueError, match="its uplink is a dense cnat"):
+    with pytest.raises(ValueError, match="uplink is .*give a dense cnat"):
         DelayedDSGD(parse("raw"), clients=2, rule=InNetwork())
-    with pytest.raises(ValueError, match="low of switch, of 32 bits"):
+    with pytest.raises(ValueError, match="uplink is .*32 bits"):
         DelayedDSGD(parse("cnat(7, 0)"), clients=2, rule=InNetwork())

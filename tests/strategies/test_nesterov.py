@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from compressors import Raw, State
-from strategies import Nesterov, Round, Uplink, build
+from strategies import Nesterov, RoundInfo, Uplink, build
 
 MEANS = [torch.tensor([1.0, -2.0, 0.5]) * k for k in (1, 3, -2, 0.25)]
 
@@ -12,7 +12,7 @@ MEANS = [torch.tensor([1.0, -2.0, 0.5]) * k for k in (1, 3, -2, 0.25)]
 def moved(rule: Nesterov, memory: State, mean: torch.Tensor) -> tuple[torch.Tensor, State]:
     """The global update of two clients whose mean is ``mean``, and the memory after it."""
     ups = {i: Uplink(b"", {}, {"w": mean + off}, {}) for i, off in enumerate((-1.0, 1.0))}
-    update, memory = rule.step(ups, memory, {"w": torch.zeros(3)}, Round(1, 0, 2, Raw()))
+    update, memory = rule.step(ups, memory, {"w": torch.zeros(3)}, RoundInfo(1, 0, 2, Raw()))
     assert update is not None
     return update["w"], memory
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import astuple
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from flwr.serverapp.strategy import FedAvg
 from compressors import Raw, compress
 from fedsim.federation import ledger
 from fedsim.federation.ledger import mean_metric, round_seconds
+from fedsim.ground.records import LayerRecord
 from strategies import DSGD, ChannelStrategy, Compressed, DelayedDSGD
 from strategies.channel.orders import from_report, to_report
 from strategies.channel.payload import KEY, METRICS, SENT
@@ -146,12 +148,12 @@ def check(strategy: ChannelStrategy, why: str) -> None:
     assert sorted(traffic.uplinks) == [c for c in range(4) if c != LIAR or not why]
     assert why in traffic.failures.get(LIAR, "") and bool(traffic.failures) == bool(why)
     assert torch.isfinite(channel.weights["w"]).all()
-    assert ledger.round_bits(traffic)["up_sent"] == 2 * len(traffic.uplinks)
-    assert ledger.failures(traffic)["failures"] == int(bool(why))
-    assert [row["up_sent"] for row in ledger.client_rows(traffic)].count(2) == len(traffic.uplinks)
-    assert ledger.layer_rows(traffic) == [{"round": 1, "tensor": "w", "entries": 2, "sent": 2.0}]
+    assert ledger.round_bits(traffic).up_sent == 2 * len(traffic.uplinks)
+    assert ledger.failures(traffic).failures == int(bool(why))
+    assert [own.up_sent for own in ledger.client_books(traffic)].count(2) == len(traffic.uplinks)
+    assert ledger.layer_records(traffic) == [LayerRecord(1, "w", 2, 2.0)]
     assert math.isfinite(mean_metric(traffic, "train-loss"))
-    assert all(0 <= seconds < 1e6 for seconds in round_seconds(traffic).values())
+    assert all(0 <= seconds < 1e6 for seconds in astuple(round_seconds(traffic)))
     alive = 4 - bool(why)
     assert len(traffic.wire.used) == alive and len(traffic.wire.unused) == 4 - alive
 

@@ -106,6 +106,24 @@ assert "flwr" in sys.modules"""
     assert list(environment(watch).values()) == ["0", "1", "0"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "sends", "line"),
+    [({}, "1", "on: Flower's (flwr was imported before"),
+     ({"FLWR_TELEMETRY_ENABLED": "0"}, "0", "off: ")],
+)  # fmt: skip
+def test_where_flower_is_imported_first_the_environment_decides(
+    given: dict[str, str], sends: str, line: str
+) -> None:
+    environment(
+        "import flwr; from flwr.supercore import telemetry; import fedsim\n"
+        "from fedsim.runs.machine import LOOKS\n"
+        f"assert telemetry.FLWR_TELEMETRY_ENABLED == {sends!r}\n"
+        f"found = LOOKS['telemetry']('telemetry').found; assert found.startswith({line!r}), found",
+        RAY_USAGE_STATS_ENABLED="0", **given,
+    )  # fmt: skip
+
+
 def test_what_the_user_set_is_left_alone() -> None:
     given = {"FLWR_TELEMETRY_ENABLED": "1", "RAY_USAGE_STATS_ENABLED": "1"}
     assert list(environment("import strategies.quiet", **given).values()) == ["1", "1", "1"]

@@ -23,9 +23,10 @@ from strategies import (
 )
 from strategies.channel import catch_up
 from strategies.channel.client_end import NoBase, one_by_one
+from strategies.channel.downlinks import Relayed
 from strategies.channel.payload import METRICS, SAMPLES
 from strategies.channel.relay import Means, join, split
-from strategies.channel.relay_end import RelayEnd
+from strategies.channel.server_end import ServerEnd
 from tests.support.linear import Pull, grid_of, modded_app, record
 
 LIKE = {"w": torch.zeros(3)}
@@ -41,13 +42,15 @@ class Rounds:
     """A server and its clients, which decode what they are sent and compare it with its model."""
 
     def __init__(
-        self, uplink: Compressor, by_samples: bool = False, like: Tensors = LIKE,
+        self, uplink: Compressor, by_samples: bool = False, template: Tensors = LIKE,
         catch_up: bool = False,
     ) -> None:  # fmt: skip
         self.uplink = uplink
-        self.server = RelayEnd(uplink, Relay(), like, catch_up=catch_up)
-        self.server.by_samples = by_samples
-        self.end = ClientEnd(uplink, Relay(), like)
+        self.server = ServerEnd(uplink, Relay(), template, catch_up=catch_up)
+        policy = self.server.policy
+        assert isinstance(policy, Relayed)
+        policy.by_samples, self.policy, self.by_samples = by_samples, policy, by_samples
+        self.end = ClientEnd(uplink, Relay(), template)
         self.memory: dict[int, dict[str, torch.Tensor]] = {}
 
     def play(
@@ -75,7 +78,7 @@ class Rounds:
                 self.server.take(client, replies[client])
         uplinks = self.server.finish(0)
         if uplinks:
-            shares = [up.samples if self.server.by_samples else 1.0 for up in uplinks.values()]
+            shares = [up.samples if self.by_samples else 1.0 for up in uplinks.values()]
             total, mean = sum(shares), torch.zeros_like(self.server.weights["w"])
             for up, share in zip(uplinks.values(), shares, strict=True):
                 mean.add_(up.update["w"], alpha=share / total)
@@ -152,7 +155,7 @@ def test_with_catch_up_who_missed_rounds_is_sent_the_messages_of_each() -> None:
     Client 3, new in round 4, is sent the model; in round 5 all have it.
     """
     few = parse("topk(0.01) | float32 | golomb")
-    rounds = Rounds(few, like={"w": torch.zeros(300)}, catch_up=True)
+    rounds = Rounds(few, template={"w": torch.zeros(300)}, catch_up=True)
     ups = []
     for number, asked in enumerate([(0, 1), (1, 2), (1, 2)], 1):
         rounds.play(number, {client: spike(10 * number + client) for client in asked})
@@ -174,13 +177,13 @@ def test_what_is_longer_than_the_model_is_not_sent_in_its_place() -> None:
     rounds.play(1, {0: one, 1: one})
     rounds.play(2, {1: one})
     assert rounds.play(3, {0: one, 1: one})[0].kind == "model"
-    assert len(rounds.server._rounds) == 1  # and nothing more is kept
+    assert len(rounds.policy._rounds) == 1  # and nothing more is kept
 
 
 def test_who_answered_and_was_not_heard_makes_the_rounds_that_it_lacks() -> None:
     """Client 0 answers in rounds 1 and 3, and its second answer is lost. The server believes that
     it holds the first model; it holds that of round 2, and makes the one round that it lacks."""
-    rounds = Rounds(SPARSE, like={"w": torch.zeros(300)}, catch_up=True)
+    rounds = Rounds(SPARSE, template={"w": torch.zeros(300)}, catch_up=True)
     rounds.play(1, {0: spike(1), 1: spike(2)})
     rounds.play(2, {1: spike(3)})
     rounds.play(3, {0: spike(4), 1: spike(5)}, silent=[0])
@@ -190,7 +193,7 @@ def test_who_answered_and_was_not_heard_makes_the_rounds_that_it_lacks() -> None
 
 def test_a_client_that_is_in_two_of_the_rounds_is_sent_the_model() -> None:
     """It keeps the last of its messages alone."""
-    rounds = Rounds(SPARSE, like={"w": torch.zeros(300)}, catch_up=True)
+    rounds = Rounds(SPARSE, template={"w": torch.zeros(300)}, catch_up=True)
     rounds.play(1, {0: spike(1), 1: spike(2)})
     rounds.play(2, {0: spike(3), 1: spike(4)})
     rounds.server.base[0] = 0  # as of one whose late messages were used in both
@@ -205,7 +208,7 @@ def test_one_that_was_refused_is_sent_all_messages() -> None:
     rounds, one = Rounds(Raw()), [1.0, 2.0, 3.0]
     rounds.play(1, {0: one, 1: one, 2: one})
     server = rounds.server
-    server._rounds[-1].pop(1)
+    rounds.policy._rounds[-1].pop(1)
     server.weights = {"w": torch.tensor(one)}  # of two equal updates
     server.begin(2, [0, 1])
     place, all_but_own = server.traffic.downlinks[1].payload[0], server.traffic.downlinks[0].payload
@@ -227,10 +230,10 @@ def test_a_client_without_its_message_asks_for_the_model() -> None:
 
 
 def test_a_server_that_goes_on_relays_what_it_kept() -> None:
-    rounds = Rounds(SPARSE, like={"w": torch.zeros(300)}, catch_up=True)
+    rounds = Rounds(SPARSE, template={"w": torch.zeros(300)}, catch_up=True)
     rounds.play(1, {0: spike(1), 1: spike(2)})
     rounds.play(2, {1: spike(3)})
-    again = RelayEnd(SPARSE, Relay(), {"w": torch.zeros(300)}, catch_up=True)
+    again = ServerEnd(SPARSE, Relay(), {"w": torch.zeros(300)}, catch_up=True)
     again.restore(*rounds.server.state())
     assert again.begin(3, [0, 1]).downlinks == rounds.server.begin(3, [0, 1]).downlinks
     assert {down.kind for down in again.traffic.downlinks.values()} == {"relay"}

@@ -28,7 +28,7 @@ from strategies import (
     InNetwork,
     Majority,
     Nesterov,
-    Round,
+    RoundInfo,
     Scaffold,
     Staleness,
     Uplink,
@@ -60,7 +60,7 @@ def moves(strategy: Any, number: int, ups: Mapping[int, Uplink]) -> list[float]:
     """The model after a round of these uplinks."""
     strategy.channel.traffic.round = number
     clients, asked = strategy.clients, strategy.channel.iterations
-    now = Round(number, strategy.seed, clients, strategy.uplink, clients, asked)
+    now = RoundInfo(number, strategy.seed, clients, strategy.uplink, clients, asked)
     weights = strategy.channel.weights
     delta, strategy.memory = strategy.rule.step(ups, strategy.memory, weights, now)
     strategy.channel.advance(delta)
@@ -216,14 +216,14 @@ def test_diana_s_shift_moves_by_all_clients_and_its_step_by_those_that_came() ->
 def test_scaffold_s_lines_16_and_17() -> None:
     """Two of eight clients: the model moves by their mean, the control variate by a quarter of it,
     which is their sum over eight."""
-    assert list(Scaffold().client.shares({"w": torch.ones(1)})) == ["w", "control/w"]
+    assert list(Scaffold().client.payload_template({"w": torch.ones(1)})) == ["w", "control/w"]
     ups = {
         k: Uplink(b"", {}, {"w": torch.tensor([w]), "control/w": torch.tensor([c])}, {
             "num-examples": n})
         for k, (w, c, n) in enumerate(((4.0, 8.0, 1), (8.0, 24.0, 3)))
     }  # fmt: skip
     of_eight, of_two = (
-        Scaffold().step(ups, {}, {}, Round(1, 0, clients, Raw()))[0] for clients in (8, 2)
+        Scaffold().step(ups, {}, {}, RoundInfo(1, 0, clients, Raw()))[0] for clients in (8, 2)
     )
     assert of_eight is not None and of_two is not None
     assert of_eight["w"].tolist() == [6] and of_eight["control/w"].tolist() == [4]
@@ -247,13 +247,13 @@ def test_ties_of_a_vote_by_their_coins(monkeypatch: pytest.MonkeyPatch) -> None:
         0: up(0.5, 0.5, 0.5, -0.5), 1: up(0.5, 0.5, -0.5, -0.5),
         2: up(0.5, -0.5, 0.5, -0.5), 3: up(-0.5, -0.5, -0.5, 0.5),
     }  # fmt: skip
-    strategy = ruled(Majority(), clients=4, entries=4)
+    strategy = ruled(Majority(), "sign(0.5)", clients=4, entries=4)
     assert moves(strategy, 1, ups) == [0.5, 0.5, -0.5, -0.5] and seen == [[1, 2]]
 
 
 def test_votes_count_once_each_round_anew() -> None:
     """Two to one for plus, then one to two: back at zero. Samples do not count."""
-    strategy = ruled(Majority(), clients=3)
+    strategy = ruled(Majority(), "sign(0.5)", clients=3)
     for number, signs, model in ((1, (1, 1, -1), 0.25), (2, (1, -1, -1), 0.0)):
         ups = {k: up(0.25 * s, samples=100 - 49 * k) for k, s in enumerate(signs)}
         assert moves(strategy, number, ups) == [model]
@@ -326,7 +326,7 @@ def test_a_buffer_holds_ten_updates_or_as_many_as_are_at_work() -> None:
         assert (built.rule.server_lr, built.rule.staleness) == (1, Staleness())
         memory, updates, delta = State(), 0, None
         while delta is None:
-            now = Round(1, 0, built.clients, Raw(), built.cohort, age={7: 0})
+            now = RoundInfo(1, 0, built.clients, Raw(), built.cohort, age={7: 0})
             delta, memory = built.rule.step({7: up(1.0)}, memory, {"w": torch.zeros(1)}, now)
             updates += 1
         assert updates == size and delta["w"].item() == pytest.approx(1)
@@ -356,7 +356,7 @@ class Coming:
     ) -> list[float] | None:
         """What an update moves of a client that was sent the model ``from_``, so many steps ago."""
         sent = {7: {"w": torch.tensor([from_])}}
-        now = Round(1, 0, 4, Raw(), 4, age={7: stale}, sent=sent)
+        now = RoundInfo(1, 0, 4, Raw(), 4, age={7: stale}, sent=sent)
         came = {7: up(value, samples=samples)}
         delta, self.memory = self.rule.step(came, self.memory, self.model, now)
         return None if delta is None else delta["w"].tolist()
@@ -386,7 +386,7 @@ def test_fedbuff_by_samples_by_hand() -> None:
 def test_fetchsgd_by_samples() -> None:
     """A client with three samples weighs as three clients."""
     method = parse("fetchsgd(0.5, 4, 1000)")
-    now, model = Round(1, 0, 4, method, 4), {"w": torch.zeros(2)}
+    now, model = RoundInfo(1, 0, 4, method, 4), {"w": torch.zeros(2)}
     two = sketches(method, (4.0, 1.0), (1.0, 3.0))
     by_samples = {c: replace(x, metrics={"num-examples": 3.0 - 2 * c}) for c, x in two.items()}
     four = dict(enumerate([two[0]] * 3 + [two[1]]))

@@ -7,12 +7,12 @@ import pytest
 from tests.support.recipes import codes, copied, python, typed
 
 TABLE = "ALGORITHMS: dict[str, str] = {\n"
-RUN = ("run", "--strategy", "median", "--method", "raw", "--temporal", "2",
+RUN = ("run", "--strategy", "norm_bound", "--method", "raw", "--temporal", "2",
        "--evaluate-every", "1")  # fmt: skip
 
 WHOLE = """
 from fedsim import RunConfig, run
-for name in ("median", "dsgd"):
+for name in ("norm_bound", "dsgd"):
     run(RunConfig.of(strategy=name, method="raw", temporal=2, evaluate_every=1, iterations=8), name)
 """
 
@@ -22,7 +22,7 @@ def followed(folder: Path, class_too: bool = True, row_too: bool = True) -> Path
     tree = copied(folder)
     source, row = codes("A new strategy")
     if class_too:
-        (tree / "strategies" / "algorithms" / "median.py").write_text(source, encoding="utf-8")
+        (tree / "strategies" / "algorithms" / "norm_bound.py").write_text(source, encoding="utf-8")
     if row_too:
         path = tree / "strategies" / "algorithms" / "__init__.py"
         text = path.read_text(encoding="utf-8")
@@ -31,9 +31,12 @@ def followed(folder: Path, class_too: bool = True, row_too: bool = True) -> Path
     return tree
 
 
-def test_the_recipe_is_short() -> None:
-    lines = [line for code in codes("A new strategy") for line in code.splitlines() if line]
-    assert len(lines) <= 18
+def test_the_recipe_is_short_and_its_names_exist() -> None:
+    source, row = codes("A new strategy")
+    assert len([line for line in (source + row).splitlines() if line]) <= 18
+    names: dict[str, object] = {}
+    exec(compile(source, "norm_bound.py", "exec"), names)
+    assert "norm_bound:NormBound" in row and "NormBound" in names
 
 
 @pytest.mark.slow
@@ -46,7 +49,7 @@ def test_it_runs_goes_on_and_refuses_what_it_does_not_take(tmp_path: Path) -> No
     compared = python(tree, WHOLE)
     assert compared.returncode == 0, compared.stderr
     parts, whole, mean = (
-        (tree / out / "model.safetensors").read_bytes() for out in ("parts", "median", "dsgd")
+        (tree / out / "model.safetensors").read_bytes() for out in ("parts", "norm_bound", "dsgd")
     )
     assert parts == whole != mean
     refused = typed(tree, *RUN, "--iterations", "8", "--out", "no", "--server-lr", "0.1")
@@ -59,11 +62,11 @@ def test_it_runs_goes_on_and_refuses_what_it_does_not_take(tmp_path: Path) -> No
 @pytest.mark.processes
 def test_without_its_row_it_is_not_known(tmp_path: Path) -> None:
     refused = typed(followed(tmp_path, row_too=False), *RUN, "--iterations", "4", "--out", "no")
-    assert refused.returncode == 2 and "unknown strategy 'median'" in refused.stderr
+    assert refused.returncode == 2 and "unknown strategy 'norm_bound'" in refused.stderr
 
 
 @pytest.mark.proof
 @pytest.mark.processes
 def test_without_its_class_it_does_not_run(tmp_path: Path) -> None:
     failed = typed(followed(tmp_path, class_too=False), *RUN, "--iterations", "4", "--out", "no")
-    assert failed.returncode != 0 and "strategies.algorithms.median" in failed.stderr
+    assert failed.returncode != 0 and "strategies.algorithms.norm_bound" in failed.stderr
