@@ -1,0 +1,187 @@
+"""Between a run and its sampler: what that is told, what it asks for, and what that costs."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from compressors import derive
+from fedsim.federation.inflight import InFlight
+from fedsim.federation.ledger import Asked
+from fedsim.ground.errors import RunFailed
+from fedsim.network.clock import Clock
+from fedsim.network.rates import ConstantRates, Rate
+from fedsim.network.spec import Links
+from fedsim.settings.config import RunConfig
+from fedsim.settings.samplers import DrawInfo, Memory, Participation
+from fedsim.settings.samplers.base import LINKS, LOCAL_LOSS, SAMPLES, TRAIN_LOSS
+from fedsim.settings.samplers.simple import Uniform
+from strategies import RoundTraffic
+from strategies.channel.nodes import Without
+
+NUMBER_BITS = 32
+"""Of a number that a client tells the server: a number of samples, or a float32."""
+
+
+class Sampling:
+    """A run's sampler at work.
+
+    Args:
+        config: the run, whose sampler is another than ``uniform``.
+        shards: the samples of each client.
+        entries: of what travels, dense.
+
+    Attributes:
+        memory: the sampler's.
+        score: by a round's number and clients, their losses at the server's model and the bits of
+            the model that each of them was sent for that; set before the first round.
+    """
+
+    def __init__(self, config: RunConfig, shards: Sequence[Any], entries: int) -> None:
+        plan = config.plan
+        self.sampler, self.name, self.seed = plan.draws, plan.sampler, config.seed
+        self.clients, self.entries = plan.clients, entries
+        needs = self.sampler.needs
+        self.reports = (TRAIN_LOSS,) if TRAIN_LOSS in needs else ()
+        self.samples = (
+            np.array([len(shards[client]) for client in range(plan.clients)])
+            if SAMPLES in needs else None
+        )  # fmt: skip
+        self.links: Links | None = None
+        if LINKS in needs:
+            assert plan.network is not None  # checks: _sampler
+            self.links = plan.network.links(plan.clients, config.seed, 0.0)
+        self.memory: Memory = {}
+        self.score: Callable[[int, Sequence[int]], tuple[dict[int, float], dict[int, int]]]
+        self._registered = 0  # bits, in this round
+        self._scored = dict[int, int]()  # by client: bits of the model, in this round
+
+    @classmethod
+    def of(cls, config: RunConfig, shards: Sequence[Any], entries: int) -> "Sampling | None":
+        """The sampling of a run; None where all clients are drawn with the same probability."""
+        if isinstance(config.plan.draws, Uniform):
+            return None
+        return cls(config, shards, entries)
+
+    def register(self, clock: Clock[InFlight], timed: bool) -> None:
+        """Before the first round every client tells how many samples it has, where that matters.
+
+        Args:
+            clock: which goes on until the server has heard of all.
+            timed: whether messages take time.
+        """
+        if self.samples is None:
+            return
+        self._registered = NUMBER_BITS * self.clients
+        if timed:
+            clock.announce([InFlight(c, 0, up_bits=NUMBER_BITS) for c in range(self.clients)])
+
+    def draw(
+        self, number: int, round_number: int, among: Sequence[int] | np.ndarray, count: int,
+        now: float,
+    ) -> list[int]:  # fmt: skip
+        """So many of those that can be asked, ascending; all where there are no more.
+
+        Args:
+            number: of the draw, as ``DrawInfo``.
+            round_number: the round, or the row.
+            among: who can be asked, ascending.
+            count: how many are wanted.
+            now: the simulated time, in seconds.
+
+        Raises ``RunFailed`` where the sampler draws others than the candidates, or another number.
+        """
+        candidates = _listed(among)
+        if count >= len(candidates):
+            return [int(client) for client in candidates]
+        none = np.zeros(len(candidates))
+        info = DrawInfo(
+            number, round_number, count, candidates, self.clients,
+            derive(self.seed, "sampler", number),
+            samples=none if self.samples is None else self.samples[candidates],
+            transfer_seconds=none if self.links is None else
+            _transfer_seconds(self.links, 32.0 * self.entries, candidates, now),
+        )  # fmt: skip
+        if LOCAL_LOSS in self.sampler.needs:
+            wanted = self.sampler.asks(info, self.memory)
+            asked = self._checked(round_number, "asks", info, wanted, len(wanted))
+            losses, self._scored = self.score(round_number, asked)
+            info = replace(info, local_losses=losses)
+        return self._checked(
+            round_number, "drew", info, self.sampler.draw(info, self.memory), count
+        )
+
+    def _checked(
+        self, number: int, did: str, info: DrawInfo, given: Sequence[int], count: int
+    ) -> list[int]:
+        clients = sorted({int(client) for client in given} & {*info.candidates.tolist()})
+        if len(clients) != count or len(given) != count:
+            raise RunFailed(
+                f"round {number}: sampler {self.name} {did} {[*given]!r}: give {count} "
+                f"different clients of the {len(info.candidates)} candidates"
+            )
+        return clients
+
+    def asked(self, traffic: RoundTraffic) -> Asked:
+        """What the sampler asked for in a round, whose ``traffic`` has the rest.
+
+        The model that a client was sent to compute its loss is there if the client was drawn: it is
+        not sent again.
+        """
+        down = (bits for c, bits in self._scored.items() if c not in traffic.downlinks)
+        return Asked(self._registered + NUMBER_BITS * len(self._scored), sum(down))
+
+    def learn(
+        self, number: int, traffic: RoundTraffic, seconds: Mapping[int, float]
+    ) -> None:
+        """Tells the sampler of a round: whose updates were used, and what is known of them.
+
+        Args:
+            number: the round, or the row.
+            traffic: of the round.
+            seconds: by a key of the traffic, from the request to the reply on the clock.
+        """
+        taken = {
+            traffic.client_of(key): Participation(
+                number, int(up.samples), up.report.get(TRAIN_LOSS), seconds.get(key),
+            )
+            for key, up in sorted(traffic.uplinks.items())
+        }  # fmt: skip
+        memory = self.sampler.learn(taken, self.memory)
+        try:  # as a checkpoint brings it back: a run that goes on is the same
+            self.memory = json.loads(json.dumps(memory))
+        except (TypeError, ValueError) as error:
+            raise RunFailed(
+                f"round {number}: sampler {self.name}: its memory cannot be kept as JSON: {error}"
+            ) from error
+        if not isinstance(self.memory, dict):
+            raise RunFailed(
+                f"round {number}: sampler {self.name}: its memory is {memory!r}: give a dict"
+            )
+        self._registered, self._scored = 0, {}
+
+
+def _listed(clients: Sequence[int] | np.ndarray) -> np.ndarray:
+    """The numbers of clients as an array, without a look at each where only a few are missing."""
+    if isinstance(clients, Without):
+        return np.delete(np.arange(clients.clients), clients.without)
+    return np.array(clients, dtype=int)
+
+
+def _transfer_seconds(
+    links: Links, bits: float, clients: np.ndarray, now: float
+) -> np.ndarray:
+    """Of so many bits down and up, with both latencies, by client."""
+    down, up = (_rates(rates, clients, now) for rates in (links.down, links.up))
+    with np.errstate(divide="ignore"):
+        return np.asarray(bits / down + bits / up + 2 * links.latency[clients])
+
+
+def _rates(links: Sequence[Rate], clients: np.ndarray, now: float) -> np.ndarray:
+    """The rates of clients' links at a time, in bits per second."""
+    if isinstance(links, ConstantRates):
+        rates: np.ndarray = links.values[clients]
+        return rates
+    return np.array([links[int(client)].at(now) for client in clients])

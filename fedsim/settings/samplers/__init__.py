@@ -1,0 +1,20 @@
+"""Samplers: what draws the clients of a round, or the next client (``--sampler``)."""
+
+from typing import TYPE_CHECKING
+
+from compressors.lazy import make_lazy
+
+if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from fedsim.settings.samplers.base import DrawInfo, Memory, Participation, Sampler
+    from fedsim.settings.samplers.listed import SAMPLERS, ListedSampler
+
+__all__ = [
+    "SAMPLERS",
+    "DrawInfo",
+    "ListedSampler",
+    "Memory",
+    "Participation",
+    "Sampler",
+]
+
+make_lazy(__name__)

@@ -1,0 +1,102 @@
+"""A sampler that prefers clients with a high loss: power of choice."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fedsim.settings.samplers.base import (
+    LOCAL_LOSS,
+    SAMPLES,
+    TRAIN_LOSS,
+    DrawInfo,
+    Memory,
+    Participation,
+    Sampler,
+    weighted,
+)
+
+
+@dataclass(frozen=True)
+class PowerOfChoice(Sampler):
+    """Of ``candidates`` clients, which are drawn by their samples, those with the highest loss.
+
+    The candidates A are drawn without replacement as ``weighted(samples)`` draws. Then, with
+    losses F_i, the m clients of the largest F_i in A take part. Equal losses: in the order in which
+    the candidates were drawn.
+
+    The server sends the candidates the model, and each answers its loss F_i at that model: over an
+    epoch of its batches (pow-d), or over fewer (cpow-d). With ``stale`` it asks nobody: F_i is the
+    mean training loss of the client's last participation (rpow-d), infinite before the first.
+
+    Args:
+        candidates: the paper's d. Where fewer can be asked, all of them are candidates.
+        stale: whether losses are those of last participations.
+        batches: on how many batches a candidate computes its loss; 0: on an epoch.
+
+    Source: Cho, Wang & Joshi 2020 (arXiv 2010.01243), sections 3 and 4.
+    """
+
+    candidates: int
+    stale: bool = False
+    batches: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.candidates, bool) or not isinstance(self.candidates, int):
+            raise ValueError(
+                f"power_of_choice: candidates is {self.candidates!r}: give a whole number"
+            )
+        if not isinstance(self.stale, bool):
+            raise ValueError(f"power_of_choice: stale is {self.stale!r}: give true or false")
+        whole = isinstance(self.batches, int) and not isinstance(self.batches, bool)
+        if not whole or self.batches < 0:
+            raise ValueError(f"power_of_choice: batches is {self.batches!r}: give a whole number")
+        if self.stale and self.batches:
+            raise ValueError(
+                f"power_of_choice: batches is {self.batches!r} and stale is true: nobody computes "
+                "a loss for the draw; leave one of the two out"
+            )
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The numbers of samples, and losses: of training with ``stale``, else local ones."""
+        return SAMPLES, TRAIN_LOSS if self.stale else LOCAL_LOSS
+
+    @property
+    def loss_batches(self) -> int:
+        """See ``Sampler.loss_batches``."""
+        return self.batches
+
+    def refusal(self, asked: int, clients: int, waits: bool) -> str:
+        """See ``Sampler.refusal``."""
+        if not (waits or self.stale):
+            return (
+                "asks candidates for their losses before a round, and a server that does not wait "
+                f"has none: give power_of_choice({self.candidates}, stale=true)"
+            )
+        least = asked if waits else 1
+        if least <= self.candidates <= clients:
+            return ""
+        return (
+            f"draws {self.candidates} candidates; their number lies between the clients that are "
+            f"asked together ({least}) and all ({clients})"
+        )
+
+    def asks(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
+        """See ``Sampler.asks``."""
+        return () if self.stale else self._among(info)
+
+    def draw(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
+        """See ``Sampler.draw``."""
+        known = memory.get("losses", {})
+        losses = {int(c): x for c, x in known.items()} if self.stale else info.local_losses
+        return sorted(self._among(info), key=lambda c: -losses.get(c, math.inf))[: info.count]
+
+    def _among(self, info: DrawInfo) -> list[int]:
+        return weighted(info, info.samples, max(self.candidates, info.count))
+
+    def learn(self, taken: Mapping[int, Participation], memory: Memory) -> Memory:
+        """See ``Sampler.learn``."""
+        if not self.stale:
+            return memory
+        heard = {str(client): one.train_loss for client, one in taken.items()}
+        return {"losses": memory.get("losses", {}) | heard}

@@ -1,0 +1,132 @@
+"""From the text of a sampler to the sampler, and back."""
+
+from collections.abc import Callable
+from dataclasses import MISSING, fields, replace
+from functools import partial
+from typing import Any, cast
+
+from compressors.calls import Call, value
+from fedsim.ground.errors import UsageError, called, comma, unknown
+from fedsim.settings.samplers.base import NEEDS, Sampler
+from fedsim.settings.samplers.listed import SAMPLERS
+
+FLAG = "--sampler"
+_ALLOWED = "a name with its settings, as in 'weighted(samples)', or FILE.py:NAME"
+
+
+def adopt(sampler: str | Sampler) -> str | Sampler:
+    """``sampler`` as settings keep it: a text for one of fedsim's, or a user's own itself.
+
+    Raises ``UsageError`` for what is neither, and for settings that are not allowed.
+
+    Example:
+        >>> adopt("weighted( by=samples )")
+        'weighted(samples)'
+    """
+    made = value_of(sampler)
+    return made if made.place else text(made)
+
+
+def value_of(sampler: str | Sampler) -> Sampler:
+    """The sampler that a text names; a value as it is.
+
+    Raises ``UsageError`` as ``adopt``.
+
+    Example:
+        >>> value_of("link(fastest)")
+        ByLink(first='fastest')
+    """
+    if isinstance(sampler, Sampler):
+        return sampler
+    if not isinstance(sampler, str):
+        raise UsageError(f"{FLAG} is {sampler!r}: give {_ALLOWED}")
+    if ":" in sampler:
+        return _own(sampler)
+    call = called(sampler, FLAG, _ALLOWED)
+    if call.name not in SAMPLERS:
+        raise UsageError(f"{FLAG}: {unknown('sampler', call.name, SAMPLERS)}")
+    kind = SAMPLERS[call.name].made
+    return _made(kind, kind, call, sampler)
+
+
+def text(sampler: Sampler) -> str:
+    """The text of one of fedsim's samplers: ``value_of`` of it gives an equal one.
+
+    Raises ``UsageError`` where its class is in no row of ``SAMPLERS``.
+
+    Example:
+        >>> text(value_of("weighted(samples)"))
+        'weighted(samples)'
+    """
+    name = next((n for n, row in SAMPLERS.items() if row.made is type(sampler)), None)
+    if name is None:
+        raise UsageError(
+            f"{FLAG} is {sampler!r}: give a sampler of your own as FILE.py:NAME, so that other "
+            "processes find it"
+        )
+    said = [
+        f"{f.name}={_shown(getattr(sampler, f.name))}" if f.default is not MISSING
+        else _shown(getattr(sampler, f.name))
+        for f in fields(sampler) if getattr(sampler, f.name) != f.default
+    ]  # fmt: skip
+    return f"{name}({', '.join(said)})" if said else name
+
+
+def _own(place: str) -> Sampler:
+    """A user's own, from where it stands, with the settings that follow its name."""
+    from fedsim.tasks.place import load, placed
+
+    file, _, rest = place.rpartition(":")
+    call = called(rest, FLAG, _ALLOWED) if "(" in rest else Call(rest)
+    kind = "fedsim.settings.samplers.Sampler"
+    own: Sampler = load(f"{file}:{call.name}", FLAG, Sampler, kind)
+    made = own
+    if call.called:
+        there = f"{own.place.rpartition(':')[0]}:{rest}"  # where its file is now
+        changed = _made(partial(replace, own), type(own), call, place)
+        made = cast("Sampler", placed(changed, there, own.content))
+    needs = made.needs
+    if not isinstance(needs, tuple) or not {*needs} <= {*NEEDS}:
+        raise UsageError(
+            f"{FLAG} is {place!r}: needs is {needs!r}; give a tuple of some of {', '.join(NEEDS)}"
+        )
+    try:
+        hash(made)
+    except TypeError as error:
+        raise UsageError(
+            f"{FLAG} is {place!r}: {error}; a sampler is a frozen dataclass whose settings are "
+            "numbers, texts or tuples"
+        ) from error
+    return made
+
+
+def _made(
+    make: Callable[..., Sampler], of: type[Sampler], call: Call, said: str
+) -> Sampler:
+    """The sampler with the settings of a call; ``UsageError`` where it does not take them."""
+    kinds = {f.name: str(f.type) for f in fields(of)}
+    try:
+        if len(call.arguments) > len(kinds):
+            takes = ", ".join(kinds) or "none"
+            many = len(call.arguments)
+            raise ValueError(f"it has {many} settings without a name, and takes {takes}")
+        given = dict(zip(kinds, call.arguments, strict=False))
+        for name in call.named:
+            if name not in kinds:
+                raise ValueError(unknown("setting", name, kinds))
+            if name in given:
+                raise ValueError(f"{name} is given twice")
+        needed = [] if make is not of else [f.name for f in fields(of) if f.default is MISSING]
+        for name in needed:
+            if name not in given and name not in call.named:
+                raise ValueError(f"it lacks {name}; write {SAMPLERS[call.name].example}")
+        return make(**{name: value(str(one)) for name, one in (given | call.named).items()})
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{FLAG} is {said!r}: {error}{comma(said)}") from error
+
+
+def _shown(setting: Any) -> str:
+    """A setting as it is typed."""
+    if isinstance(setting, bool):
+        return str(setting).lower()
+    return setting if isinstance(setting, str) else repr(setting)

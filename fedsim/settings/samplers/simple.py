@@ -1,0 +1,84 @@
+"""Samplers that learn nothing: uniform, by numbers of samples, and by links."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.settings.samplers.base import (
+    LINKS,
+    SAMPLES,
+    DrawInfo,
+    Memory,
+    Sampler,
+    smallest,
+    weighted,
+)
+
+
+@dataclass(frozen=True)
+class Uniform(Sampler):
+    """Every client with the same probability: the default, whose draws a run makes by itself."""
+
+
+@dataclass(frozen=True)
+class Weighted(Sampler):
+    """Clients without replacement, one after the other with probability by numbers of samples.
+
+    With n_i samples, the next client is i with probability n_i / (sum of n over those left).
+
+    Args:
+        by: ``samples``.
+
+    Source: the draw, Efraimidis & Spirakis 2006, algorithm A. Weights by samples in the draw and
+    equal ones in the mean: Li et al. 2020 (On the convergence of FedAvg on non-IID data), scheme I,
+    which draws with replacement; here no client is drawn twice.
+    """
+
+    by: str
+
+    def __post_init__(self) -> None:
+        if self.by != "samples":
+            raise ValueError(f"weighted: by is {self.by!r}: give samples")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The numbers of samples."""
+        return (SAMPLES,)
+
+    def draw(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
+        """See ``Sampler.draw``."""
+        return weighted(info, info.samples, info.count)
+
+
+@dataclass(frozen=True)
+class ByLink(Sampler):
+    """The clients whose links carry a dense model down and up soonest, latency included.
+
+    With b bits, rates d_i and u_i now and latency l_i: the smallest of b / d_i + b / u_i + 2 l_i.
+    Of clients with equal times a lot decides.
+
+    Args:
+        first: ``fastest``.
+
+    Source: this project; clients by their links are those of Nishio & Yonetani 2019 (FedCS), which
+    takes as many as a deadline allows.
+    """
+
+    first: str
+
+    def __post_init__(self) -> None:
+        if self.first != "fastest":
+            raise ValueError(f"link: first is {self.first!r}: give fastest")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The links."""
+        return (LINKS,)
+
+    def draw(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
+        """See ``Sampler.draw``."""
+        order = np.lexsort((info.lots(), info.transfer_seconds))
+        places = np.empty(len(order))
+        places[order] = np.arange(len(order))
+        return smallest(info.candidates, places, info.count)
