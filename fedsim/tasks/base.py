@@ -21,6 +21,8 @@ from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
 from fedsim.ground.errors import DataError, UsageError
+from fedsim.tasks.data.lazy import Lazy
+from fedsim.tasks.pytrees import Tree, count_samples, named_leaves, take
 from fedsim.tasks.roles import ROLES, check_role
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -43,12 +45,17 @@ class Samples(Protocol):
 class Data:
     """A whole data set, which all clients of a process share and nobody changes.
 
+    Inputs and targets are pytrees: a tensor (N, ...), or tuples and dicts of tensors (N, ...). A
+    batch has the same structure. A model is called with a tensor as `model(x)`, with a tuple as
+    `model(*x)`, with a dict as `model(**x)`. A leaf of the inputs may be `Samples`.
+
     Attributes:
-        train_x: training inputs, shape (N, ...): normalised float32 (images are NCHW), or int64
-            numbers of symbols, users, items.
-        train_y: training targets, shape (N, ...); int64 class numbers (N,) in most tasks.
-        test_x: held-out inputs, as the model takes them, shape (M, ...).
-        test_y: held-out targets, shape (M, ...).
+        train_x: training inputs (N, ...): normalised float32 (images are NCHW), or int64 numbers
+            of symbols, users, items. `Lazy` samples are inputs and targets.
+        train_y: training targets (N, ...); int64 class numbers (N,) in most tasks. None where
+            `train_x` is `Lazy`.
+        test_x: held-out inputs, as the model takes them, (M, ...); or `Lazy`.
+        test_y: held-out targets (M, ...), or None.
         source: which copy of the data this is, in words, without paths of this machine.
         labels: what a partition may go by, integers (N,): the class, the user, the author of a
             sample. None: `train_y`, where it holds one number per sample.
@@ -56,28 +63,70 @@ class Data:
             the CPU, where a batch is more than a look into `train_x` and `train_y`: augmentation,
             drawn negatives. The generator follows from (seed, client, iteration).
         content: the digest of what was read, where `load` is one of fedsim's that knows it.
+        shards: sample numbers of each client, where the data come divided (`--partition fixed`).
+        base: the digest of frozen weights that every process has, where the task knows it.
     """
 
-    train_x: Samples
-    train_y: Tensor
-    test_x: Samples
-    test_y: Tensor
+    train_x: Tree
+    train_y: Tree
+    test_x: Tree
+    test_y: Tree
     source: str
     labels: Tensor | None = None
-    draw: Callable[[Tensor, Generator], tuple[Tensor, Tensor]] | None = None
+    draw: Callable[[Tensor, Generator], tuple[Tree, Tree]] | None = None
     content: str = ""
+    shards: Sequence[Any] | None = None
+    base: str = ""
 
-    def batch(self, index: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+    @property
+    def train_count(self) -> int:
+        """How many training samples there are."""
+        return count_samples(self.train_x)
+
+    @property
+    def test_count(self) -> int:
+        """How many held-out samples there are."""
+        return count_samples(self.test_x)
+
+    def batch(self, index: Tensor, generator: Generator) -> tuple[Tree, Tree]:
         """Inputs and targets of a training batch of the samples `index` (B,)."""
         if self.draw is not None:
             return self.draw(index, generator)
-        return self.train_x[index], self.train_y[index]
+        return read_pair(self.train_x, self.train_y, index, generator.initial_seed())
+
+    def read_train(self, index: Tensor) -> tuple[Tree, Tree]:
+        """Inputs and targets of the training samples `index` (B,), as they are scored."""
+        return read_pair(self.train_x, self.train_y, index)
+
+    def read_test(self, index: Tensor) -> tuple[Tree, Tree]:
+        """Inputs and targets of the held-out samples `index` (B,)."""
+        return read_pair(self.test_x, self.test_y, index)
 
     def groups(self) -> Tensor | None:
         """One integer per training sample for partitions to go by; None where there are none."""
         if self.labels is not None:
             return self.labels
-        return self.train_y if self.train_y.dim() == 1 else None
+        y = self.train_y
+        return y if isinstance(y, Tensor) and y.dim() == 1 else None
+
+
+def read_pair(x: Tree, y: Tree, index: Tensor, seed: int = 0) -> tuple[Tree, Tree]:
+    """Inputs and targets of the samples `index` (B,).
+
+    Args:
+        x: inputs, or `Lazy` samples, of which each is read once.
+        y: targets; None where `x` is `Lazy`.
+        index: int64 numbers of samples.
+        seed: of what `Lazy` samples draw.
+
+    Example:
+        >>> import torch
+        >>> read_pair((torch.arange(3), torch.ones(3, 2)), torch.arange(3), torch.tensor([2]))
+        ((tensor([2]), tensor([[1., 1.]])), tensor([2]))
+    """
+    if isinstance(x, Lazy):
+        return x.batch(index, seed)
+    return take(x, index), take(y, index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +143,8 @@ class Task:
         load: (data folder or None, may download?) -> `Data`; raises `DataError` where the data
             is missing or damaged.
         optimizer: parameters -> optimizer with the task's settings.
-        loss: (outputs, targets) -> mean loss over the samples, a scalar.
+        loss: (outputs, targets) -> mean loss over the samples, a scalar. Outputs are what the
+            model returned: a tensor, or an object such as Hugging Face's `ModelOutput`.
         metric: (outputs, targets) -> sum of the score over the samples, a scalar, so that it can
             be accumulated over batches of any size. Several scores are a mapping of names to sums,
             which may then be of any shape (a count per class); the first reported is the headline.
@@ -124,8 +174,8 @@ class Task:
     build: Callable[..., nn.Module]
     load: Callable[[Path | None, bool], Data]
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
-    loss: Callable[[Tensor, Tensor], Tensor]
-    metric: Callable[[Tensor, Tensor], Any]
+    loss: Callable[[Any, Any], Tensor]
+    metric: Callable[[Any, Any], Any]
     metric_name: str = "accuracy"
     reported: Callable[[Any], Any] = float
     higher_is_better: bool = True
@@ -177,7 +227,7 @@ class Task:
         model: nn.Module = self.build(data) if self.from_data else self.build()
         return model
 
-    def sums(self, outputs: Tensor, targets: Tensor) -> dict[str, Any]:
+    def sums(self, outputs: Any, targets: Any) -> dict[str, Any]:
         """What `metric` says of a batch, by name: numbers, and tensors of float64 on the CPU.
 
         A single score has no name.
@@ -246,27 +296,56 @@ def check(name: str, data: object) -> None:
     parts = ("train_x", "train_y", "test_x", "test_y")
     for part in parts if data.labels is None else (*parts, "labels"):
         value = getattr(data, part)
-        # A list, an array or a table may not be `Samples`.
-        known = isinstance(value, Sequence | Mapping | ndarray) or hasattr(value, "to_numpy")
-        samples = part.endswith("_x") and hasattr(value, "__getitem__") and not known
-        if not isinstance(value, Tensor) and not samples:
-            maker = " (torch.tensor)" if isinstance(value, Sequence) else ""
-            if isinstance(value, ndarray):
-                maker = " (torch.from_numpy)"
-            elif hasattr(value, "to_numpy"):  # pandas
-                maker = " (torch.from_numpy of its .to_numpy())"
-            raise DataError(
-                f"task {name}: {part} is a {_kind(value)}; give a torch tensor{maker}"
-            )
-        if isinstance(value, Tensor) and value.dim() == 0:
-            raise DataError(f"task {name}: {part} is a single number; its rows are the samples")
-        if not len(value):
-            raise DataError(f"task {name}: {part} has no samples; it has one or more")
+        if part.endswith("_y") and isinstance(getattr(data, f"{part[:-2]}_x"), Lazy):
+            if value is not None:
+                raise DataError(
+                    f"task {name}: {part} is a {_kind(value)}, and {part[:-2]}_x is Lazy, which "
+                    "reads the targets too; give None"
+                )
+            continue
+        tree = part != "labels" and isinstance(value, tuple | Mapping)
+        found = named_leaves(value) if tree else [("", value)]
+        if not found:
+            raise DataError(f"task {name}: {part} is a {_kind(value)} without tensors")
+        for path, leaf in found:
+            _check_leaf(name, f"{part}{path}", leaf, part.endswith("_x"))
+        for path, leaf in found[1:]:
+            if len(leaf) != len(found[0][1]):
+                raise DataError(
+                    f"task {name}: {part}{found[0][0]} has {len(found[0][1])} samples and "
+                    f"{part}{path} {len(leaf)}"
+                )
+    if data.shards is not None and not isinstance(data.shards, Sequence):
+        raise DataError(
+            f"task {name}: shards is a {_kind(data.shards)}; give a list of the sample numbers of "
+            "each client"
+        )
     pairs = [("train_x", "train_y"), ("test_x", "test_y")]
     for left, right in pairs + ([("train_x", "labels")] if data.labels is not None else []):
-        here, there = len(getattr(data, left)), len(getattr(data, right))
+        if getattr(data, right) is None:  # and the inputs are Lazy
+            continue
+        here, there = (count_samples(getattr(data, part)) for part in (left, right))
         if here != there:
             raise DataError(f"task {name}: {left} has {here} samples and {right} {there}")
+
+
+def _check_leaf(name: str, part: str, value: object, is_input: bool) -> None:
+    """Refuses what is neither a tensor nor, of inputs, ``Samples``."""
+    # A list, an array or a table may not be `Samples`.
+    known = isinstance(value, Sequence | Mapping | ndarray) or hasattr(value, "to_numpy")
+    samples = is_input and hasattr(value, "__getitem__") and not known
+    samples = samples or (isinstance(value, Lazy) and part in ("train_x", "test_x"))
+    if not isinstance(value, Tensor) and not samples:
+        maker = " (torch.tensor)" if isinstance(value, Sequence) else ""
+        if isinstance(value, ndarray):
+            maker = " (torch.from_numpy)"
+        elif hasattr(value, "to_numpy"):  # pandas
+            maker = " (torch.from_numpy of its .to_numpy())"
+        raise DataError(f"task {name}: {part} is a {_kind(value)}; give a torch tensor{maker}")
+    if isinstance(value, Tensor) and value.dim() == 0:
+        raise DataError(f"task {name}: {part} is a single number; its rows are the samples")
+    if not len(value):  # type: ignore[arg-type]
+        raise DataError(f"task {name}: {part} has no samples; it has one or more")
 
 
 def _kind(value: object) -> str:
@@ -274,17 +353,39 @@ def _kind(value: object) -> str:
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
-def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross entropy in nats of logits (B, C) against class numbers (B,), a scalar."""
-    return F.cross_entropy(outputs, targets)
+def logits_of(outputs: Any) -> Any:
+    """A model's outputs themselves, or of a mapping what it has as `logits`.
+
+    Hugging Face's models return such a mapping (`ModelOutput`).
+
+    Example:
+        >>> logits_of({"logits": 1, "hidden_states": 2})
+        1
+    """
+    return outputs["logits"] if isinstance(outputs, Mapping) else outputs
 
 
-def correct(outputs: Tensor, targets: Tensor) -> Tensor:
-    """How many rows of logits (B, C) have their maximum at the target (B,): an int64 scalar.
+def cross_entropy(outputs: Any, targets: Tensor) -> Tensor:
+    """Mean cross entropy in nats against class numbers (B,), a scalar.
+
+    Args:
+        outputs: logits (B, C), or a mapping that has them as `logits`.
+        targets: class numbers (B,), int64.
+    """
+    return F.cross_entropy(logits_of(outputs), targets)
+
+
+def correct(outputs: Any, targets: Tensor) -> Tensor:
+    """How many rows of logits have their maximum at the target, an int64 scalar.
+
+    Args:
+        outputs: logits (B, C), or a mapping that has them as `logits`.
+        targets: class numbers (B,), int64.
 
     Example:
         >>> import torch
         >>> correct(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
         tensor(1)
     """
-    return (outputs.argmax(dim=1) == targets).sum()
+    logits: Tensor = logits_of(outputs)
+    return (logits.argmax(dim=1) == targets).sum()

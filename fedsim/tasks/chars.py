@@ -73,8 +73,8 @@ def load(folder: Path | None, download: bool) -> Data:
 def roles(text: str, count: int, length: int) -> Tensor:
     r"""Who speaks where each window begins: the number of a role, (count,), int64.
 
-    A role's name stands in capitals on a line of its own, with a full stop. Roles of one name are
-    one, whatever the play; what stands before the first name has a number too.
+    A role's name is in capitals on a line of its own, with a full stop. Roles of one name are one,
+    in all plays; the text before the first name has a number too.
 
     Args:
         text: the whole text.

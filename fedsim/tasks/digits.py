@@ -46,7 +46,8 @@ def build() -> nn.Module:
 
 @once
 def load(folder: Path | None, download: bool) -> Data:
-    """The digits: 1437 training and 360 held-out images (·, 1, 8, 8), the classes alike in both.
+    """The digits: 1437 training and 360 held-out images (·, 1, 8, 8), with equal shares of the
+    classes in both.
 
     Args:
         folder: not used, the data comes with scikit-learn.

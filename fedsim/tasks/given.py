@@ -16,20 +16,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from fedsim.ground.errors import DataError, UsageError, unknown
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
-from fedsim.tasks.data import samples
-from fedsim.tasks.data.samples import MapStyle, Part
-from fedsim.tasks.data.tables import Inputs, Table, read_csv, read_tables, standardized
+from fedsim.tasks.data import lazydata, samples
+from fedsim.tasks.data.items import Columns, Inputs, MapStyle
+from fedsim.tasks.data.lazydata import (
+    Augment,
+    Groups,
+    Source,
+    is_data,
+    open_source,
+    read_lazily,
+)
+from fedsim.tasks.data.samples import Part
+from fedsim.tasks.data.splits import Reading
+from fedsim.tasks.data.tables import (
+    Split,
+    Table,
+    flat_columns,
+    read_csv,
+    read_tables,
+    split_columns,
+    standardized,
+)
 from fedsim.tasks.optional import first_line
 
 if TYPE_CHECKING:  # for frames alone
     import pandas as pd
 
-Augment = Callable[[Tensor, Generator], Tensor]
-Groups = str | Sequence[Any] | None
+Given = MapStyle | DataLoader[Any]
+"""Samples, all of them in memory or, in a ``DataLoader``, read when a batch needs them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +72,7 @@ class Reader:
         return [path for path in found if path is not None]
 
 
-def _task(
+def task_of(
     name: str, model: Callable[..., nn.Module], read: Callable[..., Data], own: dict[str, Any],
     files: Sequence[tuple[str, Path]] = (),
 ) -> Task:  # fmt: skip
@@ -75,36 +94,45 @@ def _task(
 
 
 def from_torch(
-    train: MapStyle | Callable[[], MapStyle],
-    test: MapStyle | Callable[[], MapStyle] | float,
+    train: Given | Callable[[], Given],
+    test: Given | Callable[[], Given] | float,
     model: Callable[..., nn.Module],
     *,
     name: str,
-    inputs: str | None = None,
+    inputs: Inputs = None,
     label: str | None = None,
     groups: Groups = None,
     augment: Augment | None = None,
+    lazy: bool = False,
     **fields: Any,
 ) -> Task:
     """A task from a map-style data set: torchvision's, an `ImageFolder`, any torch `Dataset`.
 
-    Samples are pairs (input, target), or rows with named columns as those of Hugging Face's
-    `datasets`. All are read once and stay in memory. Images (PIL, or uint8) stay bytes and are
-    normalised by the mean and deviation of each channel over the training images. Targets are
-    class numbers from 0, or words, which are numbered in their order.
+    Samples are pairs (input, target), tuples (input, ..., input, target), or rows with named
+    columns as those of Hugging Face's `datasets`. An input is an image, an array or numbers, or a
+    tuple or dict of these. The model is called with one input as `model(x)`, with a tuple as
+    `model(*x)`, with a dict as `model(**x)`.
+
+    All samples are read once and stay in memory, unless they are read lazily. Images (PIL, or
+    uint8) stay bytes and are normalised by the mean and deviation of each channel over the training
+    images; lazily read ones become numbers from 0 to 1. Targets are class numbers from 0, or words,
+    which are numbered in their order (not lazily).
 
     Args:
         train: training samples, or a function that makes the data set: then the function alone
-            travels to other processes, and not what the data set holds in memory.
+            travels to other processes, and not what the data set holds in memory. A `DataLoader` is
+            read lazily, through its `collate_fn`; which samples a batch has follows from the run.
         test: held-out samples, likewise; or the fraction of `train` that is held out, drawn
             alike in every run.
         model: a function that makes a new model.
         name: of the task, as a results folder has it.
-        inputs: the column of the inputs, where samples are rows; None: the one that is left.
-        label: the column of the labels, likewise; None: "label".
-        groups: what partitions go by, where it is not the class: a column, or a number or a word
-            per training sample.
+        inputs: where samples are rows: the column of the input, or the names of several, which make
+            a dict; None: the one that is left, or a dict of all that are left.
+        label: the column of the targets; None: "label", else "labels".
+        groups: what partitions go by, where it is not the class: a column (not lazily), a number
+            or a word per training sample, or a function of the training data set that gives these.
         augment: (inputs of a training batch (B, ...), generator) -> those that are trained on.
+        lazy: whether a sample is read when a batch needs it, and not kept.
         fields: other fields of the `Task`: `batch_size`, `iterations`, `optimizer` (default:
             Adam 0.001), `loss` and `metric` (default: cross entropy and accuracy), ...
 
@@ -122,34 +150,40 @@ def from_torch(
     """
     share = check_share(name, test) if isinstance(test, int | float) else None
     for role, given in (("train", train), *(() if share is not None else (("test", test),))):
-        whole = hasattr(given, "__len__") and hasattr(given, "__getitem__")
-        if isinstance(given, Tensor) or not (whole or callable(given)):
+        sized = is_data(given) and (hasattr(given, "__len__") or isinstance(given, DataLoader))
+        if isinstance(given, Tensor) or not (sized or callable(given)):
             either = ", or a fraction of train (0.2)" if role == "test" else ""
             raise UsageError(
                 f"task {name}: {role} is of type {type(given).__name__}; it is a map-style data "
-                "set (len(it) and it[i]; of tensors: torch.utils.data.TensorDataset(x, y)), or a "
-                f"function that makes one{either}"
+                "set (len(it) and it[i]; of tensors: torch.utils.data.TensorDataset(x, y)), a "
+                f"DataLoader, or a function that makes one{either}"
             )
+        if isinstance(given, DataLoader):
+            open_source(name, role, given)
 
     # As they are now: what their owner changes later changes no run of this task.
     train, test, groups = _as_now(train), _as_now(test), deepcopy(groups)
+    named = Columns(inputs, label)
 
     def read(folder: Path | None, classes: bool) -> Data:
+        here = open_source(name, "train", train)
+        there = share if share is not None else open_source(name, "test", test)
+        if isinstance(there, Source):
+            samples.check_classes(name, here.dataset, there.dataset)
+        what = type(here.dataset).__name__
+        if lazy or here.lazy or (isinstance(there, Source) and there.lazy):
+            return read_lazily(name, here, there, what, named, groups, augment)
         column = groups if isinstance(groups, str) else None
-        here = _made(train)
-        first = samples.read(name, here, inputs, label, column)
-        if groups is not None and not isinstance(groups, str):
-            members = samples.numbered(groups, len(first.x), name)
+        first = samples.read(name, here.dataset, named, column)
+        if (members := lazydata.members_of(name, here.dataset, groups)) is not None:
             first = first._replace(groups=members)
-        if share is not None:
-            first, second = samples.held_out(name, first, share)
+        if isinstance(there, Source):
+            second = samples.read(name, there.dataset, first.columns, column)
         else:
-            other = _made(test)
-            samples.check_classes(name, here, other)
-            second = samples.read(name, other, *first.columns, column)
-        return samples.data(name, type(here).__name__, first, second, classes, augment)
+            first, second = samples.held_out(name, first, there)
+        return samples.data(name, what, first, second, classes, augment)
 
-    return _task(name, model, read, fields)
+    return task_of(name, model, read, fields)
 
 
 def from_datasets(
@@ -159,10 +193,11 @@ def from_datasets(
     name: str,
     test: str | float = "test",
     transform: Callable[[Any], Any] | None = None,
-    inputs: str | None = None,
+    inputs: Inputs = None,
     label: str | None = None,
-    groups: str | None = None,
+    groups: Groups = None,
     augment: Augment | None = None,
+    lazy: bool = False,
     **fields: Any,
 ) -> Task:
     """A task from a folder that Hugging Face's `datasets` wrote (`save_to_disk`).
@@ -173,29 +208,27 @@ def from_datasets(
         name: of the task, as a results folder has it.
         test: the split that is held out, beside `train`; or a fraction of `train`, or of a folder
             without splits.
-        transform: an input as the row has it -> an image, an array or numbers; None: it is one.
+        transform: the input as the row has it (of several columns a dict) -> an image, an array or
+            numbers, or a tuple or dict of these, as a tokenizer makes it; None: it is one.
         inputs: columns, as in `from_torch`.
         label: as for `from_torch`.
         groups: as for `from_torch`.
         augment: as in `from_torch`.
+        lazy: as in `from_torch`.
         fields: as for `from_torch`.
 
     Example:
         >>> from_datasets("flowers", lambda: nn.Linear(4, 3), name="flowers").iterations
         1000
     """
-    share = None if isinstance(test, str) else check_share(name, test)
+    if not isinstance(test, str):
+        check_share(name, test)
     start = Path(folder).resolve()
 
-    def rows(split: Any) -> MapStyle:
-        found: MapStyle = split
-        if transform is None:
-            return found
-        column, _ = samples.columns(name, split[0], inputs, label, groups)
-        return _Transformed(found, column, transform)
+    how = Reading(name, test, Columns(inputs, label), groups, transform, augment, lazy)
 
     def read(data_folder: Path | None, classes: bool) -> Data:
-        path = _found(name, folder, start, data_folder)
+        path = path_of(name, folder, start, data_folder)
         try:
             whole = import_module("datasets").load_from_disk(os.fspath(path))
         except ImportError as error:
@@ -208,22 +241,10 @@ def from_datasets(
                 f"task {name}: {path} is no folder that datasets' save_to_disk wrote "
                 f"({first_line(error)})"
             ) from error
-        splits = whole if isinstance(whole, dict) else {"train": whole}
-        for split in ("train", *(() if share is not None else (str(test),))):
-            if split not in splits:
-                raise DataError(
-                    f"task {name}: the folder has no split {split!r} (splits: "
-                    f"{', '.join(splits) if splits is whole else 'none'}); test is the name of "
-                    "one, or the fraction of train that is held out (0.2)"
-                )
-        first = samples.read(name, rows(splits["train"]), inputs, label, groups)
-        if share is not None:
-            first, second = samples.held_out(name, first, share)
-        else:
-            second = samples.read(name, rows(splits[str(test)]), *first.columns, groups)
-        return samples.data(name, f"datasets, {start.name}", first, second, classes, augment)
+        splits = whole if isinstance(whole, dict) else None
+        return how.data(splits, whole, f"datasets, {start.name}", classes)
 
-    return _task(name, model, read, fields, [(os.fspath(folder), start)])
+    return task_of(name, model, read, fields, [(os.fspath(folder), start)])
 
 
 def from_csv(
@@ -233,7 +254,7 @@ def from_csv(
     name: str,
     label: str,
     test: str | os.PathLike[str] | float = 0.2,
-    inputs: Inputs = None,
+    inputs: Split = None,
     groups: str | None = None,
     standardize: bool = True,
     **fields: Any,
@@ -248,7 +269,9 @@ def from_csv(
             their order; with `loss` and `metric` given, any number.
         test: the fraction of the rows that is held out, drawn alike in every run; or another file
             with the same columns, in any order.
-        inputs: the columns that are inputs; None: all but `label` and `groups`.
+        inputs: the columns that are inputs; None: all but `label` and `groups`. A mapping of names
+            to columns, `{"size": ["length", "width"], "place": "town"}`, makes a dict of inputs
+            (B, columns), with which the model is called by name.
         groups: the column that partitions go by (a site, a person); None: the class.
         standardize: whether inputs are less their mean over the training rows, and divided by
             their deviation there.
@@ -264,11 +287,12 @@ def from_csv(
     inputs = deepcopy(inputs)
 
     def parts(folder: Path | None) -> list[Part]:
-        paths = [_found(name, given, start, folder) for given, start in files]
+        paths = [path_of(name, given, start, folder) for given, start in files]
         tables = [read_csv(name, path, label, groups) for path in paths]
-        return read_tables(name, tables, inputs, label, groups)
+        return read_tables(name, tables, flat_columns(inputs), label, groups)
 
-    return _of_rows(name, model, parts, files[0][1].name, share, standardize, fields, files)
+    what = files[0][1].name
+    return _of_rows(name, model, parts, what, share, standardize, inputs, fields, files)
 
 
 def from_frame(
@@ -278,7 +302,7 @@ def from_frame(
     name: str,
     label: str,
     test: pd.DataFrame | float = 0.2,
-    inputs: Inputs = None,
+    inputs: Split = None,
     groups: str | None = None,
     standardize: bool = True,
     **fields: Any,
@@ -313,14 +337,14 @@ def from_frame(
     inputs = deepcopy(inputs)
 
     def parts(folder: Path | None) -> list[Part]:
-        return read_tables(name, tables, inputs, label, groups)
+        return read_tables(name, tables, flat_columns(inputs), label, groups)
 
-    return _of_rows(name, model, parts, "a frame", share, standardize, fields)
+    return _of_rows(name, model, parts, "a frame", share, standardize, inputs, fields)
 
 
 def _of_rows(
     name: str, model: Callable[..., nn.Module], parts: Callable[[Path | None], list[Part]],
-    what: str, share: float | None, standardize: bool, fields: dict[str, Any],
+    what: str, share: float | None, standardize: bool, inputs: Split, fields: dict[str, Any],
     files: Sequence[tuple[str, Path]] = (),
 ) -> Task:  # fmt: skip
     """The task of a table of rows, and of another that is held out where no ``share`` is."""
@@ -330,10 +354,12 @@ def _of_rows(
         first, second = found if share is None else samples.held_out(name, found[0], share)
         if standardize and first.x.shape[1:] == second.x.shape[1:]:
             first, second = standardized(first, second)
-        first, second = (part._replace(x=part.x.float()) for part in (first, second))
+        first, second = (
+            part._replace(x=split_columns(part.x.float(), inputs)) for part in (first, second)
+        )
         return samples.data(name, what, first, second, classes, read=found)
 
-    return _task(name, model, read, fields, files)
+    return task_of(name, model, read, fields, files)
 
 
 def check_share(task: str, test: float) -> float:
@@ -343,36 +369,14 @@ def check_share(task: str, test: float) -> float:
     return test
 
 
-@dataclass(frozen=True)
-class _Transformed:
-    """Rows of which the column ``inputs`` is what ``transform`` makes of it."""
-
-    rows: Any
-    inputs: str
-    transform: Callable[[Any], Any]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        row = self.rows[index]
-        return {**row, self.inputs: self.transform(row[self.inputs])}
-
-
 def _as_now(given: Any) -> Any:
     """A copy of a data set; a function, a fraction, and what cannot be copied are as they were."""
-    if not hasattr(given, "__getitem__"):
+    if not is_data(given):
         return given
     try:
         return deepcopy(given)
     except Exception:  # open files, locks: whatever a class of the user's own raises
         return given
-
-
-def _made(given: Any) -> MapStyle:
-    """The data set itself, where a function makes it."""
-    made: MapStyle = given if hasattr(given, "__getitem__") else given()
-    return made
 
 
 def found_in(given: str | os.PathLike[str], start: Path, folder: Path | None) -> Path | None:
@@ -381,7 +385,7 @@ def found_in(given: str | os.PathLike[str], start: Path, folder: Path | None) ->
     return next((path for path in there if path.exists()), None)
 
 
-def _found(
+def path_of(
     task: str, given: str | os.PathLike[str], start: Path, folder: Path | None
 ) -> Path:
     """As ``found_in``; ``DataError`` where there is none."""

@@ -11,7 +11,7 @@ from importlib import import_module
 from fedsim.ground.errors import UsageError, unknown
 from fedsim.tasks.base import Task
 from fedsim.tasks.place import SEPARATOR, load
-from fedsim.tasks.tasklist import LISTED
+from fedsim.tasks.tasklist import LISTED, OWN_TASK
 
 _OURS: dict[str, Task] = {}
 for _name, _listed in LISTED.items():
@@ -57,8 +57,7 @@ def get_task(name: str | Task) -> Task:
     except KeyError:
         if name.endswith(".py"):
             raise UsageError(f"--task is {name!r}: it is a file; give {name}:NAME") from None
-        ours = "a task of your own is FILE.py:NAME"
-        raise UsageError(f"--task: {unknown('task', name, TASKS)}; {ours}") from None
+        raise UsageError(f"--task: {unknown('task', name, TASKS)}; {OWN_TASK}") from None
 
 
 def adopt(task: str | Task) -> str | Task:

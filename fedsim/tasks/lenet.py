@@ -66,7 +66,7 @@ class LeNet5(nn.Module):
 
 
 def to_the_letter() -> LeNet5:
-    """The network of the Caffe example as it stands there, with Caffe's initial weights."""
+    """The network of the Caffe example as published, with Caffe's initial weights."""
     return LeNet5(conv_relu=False, caffe_init=True)
 
 

@@ -75,10 +75,12 @@ def _loaded(task: Task, folder: Path | None, download: bool, stamp: str) -> Load
 
 def _content(task: Task, data: Data, folder: Path | None) -> str:
     """``Loaded.content``; of files after ``load``, which may have written some of them."""
-    if reads_ours(task) or data.content:
+    if reads_ours(task):
         return data.content
-    files = [] if samples.in_memory(data) else _sources(task, folder)
-    return ", ".join(map(listed.content, files)) or samples.content_of(data)
+    files = [] if data.content or samples.in_memory(data) else _sources(task, folder)
+    known = data.content or ", ".join(map(listed.content, files)) or samples.content_of(data)
+    also = [] if data.shards is None else [samples.shards_digest(data.shards)]
+    return ", ".join([known, *also, *([f"base {data.base}"] if data.base else [])])
 
 
 @lru_cache(maxsize=1024)

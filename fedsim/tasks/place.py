@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from compressors.beside import beside, content, staying
+from compressors.beside import content, import_beside, staying
 from compressors.usercode import typed, user_code
 from fedsim.ground.errors import UsageError
 
@@ -163,7 +163,7 @@ def _from_file(
     assert spec is not None and spec.loader is not None
     module = sys.modules[listed] = module_from_spec(spec)
     try:
-        with user_code(), beside(path):
+        with user_code(), import_beside(path):
             spec.loader.exec_module(module)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)

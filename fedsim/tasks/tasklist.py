@@ -164,10 +164,13 @@ LISTED: dict[str, Listed] = {
     ),
 }
 
+OWN_TASK = "a task of your own is FILE.py:NAME"
+
 PARTITIONS = (
     "iid", "contiguous", "whole", "natural", "feature", "linear", "square", "exponential",
     "dirichlet(ALPHA)", "shards(NUMBER)", "pathological(CLASSES)", "drawn(SAMPLES)",
-    "drawn(SAMPLES, ALPHA)",
+    "drawn(SAMPLES, ALPHA)", "NAMEPartitioner(ARGUMENT=VALUE)", "FILE.csv", "FILE.py:FUNCTION",
+    "fixed",
 )  # fmt: skip
 """The ways to split a task's samples over clients (``fedsim.tasks.data.partition``)."""
 

@@ -151,8 +151,8 @@ def lora(
     """
     if not isinstance(rank, int) or not 1 <= rank <= 64:
         raise UsageError(f"task {name}: rank is {rank!r}; it is a whole number from 1 to 64")
-    like = CHAR_TRANSFORMER_FEDIT if train_a else CHAR_TRANSFORMER_FFA
-    own = replace(like, name=name, build=partial(build, rank, train_a))
+    template = CHAR_TRANSFORMER_FEDIT if train_a else CHAR_TRANSFORMER_FFA
+    own = replace(template, name=name, build=partial(build, rank, train_a))
     return own if lr is None else replace(own, optimizer=partial(torch.optim.Adam, lr=lr))
 
 

@@ -41,8 +41,8 @@ def build() -> nn.Module:
 def load(folder: Path | None, download: bool) -> Data:
     """A training text and the test text of the same set, words numbered by frequency.
 
-    Training samples are windows of 35 words, held-out ones rows of 350; both (·, length). What is
-    left of the test text, fewer than 350 words, is not scored.
+    Training samples are windows of 35 words, held-out ones rows of 350; both (·, length). The rest
+    of the test text, fewer than 350 words, is not scored.
 
     Args:
         folder: holds `ptb/ptb.train.txt` and `ptb/ptb.test.txt` (Mikolov's files), or
@@ -81,10 +81,11 @@ def tokens(text: str) -> list[str]:
 
 
 def vocabulary(words: Iterable[str], size: int = WORDS) -> dict[str, int]:
-    """The numbers of the most frequent words, `<unk>` and `<eos>` among them whatever they count.
+    """The numbers of the most frequent words, `<unk>` and `<eos>` among them for any count of
+    theirs.
 
     By frequency downwards, equals by alphabet, as the tutorial orders them. The Penn Treebank's
-    files have exactly 10,000 words in this sense; of other texts 9,998 beside those two.
+    files have exactly 10,000 words in this sense; of other texts 9,998 and those two.
 
     Example:
         >>> vocabulary(["b", "a", "a", "c", "c", "c"], size=4)

@@ -37,7 +37,8 @@ def listed(path: Path) -> list[Listed]:
     """A file, or the files below a folder, by name.
 
     Left out are hidden files and folders, Python's files and notebooks, folders of results, and
-    what is no file: links to nothing, pipes, sockets. Raises ``DataError`` where one is not read.
+    other things than files: links to nothing, pipes, sockets. Raises ``DataError`` where one is
+    not read.
 
     Example:
         >>> import tempfile

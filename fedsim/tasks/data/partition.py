@@ -25,6 +25,10 @@
     2019, section 3.1, of equal priors); a class with fewer samples than a client draws from it
     gives some of them twice.
 
+`NAMEPartitioner(ARGUMENT=VALUE, ...)`: a partitioner of flwr-datasets (`flowersplits`).
+`FILE.csv`, `FILE.py:FUNCTION`: what a file of the user's says (`givensplits`).
+`fixed`: the shards that the data have themselves (`Data.shards`).
+
 What a client draws follows from the seed and the client's number, and is made when it is asked for.
 
 Splits by label and of unlike sizes are made by the partitioners of flwr-datasets, over an in-memory
@@ -35,8 +39,6 @@ as the IidPartitioner of flwr-datasets does, without the two seconds that import
 from __future__ import annotations
 
 import math
-import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
@@ -45,7 +47,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compressors import derive
+from compressors.calls import Call
 from fedsim.ground.errors import UsageError, called, comma, unknown
+from fedsim.tasks.data import flowersplits, givensplits
 from fedsim.tasks.tasklist import PARTITIONS as FORMS
 
 if TYPE_CHECKING:
@@ -55,6 +59,8 @@ _BY_CLASS = ("dirichlet", "shards", "pathological")
 _SIZES = ("linear", "square", "exponential")
 _PLAIN = ("iid", "contiguous", "whole", "feature", *_SIZES)
 NATURAL, FEATURE, DRAWN = "natural", "feature", "drawn"
+FILE = "file"
+_GIVEN = (FILE, givensplits.FIXED)
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,7 @@ class _Spec:
     kind: str
     value: float = 0.0
     alpha: float | None = None
+    call: Call | None = None
 
 
 class Drawn(Sequence[NDArray[np.int64]]):
@@ -134,7 +141,32 @@ def goes_by_labels(spec: str) -> bool:
         (True, False)
     """
     parsed = _parse(spec)
-    return parsed.alpha is not None or parsed.kind not in (*_PLAIN, DRAWN)
+    if parsed.call is not None:
+        return flowersplits.column(parsed.call) == flowersplits.LABEL
+    return parsed.alpha is not None or parsed.kind not in (*_PLAIN, *_GIVEN, DRAWN)
+
+
+def goes_by_feature(spec: str) -> bool:
+    """Whether a split needs the mean of each sample's inputs.
+
+    Example:
+        >>> goes_by_feature("feature"), goes_by_feature("iid")
+        (True, False)
+    """
+    parsed = _parse(spec)
+    if parsed.call is not None:
+        return flowersplits.column(parsed.call) == flowersplits.FEATURE
+    return parsed.kind == FEATURE
+
+
+def is_given(spec: str) -> bool:
+    """Whether a split numbers the samples itself: a user's file, or shards of the data.
+
+    Example:
+        >>> is_given("split.csv"), is_given("fixed"), is_given("iid")
+        (True, True, False)
+    """
+    return spec == givensplits.FIXED or givensplits.is_file(spec)
 
 
 def split(
@@ -165,6 +197,10 @@ def split(
     """
     parsed = _parse(spec)
     labels = np.asarray(labels)
+    if parsed.kind == FILE:
+        return givensplits.shards(spec, labels, clients, seed)
+    if parsed.kind == givensplits.FIXED:
+        raise UsageError(f"--partition is {spec!r}: these data have no shards of their own")
     _check_against(parsed, spec, labels, clients)
     if parsed.kind == DRAWN:
         return Drawn(labels, clients, int(parsed.value), parsed.alpha, seed)
@@ -185,18 +221,27 @@ def split(
         return [np.flatnonzero(np.isin(labels, own)).astype(np.int64) for own in dealt]
     # The partitioners keep the order, so that it is drawn here.
     order = np.random.default_rng(seed).permutation(len(labels))
+    if parsed.call is not None:
+        flower = flowersplits.made(spec, parsed.call, clients, len(labels), seed)
+        columns = {"label": labels} | ({} if feature is None else {"feature": feature})
+        return flowersplits.dealt(flower, spec, columns, order, clients)
     if parsed.kind == "iid":
         return [np.sort(part) for part in np.array_split(order, clients)]
     return _by_label(parsed, spec, labels, order, clients, seed)
 
 
 def _parse(spec: str) -> _Spec:
+    if givensplits.is_file(spec):
+        return _Spec(FILE)
     call = called(spec, "--partition", ", ".join(FORMS))
+    if flowersplits.is_class(call.name):
+        flowersplits.check(spec, call)
+        return _Spec("partitioner", call=call)
     if call.name == DRAWN:
-        return _drawn(spec, call.given if not call.named else ())
-    kind, alone = call.name, len(call.given) == 1 and not call.named
-    argument = str(call.given[0]) if alone else ""
-    if kind in (*_PLAIN, NATURAL) and not call.called:
+        return _drawn(spec, call.arguments if not call.named else ())
+    kind, alone = call.name, len(call.arguments) == 1 and not call.named
+    argument = str(call.arguments[0]) if alone else ""
+    if kind in (*_PLAIN, NATURAL, givensplits.FIXED) and not call.called:
         return _Spec(kind)
     if kind not in _BY_CLASS or not call.called:
         raise UsageError(f"--partition: {unknown('split', spec, FORMS)}")
@@ -278,14 +323,7 @@ def _by_label(
     seed: int,
 ) -> list[NDArray[np.int64]]:  # fmt: skip
     """The samples in their ``order``, as a partitioner of flwr-datasets deals them."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the table is in memory: no hub is asked
-    try:
-        from flwr_datasets import partitioner as flower
-    except ImportError as error:
-        raise UsageError(
-            f"--partition is {spec!r}: it needs flwr-datasets, which cannot be imported ({error})."
-            f"\nInstall it: pip install flwr-datasets"
-        ) from error
+    flower = flowersplits.flower(spec)
     count, drawn = int(parsed.value), {"shuffle": False, "seed": seed}
     partitioner: Partitioner
     if parsed.kind in _SIZES:
@@ -300,30 +338,4 @@ def _by_label(
         partitioner = flower.PathologicalPartitioner(
             clients, "label", count, "deterministic", **drawn
         )
-    from datasets import Dataset
-
-    class Table(Dataset):
-        """A table whose columns are arrays; datasets' own hands a column out row by row."""
-
-        def __getitem__(self, key: Any) -> Any:
-            return super().__getitem__(key)[:] if isinstance(key, str) else super().__getitem__(key)
-
-    table = Table.from_dict({"label": labels[order], "sample": order}).with_format("numpy")
-    try:
-        with warnings.catch_warnings():
-            # A Dirichlet split is drawn again until it fits, with a warning each time, or ends in
-            # an error; pyarrow warns of deprecations inside datasets.
-            warnings.simplefilter("ignore")
-            partitioner.dataset = table
-            dealt = [partitioner.load_partition(i)["sample"][:] for i in range(clients)]
-    except ValueError as error:
-        raise UsageError(
-            f"--partition is {spec!r}: it cannot be made for {clients} clients and "
-            f"{len(labels)} samples; flwr-datasets says: {str(error).split('. ')[0].rstrip('.')}"
-        ) from error
-    if empty := [i for i, part in enumerate(dealt) if len(part) == 0]:
-        raise UsageError(
-            f"--partition is {spec!r}: it leaves client {empty[0]} of {clients} without samples; "
-            "give fewer clients or a milder split"
-        )
-    return [np.sort(np.asarray(part, dtype=np.int64)) for part in dealt]
+    return flowersplits.dealt(partitioner, spec, {"label": labels}, order, clients)

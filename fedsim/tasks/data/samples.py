@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import hashlib
-import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from fedsim.ground.errors import DataError
-from fedsim.tasks.base import Data, Samples
+from fedsim.tasks.base import Data, read_pair
 from fedsim.tasks.data.images import Pixels
+from fedsim.tasks.data.items import (
+    Columns,
+    MapStyle,
+    are_numbers,
+    as_tree,
+    divide,
+    drawn_alike,
+)
+from fedsim.tasks.data.lazy import Lazy
+from fedsim.tasks.pytrees import (
+    Tree,
+    count_samples,
+    leaves,
+    map_leaves,
+    named_leaves,
+    shapes_text,
+    take,
+)
 
 HELD_OUT_SEED = 0  # of the rows that a fraction holds out: the same for every run
-
-
-class MapStyle(Protocol):
-    """A map-style data set: ``len(it)`` samples, of which ``it[i]`` is one."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> Any: ...
 
 
 class Part(NamedTuple):
@@ -38,110 +47,94 @@ class Part(NamedTuple):
         columns: which of a row's were the inputs and the targets; None: samples are no rows.
     """
 
-    x: Tensor
-    y: np.ndarray
+    x: Tree
+    y: Tree
     groups: np.ndarray | None = None
-    columns: tuple[str | None, str | None] = None, None
+    columns: Columns = Columns()
 
     def rows(self, index: np.ndarray) -> Part:
         """The samples ``index``."""
         groups = None if self.groups is None else self.groups[index]
-        return Part(self.x[torch.from_numpy(index)], self.y[index], groups)
+        return Part(take(self.x, torch.from_numpy(index)), take(self.y, index), groups)
 
 
 @dataclass(frozen=True)
 class Augmented:
-    """Training batches whose inputs ``augment`` has changed: a ``Data.draw``."""
+    """Training batches whose inputs ``augment`` has changed: a ``Data.draw``.
 
-    x: Samples
-    y: Tensor
-    augment: Callable[[Tensor, Generator], Tensor]
+    Args:
+        x, y: as ``Data`` has them.
+        augment: (inputs, generator) -> those that are trained on.
+    """
 
-    def __call__(self, index: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+    x: Tree
+    y: Tree
+    augment: Callable[[Tree, Generator], Tree]
+
+    def __call__(self, index: Tensor, generator: Generator) -> tuple[Tree, Tree]:
         """Inputs and targets of the samples ``index`` (B,)."""
-        return self.augment(self.x[index], generator), self.y[index]
+        x, y = read_pair(self.x, self.y, index, generator.initial_seed())
+        return self.augment(x, generator), y
 
 
-def read(
-    task: str, dataset: MapStyle, inputs: str | None, label: str | None, groups: str | None
-) -> Part:
+def read(task: str, dataset: MapStyle, named: Columns, groups: str | None) -> Part:
     """Every sample of ``dataset``, in order.
 
     Args:
         task: the name that messages begin with.
-        dataset: its samples are pairs (input, target), or rows with named columns.
-        inputs, label, groups: the columns of a row; None: found as ``columns`` does; no groups.
+        dataset: its samples are what ``divide`` takes.
+        named: the columns of a row, as far as they are known.
+        groups: the column that partitions go by; None: none.
 
     Raises:
         DataError: a sample is something else, or samples are of several shapes or types.
     """
-    xs = torch.empty(0)
+    xs: Tree = None
+    first = ""
     ys: list[Any] = []
     members: list[Any] = []
     with drawn_alike():
         for i in range(len(dataset)):
             sample = dataset[i]
-            if isinstance(sample, Mapping):
-                inputs, label = columns(task, sample, inputs, label, groups)
-                x, y = sample[inputs], sample[label]
-                if groups is not None:
-                    members.append(sample[groups])
-            elif isinstance(sample, tuple | list) and len(sample) == 2:
-                x, y = sample
-                if groups is not None:
-                    raise DataError(
-                        f"task {task}: groups is {groups!r}, and the samples are pairs without "
-                        "named columns; give one number per training sample in their place"
-                    )
-            else:
-                raise DataError(
-                    f"task {task}: sample {i} is of type {type(sample).__name__}; a sample is a "
-                    "pair (input, target) or a row of named columns"
-                )
-            x = as_tensor(task, i, x)
+            inputs, y, named = divide(task, i, sample, named, groups)
+            x = as_tree(task, i, inputs)
+            if groups is not None:
+                members.append(sample[groups])
             if not ys:
-                xs = torch.empty((len(dataset), *x.shape), dtype=x.dtype)
-            ys.append(y.tolist() if isinstance(y, Tensor | np.ndarray) else y)
-            if (x.shape, x.dtype) != (xs.shape[1:], xs.dtype):
-                here, first = (f"{t.dtype} {tuple(t.shape)}" for t in (x, xs[0]))
+                first = shapes_text(x)
+                xs = map_leaves(lambda t: torch.empty((len(dataset), *t.shape), dtype=t.dtype), x)
+            ys.append(_target(y))
+            if (here := shapes_text(x)) != first:
                 raise DataError(
                     f"task {task}: the input of sample {i} is {here} and that of sample 0 {first}; "
                     "give the data set a transform that makes them alike (images: Resize, "
-                    "CenterCrop)"
+                    "CenterCrop; sequences: padding), or a DataLoader whose collate_fn does"
                 )
-            xs[i] = x  # now: a data set may return the same tensor again, with other numbers
+            for whole, part in zip(leaves(xs), leaves(x), strict=True):
+                whole[i] = part  # now: a data set may return the same tensor again
     if not ys:
         raise DataError(f"task {task}: the data set has no samples; it has one or more")
     try:
-        return Part(xs, np.array(ys), np.array(members) if members else None, (inputs, label))
+        y = map_leaves(lambda *of_leaf: np.array([x.value for x in of_leaf]), *ys)
     except ValueError as error:
         raise DataError(f"task {task}: targets are of several lengths ({error})") from error
+    return Part(xs, y, np.array(members) if members else None, named)
 
 
-def columns(
-    task: str, row: Mapping[str, Any], inputs: str | None, label: str | None, groups: str | None
-) -> tuple[str, str]:
-    """The names of the columns that hold inputs and targets: as given, else the only ones.
+@dataclass(frozen=True)
+class _Value:
+    """What is no tree: a number, a word, or a list of numbers."""
 
-    Example:
-        >>> columns("mine", {"image": 0, "label": 1}, None, None, None)
-        ('image', 'label')
-    """
-    label = "label" if label is None else label
-    if inputs is None:
-        left = [name for name in row if name not in (label, groups)]
-        if label in row and len(left) != 1:
-            raise DataError(
-                f"task {task}: inputs is not given, and beside {label!r} there are the columns "
-                f"{', '.join(left) or 'none'}; name one: inputs={(left or ['image'])[0]!r}"
-            )
-        inputs = left[0] if left else "image"
-    for setting, name in (("label", label), ("inputs", inputs), ("groups", groups)):
-        if name is not None and name not in row:
-            raise DataError(
-                f"task {task}: {setting} is {name!r}; the columns are {', '.join(row)}"
-            )
-    return inputs, label
+    value: Any
+
+
+def _target(y: Any) -> Tree:
+    """A target as a tree of values: a dict, and a tuple that is more than numbers, are several."""
+    if isinstance(y, Mapping):
+        return {name: _target(part) for name, part in y.items()}
+    if isinstance(y, tuple) and not are_numbers(y):
+        return tuple(map(_target, y))
+    return _Value(y.tolist() if isinstance(y, Tensor | np.ndarray) else y)
 
 
 def check_classes(task: str, train: MapStyle, test: MapStyle) -> None:
@@ -158,54 +151,30 @@ def check_classes(task: str, train: MapStyle, test: MapStyle) -> None:
         )
 
 
-def as_tensor(task: str, i: int, x: Any) -> Tensor:
-    """One input as a tensor: an image in bytes (C, H, W), float32 numbers, or int64 symbols.
-
-    Example:
-        >>> as_tensor("mine", 0, np.zeros((2, 2, 3), np.uint8)).shape  # height, width, colour
-        torch.Size([3, 2, 2])
-        >>> as_tensor("mine", 0, [0.5, 1.0]).dtype
-        torch.float32
-    """
-    if hasattr(x, "getbands"):  # PIL
-        if x.mode[0] in "IF":  # "I;16" too
-            raise DataError(
-                f"task {task}: the input of sample {i} is an image of mode {x.mode}, whose numbers "
-                "are no bytes; give the data set a transform that makes an array of it: "
-                "lambda image: np.array(image, np.float32)[None] / 65535"
-            )
-        x = np.array(x if x.mode in ("L", "RGB") else x.convert("RGB"))
-    if isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.ndim in (2, 3):
-        x = torch.from_numpy(x if x.ndim == 2 else x.transpose(2, 0, 1).copy())
-    try:
-        made = torch.as_tensor(x)
-    except (TypeError, ValueError, RuntimeError) as error:
-        shown = f"{x[:20]!r}..." if isinstance(x, str) else f"a {type(x).__name__}"
-        raise DataError(
-            f"task {task}: the input of sample {i} is {shown}; it is an image, an array or numbers"
-            " (give the data set a transform that makes one)"
-        ) from error
-    if made.dtype == torch.uint8 and made.dim() in (2, 3):
-        return made[None] if made.dim() == 2 else made
-    whole = not made.is_floating_point() and made.dtype not in (torch.bool, torch.uint8)
-    return made.to(torch.int64 if whole else torch.float32)
-
-
 def held_out(task: str, part: Part, share: float) -> tuple[Part, Part]:
     """``part`` without a fraction ``share`` of its samples, and these; drawn alike in every run."""
-    count = round(share * len(part.x))
-    if not 0 < count < len(part.x):
+    left, kept = held_out_numbers(task, count_samples(part.x), share)
+    return part.rows(left), part.rows(kept)
+
+
+def held_out_numbers(task: str, total: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the samples that are left, and of the fraction that is held out, ascending.
+
+    Raises ``DataError`` where a side would be empty.
+    """
+    count = round(share * total)
+    if not 0 < count < total:
         raise DataError(
-            f"task {task}: test is {share!r}, {count} of {len(part.x)} samples; it leaves one or "
+            f"task {task}: test is {share!r}, {count} of {total} samples; it leaves one or "
             "more on both sides"
         )
-    order = np.random.default_rng(HELD_OUT_SEED).permutation(len(part.x))
-    return part.rows(np.sort(order[count:])), part.rows(np.sort(order[:count]))
+    order = np.random.default_rng(HELD_OUT_SEED).permutation(total)
+    return np.sort(order[count:]), np.sort(order[:count])
 
 
 def data(
     task: str, what: str, train: Part, test: Part, classes: bool,
-    augment: Callable[[Tensor, Generator], Tensor] | None = None, read: Sequence[Part] = (),
+    augment: Callable[[Tree, Generator], Tree] | None = None, read: Sequence[Part] = (),
 ) -> Data:  # fmt: skip
     """The ``Data`` of two parts.
 
@@ -221,35 +190,50 @@ def data(
     Raises:
         DataError: inputs or targets of the parts are unlike, or targets are not classes.
     """
-    if train.x.shape[1:] != test.x.shape[1:] or train.x.dtype != test.x.dtype:
-        here, there = (f"{p.x.dtype} {tuple(p.x.shape[1:])}" for p in (train, test))
+    here, there = (shapes_text(take(p.x, 0)) for p in (train, test))
+    if here != there:
         raise DataError(f"task {task}: an input of train is {here} and of test {there}")
-    if train.y.shape[1:] != test.y.shape[1:]:
-        here, there = (str(p.y.shape[1:]) for p in (train, test))
-        raise DataError(f"task {task}: a target of train has the shape {here} and of test {there}")
-    if (train.y.dtype.kind in "US") != (test.y.dtype.kind in "US"):
-        here, there = (
-            f"{'words' if p.y.dtype.kind in 'US' else 'numbers'}, such as {p.y.flat[0].item()!r}"
-            for p in (train, test)
-        )
+    if classes and not isinstance(train.y, np.ndarray):
         raise DataError(
-            f"task {task}: targets of train are {here}, and those of test {there}; give both alike"
+            f"task {task}: a target is {type(train.y).__name__} of several; classes are one number "
+            "or word each (for other targets give loss= and metric=)"
         )
-    x, x_test = _inputs(train.x), _inputs(test.x)
-    if isinstance(x, Pixels):
-        x_test = Pixels(test.x, x.mean, x.std)
-    names = np.unique(np.concatenate([train.y, test.y]))
-    y, y_test = (_targets(task, part.y, names, classes) for part in (train, test))
-    labels = None
-    if train.groups is not None:
-        labels = torch.from_numpy(np.unique(train.groups, return_inverse=True)[1].reshape(-1))
+    x = map_leaves(_inputs, train.x)
+    x_test = map_leaves(
+        lambda own, other: Pixels(other, own.mean, own.std) if isinstance(own, Pixels) else other,
+        x, test.x,
+    )  # fmt: skip
+    try:
+        map_leaves(partial(_check_targets, task), train.y, test.y)
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"task {task}: targets of train and test differ ({error})") from error
+    y, y_test = (
+        map_leaves(partial(_targets, task, classes), one, other)
+        for one, other in ((train.y, test.y), (test.y, train.y))
+    )
     known = hashlib.sha256()
-    for tensor in (train.x, y, test.x, y_test):
-        _add(known, tensor.numpy())
+    for tree in (train.x, y, test.x, y_test):
+        for path, leaf in named_leaves(tree):
+            known.update(path.encode())
+            _add(known, leaf.numpy())
     digest = known.hexdigest()[:12]
-    source = f"{what}, {len(y):,} and {len(y_test):,} samples, all of them sha256 {digest}"
+    counts = f"{count_samples(y):,} and {count_samples(y_test):,} samples"
+    source = f"{what}, {counts}, all of them sha256 {digest}"
     draw = None if augment is None else Augmented(x, y, augment)
+    labels = None if train.groups is None else group_numbers(train.groups)
     return Data(x, y, x_test, y_test, source, labels, draw, content(read or (train, test)))
+
+
+def group_numbers(groups: np.ndarray) -> Tensor:
+    """Groups (N,), numbers or words, as their places among the different ones, int64.
+
+    Example:
+        >>> group_numbers(np.array(["b", "a", "b"]))
+        tensor([1, 0, 1])
+    """
+    return torch.from_numpy(np.unique(groups, return_inverse=True)[1].reshape(-1))
 
 
 def content(parts: Iterable[Part]) -> str:
@@ -260,27 +244,51 @@ def content(parts: Iterable[Part]) -> str:
         >>> content([part]) == content([part._replace(y=np.array(["a", "c"]))])
         False
     """
-    return _digest(x for part in parts for x in (part.x.numpy(), part.y, part.groups))
+    return _digest(
+        x for part in parts for tree in (part.x, part.y, part.groups) if tree is not None
+        for path, leaf in named_leaves(tree) for x in (path, np.asarray(leaf))
+    )  # fmt: skip
+
+
+def shards_digest(shards: Sequence[Any]) -> str:
+    """The digest of the sample numbers of each client.
+
+    Example:
+        >>> shards_digest([[0, 1], [2]]) == shards_digest([[0], [1, 2]])
+        False
+    """
+    numbers: Iterable[np.ndarray] = (np.atleast_1d(part) for part in shards)
+    return _digest(numbers).replace("samples", "shards")
 
 
 def in_memory(data: Data) -> bool:
     """Whether no inputs are read when a batch needs them."""
-    return all(isinstance(x, Tensor | Pixels) for x in (data.train_x, data.test_x))
+    inputs = (leaf for tree in (data.train_x, data.test_x) for leaf in leaves(tree))
+    return all(isinstance(x, Tensor | Pixels) for x in inputs)
 
 
 def content_of(data: Data) -> str:
-    """The digest of a data set as it lies in memory; inputs that do not are left out.
+    """The digest of a data set as it lies in memory; of ``Lazy`` ones, of some samples.
+
+    Other inputs that are read when a batch needs them are left out.
 
     Example:
         >>> x, y = torch.ones(2, 3), torch.zeros(2)
         >>> content_of(Data(x, y, x, y, "a")) == content_of(Data(x, y + 1, x, y, "a"))
         False
     """
-    inputs = (x.stored if isinstance(x, Pixels) else x for x in (data.train_x, data.test_x))
-    tensors = (x for x in (*inputs, data.train_y, data.test_y, data.labels))
-    scales = (np.array([x.mean, x.std]) for x in (data.train_x, data.test_x)
-              if isinstance(x, Pixels))  # fmt: skip
-    return _digest([*(_array(x) for x in tensors if isinstance(x, Tensor)), *scales])
+    arrays: list[str | np.ndarray] = []
+    scales: list[str | np.ndarray] = []
+    for tree in (data.train_x, data.test_x, data.train_y, data.test_y, data.labels):
+        for path, leaf in named_leaves(tree):
+            if isinstance(leaf, Pixels):
+                arrays += [path, leaf.stored.numpy()]
+                scales += [path, np.array([leaf.mean, leaf.std])]
+            elif isinstance(leaf, Lazy):
+                arrays += leaf.digest_arrays()
+            elif isinstance(leaf, Tensor):
+                arrays += [path, _array(leaf)]
+    return _digest([*arrays, *scales])
 
 
 def _array(x: Tensor) -> np.ndarray:
@@ -289,10 +297,13 @@ def _array(x: Tensor) -> np.ndarray:
     return found
 
 
-def _digest(arrays: Iterable[np.ndarray | None]) -> str:
+def _digest(arrays: Iterable[np.ndarray | str | None]) -> str:
+    """The digest of arrays, and of texts that say where they are."""
     made = hashlib.blake2b(digest_size=8)
     for values in arrays:
-        if values is not None:
+        if isinstance(values, str):
+            made.update(values.encode())
+        elif values is not None:
             made.update(f"{values.dtype} {values.shape}".encode())
             _add(made, values)
     return f"samples {made.hexdigest()}"
@@ -312,7 +323,7 @@ def _add(made: Any, values: np.ndarray) -> None:
         made.update(np.ascontiguousarray(values[start : start + rows]).reshape(-1).view(np.uint8))
 
 
-def _inputs(x: Tensor) -> Samples:
+def _inputs(x: Tensor) -> Tensor | Pixels:
     if x.dtype != torch.uint8 or x.dim() != 4:
         return x
     total = np.zeros((2, x.shape[1]))
@@ -325,7 +336,24 @@ def _inputs(x: Tensor) -> Samples:
     return Pixels(x, tuple(mean.tolist()), tuple(std.tolist()))
 
 
-def _targets(task: str, y: np.ndarray, names: np.ndarray, classes: bool) -> Tensor:
+def _check_targets(task: str, train: np.ndarray, test: np.ndarray) -> None:
+    """Refuses targets of two parts that are of other shapes, or words in one of them alone."""
+    if train.shape[1:] != test.shape[1:]:
+        here, there = (str(y.shape[1:]) for y in (train, test))
+        raise DataError(f"task {task}: a target of train has the shape {here} and of test {there}")
+    if (train.dtype.kind in "US") != (test.dtype.kind in "US"):
+        here, there = (
+            f"{'words' if y.dtype.kind in 'US' else 'numbers'}, such as {y.flat[0].item()!r}"
+            for y in (train, test)
+        )
+        raise DataError(
+            f"task {task}: targets of train are {here}, and those of test {there}; give both alike"
+        )
+
+
+def _targets(task: str, classes: bool, y: np.ndarray, others: np.ndarray) -> Tensor:
+    """Targets of a part; words are numbered in the order of those of both parts."""
+    names = np.unique(np.concatenate([y, others]))
     if y.dtype.kind in "US" and y.ndim == 1:
         return torch.from_numpy(np.searchsorted(names, y).astype(np.int64))
     if y.dtype.kind in "biu":
@@ -353,18 +381,3 @@ def numbered(values: Sequence[Any] | np.ndarray | Tensor, count: int, task: str)
             f"number or word for each of the {count} training samples"
         )
     return groups
-
-
-@contextmanager
-def drawn_alike() -> Iterator[None]:
-    """What a transform draws is the same in every process, and moves no generator outside."""
-    plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 - transforms draw
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        random.seed(0)
-        np.random.seed(0)  # noqa: NPY002
-        try:
-            yield
-        finally:
-            random.setstate(plain)
-            np.random.set_state(arrays)  # noqa: NPY002

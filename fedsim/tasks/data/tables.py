@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedsim.ground.errors import DataError
 from fedsim.tasks.data.samples import Part
 from fedsim.tasks.optional import first_line
+from fedsim.tasks.pytrees import Tree
 
 if TYPE_CHECKING:  # for tables alone: a client of another task need not have it
     import pandas as pd
@@ -20,12 +22,41 @@ if TYPE_CHECKING:  # for tables alone: a client of another task need not have it
 Inputs = str | Sequence[str] | None
 """The columns that are inputs, one or several; None: all but the label and the groups."""
 
+Split = Inputs | Mapping[str, str | Sequence[str]]
+"""The same, or several inputs by name, each of one or several columns."""
+
 
 class Table(NamedTuple):
     """A frame, and what messages call it."""
 
     what: str
     frame: pd.DataFrame
+
+
+def flat_columns(inputs: Split) -> Inputs:
+    """The columns of all inputs, in order.
+
+    Example:
+        >>> flat_columns({"size": ["length", "width"], "place": "town"})
+        ['length', 'width', 'town']
+    """
+    if not isinstance(inputs, Mapping):
+        return inputs
+    return [name for own in inputs.values() for name in ([own] if isinstance(own, str) else own)]
+
+
+def split_columns(x: Tensor, inputs: Split) -> Tree:
+    """The columns (N, all) as they are, or by the name of each input (N, columns).
+
+    Example:
+        >>> x = torch.tensor([[1.0, 2.0, 3.0]])
+        >>> split_columns(x, {"size": ["length", "width"], "place": "town"})
+        {'size': tensor([[1., 2.]]), 'place': tensor([[3.]])}
+    """
+    if not isinstance(inputs, Mapping):
+        return x
+    widths = [1 if isinstance(own, str) else len(own) for own in inputs.values()]
+    return dict(zip(inputs, x.split(widths, dim=1), strict=True))
 
 
 def read_csv(task: str, path: Path, label: str, groups: str | None) -> Table:

@@ -91,8 +91,8 @@ def alexnet() -> nn.Module:
 
     Two convolutions of 64 channels, 5x5, each with 3x3 max-pooling, layers of 384 and 192 units.
     Horvath et al. 2022 print no layers; they say "Batch Normalization and no Dropout", so that
-    BatchNorm stands where that code has local response normalization. (torchvision's AlexNet
-    takes no image of 32x32.)
+    BatchNorm replaces that code's local response normalization. (torchvision's AlexNet takes no
+    image of 32x32.)
     """
     return nn.Sequential(
         nn.Conv2d(3, 64, 5, padding=2),

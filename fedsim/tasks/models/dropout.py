@@ -78,7 +78,7 @@ def own_masks(model: nn.Module) -> nn.Module:
 
     Raises:
         UsageError: a layer draws from torch's global generator in a way that cannot be replaced
-            (`nn.LSTM(dropout=...)`, `nn.Dropout2d`): the message says what to write instead.
+            (`nn.LSTM(dropout=...)`, `nn.Dropout2d`): the message has what to write instead.
     """
     for name, layer in model.named_modules():
         instead = ""

@@ -157,8 +157,8 @@ def windows(symbols: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """A text as inputs and targets (N, length): windows in order, none overlaps another.
 
     Args:
-        symbols: numbers (n,), int64; the first is context alone. What is left at the end, fewer
-            than `length` symbols, is in no window.
+        symbols: numbers (n,), int64; the first is context alone. The rest at the end, fewer than
+            `length` symbols, is in no window.
         length: symbols a window.
 
     Example:

@@ -89,7 +89,7 @@ class Decoder(nn.Module):
 
 
 class Adapted(nn.Module):
-    """A linear layer that is frozen, and beside it `scale` times a trained product `b a`.
+    """A linear layer that is frozen, plus `scale` times a trained product `b a`.
 
     `a` (rank, inputs) starts as torch starts a linear layer, `b` (outputs, rank) at zero: the layer
     is what it was until it is trained.

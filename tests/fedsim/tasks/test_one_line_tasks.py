@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, WeightedRandomSampler
 
 from fedsim import TASKS, Clients, DataError, RunConfig, SweepConfig, Task, UsageError, run, sweep
 from fedsim.federation.clientdata import ClientData
@@ -21,9 +21,9 @@ from fedsim.tasks import from_csv, from_datasets, from_frame, from_torch
 from fedsim.tasks.loaded import loaded
 from tests.support.markdown import ROOT, blocks
 
-PETS, MARKS, WARDS = (
-    b.text for b in blocks(ROOT / "docs" / "own-data.md") if b.language == "python"
-)
+PYTHON = [b.text for b in blocks(ROOT / "docs" / "own-data.md") if b.language == "python"]
+PETS, MARKS, WARDS = (next(text for text in PYTHON if f"{make}(" in text)
+                      for make in ("from_torch", "from_datasets", "from_csv"))  # fmt: skip
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (40, 6, 5, 3), dtype=np.uint8)
 LABELS = np.arange(40) % 4
@@ -57,6 +57,13 @@ class Rows(Pairs):
 
     def __getitem__(self, index: int) -> Any:
         return {"pixels": self.xs[index], "label": self.ys[index], "writer": f"w{index % 3}"}
+
+
+class Stream(IterableDataset[Any]):
+    """Samples without numbers."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([])
 
 
 def linear() -> nn.Module:
@@ -400,7 +407,10 @@ def test_a_data_set_that_returns_one_tensor_again_and_again() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"train": DataLoader(TensorDataset(torch.ones(4)))}, "train is of type DataLoader; it is"),
+        ({"train": iter([])}, "train is of type list_iterator; it is"),
+        ({"train": DataLoader(Pairs(IMAGES, LABELS), sampler=WeightedRandomSampler([1.0] * 40, 9))},
+         "train is a DataLoader with sampler WeightedRandomSampler.*shuffle"),
+        ({"test": DataLoader(Stream())}, "test is a DataLoader of Stream, whose samples have no"),
         ({"train": torch.ones(4, 2)}, r"train is of type Tensor.*TensorDataset\(x, y\)"),
         ({"test": None}, "test is of type NoneType.*or a fraction of train"),
         ({"test": 1.0}, "test is 1.0; a fraction is above 0 and below 1"),
@@ -431,7 +441,7 @@ def test_a_line_that_is_no_task(options: dict[str, Any], words: str) -> None:
         ({"test": 0.001}, "test is 0.001, 0 of 40 samples"),
         ({"groups": [1, 2]}, r"groups has the shape \(2,\).*40 training samples"),
         ({"groups": "writer"}, "the samples are pairs without named columns"),
-        ({"train": Rows(IMAGES, LABELS)}, "beside 'label' there are the columns pixels, writer"),
+        ({"train": Rows(IMAGES, LABELS)}, r"the input \['writer'\] of sample 0 is 'w0'"),
         ({"train": Rows(IMAGES, LABELS), "label": "class", "inputs": "pixels"},
          "label is 'class'; the columns are pixels, label, writer"),
     ],

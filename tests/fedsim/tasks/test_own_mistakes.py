@@ -107,6 +107,7 @@ def test_a_run_that_diverges_says_why(make_task: Any, tmp_path: Path) -> None:
 def test_nan_that_the_first_batch_does_not_meet(make_task: Any, tmp_path: Path) -> None:
     x = X.clone()
     x[:48][torch.rand(48, generator=torch.Generator().manual_seed(4)) < 0.1] = float("nan")
-    config = RunConfig(task=make_task(**holding(x)), method="raw", temporal=12)
+    task = make_task(**holding(x))
+    config = RunConfig.of(task=task, method="raw", temporal=12, min_replies=3)
     with pytest.raises(RunFailed, match=r"round 1, training loss nan: the data hold NaN"):
         run(config, tmp_path)

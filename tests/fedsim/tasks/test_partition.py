@@ -234,6 +234,23 @@ def test_iid_deals_as_flwr_datasets_does(clients):
 
 
 @pytest.mark.slow
+def test_a_split_asks_no_hub_and_leaves_the_environment():
+    code = """
+import os, socket
+import numpy as np
+from fedsim.tasks.data.partition import split
+asked, before = [], dict(os.environ)
+socket.socket.connect = socket.getaddrinfo = lambda *given, **named: asked.append(given)
+split(np.random.default_rng(0).integers(0, 10, 1003), 4, "dirichlet(0.3)", 7)
+assert not asked and dict(os.environ) == before
+from huggingface_hub import constants
+assert not constants.HF_HUB_OFFLINE  # a caller may ask the hub afterwards
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "HF_HUB_OFFLINE"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+@pytest.mark.slow
 def test_a_split_in_a_new_process_is_quiet_and_the_same(tmp_path):
     code = (
         "import numpy as np; from fedsim.tasks.data.partition import split;"

@@ -12,7 +12,7 @@ import pytest
 
 from fedsim import TASKS, RunConfig, UsageError, run
 from fedsim.runs.sweep import run_cells, sweep
-from fedsim.search.search import search
+from fedsim.search.search import rerun, search
 from fedsim.settings import cellfile, grids
 from fedsim.settings.config import from_toml
 from fedsim.settings.grids import Cell, SweepConfig
@@ -44,7 +44,7 @@ def test_a_run_s_folder_names_the_place_and_can_be_run_again(folder: Path) -> No
     summary = run(config, folder / "out", progress=False).summary
     assert summary["task"] == "spirals"
     assert 'task = "spirals.py:spirals"' in (folder / "out" / "config.toml").read_text()
-    read = from_toml(folder / "out" / "config.toml")
+    read = from_toml(folder / "out" / "config.toml", trust_code=True)
     assert read == resolve_masking(config, config.plan) and read.digest == config.digest
     assert run(read, folder / "out", progress=False).summary == summary  # done already
 
@@ -57,10 +57,12 @@ def test_sweeps_cells_and_the_search_s_winner_name_the_place(folder: Path) -> No
     cells = [Cell("a", base), Cell("b", RunConfig(method="raw"))]
     path = cellfile.write(cells, folder / "cells")
     assert path is not None and "defined in Python" not in path.read_text()
-    assert cellfile.from_toml(path) == cells
+    assert cellfile.from_toml(path, trust_code=True) == cells
     search(base, folder / "found", budget="100kbit", methods="sbc", trials=2, seeds=1)
     best = folder / "found" / "best.toml"
-    assert from_toml(best).task == base.task and "defined in Python" not in best.read_text()
+    assert from_toml(best, trust_code=True).task == base.task
+    assert "defined in Python" not in best.read_text()
+    assert f"--own {PLACE} --out" in rerun(folder / "found")
 
 
 @pytest.mark.parametrize(
@@ -204,4 +206,5 @@ def test_a_file_that_changes_the_working_directory_moves_no_results(folder: Path
     assert Path.cwd() == folder
     run(config, "out", progress=False)
     assert (folder / "out" / "summary.json").exists()
-    assert from_toml(Path("out", "config.toml")) == resolve_masking(config, config.plan)
+    read = from_toml(Path("out", "config.toml"), trust_code=True)
+    assert read == resolve_masking(config, config.plan)
