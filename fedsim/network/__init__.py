@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
+    from fedsim.network.clock import PARTS, Clock, Exchange
     from fedsim.network.presets import PRESETS
     from fedsim.network.pricing import price
-    from fedsim.network.running import PARTS, Clock, Work
     from fedsim.network.spec import Links, Network, parse
 
-__all__ = ["PARTS", "PRESETS", "Clock", "Links", "Network", "Work", "parse", "price"]
+__all__ = ["PARTS", "PRESETS", "Clock", "Exchange", "Links", "Network", "parse", "price"]
 
 make_lazy(__name__)

@@ -1,5 +1,6 @@
 """What happens when: plain records on a simulated clock, which a checkpoint can hold."""
 
+import math
 from heapq import heappop, heappush
 from typing import Any
 
@@ -14,7 +15,7 @@ class Agenda:
         now: where the clock begins, in seconds.
 
     Attributes:
-        now: the time of the last record that was taken.
+        now: the time of the last record that was taken, or what it was set to since.
 
     Example:
         >>> agenda = Agenda()
@@ -52,6 +53,11 @@ class Agenda:
     def at(self, time: float, *record: Any) -> None:
         """Enters a record at a time, which lies ahead."""
         self._enter(time, 1, record)
+
+    @property
+    def next_time(self) -> float:
+        """When the next record is; inf where there is none."""
+        return self._heap[0][0] if self._heap else math.inf
 
     def next(self) -> Record:
         """Takes the next record out, and goes on to its time."""

@@ -35,7 +35,7 @@ class Availability:
     Args:
         fraction: of the clients; others in every round.
         on: mean seconds that a client is there, exponentially distributed.
-        off: mean seconds that it is away, likewise.
+        off: mean seconds that it is away, exponentially distributed.
         trace: 1 while a client is there and 0 while it is not, by client.
     """
 
@@ -92,7 +92,7 @@ class Presence:
 
     def at(
         self, now: float, round_number: int, least: int, most: int,
-        busy: Callable[[float], Collection[int]] = lambda now: (),
+        busy: Callable[[float], Collection[int]] = lambda now: (), gone: Collection[int] = (),
     ) -> tuple[float, np.ndarray]:  # fmt: skip
         """The first moment from now on at which so many are there, and who of them are free.
 
@@ -105,6 +105,7 @@ class Presence:
             least: how many have to be there, whether they are free or not.
             most: how many are wanted that are there and free.
             busy: those that are at work at a time.
+            gone: those that are never there again, whatever the availability says.
 
         Returns:
             The moment, and the clients, ascending: by the clock ``most`` at most.
@@ -118,12 +119,12 @@ class Presence:
                 break
             there, free, at_work = 0, list[int](), busy(now)
             if not self.rates:
-                drawn = np.flatnonzero(self.drawn(round_number, attempt))
+                drawn = _without(np.flatnonzero(self.drawn(round_number, attempt)), gone)
                 if len(drawn) >= least:
                     return now, np.setdiff1d(drawn, [*at_work], assume_unique=True)
                 continue
             for client in self.order(round_number):
-                if self.rates[client].at(now) > 0:
+                if client not in gone and self.rates[client].at(now) > 0:
                     there += 1
                     free += [client] * (client not in at_work)
                     if len(free) == most:
@@ -137,9 +138,8 @@ class Presence:
             "(--availability)"
         )
 
-
     def next(
-        self, now: float, row: int, turn: int, busy: Collection[int]
+        self, now: float, row: int, turn: int, busy: Collection[int], gone: Collection[int] = ()
     ) -> tuple[float, int | None]:
         """Who is asked next by a server that does not wait, and when.
 
@@ -152,6 +152,7 @@ class Presence:
             row: the number of the row that is being filled.
             turn: how many clients were asked until now, and one.
             busy: the clients that are at work.
+            gone: those that are never there again.
 
         Returns:
             Now and the client; or the moment of the next change (inf: none is known) and None.
@@ -160,9 +161,39 @@ class Presence:
             drawn = None if self.rates else self.drawn(row, attempt)
             for client in self.order(turn):
                 there = self.rates[client].at(now) > 0 if drawn is None else drawn[client]
-                if there and client not in busy:
+                if there and client not in busy and client not in gone:
                     return now, client
-        return min((rate.next_change(now) for rate in self.rates), default=math.inf), None
+        return self.next_change(now), None
+
+    def idle(
+        self, now: float, row: int, busy: Collection[int], gone: Collection[int] = ()
+    ) -> np.ndarray:
+        """Everybody who is there and idle now, ascending; as ``next`` looks at them.
+
+        Args:
+            now: the time.
+            row: the number of the row that is being filled.
+            busy: the clients that are at work.
+            gone: those that are never there again.
+        """
+        for attempt in range(1 if self.rates or busy else _TRIES):
+            there = (
+                np.flatnonzero([rate.at(now) > 0 for rate in self.rates]) if self.rates
+                else np.flatnonzero(self.drawn(row, attempt))
+            )  # fmt: skip
+            free = np.setdiff1d(_without(there, gone), [*busy], assume_unique=True)
+            if len(free):
+                return free
+        return np.zeros(0, int)
+
+    def next_change(self, now: float) -> float:
+        """When somebody comes or leaves after now; inf where that is not known."""
+        return min((rate.next_change(now) for rate in self.rates), default=math.inf)
+
+
+def _without(clients: np.ndarray, gone: Collection[int]) -> np.ndarray:
+    """The clients that are not gone, ascending."""
+    return np.setdiff1d(clients, [*gone], assume_unique=True) if gone else clients
 
 
 def parse_availability(text: str, name: str = "--availability") -> Availability:
@@ -183,8 +214,8 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
         rates = {client: steps(values, 1) for client, values in tables.items()}
         return Availability(trace=ByClient(file, rates))
     call = called(text, name, _ALLOWED)
-    if call.name == "onoff" and len(call.given) == 2 and not call.named:
-        on, off = (quantity(str(part), name, "time") for part in call.given)
+    if call.name == "onoff" and len(call.arguments) == 2 and not call.named:
+        on, off = (quantity(str(part), name, "time") for part in call.arguments)
         return Availability(on=on, off=off)
     try:
         fraction = float(text)

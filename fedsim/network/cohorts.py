@@ -54,7 +54,7 @@ def parse_dropout(text: str, name: str = "--dropout") -> Dropout:
     """
     try:
         call = read(text.strip() and f"({text})")
-        given = (float(str(x)) for x in call.given)
+        given = (float(str(x)) for x in call.arguments)
         made = Dropout(*given, **{key: float(str(x)) for key, x in call.named.items()})
         fits = min(made.before, made.after) >= 0 and made.before + made.after <= 1
     except (TypeError, ValueError):
@@ -104,27 +104,24 @@ class Rules:
         lots = np.random.default_rng(derive(seed, "arrival", round_number)).random(len(arrivals))
         return [int(place) for place in np.lexsort((lots, np.array(arrivals)))]
 
-    def end(self, start: float, arrivals: Sequence[float], missing: bool) -> float:
-        """When a round is over.
+    def waits_for(self, coming: int, missing: bool) -> float:
+        """How many updates a round waits for, until its deadline at the latest.
 
         Without a deadline the server knows at once who has dropped out, and does not wait for them.
         With a deadline it waits until then.
 
         Args:
-            start: when the server sent.
-            arrivals: when the updates of this round come, ascending.
+            coming: updates that are on their way.
             missing: whether some that were asked have dropped out.
 
         Example:
-            >>> Rules(deadline=5.0).end(10.0, [12.0, 14.0], missing=False)
-            14.0
-            >>> Rules(deadline=5.0).end(10.0, [12.0, 14.0], missing=True)
-            15.0
-            >>> Rules(deadline=5.0, first=1).end(10.0, [12.0, 14.0], missing=True)
-            12.0
+            >>> Rules(deadline=5.0).waits_for(3, missing=False)
+            3
+            >>> Rules(deadline=5.0).waits_for(3, missing=True)
+            inf
+            >>> Rules(deadline=5.0, first=2).waits_for(3, missing=True)
+            2
         """
-        limit = math.inf if self.deadline is None else start + self.deadline
-        if self.first is not None and len(arrivals) >= self.first:
-            return min(arrivals[self.first - 1], limit)
-        last = arrivals[-1] if arrivals else start
-        return min(last, limit) if not missing or math.isinf(limit) else limit
+        if self.first is not None and coming >= self.first:
+            return self.first
+        return math.inf if missing and self.deadline is not None else coming

@@ -1,8 +1,4 @@
-"""Messages that share links as they come and go: max-min fair rates on a simulated clock.
-
-``sharing`` gives the same times where all messages of one link are known beforehand; here one
-message's end decides when the next begins.
-"""
+"""Messages that share links as they come and go: max-min fair rates on a simulated clock."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,25 +7,13 @@ from typing import Any
 import numpy as np
 
 from fedsim.network.agenda import Agenda, Record, plain
-from fedsim.network.rates import Rate
-from fedsim.network.sharing import ROUNDED, max_min
+from fedsim.network.rates import ROUNDED, STUCK, Rate
+from fedsim.network.sharing import max_min
 
 Link = str | tuple[str, int]
 
-SLEEP, WAKE = "sleep", "wake"
+SHARE, WAKE = "share", "wake"
 """Records of this module: ``Flows.handlers`` has what each does."""
-
-_FLOW = np.dtype(
-    [("left", float), ("rate", float), ("since", float), ("end", float), ("then", object)]
-)
-"""A message under way: its bits that were left at a time, its rate from then on, its end, and the
-record that follows."""
-
-_TAKES = np.dtype([("flow", int), ("link", int)])
-"""The number of a message, and that of a link which it takes."""
-
-_LINK = np.dtype([("capacity", float), ("until", float), ("rate", object)])
-"""What a link takes until a time, and over time."""
 
 _FORGET = 64
 """Links that nothing takes any more may be so many, and one for each that is taken."""
@@ -39,7 +23,7 @@ class Flows:
     """What is under way on the links of a network.
 
     Args:
-        agenda: the clock, whose records ``SLEEP`` and ``WAKE`` are this object's.
+        agenda: the clock, whose records ``SHARE`` and ``WAKE`` are this object's.
         rate: what a link takes, over time, in bits per second.
 
     Attributes:
@@ -64,12 +48,17 @@ class Flows:
 
     def __init__(self, agenda: Agenda, rate: Callable[[Link], Rate]) -> None:
         self.agenda, self.rate = agenda, rate
-        self.handlers: dict[str, Callable[..., None]] = {SLEEP: self._sleep, WAKE: self._woken}
-        self._flows: np.ndarray = np.empty(0, _FLOW)
-        self._takes: np.ndarray = np.empty(0, _TAKES)
-        self._links: np.ndarray = np.empty(0, _LINK)
-        self._numbers = dict[Link, int]()  # of each link
-        self._wake = 0
+        self.handlers: dict[str, Callable[..., None]] = {SHARE: self._share, WAKE: self._woken}
+        # Messages under way: the bits that were left at a time, the rate from then on, that time,
+        # the end; and the record that follows.
+        self._flows, self._then = np.empty((4, 0)), list[Record]()
+        # The number of a message, and that of a link which it takes.
+        self._takes: np.ndarray = np.empty((2, 0), int)
+        # What a link takes, and until when; its rate over time; and its number.
+        self._links, self._rates = np.empty((2, 0)), list[Rate]()
+        self._numbers = dict[Link, int]()
+        self._new = list[tuple[float, tuple[Link, ...], Record]]()  # of this moment
+        self._wake, self._changed = 0, False
 
     def send(self, bits: float, path: Sequence[Link], then: Record) -> None:
         """Sends a message of so many bits over the links of its path.
@@ -79,90 +68,118 @@ class Flows:
         if not bits:
             self.agenda.after(0.0, *then)
             return
-        for link in path:
-            if link not in self._numbers:
-                self._numbers[link] = len(self._numbers)
-                self._links = _with(self._links, (0.0, -math.inf, self.rate(link)))
-        takes = [(len(self._flows), self._numbers[link]) for link in path]
-        self._takes = _with(self._takes, *takes)
-        self._flows = _with(self._flows, (bits, 0.0, self.agenda.now, math.inf, then))
-        self._share()
+        self._new.append((bits, tuple(path), then))
+        self._change()
+
+    def cancel(self, then: Record) -> None:
+        """Gives up the message whose record that is, if it is under way."""
+        self._new = [new for new in self._new if new[2] != then]
+        stays = np.array([record != then for record in self._then], bool)
+        if not stays.all():
+            self._keep(stays)
+            self._change()
 
     def state(self) -> dict[str, Any]:
         """What is under way, as JSON can hold it."""
-        capacity, until = (self._links[name].tolist() for name in ("capacity", "until"))
         return {
-            "flows": self._flows.tolist(), "takes": self._takes.tolist(), "wake": self._wake,
-            "links": [list(row) for row in zip(self._numbers, capacity, until, strict=True)],
+            "flows": self._flows.tolist(), "then": self._then, "takes": self._takes.tolist(),
+            "links": self._links.tolist(), "numbers": list(self._numbers), "new": self._new,
+            "changed": self._changed, "wake": self._wake,
         }  # fmt: skip
 
     def restore(self, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned; the agenda has its records."""
-        links = [(plain(name), *times) for name, *times in values["links"]]
-        self._numbers = {name: number for number, (name, *_) in enumerate(links)}
-        rows = [(*times, self.rate(name)) for name, *times in links]
-        self._links = _with(np.empty(0, _LINK), *rows)
-        self._flows = _with(np.empty(0, _FLOW), *map(plain, values["flows"]))
-        self._takes = _with(np.empty(0, _TAKES), *map(plain, values["takes"]))
-        self._wake = values["wake"]
+        self._numbers = {plain(name): number for number, name in enumerate(values["numbers"])}
+        self._rates = [self.rate(link) for link in self._numbers]
+        self._links = np.array(values["links"], float).reshape(2, -1)
+        self._flows = np.array(values["flows"], float).reshape(4, -1)
+        self._takes = np.array(values["takes"], int).reshape(2, -1)
+        self._then, self._new = ([plain(x) for x in values[name]] for name in ("then", "new"))
+        self._wake, self._changed = values["wake"], values["changed"]
+
+    def _change(self) -> None:
+        """Shares the links anew at the end of this moment, when all have come and gone."""
+        if not self._changed:
+            self._changed = True
+            self.agenda.last(0.0, SHARE)
 
     def _share(self) -> None:
-        """Gives every message its rate from now on, and sleeps until one of these changes."""
-        now, flows, takes, links = self.agenda.now, self._flows, self._takes, self._links
-        for link in np.flatnonzero(links["until"] <= now):
-            rate = links["rate"][link]
-            links["capacity"][link], links["until"][link] = rate.at(now), rate.next_change(now)
-        rates = max_min(len(flows), takes["flow"], takes["link"], links["capacity"])
-        changed = rates != flows["rate"]  # else an end stays what it was, to the last bit
-        if changed.any():
-            flows[changed] = _at(now, flows[changed], rates[changed])
-        if not len(flows):
-            return
-        after = min(links["until"][takes["link"]].min(initial=math.inf), flows["end"].min())
-        if math.isinf(after):
-            raise RuntimeError("a link stays at 0 bits per second: its transfer never ends")
+        """Gives every message its rate from now on, and wakes up when one of these changes."""
+        self._changed = False
+        self._begin()
+        now, (capacity, until) = self.agenda.now, self._links
+        for link in np.flatnonzero(until <= now):
+            rate = self._rates[link]
+            capacity[link], until[link] = rate.at(now), rate.next_change(now)
+        flow, link = self._takes
+        self._give(max_min(len(self._then), flow, link, capacity))
         self._wake += 1
-        self.agenda.first(SLEEP, float(after), self._wake)
+        if not self._then:
+            return
+        after = min(until[self._takes[1]].min(initial=math.inf), self._flows[3].min())
+        if math.isinf(after):
+            raise RuntimeError(STUCK)
+        self.agenda.at(max(now, float(after)), WAKE, float(after), self._wake)
 
-    def _sleep(self, until: float, number: int) -> None:
-        self.agenda.after(max(0.0, until - self.agenda.now), WAKE, until, number)
+    def _give(self, rates: np.ndarray) -> None:
+        """Gives messages their rates from now on; an end whose rate stays is what it was."""
+        now, (left, rate, since, end) = self.agenda.now, self._flows
+        changed = rates != rate
+        passed, ends = np.zeros(len(rates)), np.full(len(rates), math.inf)
+        seconds = now - since
+        np.multiply(rate, seconds, out=passed, where=changed & (seconds > 0))
+        np.maximum(0.0, left - passed, out=left, where=changed)
+        np.divide(left, rates, out=ends, where=rates > 0)
+        np.copyto(end, ends + now, where=changed)
+        np.copyto(rate, rates, where=changed)
+        since[changed] = now
+
+    def _begin(self) -> None:
+        """Takes up the messages that have been sent in this moment."""
+        if not self._new:
+            return
+        now, first = self.agenda.now, len(self._then)
+        for link in (link for _, path, _ in self._new for link in path):
+            if link not in self._numbers:
+                self._numbers[link] = len(self._numbers)
+                self._rates.append(self.rate(link))
+        fresh = len(self._rates) - self._links.shape[1]
+        links = np.repeat([[0.0], [-math.inf]], fresh, axis=1)
+        self._links = np.concatenate([self._links, links], axis=1)
+        flows = [[bits, 0.0, now, math.inf] for bits, _, _ in self._new]
+        self._flows = np.concatenate([self._flows, np.transpose(flows)], axis=1)
+        takes = [
+            [place, self._numbers[link]]
+            for place, (_, path, _) in enumerate(self._new, first) for link in path
+        ]  # fmt: skip
+        pairs = np.array(takes, int).reshape(-1, 2).T
+        self._takes = np.concatenate([self._takes, pairs], axis=1)
+        self._then += [then for _, _, then in self._new]
+        self._new = []
 
     def _woken(self, until: float, number: int) -> None:
         if number != self._wake:  # another message came or went meanwhile
             return
-        stays, takes = self._flows["end"] > until * ROUNDED, self._takes
-        over, self._flows = self._flows["then"][~stays], self._flows[stays]
-        self._takes = takes = takes[stays[takes["flow"]]]
-        takes["flow"] = (np.cumsum(stays) - 1)[takes["flow"]]
-        if len(self._links) > 2 * len(takes) + _FORGET:
-            self._forget()
-        self._share()
+        stays = self._flows[3] > until * ROUNDED
+        over = [self._then[place] for place in np.flatnonzero(~stays)]
+        self._keep(stays)
+        self._change()
         for then in over:
             self.agenda.after(0.0, *then)
+
+    def _keep(self, stays: np.ndarray) -> None:
+        """Lets go of the messages that do not stay."""
+        self._flows = self._flows[:, stays]
+        self._then = [self._then[place] for place in np.flatnonzero(stays)]
+        self._takes = self._takes[:, stays[self._takes[0]]]
+        self._takes[0] = (np.cumsum(stays) - 1)[self._takes[0]]
+        if len(self._rates) > 2 * self._takes.shape[1] + _FORGET:
+            self._forget()
 
     def _forget(self) -> None:
         """Lets go of the links that nothing takes any more."""
         names = list(self._numbers)
-        used, self._takes["link"] = np.unique(self._takes["link"], return_inverse=True)
+        used, self._takes[1] = np.unique(self._takes[1], return_inverse=True)
         self._numbers = {names[number]: place for place, number in enumerate(used)}
-        self._links = self._links[used]
-
-
-def _with(rows: np.ndarray, *more: tuple[object, ...]) -> np.ndarray:
-    """The rows, and some more."""
-    both = np.empty(len(rows) + len(more), rows.dtype)
-    both[: len(rows)] = rows
-    for place, row in enumerate(more, len(rows)):
-        both[place] = row
-    return both
-
-
-def _at(now: float, flows: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """The flows as they are now, with other rates from now on."""
-    passed, seconds = np.zeros(len(flows)), now - flows["since"]
-    np.multiply(flows["rate"], seconds, out=passed, where=seconds > 0)
-    flows["left"] = np.maximum(0.0, flows["left"] - passed)
-    flows["rate"], flows["since"], flows["end"] = rates, now, math.inf
-    np.divide(flows["left"], rates, out=flows["end"], where=rates > 0)
-    flows["end"] += now
-    return flows
+        self._rates = [self._rates[number] for number in used]
+        self._links = self._links[:, used]

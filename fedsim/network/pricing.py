@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedsim.network.clock import PARTS, Clock, Exchange
 from fedsim.network.quantities import Varying
 from fedsim.network.rates import ConstantRates
-from fedsim.network.running import PARTS, Clock, Work
 from fedsim.network.spec import Links, Network
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
@@ -153,10 +153,39 @@ def ends_over_rates(
     return seconds.reindex(rounds["round"], fill_value=0.0).cumsum().to_numpy()
 
 
-def _waited_for(
+def joules(
     rounds: pd.DataFrame, clients: pd.DataFrame, network: Network, federation: int, seed: int
-) -> pd.DataFrame:
-    """The rows of replies that came in their round, used or refused, with `SECONDS`."""
+) -> np.ndarray:
+    """What all clients together spend in each round of a synchronous run, shape (rounds,).
+
+    A client whose reply did not come has spent its download alone.
+
+    Args:
+        rounds, clients, federation, seed: as for `price`.
+        network: whose messages or iterations take energy, with the FLOPs of an iteration.
+
+    Example:
+        >>> from fedsim.network import parse
+        >>> import pandas as pd
+        >>> rounds = pd.DataFrame({"round": [1], "local_iterations": [10]})
+        >>> clients = pd.DataFrame([[1, 0, 60, 800, 200, 0]], columns=CLIENT_COLUMNS)
+        >>> network = parse("compute=1s, energy_up=2J/bit, energy_down=1J/bit, energy_compute=5W")
+        >>> joules(rounds, clients, network, 1, seed=0).tolist()
+        [1850.0]
+    """
+    asked, _, came = _asked(rounds, clients, network)
+    rates, client = network.energy(federation, seed), asked["client"].to_numpy()
+    up, down = (asked[name].to_numpy() for name in _bits(network))
+    work = rates.iteration[client] * asked["local_iterations"].to_numpy() + rates.up[client] * up
+    asked["joules"] = rates.down[client] * down + came.to_numpy() * work
+    total = asked.groupby("round")["joules"].sum()
+    return total.reindex(rounds["round"], fill_value=0.0).to_numpy()
+
+
+def _asked(
+    rounds: pd.DataFrame, clients: pd.DataFrame, network: Network
+) -> tuple[pd.DataFrame, pd.Series, pd.Series]:
+    """The clients' rows, whether each reply was used, and whether it came in its round."""
     asked = clients.sort_values(["round", "client"], kind="stable").reset_index(drop=True)
     if "local_iterations" not in asked:  # no controller gives clients unlike numbers
         steps = rounds.set_index("round")["local_iterations"]
@@ -167,6 +196,15 @@ def _waited_for(
         refused = (asked["failures"] > 0) & (asked["failed_up_bits"] > 0)
         came = is_used | refused
         asked[bits[0]] = asked[bits[0]].where(~refused, asked["failed_up_bits"])
+    return asked, is_used, came
+
+
+def _waited_for(
+    rounds: pd.DataFrame, clients: pd.DataFrame, network: Network, federation: int, seed: int
+) -> pd.DataFrame:
+    """The rows of replies that came in their round, used or refused, with `SECONDS`."""
+    asked, is_used, came = _asked(rounds, clients, network)
+    bits = _bits(network)
     links = network.links(federation, seed, measured_iteration(rounds, asked[is_used]))
     own, central = coding_seconds(rounds, network)
     waited = asked[came].reset_index(drop=True)
@@ -218,18 +256,19 @@ def _in_turn(
     links: Links, asked: pd.DataFrame, came: pd.Series, bits: tuple[str, str], coding: float
 ) -> np.ndarray:
     """Round after round, on the clock that runs go by."""
-    clock, parts = Clock(links), [np.zeros((0, len(PARTS)))]
+    clock: Clock[Exchange] = Clock(links)
+    parts = [np.zeros((0, len(PARTS)))]
     up, down = bits
     asked = asked.assign(came=came, up_bits=asked[up], down_bits=asked[down])
     for number, rows in asked.groupby("round"):
-        works = [
-            Work(row.client, number, row.down_bits,
-                 row.local_iterations * links.compute[row.client] + coding, row.up_bits,
-                 "arrived" if row.came else "received")
+        exchanges = [
+            Exchange(row.client, number, row.down_bits,
+                     row.local_iterations * links.compute[row.client] + coding, row.up_bits,
+                     "arrived" if row.came else "received")
             for row in rows.itertuples()
         ]  # fmt: skip
-        start, coming = clock.now, [work for work in works if work.until == "arrived"]
-        clock.ask(works)
-        clock.to(max((work.arrived for work in coming), default=start))
-        parts += [work.parts(start, clock.now)[None] for work in coming]
+        start, coming = clock.now, [x for x in exchanges if x.until == "arrived"]
+        clock.send(exchanges)
+        clock.wait(coming, len(coming))
+        parts += [exchange.parts(start, clock.now)[None] for exchange in coming]
     return np.concatenate(parts)

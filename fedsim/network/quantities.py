@@ -23,9 +23,15 @@ _OTHER_TIMES = {
     "min": (1, "min"), "minute": (1, "min"), "sec": (1, "s"), "second": (1, "s"),
     "msec": (1, "ms"), "millisecond": (1, "ms"),
 }  # fmt: skip
-_QUANTITY = re.compile(r"(\+?[0-9.]+(?:e[+-]?[0-9]+)?) *([a-z]*)(/s)?", re.IGNORECASE)
+_FLOPS = {f"{prefix}flop": 1e3**power for power, prefix in enumerate(("", "k", "m", "g", "t", "p"))}
+_JOULES = {"pJ": 1e-12, "nJ": 1e-9, "uJ": 1e-6, "mJ": 1e-3, "J": 1.0, "kJ": 1e3}
+_WATTS = {"uW": 1e-6, "mW": 1e-3, "W": 1.0, "kW": 1e3}
+_QUANTITY = re.compile(r"(\+?[0-9.]+(?:e[+-]?[0-9]+)?) *([a-z]*)(/[a-z]+)?", re.IGNORECASE)
 
-Kind = Literal["bits", "rate", "time", "delay", "factor", "bytes"]
+Kind = Literal[
+    "bits", "rate", "time", "delay", "factor", "bytes", "flops", "flop rate", "joules",
+    "joules per bit", "joules per flop", "watts",
+]  # fmt: skip
 _KINDS: dict[Kind, tuple[dict[str, float], str]] = {
     "bits": (_SIZES, "a number of bits above 0, such as 2e6, 500kbit, 2Mbit or 1Gbit"),
     "rate": (
@@ -36,7 +42,28 @@ _KINDS: dict[Kind, tuple[dict[str, float], str]] = {
     "time": (_TIMES, "a time above 0, such as 90s, 30min or 2h"),
     "delay": (_TIMES, "a number of seconds, such as 50ms, 0.2s, 10min or 0"),
     "factor": ({"": 1.0}, "a number without a unit before measured, as in 2*measured"),
+    "flops": (_FLOPS, "a number of floating-point operations above 0, such as 300MFLOP"),
+    "flop rate": (
+        _FLOPS, "a number above 0 with a unit (MFLOP/s, GFLOP/s or TFLOP/s), such as 2GFLOP/s",
+    ),
+    "joules": (
+        {"": 1.0} | _JOULES, "an energy above 0 in mJ, J or kJ, such as 50J or 2kJ",
+    ),
+    "joules per bit": (
+        _JOULES, "an energy above 0 per bit, in pJ, nJ, uJ, mJ or J, such as 1uJ/bit",
+    ),
+    "joules per flop": (
+        _JOULES, "an energy above 0 per operation, in pJ, nJ or uJ, such as 50pJ/FLOP",
+    ),
+    "watts": (_WATTS, "a power above 0 in mW, W or kW, such as 2W"),
 }  # fmt: skip
+_PER: dict[Kind, tuple[str, ...]] = {
+    "rate": ("", "/s"), "flop rate": ("/s",), "joules per bit": ("/bit",),
+    "joules per flop": ("/flop",),
+}  # fmt: skip
+"""What may, or must, follow the unit; nothing where a kind is not listed."""
+_CASED = (_JOULES, {"": 1.0} | _JOULES, _WATTS)
+"""Units whose case counts: mJ is not MJ."""
 
 _MOST_SIGMA = 5.0
 """Of a logarithm: beyond it a client in three is more than 148 times off the median."""
@@ -75,7 +102,7 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
     Args:
         text: `5Mbit`, `lognormal(5Mbit, 1)` (median and sigma), `uniform(1Mbit, 20Mbit)`.
         name: the setting, as the message calls it.
-        kind: what the numbers are: `rate`, `delay` or `factor`.
+        kind: what the numbers are, such as `rate`, `delay` or `flop rate`.
 
     Raises:
         UsageError: the text is none of these.
@@ -90,7 +117,7 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
     call = called(text, name, allowed)
     if not call.called:
         return Varying("constant", quantity(text, name, kind))
-    parts = [str(part) for part in call.given if not call.named]
+    parts = [str(part) for part in call.arguments if not call.named]
     if call.name == "lognormal" and len(parts) == 2:
         median, sigma = quantity(parts[0], name, kind), math.nan
         with contextlib.suppress(ValueError):
@@ -120,7 +147,9 @@ def quantity(value: object, name: str, kind: Kind) -> float:
             `"inf"`; of a time `"50ms"`, `"30s"`, `"10min"`, `"2h"`.
         name: the setting, as the message calls it.
         kind: `bits`, `rate` (bits per second), `time`, `delay`: a time that may be 0, `factor`: of
-            a measured time, which has no unit, or `bytes`.
+            a measured time, which has no unit, `bytes`, `flops`, `flop rate` (per second),
+            `joules`, `joules per bit`, `joules per flop` or `watts`. Energies and watts have
+            case: mJ is a thousandth of J, and MJ is refused.
 
     Raises:
         UsageError: it is none of its kind, negative, or 0 where that is not allowed, or a rate
@@ -133,6 +162,8 @@ def quantity(value: object, name: str, kind: Kind) -> float:
         (1800.0, 0.0)
         >>> quantity("2GiB", "--memory", "bytes") / 2**30
         2.0
+        >>> quantity("2GFLOP/s", "compute", "flop rate"), quantity("3mJ", "battery", "joules")
+        (2000000000.0, 0.003)
     """
     units, allowed = _KINDS[kind]
     text = str(value).strip()
@@ -140,9 +171,10 @@ def quantity(value: object, name: str, kind: Kind) -> float:
     if kind == "rate" and text == "inf":
         return math.inf
     number = math.nan
-    if parsed is not None and (kind == "rate" or not parsed[3]):
+    if parsed is not None and (parsed[3] or "").lower() in _PER.get(kind, ("",)):
+        unit = parsed[2] if units in _CASED else parsed[2].lower()
         with contextlib.suppress(KeyError, ValueError):  # another unit; 1.2.3
-            number = float(parsed[1]) * units[parsed[2].lower()]
+            number = float(parsed[1]) * units[unit]
     if not (0 < number < math.inf or number == 0 and kind in ("delay", "factor")):
         raise UsageError(f"{name} is {value!r}: give {allowed}{_meant(text, kind)}")
     return number
@@ -158,7 +190,7 @@ def _meant(text: str, kind: Kind) -> str:
         factor, meant = _OTHER_TIMES.get(unit.removesuffix("s"), (0, ""))
         return f"; did you mean {number * factor:g}{meant}?" if meant else ""
     bit = re.fullmatch(r"([kmgt]?)b(?:its?|ytes?)?(?:ps|/s)?", unit, re.IGNORECASE)
-    if bit is None or kind == "bytes":
+    if bit is None or kind not in ("bits", "rate"):
         return ""
     prefix = bit[1].lower() if bit[1] in ("k", "K") else bit[1].upper()
     byte = "B" in unit or "yte" in unit

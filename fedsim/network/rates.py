@@ -8,6 +8,12 @@ from typing import overload
 
 import numpy as np
 
+ROUNDED = 1 + 1e-12
+"""A transfer that lacks so little of its time has ended: after many events sums are rounded, and
+what is left of it by rounding would wait where its link then stands still."""
+
+STUCK = "a link stays at 0 bits per second: its transfer never ends"
+
 
 @dataclass(frozen=True)
 class Rate:
@@ -51,6 +57,27 @@ class Rate:
         if step + 1 < len(self.times):
             return self._start(turn, step + 1)
         return self._start(turn + 1, 0) if math.isfinite(self.period) else math.inf
+
+    def end(self, start: float, bits: float) -> float:
+        """When a message has passed that begins at ``start``, where nobody else takes the link.
+
+        Raises:
+            RuntimeError: the rate stays at 0.
+
+        Example:
+            >>> day = Rate((0.0, 6.0), (1e6, 2e6), period=10.0)
+            >>> day.end(5.0, 3e6)
+            7.0
+        """
+        now = start
+        while bits:
+            rate, change = self.at(now), self.next_change(now)
+            if rate and now + bits / rate <= change * ROUNDED:
+                return now + bits / rate
+            if math.isinf(change):
+                raise RuntimeError(STUCK)
+            bits, now = max(0.0, bits - rate * (change - now)), change
+        return now
 
     def _start(self, turn: int, step: int) -> float:
         return self.times[step] + (turn * self.period if turn else 0.0)

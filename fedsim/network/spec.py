@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
@@ -14,14 +14,15 @@ import numpy as np
 
 from compressors.calls import split
 from fedsim.ground.errors import UsageError, comma, reason, unknown
+from fedsim.network.energy import ENERGY_KEYS, NO_BATTERY, EnergyRates
 from fedsim.network.presets import PRESETS
-from fedsim.network.quantities import Varying, parse_varying, quantity
+from fedsim.network.quantities import Kind, Varying, parse_varying, quantity
 from fedsim.network.rates import ConstantRates, Rate
 from fedsim.network.traces import Trace, read_trace
 
 KEYS = (
-    "up", "down", "latency", "compute", "server_up", "server_down", "trace", "framing", "topology",
-    "coding",
+    "up", "down", "latency", "compute", "flops", "server_up", "server_down", "trace", "framing",
+    "topology", "coding", *ENERGY_KEYS,
 )  # fmt: skip
 TOPOLOGIES = ("star", "allreduce")
 ALLREDUCE = (
@@ -29,7 +30,8 @@ ALLREDUCE = (
     "--method raw, --downlink raw, --strategy dsgd and every client"
 )
 RATES = ("up", "down", "server_up", "server_down")
-_PURPOSES = {"up": 1, "down": 2, "latency": 3, "compute": 4}
+_PURPOSES = {"up": 1, "down": 2, "latency": 3, "compute": 4, "energy_up": 5, "energy_down": 6,
+             "energy_compute": 7, "battery": 8}  # fmt: skip
 _NO_LIMIT, _NO_DELAY = Varying("constant", math.inf), Varying("constant", 0.0)
 
 
@@ -60,17 +62,25 @@ class Network:
 
     Args:
         up: the upload rate of a client's link, in bits per second.
-        down: the download rate, likewise.
+        down: the download rate of a client's link, in bits per second.
         latency: the delay of one message in one direction, in seconds.
-        compute: seconds per local iteration, or, with `measured`, how many times as long as it
-            took in the run.
+        compute: seconds per local iteration; with `measured`, how many times as long as it took
+            in the run; with `by_flops`, floating-point operations per second.
         measured: whether `compute` multiplies what was measured.
+        by_flops: whether `compute` is a rate, by which `flops` are divided.
+        flops: floating-point operations of one local iteration; None: they are counted.
         server_up: the capacity that all uploads share at the server, in bits per second.
         server_down: that of all downloads.
         trace: rates over time, in the place of `up` and `down`.
         framing: whether whole messages take their time, or the payloads in them alone.
         topology: `star`, every message between a client and the server; or `allreduce`, a ring.
         coding: how many times as long as it took in the run encoding and decoding take; 0: no time.
+        energy_up: joules per bit that a client sends.
+        energy_down: joules per bit that a client receives.
+        energy_compute: watts while a client computes; with `energy_by_flops`, joules per
+            floating-point operation.
+        energy_by_flops: see `energy_compute`.
+        battery: joules after which a client takes part no more.
         name: what was typed.
 
     Example:
@@ -83,18 +93,40 @@ class Network:
     latency: Varying = _NO_DELAY
     compute: Varying = Varying("constant", 1.0)
     measured: bool = True
+    by_flops: bool = False
+    flops: float | None = None
     server_up: float = math.inf
     server_down: float = math.inf
     trace: Trace | None = field(default=None, repr=False)
     framing: bool = False
     topology: str = "star"
     coding: float = 0.0
+    energy_up: Varying = _NO_DELAY
+    energy_down: Varying = _NO_DELAY
+    energy_compute: Varying = _NO_DELAY
+    energy_by_flops: bool = False
+    battery: Varying = NO_BATTERY
     name: str = ""
 
     @property
     def depends(self) -> bool:
         """Whether the clock depends on the machine that a run is carried out on."""
         return self.measured or self.coding > 0
+
+    @property
+    def spends(self) -> bool:
+        """Whether messages or local iterations take energy."""
+        return any(x != _NO_DELAY for x in (self.energy_up, self.energy_down, self.energy_compute))
+
+    @property
+    def limited(self) -> bool:
+        """Whether clients have batteries that may become empty."""
+        return self.battery != NO_BATTERY
+
+    @property
+    def lacks_flops(self) -> bool:
+        """Whether the floating-point operations of an iteration are needed and not known."""
+        return self.flops is None and (self.by_flops or self.energy_by_flops)
 
     def links(self, clients: int, seed: int, measured: float) -> Links:
         """Every client's link; the same seed gives the same links.
@@ -103,11 +135,12 @@ class Network:
             clients: how many the federation has.
             seed: of the run.
             measured: seconds per local iteration in the run, for `compute=measured`.
+
+        Where `lacks_flops` is true, `compute` is not a number.
         """
 
         def draw(name: str) -> np.ndarray:
-            quantity: Varying = getattr(self, name)
-            return quantity.draw(np.random.default_rng([seed, _PURPOSES[name]]), clients)
+            return self._draw(name, clients, seed)
 
         up: Sequence[Rate]
         down: Sequence[Rate]
@@ -115,9 +148,37 @@ class Network:
             up, down = (ConstantRates(draw(name)) for name in ("up", "down"))
         else:
             up, down = self.trace.of(clients)
-        compute = draw("compute") * (measured if self.measured else 1.0)
+        if self.by_flops:
+            compute = (math.nan if self.flops is None else self.flops) / draw("compute")
+        else:
+            compute = draw("compute") * (measured if self.measured else 1.0)
         links = Links(up, down, draw("latency"), compute, self.server_up, self.server_down)
         return ring(links) if self.topology == "allreduce" else links
+
+    def energy(self, clients: int, seed: int) -> EnergyRates:
+        """What every client spends, and its battery; the same seed gives the same.
+
+        Args:
+            clients: how many the federation has.
+            seed: of the run.
+
+        Example:
+            >>> network = parse("compute=4GFLOP/s, flops=2GFLOP, energy_compute=6W, battery=1kJ")
+            >>> rates = network.energy(1, seed=0)
+            >>> float(rates.iteration[0]), float(rates.battery[0])  # half a second of 6 W
+            (3.0, 1000.0)
+        """
+        up, down, compute, battery = (self._draw(name, clients, seed) for name in ENERGY_KEYS)
+        if self.energy_by_flops:
+            compute = compute * (math.nan if self.flops is None else self.flops)
+        elif self.energy_compute != _NO_DELAY:
+            compute = compute * self.links(clients, seed, math.nan).compute
+        return EnergyRates(up, down, compute, battery)
+
+    def _draw(self, name: str, clients: int, seed: int) -> np.ndarray:
+        """A quantity of every client."""
+        quantity: Varying = getattr(self, name)
+        return quantity.draw(np.random.default_rng([seed, _PURPOSES[name]]), clients)
 
 
 def ring(links: Links) -> Links:
@@ -153,8 +214,8 @@ def parse(text: str, name: str = "--network") -> Network:
     Args:
         text: a preset (`4g`), settings (`up=lognormal(5Mbit, 1), down=20Mbit, latency=50ms,
             compute=2*measured, server_up=1Gbit, trace=FILE.csv, framing=on, topology=allreduce,
-            coding=measured`), a preset with settings that replace its own (`4g, compute=10ms`), or
-            a TOML file with such settings.
+            coding=measured, energy_up=1uJ/bit, battery=50J`), a preset with settings that replace
+            its own (`4g, compute=10ms`), or a TOML file with such settings.
         name: the setting, as a message calls it.
 
     Raises:
@@ -192,28 +253,63 @@ def parse(text: str, name: str = "--network") -> Network:
                 raise UsageError(f"{what} is {value!r}: give measured, or 0.1*measured for coders "
                                  "ten times as fast as the run's")  # fmt: skip
         elif key == "compute":
+            made["measured"], made["by_flops"] = measured, "flop" in value.lower()
+            kind: Kind = "flop rate" if made["by_flops"] else "delay"
             made[key] = (parse_varying(factor, what, "factor") if measured
-                         else parse_varying(value, what, "delay"))  # fmt: skip
-            made["measured"] = measured
+                         else parse_varying(value, what, kind))  # fmt: skip
+        elif key == "flops":
+            made[key] = quantity(value, what, "flops")
+        elif key in ENERGY_KEYS:
+            made["energy_by_flops"] = made.get("energy_by_flops", False) or "flop" in value.lower()
+            made[key] = parse_varying(value, what, _energy_kind(key, value))
         elif key == "trace":
             made[key] = read_trace(folder / _unquoted(value))
         elif key in ("server_up", "server_down"):
             made[key] = quantity(value, what, "rate")
         else:
             made[key] = parse_varying(value, what, "delay" if key == "latency" else "rate")
-    for key in ("trace", "server_up", "server_down", "coding", "framing"):
+    for key in ("trace", "server_up", "server_down", "coding", "framing", *ENERGY_KEYS):
         if given.get("topology") == "allreduce" and key in given:
             raise UsageError(
                 f"{name}: {key} is {given[key]} and topology is allreduce: a ring has no server, "
                 "constant rates and floats that nobody codes; give up, down, latency and compute"
             )
-    return Network(**made, name=file)
+    network = Network(**made, name=file)
+    _check_energy(network, given, name)
+    return network
+
+
+def _energy_kind(key: str, value: str) -> Kind:
+    """What the numbers of a setting of energy are."""
+    if key == "energy_compute":
+        return "joules per flop" if "flop" in value.lower() else "watts"
+    return "joules" if key == "battery" else "joules per bit"
+
+
+def _check_energy(network: Network, given: Mapping[str, str], name: str) -> None:
+    """Refuses settings of FLOPs and energy that lack what they go by."""
+    if "flops" in given and not (network.by_flops or network.energy_by_flops):
+        raise UsageError(
+            f"{name}: flops is {given['flops']}, and nothing goes by it; give compute a rate such "
+            "as 2GFLOP/s, or energy_compute such as 50pJ/FLOP"
+        )
+    if "battery" in given and not network.spends:
+        raise UsageError(
+            f"{name}: battery is {given['battery']}, and nothing empties it; give energy_up, "
+            "energy_down or energy_compute"
+        )
+    if "energy_compute" in given and not network.energy_by_flops and network.measured:
+        raise UsageError(
+            f"{name}: energy_compute is {given['energy_compute']} and compute is measured: "
+            "watts need a time that is the same on every machine; give compute a time such as "
+            "20ms or a rate such as 2GFLOP/s, or energy_compute such as 50pJ/FLOP"
+        )
 
 
 def written(key: str, value: object) -> str:
     """A setting's value as a network's text has it.
 
-    A rate that is a number has its unit, a path with a comma or a parenthesis stands in quotes.
+    A rate that is a number has its unit. A path with a comma or a parenthesis is quoted.
 
     Example:
         >>> written("up", 5e6), written("up", "5Mbit"), written("latency", 0.05)

@@ -25,7 +25,7 @@ _CLIENT = re.compile(r"0|[1-9][0-9]*|\*")
 
 @dataclass(frozen=True)
 class ByClient(Generic[T]):
-    """What a file says of each client: of those that it names, and of all others.
+    """A file's values for each client: for those that it names, and for all others.
 
     Args:
         file: where it stands.
@@ -39,7 +39,7 @@ class ByClient(Generic[T]):
         """The values of so many clients, each looked up when it is asked for.
 
         Raises:
-            UsageError: the file says nothing of one of them.
+            UsageError: the file has no value for one of them.
 
         Example:
             >>> [*ByClient(Path("links.csv"), {"1": "slow", "*": "fast"}).of(3)]
@@ -165,7 +165,7 @@ def _values(file: Path, part: "pd.DataFrame") -> np.ndarray:
 def steps(values: np.ndarray, column: int) -> Rate:
     """A column of such a table over time; its last step lasts as long as the one before it.
 
-    Rows that repeat the value before them are no steps.
+    Rows that repeat the value before them are not steps.
     """
     times, column_values = values[:, 0], values[:, column]
     period = math.inf if len(times) == 1 else float(2 * times[-1] - times[-2])

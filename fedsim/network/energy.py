@@ -1,0 +1,45 @@
+"""What clients spend: joules per bit of a message and per local iteration, and their batteries."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.network.quantities import Varying
+
+ENERGY_KEYS = ("energy_up", "energy_down", "energy_compute", "battery")
+"""A network's settings of energy."""
+
+NO_BATTERY = Varying("constant", math.inf)
+
+
+@dataclass(frozen=True)
+class EnergyRates:
+    """What every client spends, index by client.
+
+    A client that is sent ``d`` bits, does ``n`` local iterations and sends ``u`` bits spends
+    ``down d + iteration n + up u`` joules.
+
+    Args:
+        up: joules per bit that a client sends, shape (clients,).
+        down: joules per bit that a client receives, shape (clients,).
+        iteration: joules per local iteration, shape (clients,).
+        battery: joules that a client has; inf: as many as it needs, shape (clients,).
+
+    Example:
+        >>> one = np.ones(1)
+        >>> EnergyRates(3 * one, one, 10 * one, 100 * one).joules(0, 5.0, 2, 4.0)
+        37.0
+    """
+
+    up: np.ndarray
+    down: np.ndarray
+    iteration: np.ndarray
+    battery: np.ndarray
+
+    def joules(self, client: int, down_bits: float, iterations: int, up_bits: float) -> float:
+        """What a client spends on one request: its download, its local work and its upload."""
+        return float(
+            self.down[client] * down_bits + self.iteration[client] * iterations
+            + self.up[client] * up_bits
+        )  # fmt: skip
