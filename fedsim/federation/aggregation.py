@@ -27,7 +27,7 @@ def make_strategy(
     }
     own = {f.name for f in fields(plan.algorithm)}
     rule = replace(plan.algorithm, **{name: x for name, x in task.items() if name in own})
-    return build(
+    strategy = build(
         rule,
         plan.method.compressor,
         plan.downlink,
@@ -41,4 +41,7 @@ def make_strategy(
         catch_up=config.clients.catch_up,
         max_norm=config.clients.max_norm,
     )
+    if config.clients.min_replies is None and plan.rules.plain:
+        strategy.awaited = plan.clients
+    return strategy
 

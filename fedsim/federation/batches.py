@@ -10,6 +10,20 @@ from compressors.kernels.gpu.layout import send
 _HOST = torch.device("cpu")
 
 
+def epoch_length(samples: int, size: int) -> int:
+    """How many batches an epoch has: whole ones, and the samples that are left over are in none.
+
+    Args:
+        samples: of the client.
+        size: samples a batch; a client with fewer has one batch of all.
+
+    Example:
+        >>> epoch_length(101, 32), epoch_length(378, 32), epoch_length(5, 32)
+        (3, 11, 1)
+    """
+    return samples // min(size, samples)
+
+
 class Batches:
     """Batches of one client's shard, a fresh order every epoch.
 
@@ -30,7 +44,7 @@ class Batches:
     ) -> None:
         self.shard = torch.from_numpy(shard)
         self.size = min(size, len(shard))
-        self.an_epoch = len(shard) // self.size
+        self.an_epoch = epoch_length(len(shard), size)
         self.seed, self.client, self.device = seed, client, device
         self._epoch, self._order = -1, self.shard
 

@@ -10,12 +10,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 import torch
-from flwr.app import Message, MetricRecord, RecordDict
+from flwr.app import Message, RecordDict
 
 from compressors import State, derive
 from compressors.message import Upload
 from compressors.whole.masking import masked
 from compressors.whole.memory import nest, unnest
+from fedsim.engines.compat import metrics_of
 from fedsim.federation import orders
 from fedsim.federation.kept_as import kept, restored
 from fedsim.federation.masking import Masking
@@ -25,16 +26,17 @@ from fedsim.federation.room import enough
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import training
 from fedsim.settings.config import RunConfig
-from strategies import ClientEnd, Job
+from fedsim.settings.fields import EXACT
+from strategies import ClientEnd, TrainJob
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import Line
 from strategies.channel.parts import PartsEnd
-from strategies.channel.payload import METRICS, SAMPLES, SENT
+from strategies.channel.payload import METRICS, SAMPLES, SENT, settings_in
 
 T = TypeVar("T")
 
-Request = Job | Upload | Masking
-"""What a client asks of its driver: it gives ``Trained``, ``Encoded`` and ``Masked``."""
+Request = TrainJob | Upload | Masking
+"""What a client asks of its driver: it gives ``TrainResult``, ``Encoded`` and ``Masked``."""
 
 Serving = Generator[Request, Any, tuple[RecordDict, State]]
 """Wishes out, what they gave in; at the end the reply's content and the client's memory."""
@@ -58,61 +60,64 @@ def serve(
     Raises ``NoBase`` where the client must ask for the whole model.
     """
     memory = restored(memory, config.machine.memory_as)
-    plan, own = trainer.plan, unnest(RULE, memory)
-    work = orders.work_of(config, plan, message.content)
-    rule, count = plan.client, plan.algorithm.parts(plan.clients)
+    plan, state = trainer.plan, unnest(RULE, memory)
+    work = orders.work_of(config, plan, settings_in(message.content))
+    half, count = plan.client, plan.algorithm.parts(plan.clients)
     uplink = orders.uplink_at(config, work.p) if work.ordered else plan.method.compressor
     before = orders.uplink_at(config, float(memory[FRACTION])) if FRACTION in memory else None
-    like = rule.shares(trainer.like)
+    template = half.payload_template(trainer.template)
     initial = trainer.buffers.initial
-    end = ClientEnd(uplink, plan.downlink, like, initial, config.seed, before, trainer.means)
+    end = ClientEnd(uplink, plan.downlink, template, initial, config.seed, before, trainer.means)
     line: Line = PartsEnd(end, count) if count else end
     clock = time.perf_counter()
     with enough(trainer.device):
-        came = line.decode(message.content, memory or None)
+        delivery = line.decode(message.content, memory or None)
     seconds = dict.fromkeys(("decode-seconds", "train-seconds", "encode-seconds"), 0.0)
     seconds["decode-seconds"] = time.perf_counter() - clock
     done = int(memory.get("iterations", 0))
-    force = rule.force(came, own)
-    job = Job(
-        client, trainer.filled(rule.begins(came, own)), unnest("optimizer", memory), done, work.n,
-        unnest("buffers", memory) | came.buffers, work.start, (force,) if force else (),
+    hook = half.gradient_hook(delivery, state)
+    job = TrainJob(
+        client, trainer.filled(half.initial_weights(delivery, state)), unnest("optimizer", memory),
+        done, work.n, unnest("buffers", memory) | delivery.buffers, work.start,
+        (hook,) if hook else (),
     )  # fmt: skip
-    trained = yield job
-    change = rule.update(came, own, job, trained)
-    if isinstance(change, Generator):
-        change = yield from _timed(change, seconds, "train-seconds")
-    if change.memory is not None:
-        came = replace(came, settled=replace(came.settled, uplink=change.memory))
-    with training(came.round, trained.loss, partial(suspect, uplink)), enough(trainer.device):
-        encoding = line.encode(client, change.update, came)
+    result = yield job
+    made = half.make_update(delivery, state, job, result)
+    if isinstance(made, Generator):
+        made = yield from _timed(made, seconds, "train-seconds")
+    if made.compressor_state is not None:
+        settled = replace(delivery.settled, uplink=made.compressor_state)
+        delivery = replace(delivery, settled=settled)
+    with training(delivery.round, result.loss, partial(suspect, uplink)), enough(trainer.device):
+        encoding = line.encode(client, made.update, delivery)
         packet, after = yield from _timed(encoding, seconds, "encode-seconds")
-    optimizer = trained.optimizer
+    optimizer = result.optimizer
     if plan.masks:
         by_method = config.training.momentum_masking == "auto"
         sent = masked(uplink, packet.sent) if by_method else packet.sent
         forgot = yield Masking(optimizer, sent)
         optimizer = forgot.optimizer
         seconds["encode-seconds"] += forgot.seconds
-    seconds["train-seconds"] += trained.seconds
+    seconds["train-seconds"] += result.seconds
     counted = packet.counts
-    counts = [counted[name] for name in line.like]
+    counts = [counted[name] for name in line.template]
     content = RecordDict()
-    content[METRICS] = MetricRecord({
-        SAMPLES: len(trainer.federation.shards[client]), "train-loss": trained.loss,
+    content[METRICS] = metrics_of({
+        SAMPLES: len(trainer.federation.shards[client]), "train-loss": result.loss,
         "sent": sum(counts), SENT: counts, **seconds,
     })  # fmt: skip
-    beside = answered(came.settings, trained.buffers, initial)
-    if work.ordered:
-        beside |= orders.report(came.settings, trained, uplink, after)
-    line.reply(content, packet, came, beside)
-    local = {name: x for name, x in trained.buffers.items() if name not in came.buffers}
+    beside = answered(delivery.settings, result.buffers, initial)
+    beside |= orders.report(delivery.settings, result, uplink, after)
+    line.reply(content, packet, delivery, beside)
+    local = {name: x for name, x in result.buffers.items() if name not in delivery.buffers}
     after |= nest("optimizer", {} if config.training.stateless else optimizer)
     after |= nest("buffers", local)
     if work.ordered:
         after[FRACTION] = torch.tensor(work.p, dtype=torch.float64)
-    after |= nest(RULE, rule.after(came, own, job, trained, change.update, packet))
+    after |= nest(RULE, half.next_state(delivery, state, job, result, made.update, packet))
     after |= {"iterations": torch.tensor(done + work.n)}
+    if config.machine.memory_as == EXACT:
+        return content, after
     seed = derive(config.seed, "memory", client, done)
     return content, kept(after, config.machine.memory_as, seed)
 

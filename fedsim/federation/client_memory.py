@@ -2,8 +2,8 @@
 
 One interface, two homes: this process, or the client's node. Both hold a flat mapping of names to
 tensors that is never changed in place; a client hands back a new mapping as its very last act, so a
-client that fails keeps the memory it had. On Ray the memory travels between the two
-(``fedsim.engines.carried``).
+client that fails keeps the memory it had. In Flower's simulation the memory travels between
+the two (``fedsim.engines.carried``).
 """
 
 import math
@@ -49,6 +49,14 @@ class Memories(Protocol):
 
     def copy(self) -> Mapping[int, State]:
         """Every client's memory now, by client; none where it is not here."""
+        ...
+
+    def clients(self) -> list[int]:
+        """The clients whose memory is here, in their order."""
+        ...
+
+    def of(self, client: int) -> State:
+        """The memory of one of ``clients()`` now."""
         ...
 
 
@@ -178,6 +186,17 @@ class InProcess:
         self._here.pop(client, None)
         self._bytes -= self._sizes.pop(client, 0)
 
+    def clients(self) -> list[int]:
+        with self._lock:
+            return sorted({*self._there, *self._here, *self._slots})
+
+    def of(self, client: int) -> State:
+        with self._lock:
+            for home in (self._there, self._here):
+                if client in home:
+                    return home[client]
+            return self.file.read(self._slots[client])
+
     def copy(self) -> "Kept":
         """Every client's memory now, which clients that are late may replace meanwhile."""
         with self._lock:
@@ -300,3 +319,9 @@ class AtNode:
 
     def copy(self) -> dict[int, State]:
         return {}
+
+    def clients(self) -> list[int]:
+        return []
+
+    def of(self, client: int) -> State:
+        raise KeyError(client)

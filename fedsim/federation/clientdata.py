@@ -14,6 +14,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.settings import contents
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
+from fedsim.tasks.data import givensplits
 from fedsim.tasks.data import partition as partitions
 from fedsim.tasks.loaded import loaded
 
@@ -83,7 +84,7 @@ def _split(
     if groups is None and partitions.goes_by_labels(partition):
         raise UsageError(
             f"--partition is {partition!r}: the samples of task {task.name} have no labels to go "
-            "by; it takes iid or contiguous"
+            "by; it takes iid or contiguous (groups=, or labels of the Data, gives it some)"
         )
     if partition == partitions.NATURAL and data.labels is None:
         raise UsageError(
@@ -91,16 +92,19 @@ def _split(
             "by, such as a user or a role"
         )
     feature = None  # the mean of each training sample's inputs
-    if partition == partitions.FEATURE:
+    if partitions.goes_by_feature(partition):
         x = data.train_x
         if not isinstance(x, Tensor) or not x.is_floating_point():
             raise UsageError(
-                f"--partition is 'feature': the inputs of task {task.name} are not numbers in "
+                f"--partition is {partition!r}: the inputs of task {task.name} are not numbers in "
                 "memory that could be averaged"
             )
         feature = x.reshape(len(x), -1).mean(dim=1).numpy()
-    labels = np.zeros(len(data.train_x), np.int64) if groups is None else groups.numpy()
-    if validation is None:
+    labels = np.zeros(data.train_count, np.int64) if groups is None else groups.numpy()
+    shards: Sequence[np.ndarray]
+    if partitions.is_given(partition):
+        data, shards = _given(task, data, labels, clients, partition, seed, validation)
+    elif validation is None:
         shards = partitions.split(labels, clients, partition, seed, feature)
     else:
         data, left = parted(task, data, validation)
@@ -110,8 +114,29 @@ def _split(
     if local is None:
         return ClientData(data, shards)
     check_alike(task, data, f"--evaluate-clients is {local:g}")
-    every = len(data.train_x)
+    every = data.train_count
     return ClientData(data, *(Parts(shards, every, local, scored) for scored in (False, True)))
+
+
+def _given(
+    task: Task, data: Data, labels: np.ndarray, clients: int, partition: str, seed: int,
+    validation: float | None,
+) -> tuple[Data, Sequence[np.ndarray]]:  # fmt: skip
+    """The data, and shards that number all training samples, less those of ``validation``."""
+    if partition != givensplits.FIXED:
+        shards = partitions.split(labels, clients, partition, seed)
+    elif data.shards is None:
+        raise UsageError(
+            f"--partition is {partition!r}: the data of task {task.name} have no shards of their "
+            "own; give another partition, such as iid"
+        )
+    else:
+        said = f"--partition is {partition!r}"
+        shards = givensplits.checked(data.shards, data.train_count, clients, said)
+    if validation is None:
+        return data, shards
+    data, left = parted(task, data, validation)
+    return data, givensplits.restricted(shards, left, f"--validation is {validation:g}")
 
 
 class Renumbered(Sequence[np.ndarray]):

@@ -1,9 +1,12 @@
-"""Between a run and its controller: what the controller is told, and what its choices become."""
+"""What clients are to do in a round: as settings say, local epochs, or a controller's orders.
+
+Of a controller: what it is told, and what its choices become.
+"""
 
 import copy
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,14 +16,29 @@ from torch import Tensor
 
 from compressors import Compressor, State
 from fedsim.federation import ledger, orders
-from fedsim.federation.orders import Work
+from fedsim.federation.batches import epoch_length
+from fedsim.federation.orders import START, Work
 from fedsim.federation.trainer import lr_factor
 from fedsim.ground.errors import RunFailed
+from fedsim.ground.records import ClientOrders, ClientRecord, RoundOrders
+from fedsim.network.spec import Network
 from fedsim.settings.config import RunConfig
 from fedsim.settings.controllers import Choice, Memory, Seen, Told, parse
 from fedsim.settings.controllers.base import AGREEMENT, REPORTS
+from fedsim.settings.resolved import Plan
 from strategies import RoundTraffic
-from strategies.channel.orders import Order
+from strategies.channel.orders import ITERATIONS, LocalSteps, Order
+
+
+def epoch_steps(plan: Plan, shards: Sequence[Sized], client: int) -> int:
+    """The local iterations of E epochs of a client's samples: E times the epoch's whole batches.
+
+    Args:
+        plan: of the run, with E and the size of batches.
+        shards: every client's samples.
+        client: its number.
+    """
+    return plan.temporal * epoch_length(len(shards[client]), plan.batch_size)
 
 
 @dataclass
@@ -43,6 +61,7 @@ class Fixed:
     """n and p of every round as the settings have them, with which nothing travels."""
 
     ordering: "Controlled | None" = None
+    local_steps: LocalSteps | None = None
     steps = 0
     """The local iterations of the round: the most that a client of it does."""
 
@@ -50,10 +69,24 @@ class Fixed:
         self.config, self.plan = config, config.plan
         self.work: dict[int, Work] = {}  # by client: what was ordered last
 
-    def begin(self, round_number: int, now: float) -> ConfigRecord:
-        """Begins a round at a simulated time; returns what every message of it says."""
+    def begin(self, round_number: int, now: float, done: int = 0) -> ConfigRecord:
+        """Begins a round; returns what every message of it says.
+
+        Args:
+            round_number: of the round, or of the row of a server that does not wait.
+            now: the simulated time.
+            done: the run's iterations so far.
+        """
         self.steps = self.plan.local_iterations(round_number)
-        return ConfigRecord({"iterations": self.steps})
+        return ConfigRecord({ITERATIONS: self.steps})
+
+    def steps_of(self, client: int, round_number: int) -> int:
+        """The local iterations that a client does in a round, where nobody orders them."""
+        return self.plan.local_iterations(round_number)
+
+    def works(self, traffic: RoundTraffic) -> Mapping[int, Work]:
+        """What the clients of a round were to do, by client."""
+        return self.work
 
     def evaluates(self, round_number: int) -> bool:
         """Whether the server scores its model after the round that was begun last."""
@@ -72,11 +105,55 @@ class Fixed:
     ) -> None:  # fmt: skip
         """Takes in a finished round: its row, its traffic, the model after, and works by uplink."""
 
-    def columns(
-        self, rows: list[dict[str, Any]], works: Sequence[Work | None]
-    ) -> dict[str, Any]:
-        """Adds to the clients' rows what each was to do; returns what the round's row has of it."""
-        return {}
+    def client_orders(self, work: Work | None) -> ClientOrders | None:
+        """What a client's record says of its work; None where nothing was ordered."""
+        return None
+
+    def round_orders(self, clients: Sequence[ClientRecord]) -> RoundOrders | None:
+        """What a round's record says of the works of its clients."""
+        return None
+
+
+class Epochs(Fixed):
+    """E epochs of each client's own samples, so that n is another for each and never moves.
+
+    A message says n in the setting that it has in every run, and nothing is charged for it.
+
+    Args:
+        config: the run, which has ``local_epochs``.
+        steps: the local iterations of a client's epochs, by its number.
+    """
+
+    def __init__(self, config: RunConfig, steps: Callable[[int], int]) -> None:
+        super().__init__(config)
+        self.epochs, self.local_steps = steps, LocalSteps(self.ask)
+
+    def begin(self, round_number: int, now: float, done: int = 0) -> ConfigRecord:
+        self.steps = 0
+        return ConfigRecord({START: done} if self.plan.task.lr_steps else {})
+
+    def ask(self, client: int) -> int:
+        """The n of a client that is asked in the round that was begun last."""
+        n = self.epochs(client)
+        self.steps = max(self.steps, n)
+        return n
+
+    def steps_of(self, client: int, round_number: int) -> int:
+        return self.epochs(client)
+
+    def works(self, traffic: RoundTraffic) -> Mapping[int, Work]:
+        keys = {*traffic.downlinks, *traffic.uplinks, *traffic.refused, *traffic.failures}
+        p = self.plan.method.gradient
+        return {key: Work(self.epochs(traffic.client_of(key)), p, 0) for key in keys}
+
+    def close(self, number: int, works: Collection[Work]) -> None:
+        self.steps = max(work.n for work in works)
+
+    def client_orders(self, work: Work | None) -> ClientOrders:
+        return ClientOrders(work.n if work else 0)
+
+    def round_orders(self, clients: Sequence[ClientRecord]) -> RoundOrders:
+        return RoundOrders(used_iterations=_used_iterations(clients))
 
 
 class Controlled(Fixed):
@@ -87,16 +164,20 @@ class Controlled(Fixed):
         weights: what travels, as it is before the first round.
         trained: the names of the model's parameters. An algorithm may send more, such as control
             variates, of which a change of the model says nothing.
+        steps: the local iterations of a client's epochs, by its number; None: of n, as typed.
+        network: the run's, with the FLOPs of an iteration where it goes by them; no measured times
+            (``checks``); None: as typed.
     """
 
     def __init__(
-        self, config: RunConfig, weights: Mapping[str, Tensor], trained: Collection[str]
-    ) -> None:
+        self, config: RunConfig, weights: Mapping[str, Tensor], trained: Collection[str],
+        steps: Callable[[int], int] | None = None, network: Network | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(config)
         assert config.controller is not None
         self.controller, self.name = parse(config.controller), config.controller
-        self.ordering = self
-        network, clients = self.plan.network, self.plan.clients  # no measured times: moving.check
+        self.ordering, self.epochs = self, steps
+        network, clients = network or self.plan.network, self.plan.clients
         self.links = None if network is None else network.links(clients, config.seed, 0.0)
         self.facts, self.memory = Facts(), Memory()
         self._round, self._before = 0, self.memory  # the memory with which that began
@@ -104,7 +185,7 @@ class Controlled(Fixed):
         self._trained = frozenset(trained)
         self._entries = sum(x.numel() for x in weights.values())
 
-    def begin(self, round_number: int, now: float) -> ConfigRecord:
+    def begin(self, round_number: int, now: float, done: int = 0) -> ConfigRecord:
         if round_number != self._round:
             self._round, self._before = round_number, self.memory
         self.facts.seconds = now
@@ -117,6 +198,8 @@ class Controlled(Fixed):
         self.steps = max(work.n for work in works)
 
     def evaluates(self, round_number: int) -> bool:
+        if self.epochs is not None:
+            return super().evaluates(round_number)
         done = self.facts.iteration
         return self.plan.evaluates_between(done, done + self.steps)
 
@@ -158,11 +241,19 @@ class Controlled(Fixed):
             task.lr_steps, [1.0, *(f for _, f in task.lr_steps)], strict=False
         ) if factor < before]  # fmt: skip
         return Told(
-            round=round_number, iterations=self.plan.iterations, n=self.plan.temporal,
+            round=round_number, iterations=self._iterations(clients), n=self.plan.temporal,
             p=self.plan.method.gradient, rate=lr_factor(task, self.facts.iteration),
             rate_drops=tuple(drops), seconds=None if self.links is None else now,
             entries=self._entries, clients={c: Seen(**x) for c, x in known_of.items()}, **known,
         )  # fmt: skip
+
+    def _iterations(self, clients: Sequence[int]) -> int:
+        """The local iterations of the whole run; of epochs, where rounds to come are like this."""
+        if self.epochs is None:
+            return self.plan.iterations
+        left = self.plan.rounds - self._round + 1
+        mean = sum(map(self.epochs, clients)) / len(clients) if clients else 0.0
+        return self.facts.iteration + round(left * mean)
 
     def _work(
         self, number: int, client: int, chosen: Choice | Mapping[int, Choice]
@@ -178,7 +269,8 @@ class Controlled(Fixed):
             raise self._failed(number, f"it chose n = {n!r}: give a whole number from 1")
         if not 0 < p <= 1:
             raise self._failed(number, f"it chose p = {p!r}: it lies in (0, 1]")
-        return Work(min(n, self.plan.iterations - done), orders.understood(self.config, p), done)
+        n = min(n, self.plan.iterations - done) if self.epochs is None else self.epochs(client)
+        return Work(n, orders.understood(self.config, p), done)
 
     def _failed(self, number: int, why: str) -> RunFailed:
         return RunFailed(f"round {number}: controller {self.name}: {why}")
@@ -218,18 +310,16 @@ class Controlled(Fixed):
             losses += [up.report["train_loss"]] if "train_loss" in up.report else []
         facts.train_loss = sum(losses) / len(losses) if losses else None
 
-    def columns(
-        self, rows: list[dict[str, Any]], works: Sequence[Work | None]
-    ) -> dict[str, Any]:
-        for row, work in zip(rows, works, strict=True):
-            row["local_iterations"] = work.n if work else 0
-            row["sent_fraction"] = work.p if work else float("nan")
-        fractions = [work.p for work in works if work]
-        did = [row["local_iterations"] for row in rows if row["samples"]]
-        return {
-            "sent_fraction": sum(fractions) / len(fractions) if fractions else float("nan"),
-            "used_iterations": sum(did) / len(did) if did else 0.0,
-        }
+    def client_orders(self, work: Work | None) -> ClientOrders:
+        return ClientOrders(work.n, work.p) if work else ClientOrders(0, math.nan)
+
+    def round_orders(self, clients: Sequence[ClientRecord]) -> RoundOrders:
+        every = [client.orders.sent_fraction for client in clients if client.orders]
+        fractions = [p for p in every if p is not None and not math.isnan(p)]
+        return RoundOrders(
+            sent_fraction=sum(fractions) / len(fractions) if fractions else math.nan,
+            used_iterations=_used_iterations(clients),
+        )
 
     def state(self) -> tuple[State, dict[str, Any]]:
         return self._change, {"facts": asdict(self.facts), "memory": self.memory}
@@ -237,3 +327,9 @@ class Controlled(Fixed):
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         self._change, self.memory = tensors, values["memory"]
         self.facts = Facts(**values["facts"])
+
+
+def _used_iterations(clients: Sequence[ClientRecord]) -> float:
+    """The mean of the local iterations of the clients whose update was used; 0 without one."""
+    did = [own.orders.local_iterations for own in clients if own.orders and own.books.samples]
+    return sum(did) / len(did) if did else 0.0

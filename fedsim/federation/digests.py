@@ -11,7 +11,6 @@ from torch import Tensor
 
 from fedsim.federation.slots import bytes_of
 from fedsim.ground.files import digest_of
-from strategies import RoundTraffic
 from strategies.channel.beside import BUFFERS
 from strategies.channel.traffic import Downlink, Uplink
 
@@ -24,31 +23,19 @@ PAYLOADS, MODEL = "digest_payloads", "digest_model"
 as ``model.safetensors`` would hold it."""
 
 
-def of_clients(traffic: RoundTraffic) -> dict[int, dict[str, str]]:
-    """By key of the traffic, the digests of what was sent and of what came and is used.
+def of_message(message: Downlink | Uplink | None, known: dict[tuple[int, int], str]) -> str:
+    """Of what a client was sent, or of what came from it and is used; empty where nothing was.
 
-    What many clients are sent alike is looked at once.
+    ``known``: digests of the same traffic, to which this one is added: what many clients are sent
+    alike is looked at once.
     """
-    known: dict[tuple[int, int], str] = {}
-
-    def of(message: Downlink | Uplink | None) -> str:
-        if message is None:
-            return ""
-        payload, buffers = message.payload, message.beside.get(BUFFERS, b"")
-        same = id(payload), id(buffers)
-        if same not in known:
-            known[same] = digest_of(payload + buffers)
-        return known[same]
-
-    keys = {*traffic.downlinks, *traffic.uplinks}
-    return {
-        key: {DOWN: of(traffic.downlinks.get(key)), UP: of(traffic.uplinks.get(key))}
-        for key in keys
-    }
-
-
-NONE = {DOWN: "", UP: ""}
-"""Of a client that was sent nothing, and of which nothing came."""
+    if message is None:
+        return ""
+    payload, buffers = message.payload, message.beside.get(BUFFERS, b"")
+    same = id(payload), id(buffers)
+    if same not in known:
+        known[same] = digest_of(payload + buffers)
+    return known[same]
 
 
 def of_rows(rows: Iterable[Mapping[str, Any]]) -> str:

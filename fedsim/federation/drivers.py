@@ -20,10 +20,10 @@ from fedsim.federation.stackedsteps import Asked
 from fedsim.federation.stacks import Result, Stack, alone, stack_of
 from fedsim.federation.trainer import Trainer, trainer_of
 from fedsim.settings.config import RunConfig
-from strategies import Job
+from strategies import TrainJob
 from strategies.channel.client_end import Encoded, NoBase, ask_for_model
 from strategies.channel.nodes import FORGET, PARTITION_ID, answer_partition
-from strategies.channel.payload import CLIENT, KEY, settings_in
+from strategies.channel.payload import CLIENT, KEY, Settings, settings_in
 
 ConfigOf = Callable[[Context], RunConfig]
 Train = Callable[[Stack, Sequence[Asked]], list[Result]]
@@ -50,7 +50,7 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
         config = config_of(context)
         trainer, settings = trainer_of(config), settings_in(message.content)
         memory = states.load(context, settings)
-        serving = serve(message, client_of(message, context), config, trainer, memory)
+        serving = serve(message, client_of(settings, context), config, trainer, memory)
         try:
             content, memory = served(serving, partial(_by_itself, trainer))
         except NoBase:
@@ -68,7 +68,7 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
 
 
 def served(
-    serving: Serving, train: Callable[[Sequence[Job]], list[Result]]
+    serving: Serving, train: Callable[[Sequence[TrainJob]], list[Result]]
 ) -> tuple[RecordDict, State]:
     """Answers the requests of one client; returns its reply's content and its memory."""
     answers: list[Answer] = []
@@ -81,7 +81,7 @@ def served(
         return content, memory
 
 
-def _by_itself(trainer: Trainer, jobs: Sequence[Job]) -> list[Result]:
+def _by_itself(trainer: Trainer, jobs: Sequence[TrainJob]) -> list[Result]:
     return [alone(Asked(trainer, job)) for job in jobs]
 
 
@@ -99,17 +99,16 @@ def go_on(serving: Serving, answers: list[Answer]) -> Request:
 
 
 def answer(
-    requests: Sequence[Request], train: Callable[[Sequence[Job]], list[Result]]
+    requests: Sequence[Request], train: Callable[[Sequence[TrainJob]], list[Result]]
 ) -> list[Answer]:
     """What became of each request, in their order; those of one kind are answered together."""
     ways: dict[type, Callable[[list[Any]], Sequence[Answer]]]
-    ways = {Job: train, Upload: _encoded, Masking: _masked}
+    ways = {TrainJob: train, Upload: _encoded, Masking: _masked}
     found: dict[int, Answer] = {}
-    for kind, way in ways.items():
-        places = [i for i, request in enumerate(requests) if isinstance(request, kind)]
-        if places:
-            with user_code():
-                found |= zip(places, way([requests[i] for i in places]), strict=True)
+    for kind in {type(request): None for request in requests}:
+        places = [i for i, request in enumerate(requests) if type(request) is kind]
+        with user_code():
+            found |= zip(places, ways[kind]([requests[i] for i in places]), strict=True)
     return [found[i] for i in range(len(requests))]
 
 
@@ -133,10 +132,10 @@ def _masked(maskings: Sequence[Masking]) -> list[Answer]:
     return [masked for one in maskings for masked in _masked([one])]
 
 
-def client_of(message: Message, context: Context) -> int:
-    """The client that a message is for: its node's partition, else as the message says."""
+def client_of(settings: Settings, context: Context) -> int:
+    """The client that a message is for: its node's partition, else as its ``settings`` say."""
     number = context.node_config.get(PARTITION_ID)
-    return int(str(settings_in(message.content)[CLIENT] if number is None else number))
+    return int(str(settings[CLIENT] if number is None else number))
 
 
 def at_once(config: RunConfig) -> int:
@@ -164,6 +163,7 @@ def make_answer_several(
         messages: Sequence[Message], contexts: Sequence[Context]
     ) -> Iterator[tuple[int, Message | Exception]]:
         stack = stack_of(config)
+        settings: dict[int, Settings] = {}
         serving: dict[int, Serving] = {}
         requests: dict[int, Request] = {}
 
@@ -179,16 +179,17 @@ def make_answer_several(
                 except StopIteration as end:
                     content, memory = end.value
                     reply = Message(content, reply_to=messages[i])
-                    settings = settings_in(messages[i].content)
-                    states.commit(contexts[i], settings, memory)  # last: who failed keeps its own
+                    # last: who failed keeps its own
+                    states.commit(contexts[i], settings[i], memory)
                     return reply
             except Exception as error:
                 return error
 
         for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
             try:
-                client = client_of(message, context)
-                memory = states.load(context, settings_in(message.content))
+                settings[i] = settings_in(message.content)
+                client = client_of(settings[i], context)
+                memory = states.load(context, settings[i])
             except Exception as error:
                 yield i, error
                 continue

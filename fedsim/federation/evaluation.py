@@ -1,10 +1,12 @@
-"""The global model on held-out data, at the server, at no cost in bits."""
+"""The global model, or those of single clients, on held-out data, at no cost in bits."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import nan
 from statistics import fmean, pstdev
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,76 +14,144 @@ from compressors import Tensors, derive
 from compressors.kernels.gpu.layout import send
 from fedsim.federation.room import enough
 from fedsim.federation.trainer import Trainer
-from fedsim.settings.fields import CLIENT_SCORES, SCORE
-from fedsim.tasks.base import Samples
+from fedsim.ground.records import SCORE, ClientScores, Score
+from fedsim.tasks.pytrees import Tree, forward, leaves, to_device
 
 CLIENTS = 200
 """How many clients are scored by themselves at most; of more, so many evenly spread ones."""
 
 
-@dataclass(frozen=True)
-class Score:
-    """The task's metric, as it is reported, and mean loss on the held-out samples.
+class ClientModel(NamedTuple):
+    """A client's number, and the parameters and buffers that it has."""
 
-    ``more``: further columns of a round: the task's other scores, and those of ``over_clients``
-    where clients are scored by themselves.
-    """
-
-    metric: float
-    loss: float
-    more: dict[str, float] = field(default_factory=dict)
+    client: int
+    weights: Tensors
+    buffers: Tensors
 
 
 def evaluate(trainer: Trainer, weights: Tensors) -> Score:
     """Scores ``weights`` with the model of ``trainer`` (whose parameters change).
 
-    What a model draws while it is scored is the same every time.
+    A model's draws while it is scored are the same every time.
     """
-    data = trainer.data
-    chosen = spread(len(data.test_x), trainer.config.evaluation.test_samples)
     kept = trainer.federation.kept_out
+    if kept is None:
+        return _scores(trainer, weights, [])[0]
+    parts = [kept[int(client)] for client in spread(len(kept), CLIENTS)]
+    found, *own = _scores(trainer, weights, parts)
+    metrics = [score.metric for score in own]
+    return replace(found, clients=over_clients(metrics, trainer.task.higher_is_better))
 
-    def scored(alone: bool) -> Score:
+
+def evaluate_each(trainer: Trainer, models: Iterable[ClientModel]) -> Score:
+    """The mean over clients of what each one's own model comes to on the held-out samples.
+
+    Where clients have test samples of their own, each is scored on these with its own model, too.
+
+    Args:
+        trainer: whose parameters and buffers change.
+        models: of the clients; of none, all is NaN.
+    """
+    kept, on_test, on_own = trainer.federation.kept_out, list[Score](), list[float]()
+    for client, weights, buffers in models:
+        trainer.buffers.load({**buffers})
+        found, *own = _scores(trainer, weights, [] if kept is None else [kept[client]])
+        on_test.append(found)
+        on_own += [score.metric for score in own]
+    more = {name: fmean(one.more[name] for one in on_test) for name in _names(on_test)}
+    metric, loss = (
+        fmean(values) if values else nan
+        for values in ([one.metric for one in on_test], [one.loss for one in on_test])
+    )
+    clients = None if kept is None else over_clients(on_own, trainer.task.higher_is_better)
+    return Score(metric, loss, clients, more)
+
+
+def _names(scores: Sequence[Score]) -> list[str]:
+    return [*scores[0].more] if scores else []
+
+
+def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> list[Score]:
+    """What weights come to on the held-out samples, and on each part of the training samples."""
+    data = trainer.data
+    chosen = spread(data.test_count, trainer.config.evaluation.test_samples)
+
+    def scored(alone: bool) -> list[Score]:
         seed = derive(trainer.config.seed, "evaluate")
         with trainer.watch.turn(seed, alone), torch.no_grad():
             every = trainer.filled(weights)
             for name, p in trainer.parameters.items():
                 p.copy_(every[name])
             trainer.model.eval()
-            found = _score(trainer, data.test_x, data.test_y, chosen)
-            if kept is None:
-                return found
-            parts = [torch.from_numpy(kept[int(i)]) for i in spread(len(kept), CLIENTS)]
-            metrics = [
-                _score(trainer, data.train_x, data.train_y, part).metric
+            return [_score(trainer, data.read_test, chosen, _lie(data.test_x))] + [
+                _score(trainer, data.read_train, torch.from_numpy(part), _lie(data.train_x))
                 for part in parts if len(part)
             ]  # fmt: skip
-            columns = over_clients(metrics, trainer.task.higher_is_better)
-            return replace(found, more=found.more | columns)
 
     with enough(trainer.device), trainer.products():
         return trainer.watch.call(scored)
 
 
-def _score(trainer: Trainer, x: Samples, y: Tensor, chosen: Tensor) -> Score:
-    """What the trainer's model comes to on some samples."""
+def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, count: int) -> float:
+    """The mean loss of a client's batches at ``weights``, in training mode and without a step.
+
+    Args:
+        trainer: whose parameters change.
+        weights: that the client would train from.
+        client: its number.
+        number: of the round: another has other batches.
+        count: how many batches; 0: an epoch, as many whole batches as its samples fill.
+    """
+    first = number * trainer.batches_of(client).an_epoch
+
+    def computed(alone: bool) -> float:
+        total = torch.zeros((), device=trainer.device)
+        with torch.no_grad():
+            every = trainer.filled(weights)
+            for name, p in trainer.parameters.items():
+                p.copy_(every[name])
+            trainer.buffers.load({})
+            trainer.model.train()
+            for iteration in range(first, first + batches):
+                seed = derive(trainer.config.seed, "local loss", client, iteration)
+                with trainer.watch.turn(seed, alone), trainer.precision:
+                    x, y = trainer.batch(client, iteration)
+                    total += trainer.task.loss(forward(trainer.model, x), y)
+            trainer.buffers.load({})
+        return float(total) / batches
+
+    batches = count or trainer.batches_of(client).an_epoch
+    with enough(trainer.device), trainer.products():
+        return trainer.watch.call(computed)
+
+
+def _lie(inputs: Tree) -> torch.device:
+    """Where inputs lie into which a batch is a look; the CPU where it is more than that."""
+    first = leaves(inputs)[0]
+    return first.device if isinstance(first, Tensor) else torch.device("cpu")
+
+
+def _score(
+    trainer: Trainer, read: Callable[[Tensor], tuple[Tree, Tree]], chosen: Tensor,
+    lie: torch.device,
+) -> Score:  # fmt: skip
+    """What the trainer's model comes to on some samples, of which ``read`` gives a batch."""
     task, device, count = trainer.task, trainer.device, len(chosen)
-    if isinstance(x, Tensor):  # the numbers go there once, and nothing waits for them
-        chosen = send(chosen, x.device)
+    chosen = send(chosen, lie)  # the numbers go there once, and nothing waits for them
     sums, loss = dict[str, Any](), 0.0
     for index in chosen.split(task.evaluation_batch):
-        inputs, targets = send(x[index], device), send(y[index], device)
-        if inputs.dim() == 4:
-            inputs = inputs.contiguous(memory_format=trainer.layout)
-        outputs = trainer.model(inputs)
+        x, y = read(index)
+        targets = to_device(y, device)
+        outputs = forward(trainer.model, to_device(x, device, trainer.layout))
         for name, of_batch in task.sums(outputs, targets).items():
             sums[name] = sums.get(name, 0.0) + of_batch
-        loss += float(task.loss(outputs, targets)) * len(inputs)
+        loss += float(task.loss(outputs, targets)) * len(index)
     (_, metric), *others = task.scores(sums, count).items()
-    return Score(metric, loss / count, {f"{SCORE}{name}": value for name, value in others})
+    more = {f"{SCORE}{name}": value for name, value in others}
+    return Score(metric, loss / count, more=more)
 
 
-def over_clients(metrics: Sequence[float], higher_is_better: bool) -> dict[str, float]:
+def over_clients(metrics: Sequence[float], higher_is_better: bool) -> ClientScores:
     """What the metrics of single clients come to: every client counts once.
 
     Args:
@@ -93,13 +163,12 @@ def over_clients(metrics: Sequence[float], higher_is_better: bool) -> dict[str, 
 
     Example:
         >>> over_clients([0.5, 1.0], True)
-        {'client_metric_mean': 0.75, 'client_metric_worst': 0.5, 'client_metric_spread': 0.25}
+        ClientScores(client_metric_mean=0.75, client_metric_worst=0.5, client_metric_spread=0.25)
     """
     if not metrics:
-        return dict.fromkeys(CLIENT_SCORES, float("nan"))
+        return ClientScores(nan, nan, nan)
     worst = sorted(metrics, reverse=not higher_is_better)[: max(1, len(metrics) // 10)]
-    values = fmean(metrics), fmean(worst), pstdev(metrics)
-    return dict(zip(CLIENT_SCORES, values, strict=True))
+    return ClientScores(fmean(metrics), fmean(worst), pstdev(metrics))
 
 
 def spread(total: int, count: int | None) -> Tensor:

@@ -14,8 +14,7 @@ deadline the server knows at once that a client has dropped out.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,78 +22,35 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from compressors import State, derive
-from compressors.whole.memory import nest, unnest
+from compressors import derive
 from fedsim.engines import compat
 from fedsim.federation import ledger
 from fedsim.federation.clocked import bits_back, bits_down
-from fedsim.federation.messages import reply_of, reply_values
+from fedsim.federation.failures import DROPPED
+from fedsim.federation.inflight import InFlight
 from fedsim.federation.orders import START, Work
 from fedsim.federation.server import Recorder, Server
-from fedsim.federation.timed_grid import DROPPED
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.updates import Update, merged
 from fedsim.ground.errors import RunFailed
-from fedsim.network.agenda import Agenda
-from fedsim.network.flows import Flows, Link
-from fedsim.network.pricing import SECONDS
-from fedsim.network.rates import Rate
+from fedsim.ground.records import (
+    AsynchronousClient,
+    AsynchronousRound,
+    ClientRecord,
+    SimulatedTime,
+    TimeParts,
+)
+from fedsim.network.clock import PARTS, Clock
 from fedsim.settings.config import RunConfig
 from strategies import Arrival, Asynchronous, RoundTraffic
-from strategies.channel.asynchronous_end import KINDS
-from strategies.channel.framing import Travel
 from strategies.channel.nodes import Without, cohort
-from strategies.channel.stored import Stored
-
-
-@dataclass
-class Job:
-    """A client at work: its message, its reply once that is worked out, and when what was.
-
-    ``number``: of the message among those to its client; ``fraction``: p, where a controller orders
-    it; ``leaves``: when the client drops out; ``silent``: it has; ``overdue``: another was asked in
-    its place, for it had not answered in time.
-    """
-
-    client: int
-    message: Message
-    number: int
-    iterations: int
-    asked: float
-    fraction: float = 1.0
-    leaves: str = ""
-    received: float = 0.0
-    trained: float = 0.0
-    silent: bool = False
-    overdue: bool = False
-    reply: Message | None = None
-
-    def values(self) -> dict[str, Any]:
-        """As a checkpoint can hold it: the reply, or the message that has none yet."""
-        known = tuple(getattr(self, name) for name in _OF_JOBS)
-        if self.reply is None:
-            return {"job": known, "message": compat.to_bytes(self.message.content)}
-        return {"job": known, "reply": reply_values(self.reply)}
-
-    @classmethod
-    def of(cls, values: dict[str, Any], nodes: Mapping[int, int]) -> "Job":
-        """The way back from ``values``; ``nodes``: where each client is now."""
-        known = dict(zip(_OF_JOBS, values["job"], strict=True))
-        if "reply" in values:
-            message, reply = reply_of(values["reply"])
-            return cls(message=message, reply=reply, **known)
-        content = compat.from_bytes(values["message"])
-        return cls(message=Message(content, nodes[known["client"]], "train"), **known)
-
-
-_OF_JOBS = tuple(f.name for f in fields(Job) if f.name not in ("message", "reply"))
 
 
 class EventServer(Server):
     """One run's server, driven by a simulated clock.
 
     Attributes:
-        handlers: what each record does, by its name.
+        clock: with the clients at work.
 
     Raises ``RunFailed`` from ``main`` as ``Server``, and where a client does not answer in time.
     """
@@ -104,34 +60,19 @@ class EventServer(Server):
     def __init__(self, config: RunConfig, trainer: Trainer, recorder: Recorder) -> None:
         super().__init__(config, trainer, recorder)
         plan = self.plan
-        assert plan.network is not None
-        self.links = plan.network.links(plan.clients, config.seed, measured=0.0)
-        self.framing = plan.network.framing
-        self.agenda = Agenda()
-        self.flows = Flows(self.agenda, self.rate)
-        self.handlers: dict[str, Callable[..., None]] = {
-            **self.flows.handlers, "ask": self.begin, "next": self.ask_next, "look": self.look,
-            "downloaded": self.downloaded, "received": self.received, "trained": self.trained,
-            "answered": self.answered, "uploaded": self.uploaded, "arrived": self.arrive,
-            "deadline": self.deadline,
+        assert self.network is not None
+        links = self.network.links(plan.clients, config.seed, measured=0.0)
+        self.clock: Clock[InFlight] = Clock(links, trained=self.trained)
+        self.framing, self.agenda = self.network.framing, self.clock.agenda
+        self.clock.handlers |= {
+            "ask": self.begin, "next": self.ask_next, "look": self.look, "deadline": self.deadline,
         }  # fmt: skip
         there = plan.rules.availability
         self.presence = None if there is None else there.of(plan.clients, config.seed)
         self._unfilled, self._look = 0, 0.0  # places at work, and when a client may be there
-        self._jobs: dict[int, Job] = {}  # by client: at work
-        self.arrived: dict[int, float] = {}  # by client: when its last update came
         self._updates: list[Update] = []  # of the row that is not full yet
         self._row_start, self._turns, self._row = 0.0, 0, dict[str, Any]()
         self._clock = time.perf_counter()
-
-    def rate(self, link: Link) -> Rate:
-        """A link's rate over time: of a client, ``(way, client)``, or of the server, a text."""
-        links = self.links
-        ends = {"server up": links.server_up, "server down": links.server_down}
-        if isinstance(link, str):
-            return Rate.constant(ends[link])
-        way, client = link
-        return (links.up if way == "up" else links.down)[client]
 
     def open(self, grid: Grid) -> None:
         """Asks the first clients, or goes on from where the recorder is."""
@@ -145,12 +86,21 @@ class EventServer(Server):
         self._hold()
         if self.number:
             return
+        if self.sampling is not None:
+            self.sampling.register(self.clock, True)
         if self.presence is None:
-            for client in cohort(plan.clients, plan.ask, self.config.seed, 1):
+            for client in self._first():
                 self.agenda.first("ask", client)
         else:
             for _ in range(plan.ask):
                 self.agenda.first("next")
+
+    def _first(self) -> Sequence[int]:
+        """Whom a server asks first that can ask everybody."""
+        clients, count = self.plan.clients, self.plan.ask
+        if self.sampling is None:
+            return cohort(clients, count, self.config.seed, 1)
+        return self.sampling.draw(0, 1, range(clients), count, self.agenda.now)
 
     @property
     def number(self) -> int:
@@ -161,52 +111,38 @@ class EventServer(Server):
         """Goes on until a row is full; returns that."""
         self._row = {}
         while not self._row:
-            name, *arguments = self.agenda.next()
-            self.handlers[name](*arguments)
+            ended = self.clock.step()
+            if ended is not None:
+                self.over(ended)
         return self._row
 
-    def state(self) -> tuple[State, dict[str, Any]]:
-        """After a row: everything, with the records and what is under way."""
-        tensors, values = self.strategy.state()
-        stored = Stored(KINDS)
-        values["under way"] = stored.pack(self.under_way())
-        return tensors | nest("under-way", stored.tensors), values
-
-    def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned."""
-        self.strategy.restore(tensors, values)
-        stored = Stored(KINDS, unnest("under-way", tensors))
-        self.go_on(stored.unpack(values["under way"]))
+    @property
+    def jobs(self) -> dict[int, InFlight]:
+        """By client: at work."""
+        return self.clock.exchanges
 
     def under_way(self) -> dict[str, Any]:
         """The clock, and every client at work."""
         return {
-            "agenda": self.agenda.state(), "flows": self.flows.state(), "turns": self._turns,
-            "jobs": [job.values() for job in self._jobs.values()], "arrived": self.arrived,
+            "clock": self.clock.state(), "turns": self._turns,
+            "exchanges": [job.values() for job in self.jobs.values()],
             "unfilled": self._unfilled, "look": self._look,
         }  # fmt: skip
 
     def go_on(self, known: dict[str, Any]) -> None:
-        """The way back from ``under_way``."""
-        self.agenda.restore(known["agenda"])
-        self.flows.restore(known["flows"])
-        jobs = (Job.of(job, self._nodes) for job in known["jobs"])
-        self._jobs = {job.client: job for job in jobs}
-        self.arrived, self._turns = known["arrived"], known["turns"]
-        self._unfilled, self._look = known["unfilled"], known["look"]
+        every = [InFlight.of(job, self._nodes) for job in known["exchanges"]]
+        self.clock.restore(known["clock"], every)
+        self._turns, self._unfilled, self._look = (
+            known[name] for name in ("turns", "unfilled", "look")
+        )
         self._row_start = self.agenda.now
 
     def begin(self, client: int) -> None:
         """Sends a client its next message; a reply waits until somebody needs it."""
         content = self.strategy.message(client, self.settings())
-        number, rules = self.channel.traffic.round, self.plan.rules
-        job = self.job(client, content, self.agenda.now, number)
-        leaves = rules.dropout.draw(self.config.seed, number, self.plan.clients)
-        job.leaves = str(leaves[client])
-        bits = bits_down(self.channel.traffic, client, self.framing)
-        self.flows.send(bits, self._down(client), ("downloaded", client))
-        if rules.deadline is not None:
-            self.agenda.last(rules.deadline, "deadline", client, job.number)
+        job = self.job(client, self.channel.traffic.round, content)
+        job.down_bits = bits_down(self.channel.traffic, client, self.framing)
+        self.clock.send([job])
 
     def ask_next(self) -> None:
         """Asks another client in the place of one."""
@@ -226,22 +162,35 @@ class EventServer(Server):
     def _drawn(self) -> int | None:
         """Who is asked next; None: nobody now, and a record says when to look again."""
         now, turn, presence = self.agenda.now, self._turns + 1, self.presence
+        gone = [] if self.spending is None else self.spending.empty
         if presence is None:
-            idle = Without(self.plan.clients, self._jobs)
+            idle = Without(self.plan.clients, {*self.jobs, *gone})
+            if self.sampling is not None:
+                return self._by_sampler(turn, idle)
             draw = derive(self.config.seed, "next client", turn)
             return idle[draw % len(idle)] if idle else None
-        when, client = presence.next(now, self.number + 1, turn, self._jobs)
+        if self.sampling is None:
+            when, client = presence.next(now, self.number + 1, turn, self.jobs, gone)
+        else:
+            client = self._by_sampler(turn, presence.idle(now, self.number + 1, self.jobs, gone))
+            when = now if client is not None else presence.next_change(now)
         if client is None:
-            if not self._jobs:
-                when, _ = presence.at(now, self.number + 1, 1, 1)  # raises: never
+            if not self.jobs:  # raises: never
+                when, _ = presence.at(now, self.number + 1, 1, 1, gone=gone)
             if when != self._look and math.isfinite(when):
                 self._look = when
                 self.agenda.at(when, "look")
         return client
 
+    def _by_sampler(self, turn: int, idle: Sequence[int] | np.ndarray) -> int | None:
+        """Whom of those that can be asked the sampler draws; None where there is nobody."""
+        assert self.sampling is not None
+        drawn = self.sampling.draw(turn, self.number + 1, idle, 1, self.agenda.now)
+        return drawn[0] if drawn else None
+
     def deadline(self, client: int, number: int) -> None:
         """A client that has not answered a message by now makes place for another."""
-        job = self._jobs.get(client)
+        job = self.jobs.get(client)
         if job is None or job.number != number:
             return
         if job.silent:
@@ -250,72 +199,41 @@ class EventServer(Server):
             job.overdue = True
             self.ask_next()
 
-    def downloaded(self, client: int) -> None:
-        """A message has passed the links."""
-        self.agenda.after(float(self.links.latency[client]), "received", client)
-
-    def received(self, client: int) -> None:
-        """A client begins to compute."""
-        job = self._jobs[client]
-        job.received = job.trained = self.agenda.now
-        if job.leaves == "before":
-            self.drop_out(job)
-            return
-        seconds = job.iterations * float(self.links.compute[client])
-        self.agenda.after(seconds, "trained", client)
-
-    def trained(self, client: int) -> None:
+    def trained(self, job: InFlight) -> None:
         """A client has computed: its reply is needed now."""
-        job = self._jobs[client]
-        job.trained = self.agenda.now
         reply = self.reply(job)
         if job.leaves and reply.has_content():
-            self.strategy.loses(client)
-            self.drop_out(job)
-        elif self.framing:  # the server says which objects it lacks, before they are sent
-            self.flows.send(self._back(job).down, self._down(client), ("answered", client))
-        else:
-            self.answered(client)
+            self.strategy.loses(job.client)
+            job.until = "trained"
+        else:  # with framing the server says which objects it lacks, before they are sent
+            asked = self.strategy.asked(job.client)
+            job.answer_bits, job.up_bits = bits_back(asked, job.client, reply, self.framing)
 
-    def answered(self, client: int) -> None:
-        """A client begins to send."""
-        up = self._back(self._jobs[client]).up
-        self.flows.send(up, (("up", client), "server up"), ("uploaded", client))
+    def over(self, job: InFlight) -> None:
+        """A reply is there; or a client drops out, which the server knows at the deadline.
 
-    def uploaded(self, client: int) -> None:
-        """A reply has passed the links."""
-        self.agenda.after(float(self.links.latency[client]), "arrived", client)
-
-    def drop_out(self, job: Job) -> None:
-        """A client sends nothing, which the server knows at the deadline; without one, at once."""
+        Without a deadline it knows at once.
+        """
+        if job.until == "arrived":
+            self._take(job, self.reply(job))
+            return
         job.silent = True
         if job.overdue or self.plan.rules.deadline is None:
             self.lose(job)
 
-    def lose(self, job: Job) -> None:
+    def lose(self, job: InFlight) -> None:
         """Books that a client has dropped out."""
-        compat.name(job.message, f"dropped-{job.client}-{job.number}")
+        assert job.request is not None
+        compat.name(job.request, f"dropped-{job.client}-{job.number}")
         error = Error(ErrorCode.NODE_UNAVAILABLE, DROPPED[job.leaves])
-        self._take(job, Message(error, reply_to=job.message))
+        self._take(job, Message(error, reply_to=job.request))
 
-    def arrive(self, client: int) -> None:
-        """A reply is there; then the next client is asked."""
-        job = self._jobs[client]
-        self._take(job, self.reply(job))
-
-    def _take(self, job: Job, reply: Message) -> None:
+    def _take(self, job: InFlight, reply: Message) -> None:
         with self.failing(self.number + 1):
             arrival = self.strategy.arrive(job.client, reply, job.overdue and not job.silent)
         # Before the row, whose checkpoint holds it; who is overdue has made place before.
         self.agenda.first("look" if job.overdue else "next")
         self.came(job, [arrival])
-
-    def _down(self, client: int) -> tuple[Link, Link]:
-        return ("down", client), "server down"
-
-    def _back(self, job: Job) -> Travel:
-        asked = self.strategy.asked(job.client)
-        return bits_back(asked, job.client, self.reply(job), self.framing)
 
     def settings(self) -> ConfigRecord:
         """What stands beside a message that is sent now: its iterations, for a schedule the run's.
@@ -323,56 +241,70 @@ class EventServer(Server):
         A message's number counts those to its client, and no schedule goes by that.
         """
         settings = {"iterations": self.plan.local_iterations(self.number + 1)}
-        if self.work.ordering:
-            return self.work.begin(self.number + 1, self.agenda.now)
+        if self.work.ordering or self.work.local_steps:
+            done = self.recorder.iterations_done
+            return self.work.begin(self.number + 1, self.agenda.now, done)
         if self.plan.task.lr_steps:
             settings[START] = self.plan.iterations_after(self.number)
         return ConfigRecord(dict(settings))
 
-    def job(self, client: int, content: RecordDict, asked: float, number: int = 0) -> Job:
-        """A client that is at work from now on, with a message that it was sent at ``asked``."""
-        message = Message(content, self._nodes[client], "train")
-        work = self.work.work.get(client)
-        count = work.n if work else self.plan.local_iterations(self.number + 1)
-        fraction = work.p if work else 1.0
-        self._jobs[client] = Job(client, message, number, count, asked, fraction)
-        return self._jobs[client]
+    def job(self, client: int, number: int, content: RecordDict | None = None) -> InFlight:
+        """A client's work on a message that is sent now, the ``number``-th to it."""
+        work, plan = self.work.work.get(client), self.plan
+        count = work.n if work else self.work.steps_of(client, self.number + 1)
+        leaves = str(plan.rules.dropout.draw(self.config.seed, number, plan.clients)[client])
+        if plan.rules.deadline is not None:
+            self.agenda.last(plan.rules.deadline, "deadline", client, number)
+        return InFlight(
+            client, number, compute_seconds=count * float(self.clock.links.compute[client]),
+            until="received" if leaves == "before" else "arrived", sent_at=self.agenda.now,
+            iterations=count, fraction=work.p if work else 1.0, leaves=leaves,
+            request=None if content is None else self.request(client, content),
+        )  # fmt: skip
 
-    def reply(self, job: Job) -> Message:
+    def request(self, client: int, content: RecordDict) -> Message:
+        """A message to a client."""
+        return Message(content, self._nodes[client], "train")
+
+    def reply(self, job: InFlight) -> Message:
         """What a client answers: all that are at work answer now, if it has not yet."""
         if job.reply is None:
             waiting = {
-                job.client: job for job in self._jobs.values()
-                if job.reply is None and job.leaves != "before"
+                job.client: (job, job.request) for job in self.jobs.values()
+                if job.reply is None and job.leaves != "before" and job.request is not None
             }  # fmt: skip
-            asked = [waiting[client].message for client in sorted(waiting)]
+            asked = [request for _, (_, request) in sorted(waiting.items())]
             timeout = self.config.machine.timeout
             replies = list(self.grid.send_and_receive(asked, timeout=timeout))
-            ids = {job.message.metadata.message_id: job for job in waiting.values()}
+            ids = {request.metadata.message_id: job for job, request in waiting.values()}
             for reply in replies:
                 ids[reply.metadata.reply_to_message_id].reply = reply
         if job.reply is None:
             raise RunFailed(f"client {job.client} did not answer in {timeout:g} s")
         return job.reply
 
-    def came(self, job: Job, arrivals: Sequence[Arrival], own: int | None = None) -> None:
+    def came(self, job: InFlight, arrivals: Sequence[Arrival], own: int | None = None) -> None:
         """Books an update that has arrived; a row that is full with it is written."""
         now = self.agenda.now
-        rest = (0.0, now - job.trained) if job.silent else (now - job.trained, 0.0)
-        times = (job.received - job.asked, job.trained - job.received, *rest)
-        work = Work(job.iterations, job.fraction, 0)
-        self._updates.append(Update(job.client, work, arrivals, own, times, now, job.overdue))
-        self._jobs.pop(job.client)
-        self.arrived[job.client] = now
-        if len(self._updates) < self.plan.cohort:
+        if not job.silent:
+            job.ended_at = now
+        times, work = job.parts(job.sent_at, now).tolist(), Work(job.iterations, job.fraction, 0)
+        joules = 0.0 if self.spending is None else self.spending.charge(job)
+        self._updates.append(
+            Update(job.client, work, arrivals, own, times, now, job.overdue, joules)
+        )
+        if self.jobs[job.client] is job:  # it may have been asked again
+            del self.jobs[job.client]
+        if len(self._updates) < self.plan.cohort and not self.exhausted:
             return
         channel, number = self.channel, self.number + 1
         traffic = merged(number, self._updates)
         traffic.begun = self.begun()
-        if len(traffic.uplinks) < self.plan.required:
+        required = 0 if self.exhausted else self.strategy.required or 0
+        if len(traffic.uplinks) < required:
             raise RunFailed(
                 f"round {number}: {len(traffic.uplinks)} of {self.plan.cohort} updates can be used "
-                f"and {self.plan.required} are required; {next(iter(traffic.failures.values()))}"
+                f"and {required} are required; {next(iter(traffic.failures.values()))}"
                 f"{self._far}"
             )
         channel.traffic = traffic
@@ -381,36 +313,56 @@ class EventServer(Server):
         self._updates, self._row_start = [], now
         self._clock = time.perf_counter()
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether nobody is at work, and nobody has energy left to be asked."""
+        return self.spending is not None and not (self.spending.left or self.jobs)
+
+    def joules(self) -> float | None:
+        return None if self.spending is None else sum(x.joules for x in self._updates)
+
     def works(self, traffic: RoundTraffic) -> Mapping[int, Work]:
         return {place: update.work for place, update in enumerate(self._updates)}
-
-    def keys(self, rows: list[dict[str, Any]]) -> list[int]:
-        return [*range(len(rows))]
 
     def begun(self) -> list[RoundTraffic]:
         """What has come of updates of which other parts are still under way."""
         return []
 
-    def rows(self, row: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """With them how old the models were that updates were made from."""
+    def durations(self) -> Mapping[int, float]:
+        return {place: sum(update.seconds) for place, update in enumerate(self._updates)}
+
+    def timing(self) -> AsynchronousRound:
+        """With times how old the models were that updates were made from."""
         updates, now = self._updates, self.agenda.now
         used = [updates[place] for place in self.channel.traffic.uplinks]
-        means = np.mean([update.seconds for update in used] or [[math.nan] * len(SECONDS)], axis=0)
-        row |= dict(zip(SECONDS, means.tolist(), strict=True))
-        row |= {"sim_seconds": now - self._row_start, "sim_end_seconds": now}
+        nothing = [[math.nan] * len(PARTS)]
+        means = np.mean([update.seconds for update in used] or nothing, axis=0)
         stale = [update.staleness for update in used]
-        row["staleness"] = float(np.mean(stale)) if stale else math.nan
-        row |= {"version": self.strategy.steps, "staleness_max": max(stale, default=0)}
-        row |= {"buffered": self.strategy.buffered}
-        by_deadline = self.plan.rules.deadline is not None
-        row |= {"overdue": sum(update.overdue for update in updates)} if by_deadline else {}
         did = [update.work.n for update in used]
-        row["used_iterations"] = sum(did) / len(did) if did else 0.0
-        rows = ledger.client_rows(self.channel.traffic)
-        return row | {"in_flight": len(self._jobs)}, [
-            {**client, "client": update.client, "message": update.messages[0].round,
-             "staleness": update.staleness, **dict(zip(SECONDS, update.seconds, strict=True)),
-             "sim_end_seconds": update.end,
-             **({"overdue": int(update.overdue)} if by_deadline else {})}
-            for client, update in zip(rows, updates, strict=True)
+        by_deadline = self.plan.rules.deadline is not None
+        return AsynchronousRound(
+            parts=TimeParts(*means.tolist()),
+            time=SimulatedTime(now - self._row_start, now),
+            staleness=float(np.mean(stale)) if stale else math.nan,
+            version=self.strategy.steps,
+            staleness_max=max(stale, default=0.0),
+            buffered=self.strategy.buffered,
+            overdue=sum(update.overdue for update in updates) if by_deadline else None,
+            used_iterations=sum(did) / len(did) if did else 0.0,
+            in_flight=sum(job.request is not None for job in self.jobs.values()),
+        )
+
+    def client_records(self, works: Mapping[int, Work]) -> list[ClientRecord]:
+        by_deadline = self.plan.rules.deadline is not None
+        books = ledger.client_books(self.channel.traffic)
+        return [
+            ClientRecord(own, AsynchronousClient(
+                message=update.messages[0].round,
+                staleness=update.staleness,
+                parts=TimeParts(*update.seconds),
+                sim_end_seconds=update.end,
+                overdue=int(update.overdue) if by_deadline else None,
+            ), self.work.client_orders(works.get(place)),
+                None if self.spending is None else update.joules)
+            for place, (own, update) in enumerate(zip(books, self._updates, strict=True))
         ]  # fmt: skip

@@ -1,14 +1,33 @@
 """Why replies failed, in a few words: what a round, a client and a run say of it."""
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Iterable
 from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from strategies import RoundTraffic
+from strategies.channel.server_end import OVERDUE
+from strategies.channel.shortage import AT_WORK
+
+if TYPE_CHECKING:  # half a second, which only a run's tables need
+    import pandas as pd
+
+DROPPED = {"before": "dropped out before training", "after": "dropped out after training"}
+LATE = "its update came when the round was over"
+
+EXPECTED = frozenset({*DROPPED.values(), LATE, OVERDUE, AT_WORK})
+"""Reasons that the settings of a run make: nothing is wrong with the client."""
+
+IN_A_ROW = 3
+"""So many failures one after the other are told: what happens each time has a cause to mend."""
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
-_SHOWN, _LENGTH = 3, 120
+_SHOWN, _LENGTH, _NAMED = 3, 120, 5
 
 FAR = 1000
 """How many times as long as the others' median an update is that is told beside a failed round."""
@@ -45,12 +64,46 @@ def reasons(failures: Iterable[str]) -> str:
     return "; ".join(shown)
 
 
+def failed_clients(clients: pd.DataFrame) -> str:
+    """The clients of which replies were not used for a reason that the settings do not make.
+
+    With how often, where several times, and with the rounds where at least three followed each
+    other. Five are named; empty where there is none.
+
+    Args:
+        clients: ``clients.parquet``, in the order of its rows.
+
+    Example:
+        >>> import pandas as pd
+        >>> rows = [(1, 0, ""), (1, 7, "no room"), (2, 7, "no room"), (3, 7, "no room")]
+        >>> frame = pd.DataFrame(rows, columns=["round", "client", "failure_reasons"])
+        >>> failed_clients(frame.assign(failures=[0, 1, 1, 1]))
+        'client 7 (3 times, rounds 1 to 3 one after the other)'
+    """
+    wrong = (clients["failures"] > 0) & ~clients["failure_reasons"].isin(EXPECTED)
+    told = []
+    for client in sorted(clients.loc[wrong, "client"].unique()):
+        own = clients[clients["client"] == client]
+        own = own[~own["failure_reasons"].isin(EXPECTED)]
+        failed = (own["failures"] > 0).to_numpy()
+        about = [f"{failed.sum()} times"] if failed.sum() > 1 else []
+        starts = (failed != np.roll(failed, 1)).cumsum()  # a number for each stretch of the same
+        stretches = own[failed].groupby(starts[failed])["round"].agg(["size", "first", "last"])
+        row = stretches.sort_values("size", kind="stable").tail(1)
+        if row["size"].item() >= IN_A_ROW:
+            first, last = row["first"].item(), row["last"].item()
+            about.append(f"rounds {first} to {last} one after the other")
+        told.append(f"client {client}" + (f" ({', '.join(about)})" if about else ""))
+    more = [f"and {len(told) - _NAMED} more"] if len(told) > _NAMED else []
+    return ", ".join(told[:_NAMED] + more)
+
+
 def longest(traffic: RoundTraffic, far: float = 0.0) -> str:
     """Which client's update was the largest of a round, to be added to an error.
 
     Empty where none came, and where it is not above ``far`` times the median of the others' norms.
     """
-    norms = sorted(((up.norm, traffic.client_of(key)) for key, up in traffic.uplinks.items()))
+    norms = sorted(((up.size, traffic.client_of(key)) for key, up in traffic.uplinks.items()))
     if not norms:
         return ""
     (most, client), others = norms[-1], [norm for norm, _ in norms[:-1]]

@@ -31,7 +31,7 @@ from fedsim.federation.stacks import Result, alone
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
-from strategies import Asynchronous, Job, Trained
+from strategies import Asynchronous, TrainJob, TrainResult
 
 _STEPS = 3
 """Local iterations of a message: a number that is odd, as what changes may change back."""
@@ -81,7 +81,7 @@ def _messages(config: RunConfig, trainer: Trainer, clients: Sequence[int]) -> Me
     plan = config.plan
     model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
     strategy = make_strategy(config, server_buffers(config, trainer.buffers))
-    strategy.open(plan.client.shares(model))
+    strategy.open(plan.client.payload_template(model))
     settings = Fixed(config).begin(1, 0.0)
     if isinstance(strategy, Asynchronous):
         return {client: strategy.message(client, settings) for client in {*clients}}
@@ -123,14 +123,14 @@ def _answer(content: RecordDict, client: int, trainer: Trainer) -> tuple[object,
     _seed()
     trained: list[Result] = []
 
-    def train(jobs: Sequence[Job]) -> list[Result]:
+    def train(jobs: Sequence[TrainJob]) -> list[Result]:
         short = [job._replace(iterations=_STEPS) for job in jobs]
         trained.extend(alone(Asked(trainer, job)) for job in short)
         return trained[-len(jobs) :]
 
     message: Any = SimpleNamespace(content=RecordDict(dict(content.items())))  # no grid sends it
     reply, memory = served(serve(message, client, trainer.config, trainer, {}), train)
-    found = [x for x in trained if isinstance(x, Trained)]
+    found = [x for x in trained if isinstance(x, TrainResult)]
     results = [(*_sorted(x.update), *_sorted(x.buffers), x.loss) for x in found]
     if trainer.device.type != "cpu":  # whose sums may differ in last bits, and so what is sent
         return (*results,)

@@ -60,8 +60,8 @@ def restored(state: State, way: str) -> State:
     if _PAYLOAD not in state:
         return state
     shapes = json.loads(state[_NAMES].numpy().tobytes())
-    like = {name: torch.empty(shape) for name, shape in shapes if shape is not None}
-    found = state | decompress(_method(way), state[_PAYLOAD].numpy().tobytes(), like)
+    template = {name: torch.empty(shape) for name, shape in shapes if shape is not None}
+    found = state | decompress(_method(way), state[_PAYLOAD].numpy().tobytes(), template)
     return {name: found[name] for name, _ in shapes}
 
 

@@ -15,13 +15,21 @@ The server evaluates, which costs no bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from compressors.bits import Span
 from fedsim.federation import digests
-from fedsim.federation.failures import reasons
+from fedsim.federation.failures import failed_clients, reasons
+from fedsim.ground.records import (
+    ClientBooks,
+    CodingSeconds,
+    FailedReplies,
+    LayerRecord,
+    RoundBits,
+)
 from fedsim.ground.rounds import receivers
 from strategies import RoundTraffic
 from strategies.channel.beside import CHARGES
@@ -41,14 +49,24 @@ FATES = ("returned", "lost")
 _OF_ALL = ("up_wire_bits", "up_content_bits", "down_wire_bits")
 
 
+@dataclass
+class Asked:
+    """Bits of what a sampler asked clients for in a round, outside of their training messages."""
+
+    up: int = 0
+    down: int = 0
+
+
 def of_each(bits: float, clients: int) -> float:
-    """The bits of one of so many clients; 0 where none took part.
+    """The bits of one of so many clients; where none took part, all that there are.
+
+    A sampler may have asked clients though no update was used.
 
     Example:
-        >>> of_each(80, 2), of_each(0, 0)
-        (40.0, 0.0)
+        >>> of_each(80, 2), of_each(0, 0), of_each(64, 0)
+        (40.0, 0.0, 64.0)
     """
-    return bits / clients if clients else 0.0
+    return bits / max(1, clients)
 
 
 def bits_of_each(row: Mapping[str, Any], of: str) -> float:
@@ -85,59 +103,70 @@ def charged_bits(message: Downlink | Uplink) -> int:
         >>> charged_bits(Downlink(b"ab", "model", {}, charged=False, beside={"order": b"c"}))
         8
     """
-    model, free = wire_bits(message.payload), free_bits(message)
-    return model - free + sum(_bits_of(message, name) for name in CHARGES if CHARGES[name].wire)
+    bits = wire_bits(message.payload) - free_bits(message)
+    for name, payload in message.beside.items():
+        if CHARGES[name].wire:
+            bits += wire_bits(payload)
+    return bits
 
 
 def free_bits(message: Downlink | Uplink) -> int:
     """What is not charged of a message: the initial model, with what is a part of it."""
     if isinstance(message, Uplink) or message.charged:
-        return 0
-    parts = (name for name, charge in CHARGES.items() if charge.model)
-    return wire_bits(message.payload) + sum(_bits_of(message, name) for name in parts)
+        return 0 if isinstance(message, Uplink) else message.free
+    own = (payload for name, payload in message.beside.items() if CHARGES[name].model)
+    return wire_bits(message.payload) + sum(map(wire_bits, own))
 
 
-def _bits_of(message: Downlink | Uplink, name: str) -> int:
-    """The bits of a side payload; 0 where the message has none of that name."""
-    return wire_bits(message.beside.get(name, b""))
+def _side_columns(names: Iterable[str], direction: str) -> dict[str, str]:
+    """The columns of side payloads, by the names of those that travel in a direction."""
+    return {
+        name: f"{direction}_{CHARGES[name].column}"
+        for name in names if direction in CHARGES[name].directions
+    }  # fmt: skip
 
 
-def _beside(
-    names: Iterable[str], messages: Sequence[Downlink | Uplink], direction: str
+def _side_bits(
+    columns: Mapping[str, str], messages: Iterable[Downlink | Uplink]
 ) -> dict[str, int]:
-    """The columns of side payloads, each the sum over messages of one direction."""
-    row = {}
-    for name in names:
-        if direction in CHARGES[name].directions:
-            paid = [m for m in messages if not (CHARGES[name].model and free_bits(m))]
-            row[f"{direction}_{CHARGES[name].column}"] = sum(_bits_of(m, name) for m in paid)
-    return row
+    """The bits of side payloads by ``_side_columns``, each the sum over messages."""
+    bits = dict.fromkeys(columns.values(), 0)
+    for message in messages:
+        for name, payload in message.beside.items():
+            if name in columns and not (CHARGES[name].model and free_bits(message)):
+                bits[columns[name]] += wire_bits(payload)
+    return bits
 
 
-def _totals(messages: Iterable[tuple[bytes, dict[Span, int]]], direction: str) -> dict[str, int]:
-    row = dict.fromkeys(("wire_bits", "content_bits", *_SPLIT), 0)
-    for payload, spans in messages:
-        row["wire_bits"] += wire_bits(payload)
-        for column, span in _SPLIT.items():
-            row[column] += spans[span]
-    row["content_bits"] = sum(row[column] for column in CONTENT)
-    return {f"{direction}_{column}": value for column, value in row.items()}
+def _split(messages: Sequence[Downlink | Uplink], direction: str) -> dict[str, int]:
+    """The columns of a payload's parts, each the sum over messages of one direction."""
+    sums = {column: sum(m.spans[span] for m in messages) for column, span in _SPLIT.items()}
+    content = sum(sums[column] for column in CONTENT)
+    return {f"{direction}_{name}": x for name, x in (sums | {"content_bits": content}).items()}
 
 
-def round_bits(traffic: RoundTraffic) -> dict[str, int]:
-    """The bit columns of one round: sums over the cohort, both directions."""
+def round_bits(traffic: RoundTraffic, asked: Asked | None = None) -> RoundBits:
+    """The bit columns of one round: sums over the cohort, both directions.
+
+    ``asked``: what a sampler asked clients for beside; None: the run has none that could.
+    """
     ups = list(traffic.uplinks.values())
     downs = [*traffic.downlinks.values(), *(down for _, down in traffic.unused)]
-    paid = [down for down in downs if down.charged]
-    row = _totals([(up.payload, up.spans) for up in ups], "up")
-    row |= _totals([(down.payload, down.spans) for down in paid], "down")
-    row |= _beside(traffic.beside, ups, "up") | _beside(traffic.beside, downs, "down")
-    row["up_wire_bits"] = sum(map(charged_bits, ups))
-    row["down_wire_bits"] = sum(map(charged_bits, downs))
-    row["up_message_bits"] = 8 * sum(traffic.wire.up(client) for client in traffic.uplinks)
-    row["down_message_bits"] = sum(_down_message_bits(traffic, c) for c in traffic.downlinks)
-    row["total_bits"] = 8 * sum(traffic.wire.total())
-    return row | {"up_sent": sum(int(up.metrics.get("sent", 0)) for up in ups)}
+    sampler = asked or Asked()
+    return RoundBits(
+        up_wire_bits=sum(map(charged_bits, ups)) + sampler.up,
+        down_wire_bits=sum(map(charged_bits, downs)) + sampler.down,
+        up_sampler_bits=None if asked is None else asked.up,
+        down_sampler_bits=None if asked is None else asked.down,
+        up_message_bits=8 * sum(traffic.wire.up(client) for client in traffic.uplinks),
+        down_message_bits=sum(_down_message_bits(traffic, c) for c in traffic.downlinks),
+        total_bits=8 * sum(traffic.wire.total()) + sampler.up + sampler.down,
+        up_sent=sum(int(up.metrics.get("sent", 0)) for up in ups),
+        **_split(ups, "up"),
+        **_split([down for down in downs if down.charged], "down"),
+        **_side_bits(_side_columns(traffic.beside, "up"), ups),
+        **_side_bits(_side_columns(traffic.beside, "down"), downs),
+    )
 
 
 def _down_message_bits(traffic: RoundTraffic, client: int) -> int:
@@ -151,22 +180,22 @@ def mean_metric(traffic: RoundTraffic, key: str) -> float:
     return sum(values) / len(values) if values else float("nan")
 
 
-def round_seconds(traffic: RoundTraffic) -> dict[str, float]:
+def round_seconds(traffic: RoundTraffic) -> CodingSeconds:
     """The columns of what a round's parts took, over all clients and at the server."""
 
     def total(key: str) -> float:
         return sum(up.metrics.get(key, 0.0) for up in traffic.uplinks.values())
 
-    return {
-        "train_seconds": total("train-seconds"),
-        "encode_seconds": total("encode-seconds"),
-        "decode_seconds": traffic.decode_seconds,
-        "downlink_seconds": traffic.downlink_seconds + total("decode-seconds"),
-        "receive_seconds": total("decode-seconds"),
-    }
+    return CodingSeconds(
+        train_seconds=total("train-seconds"),
+        encode_seconds=total("encode-seconds"),
+        decode_seconds=traffic.decode_seconds,
+        downlink_seconds=traffic.downlink_seconds + total("decode-seconds"),
+        receive_seconds=total("decode-seconds"),
+    )
 
 
-def failures(traffic: RoundTraffic) -> dict[str, Any]:
+def failures(traffic: RoundTraffic) -> FailedReplies:
     """How many replies of a round's cohort were not used, why, and the bits of such uploads.
 
     ``absent`` of them had no node, so that nothing was sent to them. ``returned`` and ``lost``
@@ -177,13 +206,13 @@ def failures(traffic: RoundTraffic) -> dict[str, Any]:
     applied (``RoundTraffic.refused``).
     """
     fates = [_fates(traffic, client) for client in {*traffic.uplinks, *traffic.dropped}]
-    return {
-        "failures": len(traffic.failures),
-        "failure_reasons": reasons([*traffic.failures.values(), *traffic.refused.values()]),
-        "failed_up_bits": sum(traffic.failed_bits.values()),
-        "absent": len({*traffic.failures} - {*traffic.downlinks}),
+    return FailedReplies(
+        failures=len(traffic.failures),
+        failure_reasons=reasons([*traffic.failures.values(), *traffic.refused.values()]),
+        failed_up_bits=sum(traffic.failed_bits.values()),
+        absent=len({*traffic.failures} - {*traffic.downlinks}),
         **{fate: sum(own[fate] for own in fates) for fate in FATES},
-    }
+    )
 
 
 def _fates(traffic: RoundTraffic, client: int) -> dict[str, int]:
@@ -193,52 +222,56 @@ def _fates(traffic: RoundTraffic, client: int) -> dict[str, int]:
     return {"returned": up.returned if up else 0, "lost": lost}
 
 
-def client_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
-    """One row per client of the round's cohort, and per client whose late upload arrived in it.
+def client_books(traffic: RoundTraffic) -> list[ClientBooks]:
+    """One for each client of the round's cohort, and for each whose late upload arrived in it.
 
-    One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0.
+    One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0. They are
+    in the order of the traffic's keys.
     """
     why = traffic.refused | traffic.failures
-    clients = {*traffic.downlinks, *traffic.uplinks, *why, *traffic.failed_bits}
-    digest_of, rows = digests.of_clients(traffic), []
-    for client in sorted(clients):
-        up, down = traffic.uplinks.get(client), traffic.downlinks.get(client)
-        sent = [*([down] if down else []), *(first for c, first in traffic.unused if c == client)]
-        rows.append({
-            "round": traffic.round,
-            "client": client,
-            "samples": int(up.samples) if up else 0,
-            "up_wire_bits": charged_bits(up) if up else 0,
-            "up_content_bits": wire_bits(up.payload) - up.spans["header"] if up else 0,
-            "down_wire_bits": sum(map(charged_bits, sent)),
-            **_beside(traffic.beside, [up] if up else [], "up"),
-            **_beside(traffic.beside, sent, "down"),
-            "up_message_bits": 8 * traffic.wire.up(client),
-            "down_message_bits": _down_message_bits(traffic, client) if down else 0,
-            "up_sent": int(up.metrics.get("sent", 0)) if up else 0,
-            "train_loss": up.metrics.get("train-loss", float("nan")) if up else float("nan"),
-            "failures": int(client in traffic.failures),
-            "failure_reasons": " ".join(why.get(client, "").split()),
-            "failed_up_bits": traffic.failed_bits.get(client, 0),
-            **_fates(traffic, client),
-            **digest_of.get(client, digests.NONE),
-        })  # fmt: skip
-    return rows
+    keys = {*traffic.downlinks, *traffic.uplinks, *why, *traffic.failed_bits}
+    side_up, side_down = (_side_columns(traffic.beside, way) for way in ("up", "down"))
+    known: dict[tuple[int, int], str] = {}
+    books = []
+    for key in sorted(keys):
+        up, down = traffic.uplinks.get(key), traffic.downlinks.get(key)
+        sent = [*([down] if down else []), *(first for k, first in traffic.unused if k == key)]
+        books.append(ClientBooks(
+            round=traffic.round,
+            client=traffic.client_of(key),
+            samples=int(up.samples) if up else 0,
+            up_wire_bits=charged_bits(up) if up else 0,
+            up_content_bits=wire_bits(up.payload) - up.spans["header"] if up else 0,
+            down_wire_bits=sum(map(charged_bits, sent)),
+            **_side_bits(side_up, [up] if up else []),
+            **_side_bits(side_down, sent),
+            up_message_bits=8 * traffic.wire.up(key),
+            down_message_bits=_down_message_bits(traffic, key) if down else 0,
+            up_sent=int(up.metrics.get("sent", 0)) if up else 0,
+            train_loss=up.metrics.get("train-loss", float("nan")) if up else float("nan"),
+            failures=int(key in traffic.failures),
+            failure_reasons=" ".join(why.get(key, "").split()),
+            failed_up_bits=traffic.failed_bits.get(key, 0),
+            **_fates(traffic, key),
+            digest_down=digests.of_message(down, known),
+            digest_up=digests.of_message(up, known),
+        ))  # fmt: skip
+    return books
 
 
-def layer_rows(traffic: RoundTraffic) -> list[dict[str, Any]]:
-    """One row per tensor of the model: its entries, and how many travelled, the cohort's mean.
+def layer_records(traffic: RoundTraffic) -> list[LayerRecord]:
+    """One per tensor of the model: its entries, and how many travelled, the cohort's mean.
 
     Empty where no client of the round says what it sent, and where messages are sums of entries.
     """
     counted = [up for up in traffic.uplinks.values() if up.sent and {*up.sent} <= {*up.update}]
     return [
-        {
-            "round": traffic.round,
-            "tensor": name,
-            "entries": counted[0].update[name].numel(),
-            "sent": sum(up.sent[name] for up in counted) / len(counted),
-        }
+        LayerRecord(
+            round=traffic.round,
+            tensor=name,
+            entries=counted[0].update[name].numel(),
+            sent=sum(up.sent[name] for up in counted) / len(counted),
+        )
         for name in (counted[0].sent if counted else ())
     ]
 
@@ -260,7 +293,7 @@ def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
 def _of_each(bits: pd.Series, clients: pd.Series) -> float:
     """The sum of ``of_each``, round by round."""
     many, every = clients.to_numpy(float), bits.to_numpy(float)  # short runs would wait for pandas
-    return float(np.divide(every, many, out=np.zeros_like(every), where=many != 0).sum())
+    return float((every / np.maximum(many, 1)).sum())
 
 
 def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
@@ -289,11 +322,13 @@ def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
 def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
     """A run's failed replies: how many, why, and the bits of such uploads, over all clients."""
     texts = clients.loc[clients["failures"] > 0, "failure_reasons"]
+    whose = failed_clients(clients)
     return {
         "failures": int(rounds["failures"].sum()),
         "failure_reasons": reasons(texts),
         "failed_up_bits": int(rounds["failed_up_bits"].sum()),
         **{fate: int(rounds[fate].sum()) for fate in FATES if fate in rounds},
+        **({"failed_clients": whose} if whose else {}),
     }
 
 

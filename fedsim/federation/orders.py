@@ -10,25 +10,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from flwr.app import RecordDict
-
 from compressors import Compressor, ErrorFeedback, Raw, State
 from compressors.whole.lift import ByName
 from compressors.whole.memory import unnest
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.resolved import Plan
-from strategies import Trained
+from strategies import TrainResult
 from strategies.channel.beside import ORDER, REPORT
-from strategies.channel.orders import to_report, wanted_in
-from strategies.channel.payload import ROUND, settings_in
+from strategies.channel.orders import ITERATIONS, to_report, wanted_in
+from strategies.channel.payload import ROUND, Settings
 from strategies.channel.varints import read_varint, varint
 
 FRACTION = "order/p"
 """In a client's memory: p of its last message, to read that message again."""
 
 START = "start"
-"""In a message of an asynchronous server: the run's iterations so far, by which the rate goes."""
+"""In a message: the run's iterations so far, by which the rate goes, where its round's number does
+not say them: of an asynchronous server, and of local epochs."""
 
 _DIGITS = 1000
 
@@ -46,18 +45,17 @@ class Work:
     ordered: bool = field(default=False, compare=False)
 
 
-def work_of(config: RunConfig, plan: Plan, content: RecordDict) -> Work:
-    """The work that a message asks for: its order's, else that of the settings and the round.
+def work_of(config: RunConfig, plan: Plan, settings: Settings) -> Work:
+    """The work that a message with these ``settings`` asks for: its order's, else theirs.
 
     ``plan``: that of ``config``, which takes a while to find for every message.
     """
-    settings = settings_in(content)
     ordered = settings.get(ORDER)
     if isinstance(ordered, bytes):
         return from_payload(config, ordered)
     start = settings.get(START)
     begun = plan.iterations_after(int(str(settings[ROUND])) - 1) if start is None else start
-    return Work(int(str(settings["iterations"])), plan.method.gradient, int(str(begun)))
+    return Work(int(str(settings[ITERATIONS])), plan.method.gradient, int(str(begun)))
 
 
 def rounded(p: float) -> float:
@@ -157,17 +155,19 @@ def _residual(method: Compressor, memory: State) -> State:
 
 
 def report(
-    settings: Mapping[str, Any], trained: Trained, uplink: Compressor, memory: State
+    settings: Mapping[str, Any], trained: TrainResult, uplink: Compressor, memory: State
 ) -> dict[str, bytes]:
     """What the client says beside its update: the numbers that its message's settings want.
 
     ``memory``: of the client, after its update was encoded with ``uplink``.
     """
+    wanted = wanted_in(settings)
+    if not wanted:
+        return {}
     held = residual_of(uplink, memory)  # of all that is sent, of which the update may be a part
     known = {
         "train_loss": lambda: trained.loss,
         "update_norm": lambda: norm(trained.update),
         "residual_norm": lambda: norm({n: x for n, x in held.items() if n in trained.update}),
     }
-    wanted = wanted_in(settings)
-    return {REPORT: to_report(known[name]() for name in wanted)} if wanted else {}
+    return {REPORT: to_report(known[name]() for name in wanted)}

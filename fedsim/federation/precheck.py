@@ -29,9 +29,12 @@ from fedsim.federation.trainer import Trainer, build_model
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 from fedsim.settings.fields import SETTINGS
+from fedsim.settings.samplers.base import LOCAL_LOSS
 from fedsim.tasks import Data, Task
-from fedsim.tasks.base import cross_entropy
+from fedsim.tasks.base import cross_entropy, logits_of
 from fedsim.tasks.loaded import loaded
+from fedsim.tasks.pytrees import Tree, call_text, forward, leaves, named_leaves, to_device
+from strategies.algorithms.base import PLAIN
 
 _KEPT = "what a client keeps is a tensor or a number in optimizer.state[parameter] or param_groups"
 """Each client has an optimizer's memory of its own, which must be what can be handed to it."""
@@ -44,29 +47,50 @@ def check(config: RunConfig) -> None:
 
     Raises:
         DataError: the data is missing or is not what a task's `load` returns.
-        UsageError: it cannot be split so; or, of a user's own task, a field refuses the first
+        UsageError: it cannot be split so; or the sampler asks clients for losses of layers that
+            they keep; or, of a user's own task, a field refuses the first
             batch of client 0 or returns what it should not; or the memory of the method would grow
-            without end for the task's tensors; or the model has buffers, and the strategy holds it
-            in parts; or its clients cannot be trained at once, as ``--stack``
+            without end for the task's tensors; or the model has buffers, and the strategy
+            refuses them; or its clients cannot be trained at once, as ``--stack``
             asks; or the file of ``--weights`` is not of the model.
     """
     ClientData.of(config)
     if config.weights is not None:
         plan = config.plan
         build_model(plan.task, config.seed, ClientData.of(config).data, config.weights)
-    if config.plan.algorithm.clock == "shards":
+    _sends_something(config)
+    if why := config.plan.algorithm.refuses_buffers:
         task = config.plan.task
         model = build_model(task, config.seed, ClientData.of(config).data)
         if ModelBuffers(model, task.name).names:
             raise UsageError(
                 f"--strategy is {config.plan.strategy!r}: the model of task {task.name} has "
-                "buffers (BatchNorm's statistics), which belong to no part of the model"
+                f"buffers (BatchNorm's statistics), which {why}"
             )
     if isinstance(config.task, Task) or not isinstance(config.strategy, str):
         _passes(_Trial(config, _seen(config)))
     memories.check(config)
     with untouched(torch.device(config.machine.device)):
         stackable.check(config)
+
+
+def _sends_something(config: RunConfig) -> None:
+    """Raises ``UsageError`` where the clients' half of the strategy refuses the task's model."""
+    plan, half = config.plan, config.plan.algorithm.client
+    if half is PLAIN:
+        return
+    model = build_model(plan.task, config.seed, ClientData.of(config).data)
+    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    try:
+        shared = half.payload_template(trained)
+    except ValueError as error:
+        raise UsageError(f"--strategy is {plan.strategy!r}: {error}") from error
+    if LOCAL_LOSS in plan.draws.needs and (own := sorted(trained.keys() - shared.keys())):
+        raise UsageError(
+            f"--sampler is {plan.sampler!r} and --strategy is {plan.strategy!r}: clients keep "
+            f"{', '.join(own)}, without which nobody else knows their loss; give "
+            "power_of_choice(d, stale=true)"
+        )
 
 
 @dataclass(frozen=True)
@@ -151,16 +175,18 @@ def _one_step(trainer: Trainer) -> None:
     task, data = trainer.task, trainer.federation.data
     with _calling(task, "load: a batch of its data"):
         x, y = trainer.batch(0, 0)
-    facts = partial(_facts, "train", data, x, y)
+    facts, call = partial(_facts, "train", data, x, y), call_text(x)
     trainer.model.train()
     with trainer.precision:
-        with _calling(task, "model(x), of build's model,", facts):
-            outputs = trainer.model(x)
-        with _calling(task, "loss(model(x), y)", facts):
+        with _calling(task, f"{call}, of build's model,", facts):
+            outputs = forward(trainer.model, x)
+        with _calling(task, f"loss({call}, y)", facts):
             loss: Any = task.loss(outputs, y)
     if task.loss is cross_entropy:
         for part in ("train_y", "test_y"):
-            most, known = int(getattr(data, part).max()), outputs.shape[1]
+            if not isinstance(y_all := getattr(data, part), Tensor):  # not all have been read
+                continue
+            most, known = int(y_all.max()), logits_of(outputs).shape[1]
             if most >= known:
                 raise UsageError(
                     f"task {task.name}: {part} holds the class {most}, and build's model has "
@@ -175,7 +201,7 @@ def _one_step(trainer: Trainer) -> None:
         )
     if math.isnan(float(loss.detach())):
         raise UsageError(f"task {task.name}: loss is NaN on a first batch{facts()}")
-    with _calling(task, "the gradient of loss(model(x), y)", facts):
+    with _calling(task, f"the gradient of loss({call}, y)", facts):
         trainer.backward(loss)
     before = attributes(trainer.optimizer)
     for _ in range(2):  # memory may begin with the second
@@ -197,20 +223,20 @@ def _one_step(trainer: Trainer) -> None:
 def _one_score(trainer: Trainer) -> None:
     """Held-out samples as the server scores them, once and twice: a sum doubles, a mean stays."""
     task, data = trainer.task, trainer.federation.data
-    index = spread(len(data.test_x), max(1, task.evaluation_batch // 2))
+    index = spread(data.test_count, max(1, task.evaluation_batch // 2))
     trainer.model.eval()
     scores = []
     for i in (index, torch.cat([index] * 2)):
         with _calling(task, "load: a batch of its held-out data"):
-            x, y = data.test_x[i].to(trainer.device), data.test_y[i].to(trainer.device)
-        facts = partial(_facts, "test", data, x, y)
-        with _calling(task, "model(x), of build's model,", facts):
-            outputs = trainer.model(x)
+            x, y = (to_device(part, trainer.device) for part in data.read_test(i))
+        facts, call = partial(_facts, "test", data, x, y), call_text(x)
+        with _calling(task, f"{call}, of build's model,", facts):
+            outputs = forward(trainer.model, x)
         given = contents((outputs, y))
-        with _calling(task, "loss(model(x), y)", facts):
+        with _calling(task, f"loss({call}, y)", facts):
             mean = float(task.loss(outputs, y))
         _check_unchanged(task, "loss", given, (outputs, y))
-        with _calling(task, "metric(model(x), y)", facts):
+        with _calling(task, f"metric({call}, y)", facts):
             score: Any = task.metric(outputs, y)
         _check_unchanged(task, "metric", given, (outputs, y))
         if isinstance(score, Tensor) and score.numel() != 1:
@@ -263,19 +289,24 @@ def _returned(task: Task, role: str, value: object, wanted: str) -> UsageError:
     return UsageError(f"task {task.name}: {role} returned {what}; it returns {wanted}")
 
 
-def _facts(part: str, data: Data, x: Tensor, y: Tensor) -> str:
+def _facts(part: str, data: Data, x: Tree, y: Tree) -> str:
     """What the tensors are, and what those of a classifier are where these are something else."""
     shown, notes = [], []
     for letter, batch in (("x", x), ("y", y)):
         name, whole = f"{part}_{letter}", getattr(data, f"{part}_{letter}")
-        if not isinstance(whole, Tensor) or (part == "train" and data.draw is not None):
+        drawn = part == "train" and data.draw is not None
+        if drawn or not all(isinstance(leaf, Tensor) for leaf in leaves(whole)):
             name, whole = f"a batch of {name}", batch
-        shown.append(f"{name} is {_type(whole)} {tuple(whole.shape)}")
-        if whole.is_floating_point() and not finite(whole):
-            notes.append(f"{name} holds NaN or infinity")
-    if x.dtype == torch.float64:
+        for path, leaf in named_leaves(whole):
+            if not isinstance(leaf, Tensor):
+                shown.append(f"{name}{path} is of type {type(leaf).__name__}")
+                continue
+            shown.append(f"{name}{path} is {_type(leaf)} {tuple(leaf.shape)}")
+            if leaf.is_floating_point() and not finite(leaf):
+                notes.append(f"{name}{path} holds NaN or infinity")
+    if any(isinstance(leaf, Tensor) and leaf.dtype == torch.float64 for leaf in leaves(x)):
         notes.append("most models take float32 inputs (x.float())")
-    if y.dtype != torch.int64 or y.dim() != 1:
+    if not isinstance(y, Tensor) or y.dtype != torch.int64 or y.dim() != 1:
         notes.append("cross entropy takes int64 class numbers of shape (n,)")
     return "; " + "; ".join([", ".join(shown), *notes])
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fedsim.ground.errors import DeviceFull
 from fedsim.tasks import Data
+from fedsim.tasks.pytrees import leaves, map_leaves
 
 _SHARE = 0.5  # of the memory that is free: the rest is for models, activations and updates
 _KEPT = 2
@@ -49,13 +50,16 @@ def resident(data: Data, device: torch.device) -> Data:
 
 def placed(data: Data, device: torch.device) -> Data:
     """See ``resident``, for any device and without memory."""
-    tensors = {name: getattr(data, name) for name in _PARTS}
-    if data.draw is not None or not all(isinstance(x, Tensor) for x in tensors.values()):
+    parts = {name: getattr(data, name) for name in _PARTS}
+    tensors = [leaf for tree in parts.values() for leaf in leaves(tree)]
+    if data.draw is not None or not all(isinstance(x, Tensor) for x in tensors):
         return data
-    if sum(x.numel() * x.element_size() for x in tensors.values()) > _SHARE * free(device):
+    if sum(x.numel() * x.element_size() for x in tensors) > _SHARE * free(device):
         return data
     with enough(device):
-        return replace(data, **{name: x.to(device) for name, x in tensors.items()})
+        return replace(data, **{
+            name: map_leaves(lambda x: x.to(device), tree) for name, tree in parts.items()
+        })  # fmt: skip
 
 
 def looked_into(data: Data) -> torch.device:
@@ -63,8 +67,9 @@ def looked_into(data: Data) -> torch.device:
 
     To look into a GPU's tensor by the host's numbers would make the host wait for the GPU.
     """
-    if data.draw is None and isinstance(data.train_x, Tensor):
-        return data.train_x.device
+    first = leaves(data.train_x)[0]
+    if data.draw is None and isinstance(first, Tensor):
+        return first.device
     return torch.device("cpu")
 
 

@@ -5,36 +5,62 @@ place for: evaluation on a schedule, the ledger, checkpoints, progress, and an e
 when a run cannot be trusted.
 """
 
+import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from functools import lru_cache, partial
+from math import nan
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from flwr.serverapp import Grid
 from torch import Tensor
 
 from compressors import State, Tensors, UpdateError
 from compressors.base import finite
-from fedsim.federation import digests, ledger
+from compressors.whole.memory import nest, unnest
+from fedsim.federation import clientmodels, digests, ledger
 from fedsim.federation.aggregation import make_strategy
-from fedsim.federation.controlled import Controlled, Fixed
-from fedsim.federation.evaluation import evaluate
+from fedsim.federation.client_memory import Memories
+from fedsim.federation.controlled import Controlled, Epochs, Fixed, epoch_steps
+from fedsim.federation.evaluation import evaluate, evaluate_each, local_loss
 from fedsim.federation.failures import FAR, longest
+from fedsim.federation.flops import counted
+from fedsim.federation.inflight import InFlight
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.orders import Work
+from fedsim.federation.sampled import NUMBER_BITS, Sampling
 from fedsim.federation.simulated import Simulation
+from fedsim.federation.spending import Spending
 from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
+from fedsim.ground.columns import row_of
 from fedsim.ground.errors import RunFailed
+from fedsim.ground.records import (
+    AsynchronousRound,
+    ClientRecord,
+    ClientScores,
+    PrivacyLoss,
+    RoundRecord,
+    Score,
+    SimulatedRound,
+)
 from fedsim.settings.config import RunConfig
-from fedsim.settings.fields import CLIENT_SCORES
 from strategies import (
     AccumulatorOverflow,
     RoundTraffic,
     ServerEnd,
     TooFewReplies,
 )
+from strategies.channel.server_end import KINDS
+from strategies.channel.stored import Stored
+
+_KNOWN = 2**16
+"""Clients whose local iterations are not worked out again; a shard may be drawn when it is read."""
+FORWARD = 1 / 3
+"""Of a local iteration's time, that of a forward pass."""
 
 
 class Recorder(Protocol):
@@ -43,12 +69,19 @@ class Recorder(Protocol):
     Attributes:
         spent: bits (wire) of a client that takes part in every round so far, of which
             ``--stop-at-bits`` is a limit.
+        joules: what all clients together have spent so far, of which ``--stop-at-joules`` is a
+            limit.
         sim_seconds: the simulated time at which the run goes on.
+        used_iterations: local iterations behind used updates so far: the sum of the rounds' means.
+        states: the clients' memory; None where it is at their nodes.
         scored: whether the model of the last round was scored; True before the first round.
     """
 
     spent: float
+    joules: float
     sim_seconds: float
+    used_iterations: float
+    states: Memories | None
 
     @property
     def scored(self) -> bool: ...
@@ -79,11 +112,23 @@ class Recorder(Protocol):
         ...
 
 
+class Scored(NamedTuple):
+    """What is scored of a round: weights, buffers, what clients have of their own (by client; none
+    where all have the server's model), the round's number, and the run's iterations so far."""
+
+    weights: Tensors
+    buffers: Tensors
+    parts: Mapping[int, State]
+    number: int
+    done: int
+
+
 class Server:
     """One run's server. ``main`` is the body of the ServerApp.
 
     Attributes:
         initial: what all know before the first round.
+        own_models: whether clients' models are others than the server's.
 
     Raises ``RunFailed`` from ``main`` where too few clients reply, a switch's sum overflows or a
     weight is not finite.
@@ -93,29 +138,67 @@ class Server:
         self.config, self.plan = config, config.plan
         self.trainer, self.recorder = trainer, recorder
         model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
-        self.initial = config.plan.client.shares(model)
+        self.initial = config.plan.client.payload_template(model)
+        self.network = counted(self.plan.network, trainer)
+        self.spending = Spending.of(self.network, self.plan.clients, config.seed)
         controlled = config.controller is not None
-        self.work = Controlled(config, self.initial, model) if controlled else Fixed(config)
+        steps = partial(epoch_steps, self.plan, trainer.federation.shards)
+        own = lru_cache(_KNOWN)(steps) if self.plan.local_epochs else None
+        self.work = (
+            Controlled(config, self.initial, model, own, self.network) if controlled
+            else Epochs(config, own) if own else Fixed(config)
+        )  # fmt: skip
         buffers = server_buffers(config, trainer.buffers, self._may_score)
         unused = trainer.unused if self.plan.algorithm.gradients else frozenset[str]()
         self.strategy = make_strategy(config, buffers, unused)
         self.strategy.ordering = self.work.ordering
-        self.simulation = Simulation(config, self.strategy, recorder.sim_seconds)
-        self._dense = 64.0 * sum(x.numel() for x in self.initial.values())  # bits, both ways
-        self._timed: TimedGrid | None = None
-        self._last: tuple[Tensors, Tensors] | None = None  # weights and buffers of the last round
+        self.strategy.local_steps = self.work.local_steps
+        entries = sum(x.numel() for x in self.initial.values())
+        self.sampling = Sampling.of(config, trainer.federation.shards, entries)
+        if self.sampling is not None:
+            self.strategy.draws, self.strategy.reports = self._draw, self.sampling.reports
+            self.sampling.score = self._local_losses
+        self.simulation = Simulation(
+            config, self.strategy, recorder.sim_seconds, self.network, self.spending
+        )
+        self._dense = 64.0 * entries  # bits, both ways
+        self.own_models = clientmodels.differ(trainer, self.initial)
+        self._last: Scored | None = None  # the model of the last round
         self._far = ""  # who sent an update in the round before that is far from the others'
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """What a checkpoint keeps of it: tensors, and values that JSON can hold."""
         tensors, values = self.strategy.state()
-        return tensors, values | ({"under way": self._timed.state()} if self._timed else {})
+        if self.sampling is not None:
+            values["sampler"] = self.sampling.memory
+        if self.spending is not None:
+            values["energy"] = self.spending.state()
+        stored = Stored(KINDS)
+        values["under way"] = stored.pack(self.under_way())
+        values["required"] = self.strategy.required
+        return tensors | nest("under-way", stored.tensors), values
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         self.strategy.restore(tensors, values)
-        if self._timed:
-            self._timed.restore(values["under way"])
+        earlier = self.plan.cohort if self.plan.rules.plain else 0  # 0.1.0 kept no number
+        self.strategy.required = values.get("required", self.config.clients.min_replies or earlier)
+        if self.sampling is not None:
+            self.sampling.memory = values["sampler"]
+        if self.spending is not None:
+            self.spending.restore(values["energy"])
+        known = values.get("under way", {"works": [], "late": []})
+        if "works" not in known:  # 0.1.0 kept no tensors
+            known = Stored(KINDS, unnest("under-way", tensors)).unpack(known)
+        self.go_on(known)
+
+    def under_way(self) -> dict[str, Any]:
+        """The clock, and what is in flight."""
+        return self.simulation.state()
+
+    def go_on(self, known: dict[str, Any]) -> None:
+        """The way back from ``under_way``."""
+        self.simulation.restore(known)
 
     def main(self, grid: Grid) -> None:
         """Runs what is left of the rounds."""
@@ -125,9 +208,7 @@ class Server:
 
     def open(self, grid: Grid) -> None:
         """Goes on from where the recorder is, over ``grid``."""
-        self.grid = grid
-        if self.simulation.matters:
-            self.grid = self._timed = TimedGrid(grid, self.simulation)
+        self.grid = TimedGrid(grid, self.simulation) if self.simulation.matters else grid
         self.strategy.open(self.initial)
         self.recorder.resume(self)
         self._hold()
@@ -136,14 +217,25 @@ class Server:
     @property
     def done(self) -> bool:
         """Whether the run is over."""
-        return self.plan.ends(self.recorder.iterations_done, self.recorder.spent)
+        recorder = self.recorder
+        ended = self.plan.ends(recorder.rounds_done, recorder.iterations_done, recorder.spent)
+        return ended or self.plan.reaches_joules(recorder.joules) or self.exhausted
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether fewer clients have energy left than a round needs."""
+        return self.spending is not None and self.spending.left < self.plan.min_replies
 
     def _may_score(self, number: int) -> bool:
         """Whether the model is scored after a round: as planned, or since its bits may end the run.
 
         What the round will send is not known yet. It is taken to be half as much again as rounds
-        before it sent on average, and the first to be dense both ways.
+        before it sent on average, and the first to be dense both ways. Any round may be the last
+        where energy ends the run.
         """
+        limited = self.network is not None and self.network.limited
+        if limited or self.plan.stop_at_joules is not None:
+            return True
         rounds, spent = self.recorder.rounds_done, self.recorder.spent
         each = spent / rounds if rounds else self._dense
         # Twice, as ``book`` looks one message beyond the round's own.
@@ -156,7 +248,10 @@ class Server:
         before = channel.version
         with self.failing(number):
             self.simulation.begin(number, self.plan.local_iterations(number))
-            settings = self.work.begin(number, self.simulation.clock.now)
+            if self.sampling is not None and number == 1:
+                self.sampling.register(self.simulation.clock, self.simulation.timed)
+            now, done = self.simulation.clock.now, self.recorder.iterations_done
+            settings = self.work.begin(number, now, done)
             messages = strategy.ask(number, settings, self.grid)
             timeout = self.config.machine.timeout
             replies = self.grid.send_and_receive(messages, timeout=timeout)
@@ -166,6 +261,41 @@ class Server:
             self.simulation.add_coding_time()
         return self.book(number, start)
 
+    def _draw(
+        self, number: int, among: Sequence[int] | np.ndarray, count: int
+    ) -> Sequence[int]:
+        """The cohort of a round, by the run's sampler."""
+        assert self.sampling is not None
+        return self.sampling.draw(number, number, among, count, self.simulation.clock.now)
+
+    def _local_losses(
+        self, number: int, clients: Sequence[int]
+    ) -> tuple[dict[int, float], dict[int, int]]:
+        """Asks clients for their loss at the model that they would train from.
+
+        The losses are computed here: the clients would decode the same weights. A batch takes the
+        third part of a local iteration, because a backward pass takes about two forward ones
+        (Kaplan et al. 2020, Scaling laws for neural language models, section 2.1).
+        """
+        channel, simulation, batches = self.channel, self.simulation, self.plan.draws.loss_batches
+        losses, bits, exchanges = dict[int, float](), dict[int, int](), []
+        for client in clients:
+            began = time.perf_counter()
+            losses[client] = float(np.float32(
+                local_loss(self.trainer, channel.weights, client, number, batches)
+            ))  # fmt: skip
+            bits[client] = ledger.charged_bits(channel.lacks(client))
+            count = batches or self.trainer.batches_of(client).an_epoch
+            measured = simulation.network.measured
+            work = time.perf_counter() - began if measured else count * FORWARD
+            exchanges.append(InFlight(
+                client, number, bits[client], work * float(simulation.clock.links.compute[client]),
+                NUMBER_BITS,
+            ))  # fmt: skip
+        if simulation.timed:
+            simulation.ask_first(exchanges)
+        return losses, bits
+
     @property
     def channel(self) -> ServerEnd:
         """The server's end of the channel, which has the model."""
@@ -174,7 +304,7 @@ class Server:
 
     @property
     def model(self) -> dict[str, Tensor]:
-        """Trained weights, those that are not trained, and buffers, by name, on the CPU."""
+        """TrainResult weights, those that are not trained, and buffers, by name, on the CPU."""
         moved = {n: x for n, x in self.channel.weights.items() if n in self.trainer.parameters}
         whole = self.trainer.frozen | moved | dict(self._buffers)
         return {name: x.contiguous().cpu() for name, x in whole.items()}
@@ -214,41 +344,49 @@ class Server:
                 )
         self._far = longest(traffic, FAR)
         done, steps, clients = self.recorder.iterations_done, self.work.steps, len(traffic.uplinks)
-        row: dict[str, Any] = {
-            "round": number,
-            "iteration": done + steps,
-            "local_iterations": steps,
-            "clients": clients,
-            **ledger.failures(traffic),
-        }
-        bits = ledger.round_bits(traffic)
+        asked = None if self.sampling is None else self.sampling.asked(traffic)
+        failed, bits = ledger.failures(traffic), ledger.round_bits(traffic, asked)
         # The last round is scored. Of a run that stops at so many bits the last round within them
         # is scored, too: when it ends, where the next round is taken to send as much; else now that
         # this round has sent more. Of both ways the first round sends less, as the initial model is
         # free: the next may be dense.
-        sent = ledger.bits_of_each(row | bits, self.plan.budget_of)
+        counted = {"clients": clients, **row_of(failed), **row_of(bits)}
+        sent = ledger.bits_of_each(counted, self.plan.budget_of)
         both = self.plan.budget_of == "total"
         ahead = max(sent, 1.5 * self._dense) if both and number == 1 else sent
         if self._last is not None and self.plan.exceeds(self.recorder.spent + sent):
-            self.recorder.score(self._score(*self._last))
-        local = () if self.config.evaluation.clients is None else CLIENT_SCORES
-        row |= dict.fromkeys(("metric", "loss", *local), float("nan"))
-        if self.plan.evaluates_between(done, done + steps) or self.plan.reaches(
-            self.recorder.spent + sent + ahead
-        ):
-            row |= self._score(channel.weights, self._buffers)
+            self.recorder.score(row_of(self._score(self._last)))
+        joules = self.joules()
+        by_energy = self.plan.reaches_joules(self.recorder.joules + (joules or 0.0))
+        by_bits = self.plan.reaches(self.recorder.spent + sent + ahead)
+        if self.work.evaluates(number) or by_bits or by_energy or self.exhausted:
+            score = self._score(self._to_score(done + steps))
+        else:
+            local = self.config.evaluation.clients is not None
+            score = Score(nan, nan, ClientScores(nan, nan, nan) if local else None)
         now = time.perf_counter()
-        row |= {"train_loss": ledger.mean_metric(traffic, "train-loss"), **bits}
-        row |= ledger.round_seconds(traffic)
-        row |= {"evaluate_seconds": now - scored, "seconds": now - start}
-        row, rows = self.rows(row)
         works = self.works(traffic)
-        row |= self.work.columns(rows, [works.get(key) for key in self.keys(rows)])
-        row |= {
-            digests.PAYLOADS: digests.of_rows(rows),
-            digests.MODEL: digests.of_model(self.model),
-        }
+        records = self.client_records(works)
+        rows = [*map(row_of, records)]
+        orders = self.work.round_orders(records)
+        if self.plan.local_epochs and orders is not None:  # clients do unlike numbers of them
+            used = self.recorder.used_iterations + orders.used_iterations
+            iteration = math.floor(used + 0.5)
+        else:
+            iteration = done + steps
+        epsilon = self.plan.algorithm.epsilon(number)
+        row = row_of(RoundRecord(
+            round=number, iteration=iteration, local_iterations=steps, clients=clients,
+            failed=failed, score=score, train_loss=ledger.mean_metric(traffic, "train-loss"),
+            bits=bits, coding=ledger.round_seconds(traffic), evaluate_seconds=now - scored,
+            seconds=now - start, timing=self.timing(),
+            orders=orders, privacy=None if epsilon is None else PrivacyLoss(epsilon),
+            energy_joules=joules,
+            digest_payloads=digests.of_rows(rows), digest_model=digests.of_model(self.model),
+        ))  # fmt: skip
         self.work.learn(row, traffic, channel.weights, works)
+        if self.sampling is not None:
+            self.sampling.learn(number, traffic, self.durations())
         self.recorder.round(row, rows, traffic, self)
         self._hold()
         return row
@@ -258,28 +396,52 @@ class Server:
         """The server's buffers; none where the model has none that travel."""
         return self.strategy.buffers.values if self.strategy.buffers else {}
 
-    def _score(self, weights: Tensors, buffers: Tensors) -> dict[str, float]:
-        """The columns of a round in which a model is scored."""
+    def _to_score(self, done: int) -> Scored:
+        """What is scored now, after so many local iterations of the run."""
+        memories, parts = self.recorder.states, dict[int, State]()
+        if self.own_models and memories is not None:
+            parts = clientmodels.own_parts(self.trainer, memories)
+        number = self.channel.traffic.round
+        return Scored(self.channel.weights, self._buffers, parts, number, done)
+
+    def _score(self, scored: Scored) -> Score:
+        """What a model comes to; where clients' models differ, what these come to on average."""
+        if self.own_models:
+            return evaluate_each(self.trainer, clientmodels.models(self.trainer, *scored))
         if self.strategy.buffers is not None:
-            self.trainer.buffers.load(dict(buffers))
-        score = evaluate(self.trainer, weights)
-        return {"metric": score.metric, "loss": score.loss, **score.more}
+            self.trainer.buffers.load(dict(scored.buffers))
+        return evaluate(self.trainer, scored.weights)
 
     def _hold(self) -> None:
         """Holds the model of a round that may turn out to be the last within the run's bits."""
         waits = self.plan.stop_at_bits is not None and not self.recorder.scored
-        self._last = (self.channel.weights, self._buffers) if waits else None
+        self._last = self._to_score(self.recorder.iterations_done) if waits else None
 
     def works(self, traffic: RoundTraffic) -> Mapping[int, Work]:
         """What was ordered, by the keys of a round's traffic."""
-        return self.work.work
+        return self.work.works(traffic)
 
-    def keys(self, rows: list[dict[str, Any]]) -> list[int]:
-        """The keys of the clients' rows in the round's traffic."""
-        return [row["client"] for row in rows]
+    def durations(self) -> Mapping[int, float]:
+        """By the keys of the round's traffic, seconds of the clock from request to reply."""
+        works = self.simulation.works.items()
+        return {client: x.ended_at - x.sent_at for client, x in works if x.over}
 
-    def rows(self, row: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """The row of the round with what the clock says, and one of each client in it."""
-        rows = ledger.client_rows(self.channel.traffic)
-        timed = [client | self.simulation.client_row(client["client"]) for client in rows]
-        return row | self.simulation.row(), timed
+    def timing(self) -> SimulatedRound | AsynchronousRound:
+        """What the clock says of the round."""
+        return self.simulation.row()
+
+    def joules(self) -> float | None:
+        """What all clients together have spent in the round; None where nothing takes energy."""
+        return None if self.spending is None else sum(self.simulation.joules.values())
+
+    def client_records(self, works: Mapping[int, Work]) -> list[ClientRecord]:
+        """A record of each client in the round; ``works``: as ``works`` returns them."""
+        spent = None if self.spending is None else self.simulation.joules
+        return [
+            ClientRecord(
+                own, self.simulation.client_row(own.client),
+                self.work.client_orders(works.get(own.client)),
+                None if spent is None else spent.get(own.client, 0.0),
+            )
+            for own in ledger.client_books(self.channel.traffic)
+        ]  # fmt: skip

@@ -6,7 +6,8 @@ from flwr.app import Message, RecordDict
 
 from fedsim.engines import compat
 from fedsim.federation.clocked import bits_back, bits_down
-from fedsim.federation.events import EventServer, Job
+from fedsim.federation.events import EventServer
+from fedsim.federation.inflight import InFlight
 from strategies import Arrival, RoundTraffic, ShardedStrategy
 from strategies.channel.framing import Travel
 from strategies.channel.parts import join_parts, part_of
@@ -23,9 +24,10 @@ class ShardServer(EventServer):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.handlers |= {
-            "pull": self.pull, "push": self.push, "answered": self.send_part, "pushed": self.pushed,
-            "passed": self.passed, "over": self.over, "pulled": self.pulled, "all": self.compute,
+        self.clock.handlers |= {
+            "pull": self.pull, "push": self.push, "part asked": self.send_part,
+            "pushed": self.pushed, "passed": self.passed, "came": self.part_came,
+            "pulled": self.pulled, "all": self.compute,
         }  # fmt: skip
         self._booked: dict[int, dict[int, Arrival]] = {}  # by worker: parts that have come
         self._pulled: dict[int, dict[int, RecordDict]] = {}  # by worker: parts of the model
@@ -50,24 +52,50 @@ class ShardServer(EventServer):
             for client, parts in known["pulled"].items()
         }
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether every worker goes on at once: what answers a push is a part of its next model."""
+        return self.plan.rules.plain and self.plan.ask == self.plan.clients
+
     def begin(self, client: int) -> None:
-        """A worker pulls all parts for the first time."""
+        """A worker pulls all parts."""
+        self.start(client)
         self._each(client, "pull")
 
-    def compute(self, client: int) -> None:
-        """A worker has all parts, and trains on a batch."""
-        parts = self._pulled.pop(client)
-        contents = [parts[place] for place in range(self.plan.clients)]
-        self.job(client, join_parts(contents, client), self.arrived.get(client, 0.0))
-        self.received(client)
+    def start(self, client: int) -> None:
+        """A worker's message begins, with the parts that it pulls."""
+        number = self.strategy.asked_so_far(client) + (not self.goes_on)
+        self.jobs[client] = self.job(client, max(1, number))
 
-    def trained(self, client: int) -> None:
-        """A worker pushes to all parts."""
-        job = self._jobs[client]
-        job.trained = self.agenda.now
-        self.reply(job)
-        self._booked[client] = {}
-        self._each(client, "push")
+    def compute(self, client: int) -> InFlight | None:
+        """A worker has all parts, and trains on a batch."""
+        parts, job = self._pulled.pop(client), self.jobs[client]
+        contents = [parts[place] for place in range(self.plan.clients)]
+        job.request = self.request(client, join_parts(contents, client))
+        return self.clock.compute(job)
+
+    def trained(self, job: InFlight) -> None:
+        reply = self.reply(job)
+        job.until = "trained"  # what it sends goes to each part by itself
+        if job.leaves and reply.has_content():
+            self.strategy.loses(job.client)
+        else:
+            job.leaves = ""
+
+    def over(self, job: InFlight) -> None:
+        """A worker pushes to all parts, or has dropped out."""
+        if job.leaves:
+            super().over(job)
+            return
+        self._booked[job.client] = {}
+        self._each(job.client, "push")
+
+    def _take(self, job: InFlight, reply: Message) -> None:
+        """A worker has dropped out: no part hears from it."""
+        with self.failing(self.number + 1):
+            arrivals = [self.strategy.push(job.client, place, reply)
+                        for place in range(self.plan.clients)]  # fmt: skip
+        self._whole(job, dict(enumerate(arrivals)))
 
     def _each(self, client: int, what: str) -> None:
         self._waiting[client], self._pulled[client] = self.plan.clients, {}
@@ -79,9 +107,9 @@ class ShardServer(EventServer):
         self._pulled[client][place] = self.strategy.pull(client, place, self.settings())
         traffic = self.strategy.ends[place].traffic
         bits = bits_down(traffic, client, self.framing)
-        self._travel(bits, place, client, ("over", client))
+        self._travel(bits, place, client, ("came", client))
 
-    def over(self, client: int) -> None:
+    def part_came(self, client: int) -> None:
         """A part has come."""
         self.agenda.after(0.0, "pulled", client)
 
@@ -95,7 +123,8 @@ class ShardServer(EventServer):
         """A part of a gradient begins its way to where the part is held."""
         if self.framing and place != client:
             links = ("up", place), ("down", client)
-            self.flows.send(self._of_part(client, place).down, links, ("answered", client, place))
+            down = self._of_part(client, place).down
+            self.clock.flows.send(down, links, ("part asked", client, place))
         else:
             self.send_part(client, place)
 
@@ -106,38 +135,47 @@ class ShardServer(EventServer):
 
     def pushed(self, client: int, place: int) -> None:
         """A part of a gradient has come: the part moves, and the worker is answered at once."""
-        job, booked = self._jobs[client], self._booked[client]
+        job, booked = self.jobs[client], self._booked[client]
         with self.failing(self.number + 1):
-            booked[place] = self.strategy.push(client, place, self.reply(job))
+            reply = self.reply(job)
+            booked[place] = self.strategy.push(client, place, reply, job.overdue)
         whole = len(booked) == self.plan.clients
         if whole:
-            self._booked.pop(client)
-        if not (whole and len(self._updates) + 1 == self.plan.cohort):
+            del self._booked[client]
+        if not self.goes_on:
+            if whole:
+                self._whole(job, booked)
+        elif whole and len(self._updates) + 1 == self.plan.cohort:
+            self.agenda.first("pull", client, place)  # before the row, whose checkpoint holds it
+            self._whole(job, booked)
+        else:
             if whole:
                 self._whole(job, booked)
             self.pull(client, place)
-        else:  # before the row, whose checkpoint holds it
-            self.agenda.first("pull", client, place)
-            self._whole(job, booked)
 
-    def _whole(self, job: Job, booked: dict[int, Arrival]) -> None:
+    def _whole(self, job: InFlight, booked: dict[int, Arrival]) -> None:
+        """All parts have heard of a worker's message; it, or another, has its next."""
+        if self.goes_on:
+            self.start(job.client)
+        else:
+            self.agenda.first("look" if job.overdue else "next")
         self.came(job, [booked[place] for place in sorted(booked)], own=job.client)
 
     def passed(self, sender: int, receiver: int, then: tuple[Any, ...]) -> None:
         """A message has passed both links."""
-        self.agenda.after(float(self.links.latency[[sender, receiver]].sum()), *then)
+        self.agenda.after(float(self.clock.links.latency[[sender, receiver]].sum()), *then)
 
     def _travel(self, bits: int, sender: int, receiver: int, then: tuple[Any, ...]) -> None:
         """A message from client to client; one to itself takes no time."""
         if sender == receiver:
             name, *arguments = then
-            self.handlers[name](*arguments)
+            self.clock.handlers[name](*arguments)
         else:
             links = ("up", sender), ("down", receiver)
-            self.flows.send(bits, links, ("passed", sender, receiver, then))
+            self.clock.flows.send(bits, links, ("passed", sender, receiver, then))
 
     def _of_part(self, client: int, place: int) -> Travel:
-        reply = self.reply(self._jobs[client])
+        reply = self.reply(self.jobs[client])
         if reply.has_content():
             reply = Message(part_of(reply.content, place), reply_to=reply)
         asked = self.strategy.ends[place].asked[client].traffic

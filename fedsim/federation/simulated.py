@@ -4,16 +4,22 @@ Which client is late follows from the lengths of the messages and from the setti
 every engine has the same rounds.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from flwr.app import Message
 
+from fedsim.federation import earlier
 from fedsim.federation.clocked import bits_back, bits_down
-from fedsim.network.pricing import SECONDS
-from fedsim.network.running import Clock, Work
+from fedsim.federation.inflight import InFlight
+from fedsim.federation.spending import Spending
+from fedsim.ground.records import SimulatedClient, SimulatedRound, SimulatedTime, TimeParts
+from fedsim.network.clock import PARTS, Clock
 from fedsim.network.spec import Network, parse
 from fedsim.settings.config import RunConfig
+from fedsim.settings.samplers.simple import Uniform
 from strategies import ChannelStrategy, Relay, RoundTraffic
 from strategies.channel.nodes import Without
 from strategies.channel.replies import numbers_of
@@ -29,45 +35,89 @@ class Simulation:
         config: the run.
         strategy: its strategy, which is told who can be asked.
         now: where the clock begins, in seconds: not at 0 where a run goes on.
+        network: the run's, with the FLOPs of an iteration where it goes by them; None: no network.
+        spending: the clients' energy; None: nothing takes any.
+
+    Attributes:
+        joules: what clients have spent in the round, by client.
     """
 
-    def __init__(self, config: RunConfig, strategy: ChannelStrategy, now: float = 0.0) -> None:
+    def __init__(
+        self, config: RunConfig, strategy: ChannelStrategy, now: float = 0.0,
+        network: Network | None = None, spending: Spending | None = None,
+    ) -> None:  # fmt: skip
         plan = config.plan
+        self.spending, self.joules = spending, dict[int, float]()
         self.strategy, self.rules, self.seed = strategy, plan.rules, config.seed
-        self.timed, self.counts = plan.network is not None, config.clients.late == "count"
+        self.timed, self.counts = network is not None, config.clients.late == "count"
         self.clients, self.least, self.iterations = plan.clients, plan.min_replies, 0
-        self.asks = plan.ask
-        self.network: Network = plan.network or parse(_NO_TIME)
-        self.clock = Clock(self.network.links(plan.clients, config.seed, 1.0), now)
+        # Any other sampler than the uniform one chooses among all that can be asked.
+        self.most = plan.ask if isinstance(plan.draws, Uniform) else plan.clients
+        self.network: Network = network or parse(_NO_TIME)
+        self.clock: Clock[InFlight] = Clock(self.network.links(plan.clients, config.seed, 1.0), now)
         self._relays = isinstance(plan.downlink, Relay)
         there = plan.rules.availability
         self._there = None if there is None else there.of(plan.clients, config.seed)
         self.number, self.start = 0, now
-        self.works, self.late = dict[int, Work](), dict[int, Work]()
+        self.works = dict[int, InFlight]()  # of the round, and late ones
+        self._delivered = dict[int, float]()  # by client: bits of the model that it has already
         self.leaves: np.ndarray = np.zeros(0, "U6")  # by client: ``Leaves``
 
     def begin(self, number: int, iterations: int) -> None:
         """Begins a round, when enough clients are there; the strategy hears who they are."""
         self.number, self.start, self.iterations = number, self.clock.now, iterations
         self.leaves = self.rules.dropout.draw(self.seed, number, self.clients)
-        self.works = dict(self.late)
-        if self._there is not None or self.rules.late:
-            while True:
-                now = self.clock.now
-                if self._there is None:
-                    free: Sequence[int] | np.ndarray = Without(self.clients, self._busy(now))
-                else:
-                    now, free = self._there.at(now, number, self.least, self.asks, self._busy)
+        self.works, self._delivered, self.joules = self.late, {}, {}
+        if self._there is not None or self.rules.late or self._gone:
+            self.strategy.among = self._free()
+
+    def ask_first(self, exchanges: Sequence[InFlight]) -> None:
+        """Sends clients the model before the round asks any; goes on until all have answered.
+
+        What the round sends them then lacks the bits that they have.
+
+        Args:
+            exchanges: of clients that can be asked.
+        """
+        self.clock.send(exchanges)
+        self.clock.wait(exchanges, len(exchanges))
+        for exchange in exchanges:
+            del self.clock.exchanges[exchange.client]
+            self._delivered[exchange.client] = exchange.down_bits
+
+    @property
+    def late(self) -> dict[int, InFlight]:
+        """By client: updates of earlier rounds that the server has not been given yet."""
+        under_way = self.clock.exchanges.values()
+        return {x.client: x for x in under_way if x.reply is not None and x.number < self.number}
+
+    @property
+    def _gone(self) -> list[int]:
+        """Clients whose battery is empty."""
+        return [] if self.spending is None else self.spending.empty
+
+    def _free(self) -> Sequence[int] | np.ndarray:
+        """Goes on until enough clients are there; those that can be asked then."""
+        while True:
+            now = self.clock.now
+            if self._there is None:
+                out = {*self._busy(now), *self._gone}
+                free: Sequence[int] | np.ndarray = Without(self.clients, out)
+            else:
+                now, free = self._there.at(
+                    now, self.number, self.least, self.most, self._busy, self._gone
+                )
                 self.clock.to(now)
-                # An update that is counted when it comes is not waited for: the round that it is
-                # for asks those who are free, and may be of late updates alone.
-                if self.counts or len(free) >= self.least:
-                    break
-                self.clock.to(min(self.late[client].arrived for client in self._busy(now)))
-            self.strategy.among = free
+            # An update that is counted when it comes is not waited for: the round that it is
+            # for asks those who are free, and may be of late updates alone.
+            if self.counts or len(free) >= self.least:
+                return free
+            self.clock.wait([self.late[client] for client in self._busy(now)], 1)
 
     def _busy(self, now: float) -> list[int]:
-        return [c for c, work in self.late.items() if self.counts or work.arrived > now]
+        """Those at work at a time, to which the clock goes on."""
+        self.clock.to(now)
+        return [c for c, x in self.late.items() if self.counts or not x.over]
 
     @property
     def matters(self) -> bool:
@@ -87,7 +137,7 @@ class Simulation:
         if reply is not None and reply.has_content() and channel.loses(client):
             self.traffic.dropped.append(client)
 
-    def end(self, replies: dict[int, Message | None]) -> list[int]:
+    def end(self, replies: Mapping[int, Message | None]) -> list[int]:
         """Goes on to the end of the round.
 
         Args:
@@ -96,20 +146,48 @@ class Simulation:
         Returns:
             The clients whose reply came in time, the first first.
         """
-        asked = [self._work(client, reply) for client, reply in sorted(replies.items())]
-        self.works |= {work.client: work for work in asked}
-        self.clock.ask(asked)
-        coming = [work for work in asked if work.until == "arrived"]
-        order = self.rules.order([work.arrived for work in coming], self.seed, self.number)
-        coming = [coming[place] for place in order]
-        arrivals = [work.arrived for work in coming]
-        end = self.rules.end(self.clock.now, arrivals, len(coming) < len(asked))
-        late = [work.arrived for work in self.clock.works if work.until == "arrived"]
+        clock, rules = self.clock, self.rules
+        asked = [self._exchange(client, reply) for client, reply in sorted(replies.items())]
+        if self.spending is not None:
+            self.joules = {x.client: self.spending.charge(x) for x in asked}
+        coming = [exchange for exchange in asked if exchange.until == "arrived"]
+        limit = math.inf if rules.deadline is None else clock.now + rules.deadline
+        late = [*self.late.values()]
+        self.works |= {exchange.client: exchange for exchange in asked}
+        clock.send(asked)
         if not asked and late:  # nobody could be asked: the round waits for the late
-            end = self.rules.end(self.clock.now, [min(late)], False)
-        self.clock.to(end)
-        in_time = [work.client for work in coming if work.arrived <= end]
-        return in_time[: self.rules.first]
+            clock.wait(late, 1, limit)
+        else:
+            clock.wait(coming, rules.waits_for(len(coming), len(coming) < len(asked)), limit)
+        order = rules.order([exchange.ended_at for exchange in coming], self.seed, self.number)
+        ended = [coming[place].client for place in order if coming[place].over]
+        in_time = ended[: rules.first]
+        gone = [x.client for x in clock.exchanges.values() if x.reply is None and x.over]
+        for client in [*gone, *in_time]:
+            del clock.exchanges[client]
+        return in_time
+
+    def take(self, client: int) -> Message:
+        """The reply to a request of an earlier round, which is not in flight any more."""
+        reply = self.clock.exchanges.pop(client).reply
+        assert reply is not None
+        return reply
+
+    def state(self) -> dict[str, Any]:
+        """What is in flight between two rounds, as a checkpoint can hold it."""
+        every = [exchange.values() for exchange in self.clock.exchanges.values()]
+        return {"clock": self.clock.state(), "exchanges": every}
+
+    def restore(self, values: Mapping[str, Any]) -> None:
+        """Goes on from what ``state`` returned; the strategy hears which replies are to come."""
+        if "works" in values:
+            earlier.restore(self.clock, values)
+        else:
+            every = [InFlight.of(known, {}) for known in values["exchanges"]]
+            self.clock.restore(values["clock"], every)
+        for exchange in self.clock.exchanges.values():
+            if exchange.request is not None:
+                self.strategy.expect(exchange.client, exchange.request)
 
     def add_coding_time(self) -> None:
         """The server's own coding, which all wait for: one upload after the other, and the model.
@@ -120,54 +198,53 @@ class Simulation:
             spent = self.traffic.decode_seconds + self.traffic.downlink_seconds
             self.clock.to(self.clock.now + self.network.coding * spent)
 
-    def _work(self, client: int, reply: Message | None) -> Work:
+    def _exchange(self, client: int, reply: Message | None) -> InFlight:
         """What a client does in this round; one whose reply is an error sends no update."""
         framing = self.network.framing
-        work = Work(client, self.number, bits_down(self.traffic, client, framing))
+        down = bits_down(self.traffic, client, framing) - self._delivered.get(client, 0.0)
+        exchange = InFlight(client, self.number, down, until="received")
         leaves = self.leaves[client]
         if leaves == "before" or reply is None or not reply.has_content():
-            work.until = "received"
-            return work
+            return exchange
         seconds = float(self.clock.links.compute[client])
+        exchange.iterations = self.traffic.downlinks[client].iterations or self.iterations
         if self.network.measured:
-            work.seconds = seconds * _seconds(reply, "train-seconds")
+            exchange.compute_seconds = seconds * _seconds(reply, "train-seconds")
         else:
-            ordered = self.traffic.downlinks[client].iterations
-            work.seconds = seconds * (ordered or self.iterations)
+            exchange.compute_seconds = seconds * exchange.iterations
         if self.network.coding:
-            work.seconds += self.network.coding * sum(_seconds(reply, part) for part in _CODES)
+            spent = sum(_seconds(reply, part) for part in _CODES)
+            exchange.compute_seconds += self.network.coding * spent
         if leaves:
-            work.until = "trained"
-            return work
-        answer, work.up_bits = bits_back(self.traffic, client, reply, framing)
-        work.down_bits += answer
-        return work
+            exchange.until = "trained"
+            return exchange
+        answer, exchange.up_bits = bits_back(self.traffic, client, reply, framing)
+        exchange.down_bits += answer
+        exchange.until, exchange.reply = "arrived", reply
+        return exchange
 
-    def row(self) -> dict[str, float]:
+    def row(self) -> SimulatedRound:
         """The round's simulated seconds; the parts are means over the clients that are used."""
-        row: dict[str, float] = {}
-        if self.counts:
-            row["late"] = sum(up.asked > 0 for up in self.traffic.uplinks.values())
+        ups = self.traffic.uplinks
+        late = sum(up.asked > 0 for up in ups.values()) if self.counts else None
         if not self.timed:
-            return row
-        every = [self._parts(client) for client in self.traffic.uplinks] or [self._parts(-1)]
-        parts = np.mean(every, axis=0)
-        row |= {"sim_seconds": self.clock.now - self.start, "sim_end_seconds": self.clock.now}
-        return row | dict(zip(SECONDS, parts.tolist(), strict=True))
+            return SimulatedRound(late)
+        every = [self._parts(client) for client in ups] or [self._parts(-1)]
+        time = SimulatedTime(self.clock.now - self.start, self.clock.now)
+        return SimulatedRound(late, time, TimeParts(*np.mean(every, axis=0).tolist()))
 
-    def client_row(self, client: int) -> dict[str, float]:
+    def client_row(self, client: int) -> SimulatedClient | None:
         """A client's parts of the round, which sum to it; NaN where it was not asked."""
-        row: dict[str, float] = {}
-        if self.counts:
-            up = self.traffic.uplinks.get(client)
-            row["late"] = int(up is not None and up.asked > 0)
-        if not self.timed:
-            return row
-        return row | dict(zip(SECONDS, self._parts(client).tolist(), strict=True))
+        if not (self.counts or self.timed):
+            return None
+        up = self.traffic.uplinks.get(client)
+        late = int(up is not None and up.asked > 0) if self.counts else None
+        parts = TimeParts(*self._parts(client).tolist()) if self.timed else None
+        return SimulatedClient(late, parts)
 
     def _parts(self, client: int) -> np.ndarray:
         if client not in self.works:
-            return np.full(len(SECONDS), np.nan)
+            return np.full(len(PARTS), np.nan)
         return self.works[client].parts(self.start, self.clock.now)
 
 

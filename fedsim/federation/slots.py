@@ -230,7 +230,7 @@ def size(place: State | Slot) -> int:
     """
     if isinstance(place, Slot):
         return place.length
-    return sum(x.numel() * x.element_size() for x in place.values())
+    return sum([x.nbytes for x in place.values()])
 
 
 def _whole(length: int) -> int:

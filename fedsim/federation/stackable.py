@@ -20,7 +20,8 @@ from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.trainer import Trainer, build_model
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
-from strategies import Client
+from fedsim.tasks.data.lazy import Lazy
+from fedsim.tasks.pytrees import Tree, arguments, forward, stack
 from strategies.generators import seeded, states
 
 AT_ONCE = 32
@@ -35,7 +36,7 @@ NEAR = {"float32": 1e-3, "tf32": 1e-3, "bfloat16": 0.3}
 """Of a gradient's norm. Sums in another order differ by less, and a step that is wrong by more: in
 bfloat16 the gradients of a small CNN are off by 0.1 either way."""
 
-Gradients = Callable[[State, State, Tensor, Tensor], tuple[State, Tensor, State]]
+Gradients = Callable[[State, State, Tree, Tree], tuple[State, Tensor, State]]
 """(weights, buffers, x, y), all stacked -> gradients by name, losses (K,), the buffers after."""
 
 
@@ -96,16 +97,17 @@ def gradients_of(trainer: Trainer, trained: frozenset[str]) -> Gradients:
     """One step's gradients of several clients, each by its own weights and samples."""
 
     def loss(
-        own: State, rest: State, buffers: State, x: Tensor, y: Tensor
+        own: State, rest: State, buffers: State, x: Tree, y: Tree
     ) -> tuple[Tensor, State]:
+        args, named = arguments(x)
         with trainer.precision:
-            outputs = functional_call(trainer.model, {**own, **rest, **buffers}, (x,))
+            outputs = functional_call(trainer.model, {**own, **rest, **buffers}, args, named)
             return trainer.task.loss(outputs, y), buffers  # which the model has changed in place
 
     every = vmap(grad_and_value(loss, has_aux=True))
 
     def gradients(
-        weights: State, buffers: State, x: Tensor, y: Tensor
+        weights: State, buffers: State, x: Tree, y: Tree
     ) -> tuple[State, Tensor, State]:
         own = {name: w for name, w in weights.items() if name in trained}
         rest = {name: w for name, w in weights.items() if name not in trained}
@@ -120,7 +122,7 @@ def _tried(trainer: Trainer, width: int, timed: bool) -> Fit:
 
     ``timed``: of as many as the clock says that gain.
     """
-    if type(trainer.plan.client).force is not Client.force:
+    if trainer.plan.client.hooks_gradients:
         raise _Cannot("--proximal, or the strategy, adds to each client's own gradients")
     if trainer.config.controller is not None:
         raise _Cannot("with --controller clients may do different numbers of local iterations")
@@ -133,6 +135,9 @@ def _tried(trainer: Trainer, width: int, timed: bool) -> Fit:
         raise _Cannot(f"{held} would be given all clients' parameters at once")
     if any(layer.p > 0 for layer in trainer.dropouts):
         raise _Cannot("dropout draws its masks client by client")
+    x = trainer.data.train_x
+    if isinstance(x, Lazy) and x.collate is not None:
+        raise _Cannot("its collate_fn may make batches of several shapes")
     with seeded(0, trainer.device), products(tf32=False):
         before = states(trainer.device)
         try:
@@ -204,16 +209,16 @@ class _Trial:
         trainer.buffers.load({})
         trainer.model.train()
         with trainer.precision:
-            loss = trainer.task.loss(trainer.model(x), y)
+            loss = trainer.task.loss(forward(trainer.model, x), y)
         trainer.backward(loss)
         return loss.detach()
 
-    def _stacked(self, places: list[int]) -> tuple[State, State, Tensor, Tensor]:
+    def _stacked(self, places: list[int]) -> tuple[State, State, Tree, Tree]:
         """What a step at once takes, of clients with the batches at ``places``."""
         k, trainer = len(places), self.trainer
         weights = {n: torch.stack([p.detach()] * k) for n, p in trainer.parameters.items()}
         buffers = {n: torch.stack([x] * k) for n, x in trainer.buffers.filled({}).items()}
-        x, y = (torch.stack([self._batches[i][part] for i in places]) for part in (0, 1))
+        x, y = (stack([self._batches[i][part] for i in places]) for part in (0, 1))
         return weights, buffers, x, y
 
     def compared(self) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor, optim
 
 from compressors import State
 from fedsim.federation.trainer import Trainer, make_optimizer
-from strategies import Job, steps
+from strategies import TrainJob, steps
 from strategies.optimizers import load_optimizer_state, optimizer_state
 
 ENTRY_BY_ENTRY = (
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     """A job and the trainer of its run, which knows the run's samples, rate and first memory."""
 
     trainer: Trainer
-    job: Job
+    job: TrainJob
 
     @property
     def memory(self) -> State:
@@ -55,7 +55,7 @@ class Asked(NamedTuple):
             >>> config = RunConfig(task="digits")
             >>> trainer = Trainer(config, ClientData.of(config))
             >>> memory = {"step/2.bias": torch.tensor(3.0), "exp_avg/3.bias": torch.ones(64)}
-            >>> Asked(trainer, Job(0, {}, memory, 3, 1, {}, 3)).alike[:53]
+            >>> Asked(trainer, TrainJob(0, {}, memory, 3, 1, {}, 3)).alike[:53]
             "[('exp_avg/3.bias', ''), ('step/2.bias', '3.0')] [0.0"
         """
         own = self.trainer.parameters

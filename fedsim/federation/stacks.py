@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 
 from compressors import State, Tensors
-from compressors.kernels.gpu.layout import send
 from compressors.usercode import user_code
 from fedsim.federation.room import enough
 from fedsim.federation.stackable import Fit, fit_of, gradients_of
@@ -28,10 +27,11 @@ from fedsim.federation.stackedsteps import Asked, StackedSteps, apart
 from fedsim.federation.trainer import Trainer, lr_factor, trainer_of
 from fedsim.ground.errors import DeviceFull
 from fedsim.settings.config import RunConfig
-from strategies import Job, Trained
+from fedsim.tasks.pytrees import Tree, leaves, stack, to_device
+from strategies import TrainJob, TrainResult
 from strategies.generators import drawing
 
-Result = Trained | Exception
+Result = TrainResult | Exception
 """What became of one client: its failure is not the others'."""
 
 AtOnce = Callable[[Sequence[Asked]], list[Result]]
@@ -56,7 +56,7 @@ class Stack:
         >>> config = RunConfig.of(task="digits", temporal=2, stack="2")
         >>> stack = stack_of(config)
         >>> weights = {n: p.detach().clone() for n, p in stack.trainer.parameters.items()}
-        >>> jobs = [Job(client, weights, {}, 0, 2, {}, 0) for client in (0, 1)]
+        >>> jobs = [TrainJob(client, weights, {}, 0, 2, {}, 0) for client in (0, 1)]
         >>> [sorted(trained.update) == sorted(weights) for trained in stack.train(jobs)]
         [True, True]
     """
@@ -66,7 +66,7 @@ class Stack:
         self._width, self._auto = fit.width, trainer.config.machine.stack == "auto"
         self._gradients = gradients_of(trainer, fit.trained)
 
-    def train(self, jobs: Sequence[Job], at_once: AtOnce | None = None) -> list[Result]:
+    def train(self, jobs: Sequence[TrainJob], at_once: AtOnce | None = None) -> list[Result]:
         """What each job of the trainer's run gave, or why it failed, in the order of ``jobs``.
 
         A client that no other is like (``Asked.kind``) is trained as ever, whoever trains beside
@@ -92,7 +92,7 @@ class Stack:
             results = self._in_stacks([asked[i] for i in part])
             each = (time.perf_counter() - start) / len(part)
             for i, one in zip(part, results, strict=True):
-                found[i] = replace(one, seconds=each) if isinstance(one, Trained) else one
+                found[i] = replace(one, seconds=each) if isinstance(one, TrainResult) else one
         return [found[i] for i in range(len(asked))]
 
     def _in_stacks(self, asked: Sequence[Asked]) -> list[Result]:
@@ -130,7 +130,7 @@ class Stack:
         )  # fmt: skip
         return self._in_stacks(asked)
 
-    def _together(self, asked: Sequence[Asked], alone: bool) -> list[Trained] | None:
+    def _together(self, asked: Sequence[Asked], alone: bool) -> list[TrainResult] | None:
         """All jobs at once; None where the steps must have the generators for themselves."""
         if alone:
             return None
@@ -165,20 +165,22 @@ class Stack:
             apart(update, len(asked)), memories, means, apart(buffers, len(asked)), rates,
             strict=True,
         )  # fmt: skip
-        return [Trained(*one) for one in each]
+        return [TrainResult(*one) for one in each]
 
     def _stacked(self, values: Sequence[Tensors]) -> State:
         device = self.trainer.device
         return {name: torch.stack([one[name].to(device) for one in values]) for name in values[0]}
 
-    def _batch(self, asked: Sequence[Asked], i: int) -> tuple[Tensor, Tensor]:
+    def _batch(self, asked: Sequence[Asked], i: int) -> tuple[Tree, Tree]:
         """Inputs and targets (K, B, ...) of the jobs' i-th iteration: one gather where they lie."""
         data, device = self.trainer.data, self.trainer.device
         one = all(mine.data is data for mine, _ in asked)
-        if one and data.draw is None and isinstance(data.train_x, Tensor):
+        looked = all(isinstance(x, Tensor) for x in leaves((data.train_x, data.train_y)))
+        if one and data.draw is None and looked:
             index = [mine.batches_of(job.client).at(job.done + i) for mine, job in asked]
             every = torch.stack(index)
-            return send(data.train_x[every], device), send(data.train_y[every], device)
+            x, y = data.read_train(every)
+            return to_device(x, device), to_device(y, device)
         parts = []
         for position, (mine, job) in enumerate(asked):
             try:
@@ -187,7 +189,7 @@ class Stack:
             except Exception as error:
                 raise _NoBatch(position, error) from error
         x, y = zip(*parts, strict=True)
-        return torch.stack(x), torch.stack(y)
+        return stack(x), stack(y)
 
 
 def alone(asked: Asked) -> Result:

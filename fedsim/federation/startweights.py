@@ -14,7 +14,7 @@ def start_from(model: nn.Module, weights: str, task: str) -> None:
     """Fills a model with what the file of ``--weights`` holds: every parameter, and buffers.
 
     Frozen parameters are filled too. Buffers that the file lacks stay as they are. A tensor that
-    the model has under several names (tied weights) may stand under one of them, or under several.
+    the model has under several names (tied weights) may have one of them, or several.
 
     Args:
         model: whose values are changed.

@@ -28,7 +28,7 @@ _MOST_TENSORS = 6
 
 
 def most_of(config: RunConfig) -> float:
-    """Bytes of RAM for clients' memories: as ``--memory`` says, else half of what is free."""
+    """Bytes of RAM for clients' memories: ``--memory``, else half of what is free."""
     given = config.machine.memory
     return ram()[1] / 2 if given is None else float(given)
 
@@ -58,7 +58,7 @@ def clients_seen(clients: int, cohort: int, rounds: int) -> float:
 def each(config: RunConfig) -> int:
     """About how many bytes a client keeps between rounds.
 
-    What an algorithm keeps beside is not counted.
+    The algorithm's own state is not counted.
     """
     return size(kept_as.kept(_first(config), config.machine.memory_as))
 
@@ -67,12 +67,12 @@ def _first(config: RunConfig) -> State:
     """What a client keeps: the method's memory, the optimizer's, the model if updates are sent."""
     plan = config.plan
     model = build_model(plan.task, config.seed, ClientData.of(config).data)
-    like = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
-    kept = nest("uplink", dict(plan.method.compressor.init(like)))
+    template = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
+    kept = nest("uplink", dict(plan.method.compressor.init(template)))
     if not isinstance(plan.downlink, Raw):
-        kept |= nest("base", like)
+        kept |= nest("base", template)
     if not (plan.algorithm.gradients or config.training.stateless):
-        named = {name: torch.nn.Parameter(torch.zeros_like(x)) for name, x in like.items()}
+        named = {name: torch.nn.Parameter(torch.zeros_like(x)) for name, x in template.items()}
         optimizer = make_optimizer(config, named.values())
         made = settings_of(optimizer)
         for p in named.values():

@@ -3,23 +3,19 @@
 What clients do is done at once, and only told to the server when it would have come.
 """
 
-from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from itertools import count
-from typing import Any
 
 from flwr.app import Error, Message
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from fedsim.engines import compat
-from fedsim.federation.messages import reply_of
+from fedsim.federation.failures import DROPPED, LATE
 from fedsim.federation.simulated import Simulation
-from fedsim.network.running import Work
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.payload import CLIENT, settings_in
 
-DROPPED = {"before": "dropped out before training", "after": "dropped out after training"}
 _TRAIN = "train"
 
 
@@ -35,7 +31,6 @@ class TimedGrid(CohortGrid):
         super().__init__(grid, [])
         self.simulation = simulation
         self.numbered: range | None = getattr(grid, "numbered", None)
-        self._late: dict[str, tuple[Work, Message]] = {}
         self._ids = count(1)
 
     def get_node_ids(self) -> Iterable[int]:
@@ -76,16 +71,13 @@ class TimedGrid(CohortGrid):
                 yield Message(error, reply_to=clients[client])
         if not rules.late:
             return
-        for client, came in replies.items():  # those that come later wait here until they have
-            work = simulation.works[client]
+        for client, came in replies.items():  # those that come later are in flight until they have
             if came is None or simulation.leaves[client] or client in in_time:
                 continue
-            if work.until != "arrived":  # an error
+            if simulation.works[client].until != "arrived":  # an error
                 yield came
                 continue
-            self._late[came.metadata.reply_to_message_id] = work, came
-            simulation.late[client] = work
-            simulation.traffic.failures[client] = "its update came when the round was over"
+            simulation.traffic.failures[client] = LATE
         for client in in_time:
             came = replies[client]
             assert came is not None
@@ -94,42 +86,15 @@ class TimedGrid(CohortGrid):
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies of earlier rounds that have come by now."""
         wanted, simulation = list(message_ids), self.simulation
-        came = [
-            key for key in wanted
-            if key in self._late and (work := self._late[key][0]).round < simulation.number
-            and work.arrived <= simulation.clock.now
-        ]  # fmt: skip
-        others = [key for key in wanted if key not in self._late]
+        held = {
+            x.reply.metadata.reply_to_message_id: x
+            for x in simulation.clock.exchanges.values() if x.reply is not None
+        }  # fmt: skip
+        others = [key for key in wanted if key not in held]
         real = list(self._grid.pull_messages(others)) if others else []
-        for key in came:
-            del simulation.late[self._late[key][0].client]
-        return [self._late.pop(key)[1] for key in came] + real
-
-    def state(self) -> dict[str, Any]:
-        """What is under way between two rounds, as JSON can hold it: uploads that come later."""
-        late = [
-            {
-                "client": work.client, "round": work.round, "arrived": work.arrived,
-                "node": reply.metadata.src_node_id,
-                "content": b64encode(compat.to_bytes(reply.content)).decode(),
-            }
-            for work, reply in self._late.values()
-        ]  # fmt: skip
-        return {"works": self.simulation.clock.state(), "late": late}
-
-    def restore(self, values: dict[str, Any]) -> None:
-        """Goes on from what ``state`` returned; the strategy hears which replies are to come."""
-        simulation = self.simulation
-        simulation.clock.restore(values["works"])
-        under_way = {(work.client, work.round): work for work in simulation.clock.works}
-        for saved in values["late"]:
-            key = saved["client"], saved["round"]
-            come = Work(*key, down_bits=0, arrived=saved["arrived"])  # the clock is past it
-            work = under_way.get(key, come)
-            message, reply = reply_of(saved | {"content": b64decode(saved["content"])})
-            self._late[message.metadata.message_id] = work, reply
-            simulation.late[work.client] = work
-            simulation.strategy.expect(work.client, message)
+        late, mine = simulation.late, [held[key] for key in wanted if key in held]
+        came = [exchange for exchange in mine if exchange.client in late and exchange.over]
+        return [simulation.take(exchange.client) for exchange in came] + real
 
 
 def client_of(message: Message) -> int:

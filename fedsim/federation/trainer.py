@@ -7,6 +7,7 @@ kept over rounds as plain tensors by name.
 
 import threading
 from collections.abc import Iterable
+from copy import copy
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 
@@ -15,7 +16,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer, SparseAdam
 
 from compressors import State, Tensors, derive
-from compressors.kernels.gpu.layout import send
 from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.digests import of_model
@@ -29,7 +29,8 @@ from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
 from fedsim.tasks.loaded import content_of, loaded
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
-from strategies import Force, Trained
+from fedsim.tasks.pytrees import Tree, forward, to_device
+from strategies import GradientHook, TrainResult
 from strategies.channel.relay import Means
 from strategies.generators import seeded
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
@@ -101,7 +102,7 @@ class Trainer:
     Attributes:
         parameters: those that are trained, and travel: they require a gradient when the task has
             built its model.
-        like: these, for names, shapes and devices; values are those of whoever trained last.
+        template: these, for names, shapes and devices; values are those of whoever trained last.
         frozen: the others. They follow from the task and the seed, and nobody is sent them.
         held: names of the parameters that the optimizer has. The others travel and never move.
         precision: inside, float32, or bfloat16 where autocast knows it to do; weights and updates
@@ -135,7 +136,7 @@ class Trainer:
         self.model.train()
         named = dict(self.model.named_parameters())
         self.parameters = {name: p for name, p in named.items() if p.requires_grad}
-        self.like = {name: p.detach() for name, p in self.parameters.items()}
+        self.template = {name: p.detach() for name, p in self.parameters.items()}
         self.frozen = {name: p.detach() for name, p in named.items() if not p.requires_grad}
         self.buffers = ModelBuffers(self.model, self.task.name)
         self.optimizer = make_optimizer(config, self.parameters.values())
@@ -163,8 +164,8 @@ class Trainer:
         iterations: int,
         buffers: State | None = None,
         start: int | None = None,
-        forces: tuple[Force, ...] = (),
-    ) -> Trained:
+        gradient_hooks: tuple[GradientHook, ...] = (),
+    ) -> TrainResult:
         """``iterations`` local iterations of ``client`` from ``weights``.
 
         Args:
@@ -175,7 +176,7 @@ class Trainer:
             iterations: how many to do now.
             buffers: the model's by name; those that are not given are as in a new model.
             start: the run's iterations before these, by which the rate goes; None: ``done``.
-            forces: what each step adds to the gradients.
+            gradient_hooks: what each step adds to the gradients.
         """
         first = done if start is None else start  # the run is ahead of a client that sat out
         factors = [lr_factor(self.task, first + i) for i in range(iterations)]
@@ -183,7 +184,7 @@ class Trainer:
         named: list[Tensor] = [*self.parameters.values()]
         begun = [weights[name] for name in self.parameters]
 
-        def local(alone: bool) -> Trained:
+        def local(alone: bool) -> TrainResult:
             with torch.no_grad():  # copied: steps work in place, states may not
                 torch._foreach_copy_(named, begun)
             self.optimizer.state.clear()
@@ -191,6 +192,7 @@ class Trainer:
                 self.optimizer, self.parameters, optimizer or self.fresh, self.made
             )
             self.buffers.load(buffers or {})
+            hooks = tuple(map(copy, gradient_hooks))  # this may be the second time
             total = torch.zeros((), device=self.device)
             if not self.model.training:  # a walk through all of its modules
                 self.model.train()
@@ -199,7 +201,7 @@ class Trainer:
                     group["lr"] = base * factor
                 seed = derive(self.config.seed, "global", client, iteration)
                 with self.watch.turn(seed, alone):
-                    total += self._step(*self.batch(client, iteration), forces)
+                    total += self._step(*self.batch(client, iteration), hooks)
             loss, state = float(total) / iterations, self.optimizer_state() if self.steps else {}
             rate = float(self.base_lr[0]) * sum(factors)
             with torch.no_grad():  # what the client sends: after minus before, or the gradient
@@ -212,7 +214,7 @@ class Trainer:
                         for name, p in self.parameters.items()
                     ]
             update = {n: x.contiguous() for n, x in zip(self.parameters, found, strict=True)}
-            return Trained(update, state, loss, self.buffers.copy(), rate)
+            return TrainResult(update, state, loss, self.buffers.copy(), rate)
 
         with enough(self.device), self.products():
             return self.watch.call(local)
@@ -237,7 +239,7 @@ class Trainer:
         with untouched(self.device), self.precision:
             self.model.train()
             x, y = self.batch(0, 0)
-            self.backward(self.task.loss(self.model(x), y))
+            self.backward(self.task.loss(forward(self.model, x), y))
         self.buffers.load({})
         return frozenset(name for name, p in self.parameters.items() if p.grad is None)
 
@@ -245,7 +247,7 @@ class Trainer:
         config = self.config
         return build_model(self.task, config.seed, self.federation.data, config.weights)
 
-    def batch(self, client: int, iteration: int) -> tuple[Tensor, Tensor]:
+    def batch(self, client: int, iteration: int) -> tuple[Tree, Tree]:
         """Inputs and targets of a local iteration of ``client``, as the model takes them.
 
         What that iteration draws (augmentation, negatives, and the masks of the model) is seeded.
@@ -254,14 +256,13 @@ class Trainer:
         reseed(self.dropouts, seed)
         index = self.batches_of(client).at(iteration)
         x, y = self.data.batch(index, self._noise.manual_seed(seed))
-        x, y = send(x, self.device), send(y, self.device)
-        return x.contiguous(memory_format=self.layout) if x.dim() == 4 else x, y
+        return to_device(x, self.device, self.layout), to_device(y, self.device)
 
-    def _step(self, x: Tensor, y: Tensor, forces: tuple[Force, ...]) -> Tensor:
+    def _step(self, x: Tree, y: Tree, gradient_hooks: tuple[GradientHook, ...]) -> Tensor:
         with self.precision:
-            loss = self.task.loss(self.model(x), y)
+            loss = self.task.loss(forward(self.model, x), y)
         self.backward(loss)
-        for force in forces:
+        for force in gradient_hooks:
             force(self.parameters)
         if self.steps:
             self.optimizer.step()

@@ -25,6 +25,7 @@ class Update:
         seconds: of download, compute, upload and waiting.
         end: the clock at its arrival.
         overdue: whether it came after its deadline.
+        joules: what its client has spent on it, where that is counted.
     """
 
     client: int
@@ -34,6 +35,7 @@ class Update:
     seconds: Sequence[float]
     end: float
     overdue: bool = False
+    joules: float = 0.0
 
     @property
     def messages(self) -> list[RoundTraffic]:
@@ -77,14 +79,11 @@ def merged(number: int, updates: list[Update]) -> Updates:
     for place, update in enumerate(updates):
         messages, client = update.travelled, update.client
         downs = [traffic.downlinks[client] for traffic in messages]
-        made.downlinks[place] = downs[0] if len(downs) == 1 else Downlink(
-            payload=b"".join(down.payload for down in downs),
-            kind=downs[0].kind if downs else "model",
-            spans=_spans([down.spans for down in downs]),
-            charged=all(down.charged for down in downs),
-            beside=_beside(downs),
-        )  # fmt: skip
+        made.downlinks[place] = downs[0] if len(downs) == 1 else _joined(downs)
         failures = [t.failures[client] for t in update.messages if client in t.failures]
+        for traffic in update.messages:
+            if client in traffic.traces:
+                made.traces[place] = traffic.traces[client]
         if failures:
             made.failures[place] = failures[0]
         elif len(update.messages) == 1 and update.own is None:
@@ -117,6 +116,20 @@ def merged(number: int, updates: list[Update]) -> Updates:
         made.decode_seconds += sum(traffic.decode_seconds for traffic in update.messages)
         made.downlink_seconds += sum(traffic.downlink_seconds for traffic in update.messages)
     return made
+
+
+def _joined(downs: Sequence[Downlink]) -> Downlink:
+    """What a client received of all parts; those of the initial model are free."""
+    paid = [down for down in downs if down.charged]
+    free = [len(down.payload) for down in downs if not down.charged]
+    return Downlink(
+        payload=b"".join(down.payload for down in downs),
+        kind=downs[0].kind if downs else "model",
+        spans=_spans([down.spans for down in paid or downs]),
+        charged=bool(paid) or not downs,
+        beside=_beside(downs),
+        free=8 * sum(free) if paid else 0,
+    )
 
 
 def _beside(parts: Sequence[Downlink | Uplink]) -> dict[str, bytes]:

@@ -10,6 +10,9 @@ from torch import Tensor
 from fedsim.ground.errors import UsageError
 from fedsim.tasks import Data, Task
 from fedsim.tasks.base import Samples
+from fedsim.tasks.data.items import drawn_alike
+from fedsim.tasks.data.lazy import Lazy
+from fedsim.tasks.pytrees import Tree, map_leaves, named_leaves, take
 
 _SEED = 0  # the same part for every seed of a run, so that seeds are scored on the same samples
 
@@ -18,7 +21,7 @@ class Chosen:
     """Some of the samples of inputs that may not fit into memory: ``Samples`` by their numbers.
 
     Args:
-        inputs: all of them.
+        inputs: all of them (N, ...).
         numbers: (N,) int64, which.
     """
 
@@ -35,10 +38,13 @@ class Chosen:
 def check_alike(task: Task, data: Data, said: str) -> None:
     """Refuses a task that scores other samples than it trains on: they cannot be scored instead."""
     first = torch.zeros(1, dtype=torch.int64)
-    trained, scored = (
-        (tuple(x[first].shape), tuple(y[first].shape))
-        for x, y in ((data.train_x, data.train_y), (data.test_x, data.test_y))
-    )
+    lazy = data.train_x
+    padded = isinstance(lazy, Lazy) and lazy.collate is not None  # each batch to its own length
+    with drawn_alike():
+        trained, scored = (
+            tuple(_shapes(part, padded) for part in read(first))
+            for read in (data.read_train, data.read_test)
+        )
     if trained != scored:
         raise UsageError(
             f"{said}: task {task.name} scores samples of another shape ({scored[0]}) than it "
@@ -65,7 +71,7 @@ def parted(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
             shapes, so that the task cannot score the former.
     """
     check_alike(task, data, f"--validation is {fraction:g}")
-    total = len(data.train_x)
+    total = data.train_count
     count = round(fraction * total)
     if not 0 < count < total:
         raise UsageError(
@@ -75,5 +81,15 @@ def parted(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
     order = np.random.default_rng([_SEED, total]).permutation(total)
     kept, left = np.sort(order[:count]), np.sort(order[count:])
     numbers = torch.from_numpy(kept)
-    part = Chosen(data.train_x, numbers)
-    return replace(data, test_x=part, test_y=data.train_y[numbers]), left
+    if isinstance(data.train_x, Lazy):
+        return replace(data, test_x=data.train_x.part(numbers), test_y=None), left
+    part = map_leaves(lambda x: Chosen(x, numbers), data.train_x)
+    return replace(data, test_x=part, test_y=take(data.train_y, numbers)), left
+
+
+def _shapes(tree: Tree, padded: bool) -> Any:
+    """The shapes of a batch of one sample, a tuple each; of padded ones the number of axes."""
+    shapes = {path: tuple(x.shape) for path, x in named_leaves(tree) if isinstance(x, Tensor)}
+    if padded:
+        return {path: len(shape) for path, shape in shapes.items()}
+    return shapes[""] if [*shapes] == [""] else shapes

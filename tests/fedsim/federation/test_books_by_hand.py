@@ -17,6 +17,7 @@ import pytest
 
 from fedsim.federation import ledger
 from fedsim.federation.failures import reasons
+from fedsim.ground.columns import row_of
 from strategies import Downlink, RoundTraffic, Uplink
 from strategies.channel.beside import ORDER, REPORT, USUAL
 from strategies.channel.orders import to_report
@@ -69,13 +70,17 @@ def test_failures_by_hand() -> None:
     clients = pd.DataFrame({
         "failures": [1, 1, 1, 0],
         "failure_reasons": ["no node", "loss nan (round 1)", "loss nan (round 2)", "not told"],
+        "client": [0, 1, 1, 0], "round": [1, 1, 2, 2],
     })  # fmt: skip
     assert ledger.failed(ROUNDS, clients) == {
         "failures": 3, "failure_reasons": "loss nan (round …) x 2; no node x 1",
         "failed_up_bits": 48, "returned": 1, "lost": 2,
+        "failed_clients": "client 0, client 1 (2 times)",
     }  # fmt: skip
     older = ROUNDS.drop(columns=["returned", "lost"])
-    assert set(ledger.failed(older, clients)) == {"failures", "failure_reasons", "failed_up_bits"}
+    assert {*ledger.failed(older, clients)} == {
+        "failures", "failure_reasons", "failed_up_bits", "failed_clients",
+    }  # fmt: skip
 
 
 def test_the_share_is_of_all_uploads_that_were_used() -> None:
@@ -111,25 +116,27 @@ def with_orders() -> RoundTraffic:
 
 def test_orders_and_reports_are_charged() -> None:
     """Up 72 + 64 bits of two numbers; down 2 * 64 + 16 + 24 of the orders."""
-    row = ledger.round_bits(with_orders())
-    assert (row["up_wire_bits"], row["up_report_bits"]) == (136, 64)
-    assert (row["down_wire_bits"], row["down_order_bits"]) == (168, 40)
-    assert (row["up_content_bits"], row["down_content_bits"]) == (48, 80)
-    columns = ("up_wire_bits", "up_report_bits", "down_wire_bits", "down_order_bits")
-    first, second = ([row[name] for name in columns] for row in ledger.client_rows(with_orders()))
+    bits = ledger.round_bits(with_orders())
+    assert (bits.up_wire_bits, bits.up_report_bits) == (136, 64)
+    assert (bits.down_wire_bits, bits.down_order_bits) == (168, 40)
+    assert (bits.up_content_bits, bits.down_content_bits) == (48, 80)
+    first, second = (
+        [own.up_wire_bits, own.up_report_bits, own.down_wire_bits, own.down_order_bits]
+        for own in ledger.client_books(with_orders())
+    )
     assert first == [136, 64, 80, 16] and second == [0, 0, 88, 24]
 
 
 def test_what_is_lost_counts_every_update() -> None:
     """One that client 0 told of, two of client 2 that were dropped."""
     found = ledger.failures(with_orders())
-    assert (found["lost"], found["returned"], found["failures"], found["absent"]) == (3, 0, 1, 0)
+    assert (found.lost, found.returned, found.failures, found.absent) == (3, 0, 1, 0)
 
 
 def test_without_orders_there_are_no_such_columns() -> None:
     traffic = RoundTraffic(1, downlinks={0: Downlink(b"d", "model", spans(8, 0, 0, 0))})
-    assert "down_order_bits" not in ledger.round_bits(traffic)
-    assert ledger.round_bits(traffic)["down_wire_bits"] == 8
+    row = row_of(ledger.round_bits(traffic))
+    assert "down_order_bits" not in row and row["down_wire_bits"] == 8
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def settings(task: Task, **more: Any) -> RunConfig:
     return RunConfig.of(task=task.name, **(given | more))
 
 
-def read(folder: Path, name: str, like: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return decompress(Raw(), (folder / "payloads" / name).read_bytes(), like)
+def read(folder: Path, name: str, template: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return decompress(Raw(), (folder / "payloads" / name).read_bytes(), template)
 
 
 def mean(parts: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -217,12 +217,12 @@ def test_samples_weigh_as_for_the_updates(make_task: MakeTask, tmp_path: Path) -
     task = make_task(build=normed)
     config = settings(task, weighting="samples", partition="dirichlet(0.5)", iterations=2)
     run(config, tmp_path)
-    like = ModelBuffers(build_model(task, 0), "").initial
+    template = ModelBuffers(build_model(task, 0), "").initial
     by_client = clients(tmp_path).set_index("client")["samples"]
     assert by_client.nunique() > 1
     total = torch.zeros(4)
     for client, samples in by_client.items():
-        part = read(tmp_path, f"round-00001/client-{client:03d}-up.buffers", like)
+        part = read(tmp_path, f"round-00001/client-{client:03d}-up.buffers", template)
         total += part[NAMES[0]] * (samples / by_client.sum())
     final = load_file(tmp_path / "model.safetensors")[NAMES[0]]
     torch.testing.assert_close(final, total, rtol=1e-5, atol=1e-6)

@@ -1,5 +1,6 @@
 """``--evaluate-clients``: each client's own test samples, and what their scores come to."""
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from fedsim import RunConfig, UsageError, load, run
 from fedsim.federation import evaluation, localtests
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import over_clients
-from fedsim.settings.fields import CLIENT_SCORES
+from fedsim.ground.records import CLIENT_SCORES
 from fedsim.show.tables import summary_texts
 from fedsim.tasks import get_task
 
@@ -79,7 +80,7 @@ def test_scores_are_those_of_each_client_s_samples(tmp_path: Path) -> None:
         )
     last = result.rounds.iloc[-1]
     assert last["client_metric_mean"] == pytest.approx(np.mean(scores))
-    assert last["client_metric_worst"] == pytest.approx(scores[0])  # 12 // 10 = 1
+    assert last.client_metric_worst == pytest.approx(scores[0])  # 12 // 10 = 1
     assert last["client_metric_spread"] == pytest.approx(np.std(scores))
     assert result.summary["client_metric_mean"] == last["client_metric_mean"]
     headings, (row,) = summary_texts(load(tmp_path).runs, ["metric", *CLIENT_SCORES])
@@ -96,9 +97,9 @@ def test_rounds_that_are_not_evaluated_have_none_and_runs_without_it_no_columns(
 
 def test_the_worst_tenth() -> None:
     twenty = [i / 20 for i in range(20)]
-    assert over_clients(twenty, True)["client_metric_worst"] == pytest.approx(0.025)
-    assert over_clients(twenty, False)["client_metric_worst"] == pytest.approx(0.925)
-    assert all(np.isnan(value) for value in over_clients([], True).values())
+    assert over_clients(twenty, True).client_metric_worst == pytest.approx(0.025)
+    assert over_clients(twenty, False).client_metric_worst == pytest.approx(0.925)
+    assert all(np.isnan(value) for value in astuple(over_clients([], True)))
 
 
 def test_of_many_clients_some_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:

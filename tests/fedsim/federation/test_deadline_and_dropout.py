@@ -6,12 +6,14 @@ has begun, and 5, 6 and 8 s after a later one. In round 2 client 0 drops out bef
 round 3 client 1 after, and in round 5 client 2 before.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fedsim import RunConfig, run
+from fedsim.network import Clock, Exchange, parse
 from fedsim.network.cohorts import Dropout, Leaves, Rules
 from fedsim.network.pricing import SECONDS
 from tests.support.runs import clients, make_task
@@ -156,4 +158,10 @@ def test_ends_of_a_round_that_begins_at_10_s(
     deadline: float | None, first: int | None, arrivals: list[float], missing: bool, end: float
 ) -> None:
     """The first so many, the limit, or the last; where somebody is missed, the limit."""
-    assert Rules(deadline=deadline, first=first).end(10.0, arrivals, missing) == end
+    rules = Rules(deadline=deadline, first=first)
+    clock: Clock[Exchange] = Clock(parse("compute=0s").links(len(arrivals), 0, 0.0), 10.0)
+    coming = [Exchange(client, 1, compute_seconds=x - 10) for client, x in enumerate(arrivals)]
+    clock.send(coming)
+    limit = math.inf if deadline is None else 10 + deadline
+    clock.wait(coming, rules.waits_for(len(coming), missing), limit)
+    assert clock.now == end

@@ -47,9 +47,9 @@ def test_each_method_of_differences_has_its_own_strategy() -> None:
     for strategy in ("dsgd", "fedadam"):
         with pytest.raises(UsageError, match="messages of diana are read by --strategy diana"):
             small(method=METHOD["method"], strategy=strategy)
-    with pytest.raises(UsageError, match="strategy ef21 takes the method of its own name"):
+    with pytest.raises(UsageError, match="--method is .*give 'ef21"):
         small(method=METHOD["method"], strategy="ef21")
-    with pytest.raises(UsageError, match="strategy diana takes the method of its own name"):
+    with pytest.raises(UsageError, match="--method is .*give 'diana"):
         small(method="ef21(cnat)", strategy="diana")
     for down in (METHOD["method"], "ef21(cnat)"):
         with pytest.raises(UsageError, match=r"ef21\(\.\.\.\) alone is a downlink"):
@@ -60,7 +60,7 @@ def test_each_method_of_differences_has_its_own_strategy() -> None:
         build(EF21(), parse(METHOD["method"]), clients=2)
     with pytest.raises(ValueError, match="messages of ef21 are read by strategy ef21 alone"):
         build(DIANA(), parse(METHOD["method"]), parse("ef21(cnat)"), clients=2)
-    with pytest.raises(ValueError, match="its uplink is ef21"):
+    with pytest.raises(ValueError, match="uplink is .*give 'ef21"):
         build(EF21(), parse("raw"), clients=2)
-    with pytest.raises(ValueError, match="its uplink is diana"):
+    with pytest.raises(ValueError, match="uplink is .*give 'diana"):
         build(DIANA(), parse("raw"), clients=2)

@@ -62,9 +62,9 @@ def test_it_is_the_papers_algorithm_and_learns(tmp_path: Path, some: dict[str, i
             kinds.add(file.name.split("-down-")[1])
             if number and "-model" in file.name:  # the direction comes with it
                 x, g = seen[number]
-                like = {**x, **{f"direction/{n}": v for n, v in g.items()}}
-                came = decompress(Raw(), file.read_bytes(), like)
-                assert all(torch.allclose(v, like[n], atol=1e-6) for n, v in came.items())
+                template = {**x, **{f"direction/{n}": v for n, v in g.items()}}
+                came = decompress(Raw(), file.read_bytes(), template)
+                assert all(torch.allclose(v, template[n], atol=1e-6) for n, v in came.items())
     assert ("model.bin" in kinds) == ("cohort" in some)
     assert ("updates.bin" in kinds) == ("catch_up" in some)
 

@@ -1,5 +1,6 @@
 """An asynchronous run that is killed at any record of its clock ends as one that was not."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from tests.support.asyncruns import ASYNC, asynchronous
 from tests.support.interrupting import Stopped
 from tests.support.runs import assert_same
 
-INSTANTS = 5  # of each kind
+INSTANTS = int(os.environ.get("FEDSIM_KILLS", "5"))
+"""Of each kind."""
 DEADLINE = {"deadline": "90ms", "dropout": "before=0.1, after=0.2"}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in ASYNC},
@@ -23,6 +25,11 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         **DEADLINE, "late": "count", "controller": "plateau(1, better=0.9)",
         "method": "sbc({p})", "gradient": 0.02,
     }),
+    "sharded, away": ("sharded", {
+        "availability": "onoff(1s, 0.2s)", "dropout": "before=0.1, after=0.2", "cohort": 2,
+        "ask": 3, "iterations": 9,
+    }),
+    "sharded, late": ("sharded", {**DEADLINE, "late": "hold", "iterations": 9}),
     "count": ("fedbuff", {**DEADLINE, "late": "count", "availability": 0.7}),
 }
 

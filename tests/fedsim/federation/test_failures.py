@@ -11,8 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fedsim import Machine, RunConfig, RunFailed, run
+from fedsim import RunConfig, RunFailed, load, run
+from fedsim.federation.server import Server
 from fedsim.federation.trainer import Trainer
+from fedsim.show.columns import failures_told
 from tests.support import replaying
 from tests.support.hanging import LONG, asks, given_up
 from tests.support.runs import (
@@ -30,6 +32,7 @@ from tests.support.runs import (
 
 __all__ = ["make_task", "not_tried"]  # the fixtures
 Train = Callable[..., Any]
+MARINA = "marina(randk(0.1) | float32, 0.1)"
 BAD = 1  # the client of these tests
 
 
@@ -69,10 +72,53 @@ def summary_of(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "summary.json").read_text())
 
 
-def test_by_default_every_client_counts(in_round_two: Any, tmp_path: Path) -> None:
+def test_by_default_a_round_goes_on_without_who_fails(
+    in_round_two: Any, tmp_path: Path
+) -> None:
+    in_round_two(raises)
+    summary = run(small(), tmp_path).summary
+    assert (summary["status"], summary["failures"]) == ("done", 1)
+    assert summary["failed_clients"] == "client 1"
+    assert rounds(tmp_path)["clients"].tolist() == [4, 3, 4, 4]
+    assert any("client 1" in line for line in failures_told(load(tmp_path).runs))
+    trace = (tmp_path / "client-errors.txt").read_text()
+    assert trace.startswith("round 2, client 1:\nTraceback")
+    assert trace.rstrip().endswith("MemoryError: no room for the batch")
+
+
+def test_a_folder_of_before_keeps_its_rule(
+    in_round_two: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint that knows no number of required replies is of a run that needed all."""
+    state = Server.state
+
+    def before(self: Server) -> tuple[Any, dict[str, Any]]:
+        tensors, values = state(self)
+        assert values.pop("required") == 1
+        return tensors, values
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Server, "state", before)
+        run(small(iterations=5), tmp_path)
+    in_round_two(raises)
+    with pytest.raises(RunFailed, match="3 of 4 clients replied and 4 are required"):
+        run(small(), tmp_path)
+
+
+@pytest.mark.parametrize(("more", "required"), [
+    ({}, 1), ({"min_replies": 3}, 3), ({"dropout": 0.1}, 0),
+    ({"strategy": "marina", "temporal": 1, "method": MARINA}, 4),
+    ({"strategy": "permk", "method": "permk(4)"}, 4),
+    ({"network": "4g, compute=1ms, topology=allreduce", "method": "raw"}, 4),
+])  # fmt: skip
+def test_how_many_replies_a_round_needs(more: dict[str, Any], required: int) -> None:
+    assert small(**more).plan.required == required
+
+
+def test_where_every_client_is_required_one_ends_the_run(in_round_two: Any, tmp_path: Path) -> None:
     in_round_two(raises)
     with pytest.raises(RunFailed) as error:
-        run(small(), tmp_path)
+        run(small(min_replies=4), tmp_path)
     message = str(error.value)
     for word in ("round 2", "3 of 4", "4 are required", "client 1", "no room for the batch"):
         assert word in message
@@ -88,7 +134,7 @@ def test_by_default_every_client_counts(in_round_two: Any, tmp_path: Path) -> No
 def test_a_nan_is_named(in_round_two: Any, tmp_path: Path) -> None:
     in_round_two(diverges)
     with pytest.raises(RunFailed, match=r"round 2.*client 1: .*'3\.weight' holds NaN"):
-        run(small(), tmp_path)
+        run(small(min_replies=4), tmp_path)
 
 
 @pytest.mark.parametrize("instead", [raises, diverges])
@@ -99,7 +145,7 @@ def test_a_failed_client_keeps_what_it_had(
 ) -> None:  # fmt: skip
     in_round_two(instead)
     memories = Memories(monkeypatch)
-    config = small(min_replies=3, downlink=downlink, keep_payloads=True)
+    config = small(downlink=downlink, keep_payloads=True)
     summary = run(config, tmp_path, callbacks=[memories]).summary
     assert summary["status"] == "done"
     frame = rounds(tmp_path)
@@ -149,7 +195,9 @@ def test_a_client_that_hangs_is_given_up(
 
     in_round_two(hangs)
     given_up(monkeypatch, lambda message: asks(message, BAD, 2))
-    config = RunConfig(task=make_task().name, method="raw", temporal=4, machine=Machine(workers=3))
+    config = RunConfig.of(
+        task=make_task().name, method="raw", temporal=4, workers=3, min_replies=3
+    )  # fmt: skip
     try:
         with pytest.raises(RunFailed, match=r"round 2: 2 of 3 .*client 1: no reply within"):
             run(config, tmp_path / "run")
@@ -173,7 +221,7 @@ def test_the_others_go_on_without_one_that_hangs(
     given_up(monkeypatch, lambda message: asks(message, BAD))
     task = make_task().name
     try:
-        run(RunConfig.of(task=task, method="raw", temporal=12, workers=3, min_replies=2), tmp_path)
+        run(RunConfig.of(task=task, method="raw", temporal=12, workers=3), tmp_path)
     finally:
         go.set()
     assert rounds(tmp_path)["clients"].tolist() == [2]
@@ -197,8 +245,8 @@ def test_a_client_app_that_returns_nothing(tmp_path: Path, monkeypatch: pytest.M
 def test_a_failed_run_can_be_tried_again(in_round_two: Any, tmp_path: Path) -> None:
     in_round_two(raises)
     with pytest.raises(RunFailed):
-        run(small(), tmp_path / "a")
-    summary = run(small(), tmp_path / "a").summary  # the client fails only once
+        run(small(min_replies=4), tmp_path / "a")
+    summary = run(small(min_replies=4), tmp_path / "a").summary  # the client fails only once
     assert summary["status"] == "done" and not (tmp_path / "a" / "error.txt").exists()
     run(small(), tmp_path / "b")
     assert model(tmp_path / "a") == model(tmp_path / "b")
@@ -207,7 +255,7 @@ def test_a_failed_run_can_be_tried_again(in_round_two: Any, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_a_failed_run_goes_on_from_its_checkpoint(in_round_two: Any, tmp_path: Path) -> None:
     in_round_two(raises)
-    config = small(checkpoint_every=1, downlink="sbc(0.1)")
+    config = small(checkpoint_every=1, downlink="sbc(0.1)", min_replies=4)
     with pytest.raises(RunFailed):
         run(config, tmp_path / "a")
     rows: list[dict[str, Any]] = []

@@ -76,10 +76,10 @@ def test_it_goes_on_from_what_was_kept() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"method": "sbc(0.1)"}, "strategy fetchsgd adds up count sketches of the whole update"),
-        ({"method": "count_sketch(0.1)"}, "such as 'fetchsgd"),  # a sketch per tensor
-        ({"momentum": 0.9}, "whose server has the momentum, and the clients' is 0.9"),
-        ({"momentum": None}, "give --momentum 0"),  # the task's own
+        ({"method": "sbc(0.1)"}, "--method is 'sbc.*give 'fetchsgd"),
+        ({"method": "count_sketch(0.1)"}, "--method is 'count.*give 'fetchsgd"),  # one per tensor
+        ({"momentum": 0.9}, "--momentum is 0.9.*give 0"),
+        ({"momentum": None}, "--momentum is .*give 0"),  # the task's own
     ],
 )
 def test_it_is_refused_where_it_cannot_work(settings: dict[str, object], why: str) -> None:
@@ -88,7 +88,7 @@ def test_it_is_refused_where_it_cannot_work(settings: dict[str, object], why: st
 
 
 def test_the_strategy_refuses_it_too() -> None:
-    with pytest.raises(ValueError, match="its uplink is fetchsgd"):
+    with pytest.raises(ValueError, match="uplink is .*give 'fetchsgd"):
         build(FetchSGD(), parse("raw"), clients=2)
     with pytest.raises(ValueError, match="momentum is 1"):
         FetchSGD(momentum=1.0)

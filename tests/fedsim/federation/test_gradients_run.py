@@ -112,7 +112,7 @@ def test_residuals_mask_no_momentum() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"temporal": 5}, "--temporal is 5: strategy gradients sends the gradient of one batch"),
+        ({"temporal": 5}, "--temporal is 5"),
         ({"momentum_masking": "on"}, "--momentum-masking is 'on'"),
         ({"server_lr": 0.1}, "--server-lr is 0.1: it belongs to .* and --strategy is 'gradients'"),
     ],

@@ -89,18 +89,18 @@ def test_an_overflow_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("method", "why"),
     [
-        ("raw", "which is not such a method"),
-        ("topk(0.1) | cnat(5, 0)", "which is not such a method"),
-        ("cnat", "whose powers, 2**-126 to 2**127, do not fit them"),
-        ("cnat(7, 0)", "whose powers, 2**-62 to 2**0, do not fit them"),
-        ("cnat(6, 0)", "whose sums fit them for 1 at most, and the cohort has 4"),
+        ("raw", "none of dense powers"),
+        ("topk(0.1) | cnat(5, 0)", "none of dense powers"),
+        ("cnat", "2**-126 to 2**127"),
+        ("cnat(7, 0)", "2**-62 to 2**0"),
+        ("cnat(6, 0)", "1 clients, and the cohort has 4"),
     ],
 )
 def test_what_does_not_fit_is_refused(method: str, why: str) -> None:
     with pytest.raises(UsageError) as error:
         small(**SWITCH | {"method": method})
     message = str(error.value)
-    assert message.startswith(f"--method is {method!r}, {why}: strategy innetwork adds integers")
+    assert message.startswith(f"--method is {method!r}: strategy innetwork") and why in message
     assert "32 bits" in message and message.endswith("such as 'cnat(5, 0)'")
 
 
@@ -108,7 +108,7 @@ def test_it_is_the_cohort_that_has_to_fit() -> None:
     """2**31 - 1 units hold 131071 times 2**14 of them, and one 2**30."""
     many = SWITCH | {"clients": 200_000}
     assert small(**many, cohort=131_071).plan.cohort == 131_071
-    with pytest.raises(UsageError, match="fit them for 131071 at most, and the cohort has 131072"):
+    with pytest.raises(UsageError, match="131071 clients, and the cohort has 131072"):
         small(**many, cohort=131_072)
     assert small(**SWITCH | {"method": "cnat(6, 0)"}, cohort=1).plan.cohort == 1
 

@@ -9,6 +9,7 @@ import torch
 from fedsim import run
 from fedsim.federation import ledger
 from fedsim.federation.failures import reasons
+from fedsim.ground.columns import row_of
 from fedsim.ground.files import digest_of
 from strategies import Downlink, RoundTraffic, Uplink
 from strategies.channel.beside import APPLIED, BUFFERS, FATE
@@ -60,7 +61,7 @@ def traffic() -> RoundTraffic:
 
 
 def test_a_round_by_hand() -> None:
-    assert ledger.round_bits(traffic()) == {
+    assert row_of(ledger.round_bits(traffic())) == {
         "up_wire_bits": 184, "up_content_bits": 94, "up_header_bits": 58, "up_position_bits": 9,
         "up_value_bits": 21, "up_side_bits": 64, "up_buffer_bits": 32,
         "down_wire_bits": 232, "down_content_bits": 102, "down_header_bits": 50,
@@ -74,7 +75,7 @@ def test_a_round_by_hand() -> None:
 
 
 def test_clients_by_hand() -> None:
-    first, failed, second, late = ledger.client_rows(traffic())
+    first, failed, second, late = map(row_of, ledger.client_books(traffic()))
     assert first == {
         "round": 4, "client": 0, "samples": 5, "up_wire_bits": 72, "up_content_bits": 44,
         "up_buffer_bits": 0, "down_wire_bits": 0, "up_sent": 2, "train_loss": 0.5,
@@ -103,11 +104,11 @@ def test_clients_by_hand() -> None:
 
 
 def test_failures_by_hand() -> None:
-    assert ledger.failures(traffic()) == {
+    assert row_of(ledger.failures(traffic())) == {
         "failures": 1, "failure_reasons": "no reply x 1", "failed_up_bits": 128,
         "absent": 0, "returned": 1, "lost": 0,
     }  # fmt: skip
-    assert ledger.failures(RoundTraffic(1)) == {
+    assert row_of(ledger.failures(RoundTraffic(1))) == {
         "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
         "absent": 0, "returned": 0, "lost": 0,
     }  # fmt: skip
@@ -116,9 +117,11 @@ def test_failures_by_hand() -> None:
     )
     why = ["loss nan (round 1)", "no room", "", "loss nan (round 2)"]
     clients = pd.DataFrame({"failures": [1, 1, 0, 1], "failure_reasons": why})
+    clients = clients.assign(client=[4, 5, 5, 4], round=[1, 1, 2, 2])
     assert ledger.failed(rounds, clients) == {
         "failures": 4, "failure_reasons": "loss nan (round …) x 2; no room x 1",
         "failed_up_bits": 48, "returned": 2, "lost": 1,
+        "failed_clients": "client 4 (2 times), client 5",
     }  # fmt: skip
 
 
@@ -126,9 +129,9 @@ def test_nothing_reaches_a_client_without_a_node() -> None:
     """Two uplinks, one failure that was sent a model, one that was not: three receivers."""
     absent = traffic()
     absent.failures[5] = "no node is connected"
-    assert ledger.failures(absent)["failures"] == 2 and ledger.failures(absent)["absent"] == 1
-    row = ledger.client_rows(absent)[-1]
-    assert (row["client"], row["failures"], row["down_wire_bits"]) == (5, 1, 0)
+    assert (ledger.failures(absent).failures, ledger.failures(absent).absent) == (2, 1)
+    last = ledger.client_books(absent)[-1]
+    assert (last.client, last.failures, last.down_wire_bits) == (5, 1, 0)
     rounds = pd.DataFrame([{"clients": 2, "failures": 2, "absent": 1, "down_wire_bits": 30}])
     assert ledger.per_participation(rounds) == {"down_wire_bits": 10.0}
 
@@ -137,10 +140,10 @@ def test_what_was_sent_before_the_model_is_charged() -> None:
     wished = traffic()
     first = Downlink(b"u" * 8, "update", spans(24, 0, 40, 0), beside={APPLIED: b"n"})
     wished.unused.append((2, first))
-    assert ledger.round_bits(wished)["down_wire_bits"] == 232 + 64
-    assert ledger.round_bits(wished)["down_news_bits"] == 24
-    row = next(r for r in ledger.client_rows(wished) if r["client"] == 2)
-    assert (row["down_wire_bits"], row["down_news_bits"]) == (104 + 64, 24)
+    bits = ledger.round_bits(wished)
+    assert (bits.down_wire_bits, bits.down_news_bits) == (232 + 64, 24)
+    own = next(own for own in ledger.client_books(wished) if own.client == 2)
+    assert (own.down_wire_bits, own.down_news_bits) == (104 + 64, 24)
 
 
 def test_reasons_stay_short() -> None:
@@ -161,11 +164,11 @@ def test_layers_by_hand() -> None:
     ups = [{"w": 5, "b": 3}, {"w": 2, "b": 1}, {}]  # the third does not say
     uplinks = {k: Uplink(b"", {}, update, {}, sent) for k, sent in enumerate(ups)}
     told = RoundTraffic(7, uplinks=uplinks)
-    assert ledger.layer_rows(told) == [
+    assert [*map(row_of, ledger.layer_records(told))] == [
         {"round": 7, "tensor": "w", "entries": 12, "sent": 3.5},
         {"round": 7, "tensor": "b", "entries": 3, "sent": 2.0},
     ]
-    assert ledger.layer_rows(traffic()) == []
+    assert ledger.layer_records(traffic()) == []
 
 
 def test_a_participation_by_hand() -> None:
@@ -242,11 +245,16 @@ def test_the_seconds_of_a_round_are_summed_over_clients() -> None:
             {"train-seconds": 4.0, "encode-seconds": 0.25}, {},
         ))
     }, decode_seconds=8.0, downlink_seconds=16.0)  # fmt: skip
-    assert ledger.round_seconds(made) == {
+    assert row_of(ledger.round_seconds(made)) == {
         "train_seconds": 7.0, "encode_seconds": 0.75, "decode_seconds": 8.0,
         "downlink_seconds": 18.0, "receive_seconds": 2.0,
     }  # fmt: skip
 
 
-def test_bits_of_one_client_are_none_where_none_took_part() -> None:
-    assert (ledger.of_each(80, 2), ledger.of_each(80, 0)) == (40.0, 0.0)
+def test_bits_of_a_round_without_an_update_are_those_of_one_client() -> None:
+    """Uploads are none there; what a sampler asked clients for is not counted free."""
+    assert (ledger.of_each(80, 2), ledger.of_each(0, 0), ledger.of_each(80, 0)) == (40.0, 0.0, 80.0)
+    columns = ["clients", "failures", "up_wire_bits", "down_wire_bits"]
+    rounds = pd.DataFrame([[2, 0, 80, 60], [0, 3, 64, 60]], columns=columns)
+    sums = ledger.per_participation(rounds)
+    assert (sums["up_wire_bits"], sums["down_wire_bits"]) == (40.0 + 64.0, 30.0 + 20.0)

@@ -22,9 +22,9 @@ SETTINGS = {
 
 def models(folder: Path, config: RunConfig) -> list[replaying.Weights]:
     """The model that every client was sent, round by round."""
-    like = replaying.initial(config)
+    template = replaying.initial(config)
     downs = replaying.messages(folder, "*-down-*.bin")
-    return [decompress(Raw(), next(iter(files.values())).read_bytes(), like) for files in downs]
+    return [decompress(Raw(), next(iter(files.values())).read_bytes(), template) for files in downs]
 
 
 @pytest.fixture
@@ -81,10 +81,10 @@ def test_with_p_of_1_it_is_dense_gradients(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"cohort": 2}, "--cohort is 2 of 4 clients: with strategy marina every client"),
-        ({"min_replies": 3}, "--min-replies is 3 of 4 clients"),
-        ({"temporal": 2}, "strategy marina sends the gradient of one batch; give --temporal 1"),
-        ({"method": "raw"}, "strategy marina takes the method of its own name"),
+        ({"cohort": 2}, "--cohort is 2 of 4 clients.*give 4"),
+        ({"min_replies": 3}, "--min-replies is 3.*give 4"),
+        ({"temporal": 2}, "--temporal is 2.*give 1"),
+        ({"method": "raw"}, "--method is 'raw'.*give 'marina"),
         ({"strategy": "dsgd"}, "read by --strategy marina alone"),
         ({"strategy": "gradients"}, "read by --strategy marina alone"),
     ],
@@ -95,7 +95,7 @@ def test_it_is_refused_where_it_cannot_work(settings: dict[str, object], why: st
 
 
 def test_the_strategy_refuses_it_too() -> None:
-    with pytest.raises(ValueError, match="its uplink is marina"):
+    with pytest.raises(ValueError, match="uplink is raw.*give 'marina"):
         build(MARINA(), parse("raw"), clients=4)
-    with pytest.raises(ValueError, match="every client's reply"):
+    with pytest.raises(ValueError, match="cohort is 2.*give 4"):
         build(MARINA(), parse("marina(cnat, 0.1)"), clients=4, cohort=2)

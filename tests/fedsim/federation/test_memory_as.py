@@ -8,6 +8,7 @@ import torch
 from fedsim import UsageError, run
 from fedsim.federation import kept_as
 from fedsim.settings.strategies import STRATEGIES, value_of
+from strategies.algorithms.requirements import exact_client_state
 from tests.support.runs import make_task, small
 
 __all__ = ["make_task"]  # the fixture
@@ -22,7 +23,7 @@ GROWING = ("randk(0.1) | float32", "bernoulli(0.3) | float32", "fedscalar(4)")
 
 
 def test_algorithms_that_need_exact_clients_say_so() -> None:
-    said = {name for name in STRATEGIES if value_of(name).exact_client_state}
+    said = {name for name in STRATEGIES if exact_client_state in value_of(name).requires}
     assert said == {*EXACT}
 
 
@@ -31,7 +32,7 @@ def test_algorithms_that_need_exact_clients_say_so() -> None:
 def test_they_refuse_clients_that_keep_less(strategy: str, way: str) -> None:
     more: dict[str, Any] = {"momentum": 0.0} if strategy == "scaffold" else {}
     config = small(strategy=strategy, method=EXACT[strategy], temporal=1, **more)
-    with pytest.raises(UsageError, match=f"--memory-as is '{way}'.*'{strategy}'.*give float32"):
+    with pytest.raises(UsageError, match=f"--memory-as is '{way}'.*{strategy}.*give float32"):
         config.but(memory_as=way)
 
 

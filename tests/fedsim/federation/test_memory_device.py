@@ -14,7 +14,7 @@ from fedsim.federation.client import serve
 from fedsim.federation.client_memory import AtNode
 from fedsim.federation.drivers import served
 from fedsim.runs import checkpoint
-from strategies import Trained
+from strategies import TrainResult
 from strategies.channel import directions
 from strategies.channel.payload import put
 from strategies.channel.relay import Means
@@ -45,9 +45,9 @@ def from_context(folder: Path) -> State:
 
 def trainer_on_meta(*_: Any) -> Any:
     w = torch.zeros(3, device=META)
-    trained = Trained({"w": torch.ones(3, device=META)}, {}, 0.5)
+    trained = TrainResult({"w": torch.ones(3, device=META)}, {}, 0.5)
     return SimpleNamespace(
-        device=META, parameters={"w": w}, like={"w": w}, buffers=SimpleNamespace(initial={}),
+        device=META, parameters={"w": w}, template={"w": w}, buffers=SimpleNamespace(initial={}),
         federation=SimpleNamespace(shards=[range(2)]), train=lambda *_: trained,
         filled=lambda weights: weights, plan=small().plan, means=Means(),
     )  # fmt: skip

@@ -141,7 +141,7 @@ def test_an_upload_that_is_late_is_charged_in_the_round_in_which_it_comes(
 def test_what_a_late_upload_carried_is_sent_again(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Trained = applied + residual + pending, in a run whose second client was late once."""
+    """TrainResult = applied + residual + pending, in a run whose second client was late once."""
     method = "ef(per_tensor(topk(0.2) | cnat | golomb))"
     config, summary, memories = late_run(method, make_task, tmp_path, monkeypatch)
     assert (summary["returned"], summary["lost"]) == (1, 0)

@@ -46,11 +46,11 @@ def says(**numbers: Any) -> Odd:
 
 def times(factor: float) -> Odd:
     """Multiplies the update of a client that sends it raw."""
-    like = {n: p.detach() for n, p in trainer_of(small(method="raw")).parameters.items()}
+    template = {n: p.detach() for n, p in trainer_of(small(method="raw")).parameters.items()}
 
     def change(content: RecordDict) -> None:
         beside = content[KEY]
-        update = decompress(Raw(), beside["payload"], like)
+        update = decompress(Raw(), beside["payload"], template)
         payload = compress(Raw(), {n: x * factor for n, x in update.items()})[0].payload
         content[KEY] = ConfigRecord({**beside, "payload": payload})
 

@@ -31,8 +31,8 @@ class Grows:
         out.float32s(x.numpy())
         return SentTensor(x, ALL, x.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        return self.factor * torch.from_numpy(bits.float32s(like.numel())).view(like.shape)
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        return self.factor * torch.from_numpy(bits.float32s(template.numel())).view(template.shape)
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,9 @@
 """FedProx: the pull towards the model that was sent, against a plain loop, and in a run."""
 
-from inspect import isfunction, signature
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, sentinel
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -11,7 +11,8 @@ import torch
 from fedsim import RunConfig, Training, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
-from strategies import Client, FedProx
+from strategies import Client, ClientUpdate, FedProx, TrainResult, chain
+from strategies.algorithms.base import PLAIN
 from strategies.algorithms.fedprox import pull
 from tests.support.runs import distance, make_task, model, small
 
@@ -25,7 +26,7 @@ def test_the_loss_has_the_distance_in_it(mu: float, make_task: Any) -> None:
     federation = ClientData.of(config)
     trainer, plain = Trainer(config, federation), build_model(config.plan.task, config.seed)
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
-    update = trainer.train(1, weights, {}, 0, 4, forces=(pull(mu, weights),)).update
+    update = trainer.train(1, weights, {}, 0, 4, gradient_hooks=(pull(mu, weights),)).update
     optimizer = config.plan.task.optimizer(plain.parameters())
     for iteration in range(4):
         x, y = trainer.batch(1, iteration)
@@ -49,30 +50,72 @@ def test_a_strong_pull_keeps_updates_short(tmp_path: Path) -> None:
     assert model(tmp_path / "none") != model(tmp_path / "strong")
 
 
-PARTS = [name for name, part in vars(Client).items() if isfunction(part) and name != "force"]
-"""What an algorithm's client does besides the pull: FedProx hands all of it on."""
+@dataclass(frozen=True)
+class Counting(Client):
+    """Sends ``name``, which counts from what it keeps, beside the model; adds to gradients."""
+
+    name: str
+    adds: float = 0.0
+
+    def payload_template(self, model: Any) -> Any:
+        return {**model, self.name: torch.zeros(1)}
+
+    def initial_weights(self, delivery: Any, state: Any) -> Any:
+        return {**delivery.weights, f"{self.name}-kept": state.get("count", torch.zeros(1))}
+
+    def gradient_hook(self, delivery: Any, state: Any) -> Any:
+        return lambda parameters: parameters["w"].grad.add_(self.adds)
+
+    def make_update(self, delivery: Any, state: Any, job: Any, result: Any) -> Any:
+        count = state.get("count", torch.zeros(1)) + 1
+        return ClientUpdate({**result.update, self.name: count}, {self.name: count})
+
+    def next_state(
+        self, delivery: Any, state: Any, job: Any, result: Any, update: Any, packet: Any
+    ) -> Any:
+        return {"count": update[self.name]}
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_the_algorithm_inside_does_all_but_the_pull(name: str) -> None:
-    """With what FedProx was handed, or else SCAFFOLD forgets its variates."""
-    inside = Mock(spec=Client)
-    result = getattr(inside, name).return_value = getattr(sentinel, name)
-    _, *names = signature(getattr(Client, name)).parameters
-    values = [getattr(sentinel, each) for each in names]
-    assert getattr(FedProx(0.5, inside), name)(*values) is result
-    getattr(inside, name).assert_called_once_with(*values)
+def finished(made: Any) -> Any:
+    """What a client's half sends, whose generator yields no job."""
+    with pytest.raises(StopIteration) as end:
+        next(made)
+    return end.value.value
 
 
-def test_the_pull_adds_to_the_force_of_the_algorithm_inside() -> None:
-    """A gradient of 1, the pull 0.5 (3 - 1), and 10 from inside."""
-    w = torch.nn.Parameter(torch.tensor([3.0]))
-    inside, came = Mock(spec=Client), Mock(weights={"w": torch.tensor([1.0])})
-    inside.force.return_value = lambda parameters: parameters["w"].grad.add_(10.0)
-    for client, gradient in ((FedProx(0.5, inside), 12.0), (FedProx(0.5), 2.0)):
+def test_halves_in_a_chain_go_on_with_what_those_before_them_made() -> None:
+    """Two that count, around the pull: each has its own state, over two rounds."""
+    both, w = chain(Counting("a", 10.0), FedProx(0.5), Counting("b", 100.0)), torch.ones(1)
+    assert [*both.payload_template({"w": w})] == ["w", "a", "b"] and both.hooks_gradients
+    delivery, state = Mock(weights={"w": w}), {}
+    for count in (1.0, 2.0):
+        before = torch.full((1,), count - 1)
+        weights = both.initial_weights(delivery, state)
+        assert weights == {"w": w, "a-kept": before, "b-kept": before}
+        result = TrainResult({"w": w}, {}, 0.0)
+        made = finished(both.make_update(delivery, state, Mock(), result))
+        assert made.update == {"w": w, "a": before + 1, "b": before + 1}
+        assert made.compressor_state == {"b": before + 1}
+        state = both.next_state(delivery, state, Mock(), result, made.update, Mock())
+    assert len(state) == 2 and {float(x) for x in state.values()} == {2.0}
+
+
+def test_the_pull_adds_to_the_gradients_of_others_in_a_chain() -> None:
+    """A gradient of 1, the pull 0.5 (3 - 1), and 10 from another half."""
+    w, delivery = torch.nn.Parameter(torch.tensor([3.0])), Mock(weights={"w": torch.tensor([1.0])})
+    for client, gradient in ((chain(FedProx(0.5), Counting("a", 10.0)), 12.0), (FedProx(0.5), 2.0)):
         w.grad = torch.tensor([1.0])
-        client.force(came, {})({"w": w})
+        hook = client.gradient_hook(delivery, {})
+        assert hook is not None
+        hook({"w": w})
         assert w.grad.item() == gradient
+    assert chain(FedProx(0.5), PLAIN) == FedProx(0.5) and chain(PLAIN) is PLAIN
+
+
+@pytest.mark.parametrize("name", ["shares", "begins", "force", "update", "after"])
+def test_a_half_with_a_former_name_is_refused(name: str) -> None:
+    with pytest.raises(TypeError, match=f"Own.{name} is called "):
+        type("Own", (Client,), {name: lambda self: None})
 
 
 def test_what_is_refused_and_what_is_told() -> None:

@@ -114,11 +114,11 @@ def test_lengths_sum_to_the_ledger(settings: dict[str, Any], kept: Kept) -> None
 
 def test_the_split_is_what_a_reader_finds(kept: Kept) -> None:
     config, folder = kept({"method": "gradient_dropping(0.05)"})
-    frame, like = rounds(folder), replaying.initial(config)
+    frame, template = rounds(folder), replaying.initial(config)
     for i, files in enumerate(replaying.messages(folder, "*-up.bin")):
         found: dict[str, int] = defaultdict(int)
         for file in files.values():
-            spans = explain(config.plan.method.compressor, file.read_bytes(), like)
+            spans = explain(config.plan.method.compressor, file.read_bytes(), template)
             for span, bits in spans.items():
                 found[span] += bits
         row = frame.iloc[i]

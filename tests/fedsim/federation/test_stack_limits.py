@@ -21,7 +21,7 @@ from fedsim.federation.stacks import Stack, stack_of
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import DeviceFull, RunFailed
 from fedsim.tasks import Dropout
-from strategies import ClientEnd, Job, Trained
+from strategies import ClientEnd, TrainJob, TrainResult
 from tests.support.runs import make_task
 
 __all__ = ["make_task"]  # the fixture
@@ -131,10 +131,10 @@ def test_what_stack_takes(value: str) -> None:
         RunConfig(machine=Machine(stack=value))
 
 
-def test_flower_hands_over_one_message_at_a_time() -> None:
+def test_a_worker_on_ray_is_handed_one_message_at_a_time() -> None:
     with pytest.raises(UsageError, match="--stack is 2: it goes with --engine local"):
-        RunConfig(machine=Machine(engine="flower", stack="2"))
-    assert fit_of(RunConfig(machine=Machine(engine="flower", stack="auto"))).width == 1
+        RunConfig(machine=Machine(engine="ray", stack="2"))
+    assert fit_of(RunConfig(machine=Machine(engine="ray", stack="auto"))).width == 1
 
 
 def test_the_name_of_a_run_tells_whether_clients_trained_at_once() -> None:
@@ -158,10 +158,10 @@ def full_above(most: int, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> list
     return tried
 
 
-def jobs_of(stack: Stack) -> list[Job]:
+def jobs_of(stack: Stack) -> list[TrainJob]:
     weights = {n: p.detach().clone() for n, p in stack.trainer.parameters.items()}
     clients = range(stack.trainer.config.plan.clients)
-    return [Job(client, weights, {}, 0, 1, {}, 0) for client in clients]
+    return [TrainJob(client, weights, {}, 0, 1, {}, 0) for client in clients]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_auto_shrinks_until_the_stack_fits(
     assert tried == [6, 3, 2, 2, 2, 2]  # of each 3, two and one beside itself
     alone = Trainer(config, ClientData.of(config))
     for job, one in zip(jobs, found, strict=True):
-        assert isinstance(one, Trained)
+        assert isinstance(one, TrainResult)
         expected = alone.train(*job).update
         for name, x in one.update.items():
             torch.testing.assert_close(x, expected[name], rtol=2e-4, atol=2e-6)

@@ -24,7 +24,7 @@ from fedsim.federation.stackable import fit_of
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.stacks import Result, Stack, stack_of
 from fedsim.federation.trainer import Trainer
-from strategies import Job, Trained
+from strategies import TrainJob, TrainResult
 from strategies import steps as own
 from tests.support.models import normed
 from tests.support.runs import make_task
@@ -48,9 +48,9 @@ def near(one: State, other: State) -> None:
         torch.testing.assert_close(y, x, rtol=2e-4, atol=2e-6)
 
 
-def same(one: Result, other: Result) -> Trained:
-    assert isinstance(one, Trained), one
-    assert isinstance(other, Trained), other
+def same(one: Result, other: Result) -> TrainResult:
+    assert isinstance(one, TrainResult), one
+    assert isinstance(other, TrainResult), other
     assert all(x.is_contiguous() for x in other.update.values())
     near(one.update, other.update)
     near(one.optimizer, other.optimizer)
@@ -64,14 +64,15 @@ def rounds(config: RunConfig, counts: tuple[int, ...], cohorts: list[list[int]])
     alone, stack = plain(config), stack_of(config)
     weights = weights_of(alone)
     done: dict[int, int] = {}
-    memory: dict[int, Trained] = {}
+    memory: dict[int, TrainResult] = {}
     start = 0
     for count, cohort in zip(counts, cohorts, strict=True):
         jobs = []
         for client in cohort:
             last = memory.get(client)
             held = (last.optimizer, last.buffers) if last else ({}, {})
-            jobs.append(Job(client, weights, held[0], done.get(client, 0), count, held[1], start))
+            begun = done.get(client, 0)
+            jobs.append(TrainJob(client, weights, held[0], begun, count, held[1], start))
         found = stack.train(jobs)
         for job, other in zip(jobs, found, strict=True):
             memory[job.client] = same(alone.train(*job), other)
@@ -152,9 +153,9 @@ class Partly(nn.Module):
 def test_what_the_loss_does_not_reach_is_left_alone(name: str, make_task: Any) -> None:
     task = make_task(build=Partly, optimizer=OPTIMIZERS[name])
     stack = rounds(RunConfig.of(task=task.name, method="raw", stack="3"), (3, 3), [[0, 1, 2]] * 2)
-    job = Job(0, weights_of(stack.trainer), {}, 0, 2, {}, 0)
+    job = TrainJob(0, weights_of(stack.trainer), {}, 0, 2, {}, 0)
     for found in stack.train([job, job._replace(client=1)]):
-        assert isinstance(found, Trained)
+        assert isinstance(found, TrainResult)
         assert not found.update["idle.weight"].any() and "frozen.bias" not in found.update
 
 
@@ -178,7 +179,7 @@ def test_a_client_without_samples_fails_alone(make_task: Any) -> None:
     task = make_task(load=lambda folder, download: data, partition="contiguous", clients=6)
     config = RunConfig(task=task.name, method="raw", clients=6, machine=Machine(stack="6"))
     alone, stack = plain(config), stack_of(config)
-    jobs = [Job(c, weights_of(alone), {}, 0, 4, {}, 0) for c in (5, 0, 1, 2)]
+    jobs = [TrainJob(c, weights_of(alone), {}, 0, 4, {}, 0) for c in (5, 0, 1, 2)]
     failed, *others = stack.train(jobs)
     assert isinstance(failed, OSError)
     for job, other in zip(jobs[1:], others, strict=True):
@@ -190,10 +191,10 @@ def test_nothing_that_is_given_is_changed_and_nothing_is_shared(make_task: Any) 
     stack = stack_of(config)
     weights = weights_of(stack.trainer)
     kept = {n: x.clone() for n, x in weights.items()}
-    first = stack.train([Job(c, weights, {}, 0, 2, {}, 0) for c in range(3)])
-    trained = [x for x in first if isinstance(x, Trained)]
+    first = stack.train([TrainJob(c, weights, {}, 0, 2, {}, 0) for c in range(3)])
+    trained = [x for x in first if isinstance(x, TrainResult)]
     memory = [{n: x.clone() for n, x in one.optimizer.items()} for one in trained]
-    stack.train([Job(c, weights, one.optimizer, 2, 2, {}, 2) for c, one in enumerate(trained)])
+    stack.train([TrainJob(c, weights, one.optimizer, 2, 2, {}, 2) for c, one in enumerate(trained)])
     assert all(torch.equal(weights[n], x) for n, x in kept.items())
     for one, before in zip(trained, memory, strict=True):
         assert all(torch.equal(one.optimizer[n], x) for n, x in before.items())

@@ -140,8 +140,8 @@ def test_flower_s_simulation_begins_with_it_too(start: tuple[Any, Path], tmp_pat
     task, file = start
     config = settings(task, weights=str(file))
     run(config, tmp_path / "local")
-    run(config.but(engine="flower"), tmp_path / "flower")
-    assert_same(tmp_path / "local", tmp_path / "flower")
+    run(config.but(engine="ray"), tmp_path / "ray")
+    assert_same(tmp_path / "local", tmp_path / "ray")
 
 
 def tied() -> nn.Module:

@@ -20,7 +20,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.masking import mask_momentum
 from fedsim.federation.stacks import Stack, stack_of
 from fedsim.federation.trainer import Trainer, build_model
-from strategies import Job, Trained
+from strategies import TrainJob, TrainResult
 from tests.support.runs import Memories, distance, make_task, payloads, small, steps
 
 __all__ = ["make_task"]  # the fixture
@@ -192,13 +192,12 @@ def test_masking_in_a_run(
                            momentum_masking=masking, keep_payloads=True)  # fmt: skip
         run(config, tmp_path / masking, callbacks=[memories])
         states[masking] = memories.rounds[0]
-    like = {n: p.detach() for n, p in build_model(task, 0).named_parameters()}
+    template = {n: p.detach() for n, p in build_model(task, 0).named_parameters()}
     stored = payloads(tmp_path / "on")
     assert stored == payloads(tmp_path / "off")
     for client in range(3):
-        update = decompress(
-            config.plan.method.compressor, stored[f"round-00001/client-{client:03d}-up.bin"], like
-        )
+        payload = stored[f"round-00001/client-{client:03d}-up.bin"]
+        update = decompress(config.plan.method.compressor, payload, template)
         on, off = (unnest("optimizer", states[m][client]) for m in ("on", "off"))
         assert list(on) == list(off)
         for name, x in on.items():
@@ -275,10 +274,10 @@ def test_no_step_reads_a_number(stack: str, make_task: Any) -> None:
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
 
     def read(iterations: int) -> int:
-        jobs = [Job(client, weights, {}, 0, iterations, {}, 0) for client in (0, 1)]
+        jobs = [TrainJob(client, weights, {}, 0, iterations, {}, 0) for client in (0, 1)]
         with Read() as read:
             found = own.train(jobs) if isinstance(own, Stack) else [own.train(*jobs[0])]
-        assert all(isinstance(one, Trained) for one in found), found
+        assert all(isinstance(one, TrainResult) for one in found), found
         return read.count
 
     read(1)  # a trainer's first step is watched

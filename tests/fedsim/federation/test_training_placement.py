@@ -24,7 +24,7 @@ from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.stackable import Fit
 from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer
-from strategies import Job, Trained, generators
+from strategies import TrainJob, TrainResult, generators
 from tests.compressors.device.test_device_placement import CUDA, elsewhere
 from tests.support.gpu import needs_triton
 
@@ -144,7 +144,7 @@ def test_a_clients_steps_wait_once(
 
     monkeypatch.setattr(stack, "_gradients", gradients)
     first = own.train(0, weights, {}, 0, 1)
-    jobs = [Job(c, weights, first.optimizer, 1, steps, {}, 1) for c in range(3)]
+    jobs = [TrainJob(c, weights, first.optimizer, 1, steps, {}, 1) for c in range(3)]
     for work in (lambda: own.train(*jobs[0]), lambda: stack.train(jobs)):
         with Waits() as waits, monkeypatch.context() as patch:
             patch.setattr(Tensor, "__float__", lambda x: float(waits.found.append("float") or 0))
@@ -153,7 +153,7 @@ def test_a_clients_steps_wait_once(
             )
             found = work()
         assert len(waits.found) == 1 and waits.found[0] in ("float", "list")
-        assert isinstance(found, Trained) or all(isinstance(x, Trained) for x in found)
+        assert isinstance(found, TrainResult) or all(isinstance(x, TrainResult) for x in found)
 
 
 def settings(**more: Any) -> tuple[RunConfig, ClientData]:
@@ -198,10 +198,10 @@ def test_clients_at_once(absent: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "_gradients", gradients)
     memory: list[State] = [{}, {}, {}]
     for start in (0, 2):
-        jobs = [Job(c, weights, memory[c], start, 2, {}, start) for c in range(3)]
+        jobs = [TrainJob(c, weights, memory[c], start, 2, {}, start) for c in range(3)]
         found = stack.train(jobs)
         for client, trained in enumerate(found):
-            assert isinstance(trained, Trained), trained
+            assert isinstance(trained, TrainResult), trained
             there(trained.update)
             there(trained.optimizer)
             memory[client] = dict(trained.optimizer)

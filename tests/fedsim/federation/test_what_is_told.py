@@ -34,11 +34,11 @@ def test_every_client_and_round_draws_noise_of_its_own(tmp_path: Path) -> None:
     """Random positions that all clients shared would leave the same entries out of every mean."""
     config = small(method="randk(0.05) | float32", keep_payloads=True)
     run(config, tmp_path)
-    like = {n: p.detach() for n, p in build_model(config.plan.task, 0).named_parameters()}
+    template = {n: p.detach() for n, p in build_model(config.plan.task, 0).named_parameters()}
     chosen = {}
     for name, payload in payloads(tmp_path).items():
         if name.endswith("-up.bin"):
-            update = decompress(config.plan.method.compressor, payload, like)
+            update = decompress(config.plan.method.compressor, payload, template)
             largest = max(update.values(), key=torch.Tensor.numel)
             chosen[name] = frozenset(largest.flatten().nonzero().flatten().tolist())
     assert len(chosen) == len(set(chosen.values())) == 16
@@ -78,7 +78,7 @@ def test_a_cell_that_failed_in_its_second_round_is_run_again(
     make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it left of its first round is no result."""
-    base = RunConfig(task=make_task().name, method="sbc", gradient=0.1)
+    base = RunConfig.of(task=make_task().name, method="sbc", gradient=0.1, min_replies=3)
     config = SweepConfig(base, (2, 4), (0.1,), baseline=False)
     with monkeypatch.context() as patched:
         failing(patched, client=0, calls={2}, temporal=2)

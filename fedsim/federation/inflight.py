@@ -1,0 +1,57 @@
+"""What is in flight between server and client, with its messages, as a checkpoint holds it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from flwr.app import Message
+
+from fedsim.engines import compat
+from fedsim.federation.messages import reply_of, reply_values
+from fedsim.network.clock import Exchange
+
+
+@dataclass(eq=False)
+class InFlight(Exchange):
+    """An exchange on the clock with its request and, once that is worked out, its reply.
+
+    Args:
+        iterations: that the client does.
+        fraction: p, where a controller orders it.
+        leaves: when the client drops out.
+        silent: it has dropped out, and the server may not know yet.
+        overdue: another was asked in its place, for it had not answered in time.
+        request: None where nobody needs it any more.
+        reply: None where it is not known yet, or never comes.
+    """
+
+    iterations: int = 0
+    fraction: float = 1.0
+    leaves: str = ""
+    silent: bool = False
+    overdue: bool = False
+    request: Message | None = None
+    reply: Message | None = None
+
+    def values(self) -> dict[str, Any]:
+        """As a checkpoint can hold it: the reply, or the request that has none yet."""
+        known: dict[str, Any] = {"exchange": [getattr(self, name) for name in _NUMBERS]}
+        if self.reply is not None:
+            known["reply"] = reply_values(self.reply)
+        elif self.request is not None:
+            known["request"] = compat.to_bytes(self.request.content)
+        return known
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], nodes: Mapping[int, int]) -> "InFlight":
+        """The way back from ``values``; ``nodes``: where each client is now."""
+        known = cls(**dict(zip(_NUMBERS, values["exchange"], strict=True)))
+        if "reply" in values:
+            known.request, known.reply = reply_of(values["reply"])
+        elif "request" in values:
+            content = compat.from_bytes(values["request"])
+            known.request = Message(content, nodes[known.client], "train")
+        return known
+
+
+_NUMBERS = tuple(f.name for f in fields(InFlight) if f.name not in ("request", "reply"))

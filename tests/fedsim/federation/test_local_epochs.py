@@ -1,0 +1,181 @@
+"""``--local-epochs``: each client its own number of iterations, and books that know it.
+
+Two clients pull three numbers half-way to 16 and to 64 with every iteration. The first has two
+samples and the other one, in batches of one: an epoch of theirs has two iterations and one.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.optim import SGD
+
+from fedsim import RunConfig, Task, load, run
+from fedsim.network import parse as parse_network
+from fedsim.results.schema import read_summary
+from fedsim.show.times import priced
+from tests.support.interrupting import Stopped, stop_after
+from tests.support.runs import assert_same, clients, make_task, small
+from tests.support.threes import MODEL, give_links, last, table, threes
+
+__all__ = ["make_task"]  # the fixture
+NETWORK = "down=120bit, up=120bit, compute=1s"
+
+
+def two(make_task: Any, **fields: Any) -> Task:
+    task: Task = make_task(**threes([16.0, 64.0], samples=1, more=1, **fields))
+    return task
+
+
+def epochs(task: Task, folder: Path, **settings: Any) -> RunConfig:
+    given = {"method": "raw", "rounds": 2, "local_epochs": 1} | settings
+    config = RunConfig.of(task=task, **given)
+    run(config, folder, progress=False)
+    return config
+
+
+@pytest.mark.parametrize(
+    ("count", "n", "models"), [(1, [2, 1], [22.0, 30.25]), (2, [4, 2], [31.5, 36.421875])]
+)
+def test_every_client_does_its_own_epochs(
+    count: int, n: list[int], models: list[float], make_task: Any, tmp_path: Path
+) -> None:
+    """n iterations leave 2^-n of the way to the target; the model is the mean of both ends.
+
+    E = 1: from 0 to 12 and 32, whose mean is 22; from there to 17.5 and 43. E = 2: from 0 to 15 and
+    48, so 31.5; from there to 16.96875 and 55.875.
+    """
+    task, mean = two(make_task), sum(n) / 2
+    for rounds, model in enumerate(models, start=1):
+        epochs(task, tmp_path / f"{rounds}", local_epochs=count, rounds=rounds)
+        assert last(tmp_path / f"{rounds}") == [model] * 3
+    rows, summary = table(tmp_path / "2"), read_summary(tmp_path / "2")
+    assert clients(tmp_path / "2")["local_iterations"].tolist() == n * 2
+    assert rows["used_iterations"].tolist() == [mean] * 2
+    assert rows["local_iterations"].tolist() == [max(n)] * 2
+    assert rows["iteration"].tolist() == [int(mean + 0.5), 2 * mean]
+    assert (summary["temporal"], summary["local_epochs"], summary["rounds"]) == (count, count, 2)
+    assert summary["iterations"] == 2 * mean and summary["total_sparsity"] == 1 / mean
+    assert summary["ratio_wire"] == 32 * 3 * 2 * mean / (2 * MODEL)
+    assert {"sent_fraction", "down_order_bits"}.isdisjoint(rows)  # nothing is ordered or charged
+
+
+def test_samples_that_fill_no_batch_are_left_out(make_task: Any, tmp_path: Path) -> None:
+    """Batches of two, of three samples and two: one iteration of each client."""
+    task = make_task(**threes([16.0, 64.0], samples=2, more=1, batch_size=2))
+    epochs(task, tmp_path)
+    assert clients(tmp_path)["local_iterations"].eq(1).all()
+
+
+def test_fednova_weighs_by_the_iterations_of_each(make_task: Any, tmp_path: Path) -> None:
+    """Shares 2/3 and 1/3: tau_eff = 4/3 + 1/3, and the sum of q update / n is 4 + 32/3."""
+    epochs(two(make_task), tmp_path, weighting="nova", rounds=1)
+    assert last(tmp_path) == pytest.approx([5 / 3 * (4 + 32 / 3)] * 3, rel=1e-6)
+
+
+@pytest.mark.parametrize("more", [{}, {"controller": "fixed"}], ids=["no controller", "fixed"])
+def test_the_rate_goes_by_the_mean(more: dict[str, Any], make_task: Any, tmp_path: Path) -> None:
+    """The rate is 0 from iteration 3 on, and rounds begin at 0, 1.5 and 3: at 0, 2 and 3.
+
+    Round 2, from 22: the first client has one step of a rate, to 19; the other one too, to 43.
+    """
+    task = two(make_task, lr_steps=((3, 0.0),))
+    epochs(task, tmp_path, rounds=3, **more)
+    assert table(tmp_path)["iteration"].tolist() == [2, 3, 5]
+    assert last(tmp_path) == [31.0] * 3
+
+
+def test_the_clock_and_a_price_have_the_time_of_each(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Iterations take 0.5 s and 2 s: two and one of them train for 1 s and 2 s."""
+    give_links(monkeypatch, compute=[0.5, 2.0])
+    epochs(two(make_task), tmp_path, network=NETWORK)
+    assert clients(tmp_path)["sim_compute_seconds"].tolist() == [1.0, 2.0] * 2
+    own = table(tmp_path)["sim_seconds"].tolist()
+    assert own == [2 + 1, 1 + 2 + 1]  # the first model is known, and an upload takes a second
+    again = priced(load(tmp_path), parse_network(NETWORK))["sim_seconds"].tolist()
+    assert again == pytest.approx(own, abs=1e-9)
+
+
+def test_a_server_that_does_not_wait(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row is two updates. Both clients begin at 0 s; an upload takes 1 s and a model as long.
+
+    The first is done at 2 s (1 s of training), again at 5 s; the other one at 4 s (3 s).
+    """
+    give_links(monkeypatch, compute=[0.5, 3.0])
+    epochs(two(make_task), tmp_path, strategy="fedasync", network=NETWORK)
+    came, rows = clients(tmp_path), table(tmp_path)
+    assert came["client"].tolist()[:3] == [0, 1, 0]
+    assert came["local_iterations"].tolist()[:3] == [2, 1, 2]
+    assert came["sim_end_seconds"].tolist()[:3] == [2.0, 4.0, 5.0]
+    assert len(rows) == 2 and rows["used_iterations"].iloc[0] == 1.5
+
+
+def test_a_controller_of_p_leaves_the_epochs(make_task: Any, tmp_path: Path) -> None:
+    """Its orders say each client's n, and are charged: a byte for n, two for p."""
+    task = two(make_task, optimizer=lambda parameters: SGD(parameters, lr=0.25))
+    config = epochs(task, tmp_path, method="topk({p}) | float32", controller="warmup(2)",
+                    gradient=0.5)  # fmt: skip
+    rows, came = table(tmp_path), clients(tmp_path)
+    assert came["local_iterations"].tolist() == [2, 1] * 2
+    assert rows["used_iterations"].tolist() == [1.5] * 2 and config.plan.rounds == 2
+    assert came["down_order_bits"].eq(8 + 16).all()
+
+
+@pytest.mark.parametrize("more", [{}, {"controller": "fixed"}], ids=["no controller", "fixed"])
+def test_no_iteration_counts_where_no_update_comes(
+    more: dict[str, Any], make_task: Any, tmp_path: Path
+) -> None:
+    """An upload takes a second, and a round half a second."""
+    epochs(two(make_task), tmp_path, network=NETWORK, deadline="0.5s", late="drop", **more)
+    summary = read_summary(tmp_path)
+    assert (summary["iterations"], summary["rounds"]) == (0, 2)
+    assert math.isnan(summary["total_sparsity"])
+
+
+STOPPED: dict[str, dict[str, Any]] = {
+    "cohort": {"cohort": 2},
+    "late ones count": {
+        "late": "count", "deadline": "0.2s", "network": "up=300kbit, compute=uniform(1ms, 9ms)",
+    },
+    "stack": {"stack": "3"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", STOPPED.values(), ids=STOPPED)
+def test_a_stopped_run_goes_on_with_the_same_numbers(
+    settings: dict[str, Any], make_task: Any, tmp_path: Path
+) -> None:
+    task = make_task(lr_steps=((9, 0.5), (14, 0.1)))
+    config = small(
+        task=task, iterations=None, temporal=10, rounds=4, local_epochs=2, partition="linear",
+        checkpoint_every=1, **settings,
+    )  # fmt: skip
+    run(config, tmp_path / "whole", progress=False)
+    with pytest.raises(Stopped):
+        run(config, tmp_path / "stopped", callbacks=[stop_after(3)])
+    run(config, tmp_path / "stopped", progress=False)
+    assert_same(tmp_path / "whole", tmp_path / "stopped")
+    assert clients(tmp_path / "whole")["local_iterations"].nunique() > 1
+
+
+def test_a_longer_run_goes_on_from_a_finished_one(make_task: Any, tmp_path: Path) -> None:
+    task = two(make_task)
+    for rounds in (2, 4):
+        epochs(task, tmp_path / "longer", rounds=rounds, evaluate_every=1)
+    epochs(task, tmp_path / "once", rounds=4, evaluate_every=1)
+    assert_same(tmp_path / "once", tmp_path / "longer")
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.parametrize("machine", [{"engine": "flower"}, {"workers": 2}], ids=["flower", "forks"])
+def test_other_engines_give_the_same_numbers(machine: dict[str, Any], tmp_path: Path) -> None:
+    config = small(iterations=None, temporal=10, rounds=2, local_epochs=1, partition="linear")
+    run(config, tmp_path / "local", progress=False)
+    run(config.but(**machine), tmp_path / "other", progress=False)
+    assert_same(tmp_path / "local", tmp_path / "other")
