@@ -1,1 +1,1 @@
-"""What every room stands on: errors that a user can cause, files, units, threads."""
+"""The ground of every room: errors that a user can cause, files, units, threads."""

@@ -4,20 +4,34 @@ import gc
 import multiprocessing
 import os
 import signal
-from threading import Thread
+from threading import Thread, Timer
 
 import torch
 
 from fedsim.ground.sigchld import sigchld_ignored
 
+_PARENT_SECONDS = 5.0
+"""How long a process that gets SIGTERM waits for its parent to end: the parent may have got it."""
+
 
 def begin_child() -> None:
-    """Called first in a forked process: it ends with its parent, and Ctrl-C is for that alone."""
+    """Called first in a forked process: it ends with its parent.
+
+    Ctrl-C, SIGHUP and SIGTERM of a whole group are for the parent, which says what is kept. One
+    that gets SIGTERM alone ends after some seconds.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end_soon)
     Thread(target=_end_with_parent, daemon=True).start()
     gc.freeze()  # a collection would write into, and so copy, all that is shared
     torch.set_num_threads(1)  # threads that the other process has started are not here
+
+
+def _end_soon(*_: object) -> None:
+    timer = Timer(_PARENT_SECONDS, os._exit, (128 + signal.SIGTERM,))
+    timer.daemon = True
+    timer.start()
 
 
 def _end_with_parent() -> None:

@@ -39,7 +39,8 @@ class _Once(Listener):
 
 @contextmanager
 def compiling_told(say: Callable[[str], None]) -> Iterator[None]:
-    """Inside, ``say`` is told once, in a sentence, when a kernel is compiled in this process."""
+    """Inside, ``say`` is called once, with a sentence, when a kernel is compiled in this process.
+    """
     once = _Once(say)
     with install_listener("numba:compile", once):
         _LISTENING.append(once)

@@ -20,11 +20,11 @@ class UsageError(ValueError):
 
 
 class PlacedError(UsageError):
-    """Bad input whose message begins with where it stands: a file, a cell of it, or a call."""
+    """Bad input whose message begins with its place: a file, a cell of it, or a call."""
 
 
 class DataError(UsageError):
-    """A data set is not where the task looks for it; the message says where to put it."""
+    """A data set is not where the task looks for it; the message names the place to put it."""
 
 
 class NothingToDraw(UsageError):
@@ -36,11 +36,11 @@ class RunFailed(RuntimeError):
 
 
 class StoppedEarly(RuntimeError):
-    """A callback or a search ended the run; the message says why."""
+    """A callback or a search ended the run; the message has the reason."""
 
 
 class DeviceFull(RunFailed):
-    """The memory of a device is too small; the message says how much more was needed."""
+    """The memory of a device is too small; the message has how much more was needed."""
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def called(text: str, name: str, allowed: str) -> Call:
     Raises ``UsageError``, which says what is ``allowed``, where it is none.
 
     Example:
-        >>> str(called("shards(2)", "--partition", "a split").given[0])
+        >>> str(called("shards(2)", "--partition", "a split").arguments[0])
         '2'
     """
     try:

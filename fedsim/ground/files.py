@@ -14,6 +14,8 @@ from itertools import product
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from fedsim.ground.strangers import check_file, read_json
+
 if TYPE_CHECKING:  # a client's machine need not have it
     import pandas as pd
 
@@ -123,6 +125,7 @@ def digest(path: Path) -> str:
 
     Raises:
         OSError: there is no such file, or it cannot be read.
+        ValueError: it is not an ordinary file, or a link out of its folder.
 
     Example:
         >>> import tempfile
@@ -132,9 +135,10 @@ def digest(path: Path) -> str:
         True
     """
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file())
+        files = sorted(file for file in path.rglob("*") if not file.is_dir())
         lines = [f"{file.relative_to(path).as_posix()} {digest(file)}" for file in files]
         return digest_of("\n".join(lines).encode("utf-8"))
+    check_file(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, _hash).hexdigest()
 
@@ -154,7 +158,7 @@ def _hash(data: bytes | memoryview = b"") -> "hashlib.blake2b":
 
 
 def write_sealed(path: Path, values: Mapping[str, Any], files: Iterable[Path] = ()) -> None:
-    """Writes the JSON object ``values``, with digests of ``files`` beside it and of itself.
+    """Writes the JSON object ``values``, with digests of ``files`` of its folder and of itself.
 
     Args:
         path: the file to make or replace.
@@ -171,13 +175,15 @@ def read_sealed(path: Path) -> dict[str, Any]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no JSON object, or holds something else than was written.
+        ValueError: it is not a JSON object, or holds something else than was written.
     """
-    values = json.loads(path.read_text(encoding="utf-8"))
+    values = read_json(path)
     if not isinstance(values, dict):
         raise ValueError(f"it holds a {type(values).__name__} and not an object")
     if FILES in values:
-        others = {name: x for name, x in dict(values[FILES]).items() if name != path.name}
+        if not isinstance(values[FILES], dict):
+            raise ValueError(CHANGED)
+        others = {name: x for name, x in values[FILES].items() if name != path.name}
         whole = digest_of(json.dumps({**values, FILES: others}).encode("utf-8"))
         if values[FILES].get(path.name) != whole:
             raise ValueError(CHANGED)
@@ -197,7 +203,7 @@ class DamagedFile(ValueError):
 
 
 def check_beside(path: Path, values: Mapping[str, Any]) -> None:
-    """Looks whether the files beside ``path`` hold what they held when that was sealed.
+    """Looks whether the files in the folder of ``path`` hold what they held when that was sealed.
 
     Args:
         path: the sealed file.
@@ -207,12 +213,16 @@ def check_beside(path: Path, values: Mapping[str, Any]) -> None:
     """
     for name, wanted in values.get(FILES, {}).items():
         file = path.parent / name
+        if Path(name).name != name or name in ("", ".", ".."):
+            raise DamagedFile(path, f"it names {name!r}, which is no file beside it")
         try:
             whole = file == path or digest(file) == wanted
         except FileNotFoundError as error:
             raise DamagedFile(file, "it is missing") from error
         except OSError as error:
             raise DamagedFile(file, error.strerror or str(error)) from error
+        except ValueError as error:
+            raise DamagedFile(file, str(error)) from error
         if not whole:
             raise DamagedFile(file, CHANGED)
 
