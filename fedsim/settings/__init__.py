@@ -1,1 +1,1 @@
-"""What a run, a grid of runs and a method are told to be: settings, cells, controllers."""
+"""The settings of a run, a grid of runs and a method: fields, cells, controllers."""

@@ -20,8 +20,9 @@ may name them, and they are not written.
 """
 
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -32,7 +33,7 @@ import tomli_w
 
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.ground.files import write_text
-from fedsim.settings import versions
+from fedsim.settings import trusted, versions
 from fedsim.settings.config import (
     FILE,
     SETTINGS,
@@ -46,7 +47,7 @@ from fedsim.settings.config import (
 from fedsim.settings.grids import BESIDE, GRID, Cell
 
 _MACHINE = ("data", "device", "gpus_per_client", "gpus_per_run")
-_PLACE = re.compile(r"(?:^|[-_])(n|p|seed|s)(\d+(?:\.\d*)?(?:e-?\d+)?)(?=[-_]|$)")
+_PLACE = re.compile(r"(?:^|[-_])(n|e|p|seed|s)(\d+(?:\.\d*)?(?:e-?\d+)?)(?=[-_]|$)")
 _ALWAYS = ("task", "method", "temporal")  # what a run is, whether or not it is the default
 _FROM_TASK = ("clients", "iterations", "batch_size", "partition")
 
@@ -55,9 +56,9 @@ def to_toml(cells: Sequence[Cell]) -> str:
     """The cells as TOML: shared settings, then a table per cell with every setting that varies.
 
     A setting that all leave at its default is not written; a remark names the settings that are
-    left to the task. ``from_toml`` gives equal cells, but for ``data`` and ``device``. Cells whose
+    left to the task. ``from_toml`` gives equal cells, except ``data`` and ``device``. Cells whose
     task or strategy is defined in Python, and was not found as ``FILE.py:NAME``, are left out, and
-    a remark says which.
+    a remark names them.
 
     Raises ``UsageError`` where no cell is left, or two have one name.
 
@@ -80,6 +81,8 @@ def to_toml(cells: Sequence[Cell]) -> str:
         name: given[0][name] for name in alike
         if name in _ALWAYS or given[0][name] != SETTINGS[name].default
     }  # fmt: skip
+    if "local_epochs" in always:  # in place of n
+        del always["temporal"]
     varied = [name for name in names if name not in alike]
     remarks = [
         f"`fedsim sweep --config {FILE} --out DIR`",
@@ -121,18 +124,28 @@ def dotted(values: Mapping[str, Any]) -> str:
     return "".join(lines)
 
 
-def from_toml(path: Path) -> list[Cell]:
-    """The cells of a TOML file; ``UsageError`` names the file, the cell and the key."""
+def from_toml(path: Path, *, trust_code: bool = False) -> list[Cell]:
+    """The cells of a TOML file; ``UsageError`` names the file, the cell and the key.
+
+    ``trust_code``: as ``fedsim.settings.config.from_toml`` has it.
+    """
     values = versions.read(path)
     if TABLE not in values:
         raise UsageError(f"{path}: it has no cells; it takes a table per cell, as [cells.baseline]")
-    return from_values(values, str(path))
+    return from_values(values, str(path), trust=None if trust_code else ())
 
 
 def from_values(
-    values: Mapping[str, Any], origin: str, flags: Mapping[str, Any] = MappingProxyType({})
-) -> list[Cell]:
-    """The cells of what a TOML file holds; ``flags``: settings that go over every cell's.
+    values: Mapping[str, Any], origin: str, flags: Mapping[str, Any] = MappingProxyType({}),
+    trust: Collection[str] | None = None,
+) -> list[Cell]:  # fmt: skip
+    """The cells of what a TOML file holds.
+
+    Args:
+        values: of the file.
+        origin: the file.
+        flags: settings that go over every cell's.
+        trust: the code that may be executed (``fedsim.settings.trusted``); None: all.
 
     Raises ``UsageError`` for a grid's lists beside the cells, an unknown setting, a name that
     cannot be a folder's, and whatever a run would refuse.
@@ -154,8 +167,11 @@ def from_values(
         if not isinstance(table, dict):
             raise UsageError(f"{where} is {table!r}; it takes a table of settings")
         own = flattened(table, where)
+        settings = over({**shared, **own}, flags)
+        if trust is not None:
+            trusted.check(settings, where, trust)
         try:
-            cells.append(Cell(name, from_flat(over({**shared, **own}, flags))))
+            cells.append(Cell(name, from_flat(settings)))
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from error
     return cells
@@ -164,7 +180,7 @@ def from_values(
 def labelled(cell: Cell) -> Cell:
     """The cell with its name as its label, where it has none: less its delay, fraction and seed.
 
-    These stand in columns of their own, and cells that differ in them alone have one label.
+    These have columns of their own, and cells that differ in them alone have one label.
 
     Example:
         >>> from fedsim import RunConfig
@@ -178,7 +194,8 @@ def labelled(cell: Cell) -> Cell:
     if config.label is not None:
         return cell
     fraction, seed = config.plan.method.gradient, config.seed
-    there = {"n": config.temporal, "p": fraction, "s": seed, "seed": seed}
+    epochs = config.local_epochs or math.nan
+    there = {"n": config.temporal, "e": epochs, "p": fraction, "s": seed, "seed": seed}
 
     def unlike(part: re.Match[str]) -> str:
         said, true = float(part[2]), float(there[part[1]])
@@ -195,7 +212,7 @@ def write(cells: Sequence[Cell], out: Path) -> Path | None:
     file's path, or None, and nothing is written, where every task is defined in Python.
     """
     path = out / FILE
-    before = from_toml(path) if path.exists() else []
+    before = from_toml(path, trust_code=True) if path.exists() else []  # ``own_files`` has looked
     now = {cell.name for cell in cells}
     earlier = [c for c in before if c.name not in now and (out / "cells" / c.name).is_dir()]
     if not any(map(_is_named, [*earlier, *cells])):

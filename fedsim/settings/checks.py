@@ -3,6 +3,7 @@
 A message names the setting, its value and what is allowed; all raise ``UsageError``.
 """
 
+import math
 from functools import partial
 
 import torch
@@ -18,21 +19,24 @@ from fedsim.settings.declared import flag
 from fedsim.settings.fields import EXACT, NEAREST, SETTINGS, Settings
 from fedsim.settings.methods import compressor_of, corrects_momentum, takes_fraction
 from fedsim.settings.resolved import Plan, optimizer_of
+from fedsim.settings.samplers.base import LINKS, LOCAL_LOSS, SAMPLES, SECONDS, TRAIN_LOSS
 from fedsim.tasks.data import partition as partitions
-from strategies import Asked, Refused, Relay
-from strategies.algorithms.base import momentum_of
+from strategies import Relay, Setup
+from strategies.algorithms.requirements import momentum_of
 from strategies.channel.directions import directs
 
-_ADDED = {"ef21": "ef21(topk(0.01) | float32)", "diana": "diana(qsgd(7))",
-          "marina": "marina(randk(0.1) | float32, 0.1)", "permk": "permk(4)"}  # fmt: skip
-"""A method of each strategy whose messages no other one can use; both have one name."""
-
-_OF_WHOLE = ("availability", "dropout", "ask", "deadline", "late")
-"""Settings about clients that are not there, or answer late: none that hold a part of the model."""
+_NAMES = {
+    "uplink": "method", "local_steps": "temporal", "masks": "momentum_masking",
+    "moves": "controller", "exact_client_state": "memory_as", "simulated": "network",
+    "optimizer": "task", "server_links": "network",
+}  # fmt: skip
+"""What settings of a ``Setup`` are called here, where they have another name."""
 
 
 def check(config: Settings, plan: Plan) -> None:
     """Refuses settings that do not go together, defaults filled in."""
+    if config.local_epochs is not None:
+        _local_epochs(config)
     if config.rounds is not None and config.iterations is not None:
         raise UsageError(
             f"--rounds is {config.rounds} and --iterations is {config.iterations}: give one of "
@@ -70,13 +74,10 @@ def check(config: Settings, plan: Plan) -> None:
     if plan.min_replies > plan.cohort:
         raise UsageError(f"--min-replies is {plan.min_replies}: a cohort has {plan.cohort} clients")
     _strategy(config, plan)
+    _sampler(config, plan)
     _memory_as(config, plan)
     _collective(config, plan)
-    if config.training.proximal is not None and plan.algorithm.gradients:
-        raise UsageError(
-            f"--proximal is {config.training.proximal:g}: strategy {plan.strategy} sends the "
-            "gradient at the received model, where FedProx's pull is zero"
-        )
+    _energy(config, plan)
     _momentum(config, plan)
     if config.controller is not None:
         _controller(config, plan)
@@ -88,20 +89,26 @@ def check(config: Settings, plan: Plan) -> None:
         )
 
 
+def _local_epochs(config: Settings) -> None:
+    """Refuses what says otherwise how long a client trains."""
+    given, typed = f"--local-epochs is {config.local_epochs}", SETTINGS["temporal"].default
+    if config.iterations is not None:
+        raise UsageError(
+            f"{given} and --iterations is {config.iterations}: clients then do unlike numbers of "
+            "iterations; give --rounds in its place"
+        )
+    if config.rounds is None:
+        raise UsageError(f"{given}: it takes --rounds, how many rounds the run has")
+    if config.temporal != typed:
+        raise UsageError(f"{given} and --temporal is {config.temporal}: give one of them")
+
+
 def _on_gpu(config: Settings) -> bool:
     return config.machine.device.startswith("cuda")
 
 
 def _strategy(config: Settings, plan: Plan) -> None:
     """What the strategy takes, and what it goes with."""
-    if plan.algorithm.clock == "shards":
-        for name in _OF_WHOLE:
-            value = getattr(config.clients, name)
-            if value != SETTINGS[name].default:
-                raise UsageError(
-                    f"{flag(name)} is {value}: with strategy {plan.strategy} every worker holds a "
-                    "part of the model, so that all stay, and nobody waits for one that is late"
-                )
     if plan.algorithm.clock != "rounds":  # it may have a buffer that it fills
         updates, size = plan.rounds * plan.cohort, getattr(plan.algorithm, "buffer_size", None)
         if size is not None and size > updates:
@@ -111,11 +118,7 @@ def _strategy(config: Settings, plan: Plan) -> None:
             )
     # Methods whose messages one strategy alone reads: neither goes without the other.
     uplink, needs = plan.method.compressor, plan.algorithm.needs_method
-    if needs and getattr(uplink, "server", "") != needs:  # of the whole, not of a part
-        raise UsageError(
-            f"--method is {config.method!r}: strategy {needs} takes the method of its own "
-            f"name alone, such as {_ADDED[needs]!r}"
-        )
+    _requirements(config, plan)
     if (other := needs_server(uplink)) != needs:
         raise UsageError(
             f"--method is {config.method!r}: the messages of {other} are read by --strategy "
@@ -127,28 +130,43 @@ def _strategy(config: Settings, plan: Plan) -> None:
             f"--downlink is {config.downlink!r}: the messages of {below} are read by --strategy "
             f"{below} alone; of such methods ef21(...) alone is a downlink, with --strategy ef21"
         )
-    asked = Asked(
-        name=plan.strategy, method=config.method, uplink=plan.method.compressor,
-        downlink=plan.downlink, temporal=plan.temporal, cohort=plan.cohort,
-        required=plan.required, masks=plan.masks, clients=plan.clients, late=config.clients.late,
-        network=plan.network, task=plan.task.name, optimizer=partial(optimizer_of, config, plan),
-        corrects=corrects_momentum(plan.method.compressor),
+
+
+def _requirements(config: Settings, plan: Plan) -> None:
+    """Raises ``UsageError`` for the first setting with which the algorithm does not go."""
+    network = plan.network
+    moves = () if config.controller is None else parse(config.controller).moves
+    setup = Setup(
+        plan.method.compressor, plan.downlink, plan.clients, plan.cohort, plan.required,
+        config.clients.late, plan.temporal, plan.masks, corrects_momentum(plan.method.compressor),
+        partial(optimizer_of, config, plan), config.training.proximal,
+        config.machine.memory_as == EXACT, tuple(moves),
+        simulated=network is not None and not network.depends,
+        server_links=network is not None and min(network.server_up, network.server_down) < math.inf,
+        local_epochs=plan.local_epochs,
     )  # fmt: skip
-    try:
-        plan.algorithm.refuse(asked)
-    except Refused as error:
-        raise UsageError(str(error)) from error
+    if (wrong := plan.algorithm.unmet(setup)) is None:
+        return
+    name = _NAMES.get(wrong.setting, wrong.setting)
+    values = {
+        "temporal": plan.temporal, "local_epochs": plan.local_epochs,
+        "cohort": f"{plan.cohort} of {plan.clients} clients",
+        "min_replies": plan.required, "momentum_masking": "'on'", "task": plan.task.name,
+        "network": "not given" if network is None else repr(network.name),
+        "momentum": f"{momentum_of(optimizer_of(config, plan)):g}",
+        "lr": "not given" if config.training.lr is None else config.training.lr,
+        "proximal": config.training.proximal, "downlink": repr(config.downlink),
+        "method": repr(config.method), "controller": repr(config.controller),
+        "memory_as": repr(config.machine.memory_as), "late": repr(config.clients.late),
+    }  # fmt: skip
+    give = f"; give {wrong.instead}" if wrong.instead else ""
+    raise UsageError(f"{flag(name)} is {values[name]}: strategy {plan.strategy} {wrong.why}{give}")
 
 
 def _memory_as(config: Settings, plan: Plan) -> None:
     """Refuses what memory cannot be kept as; ``kept_as.check`` knows the tensors' sizes."""
     kept = config.machine.memory_as
     said = f"--memory-as is {kept!r}"
-    if kept != EXACT and plan.algorithm.exact_client_state:
-        raise UsageError(
-            f"{said} and --strategy is {plan.strategy!r}: the server's state follows from what its "
-            f"clients keep, to the last bit; give {EXACT}"
-        )
     if kept in (EXACT, NEAREST):
         return
     try:
@@ -203,6 +221,62 @@ def _collective(config: Settings, plan: Plan) -> None:
             raise UsageError(given.format(f"{flag(name)} is {value}"))
 
 
+def _energy(config: Settings, plan: Plan) -> None:
+    """Refuses a limit without energy, and energy with what has none yet."""
+    network = plan.network
+    if config.stop_at_joules is not None and (network is None or not network.spends):
+        given = "not given" if network is None else repr(network.name)
+        raise UsageError(
+            f"--stop-at-joules is {float(config.stop_at_joules):g} and --network is {given}: "
+            "nothing takes energy; give the network energy_up, energy_down or energy_compute, such "
+            "as '4g, energy_up=1uJ/bit'"
+        )
+    if network is None or not network.spends:
+        return
+    given = f"--network is {network.name!r}, which has energy, and"
+    if plan.algorithm.clock == "shards":
+        raise UsageError(
+            f"{given} --strategy is {plan.strategy!r}: what workers send each other has no energy; "
+            "give another strategy"
+        )
+    if {SAMPLES, LOCAL_LOSS} & {*plan.draws.needs}:
+        raise UsageError(
+            f"{given} --sampler is {plan.sampler!r}: what it asks clients for has no energy; give "
+            "a sampler such as uniform or link(fastest)"
+        )
+
+
+def _sampler(config: Settings, plan: Plan) -> None:
+    """Refuses a sampler that needs what the run does not have."""
+    sampler, said = plan.draws, f"--sampler is {plan.sampler!r}"
+    timed = plan.network is not None and not plan.network.depends
+    if {LINKS, SECONDS} & {*sampler.needs} and not timed:
+        given = "not given" if plan.network is None else repr(plan.network.name)
+        raise UsageError(
+            f"{said} and --network is {given}: it goes by links or simulated time; give --network "
+            "a time per iteration, such as '4g, compute=20ms', and no coding"
+        )
+    if {TRAIN_LOSS, LOCAL_LOSS} & {*sampler.needs} and plan.algorithm.clock == "shards":
+        raise UsageError(
+            f"{said} and --strategy is {plan.strategy!r}, whose workers are the servers: nobody "
+            "reports a loss; give uniform, weighted(samples) or link(fastest)"
+        )
+    of_data = {SAMPLES, TRAIN_LOSS, LOCAL_LOSS} & {*sampler.needs}
+    if of_data and plan.algorithm.epsilon(1) is not None:
+        raise UsageError(
+            f"{said} and --strategy is {plan.strategy!r}: whom the sampler draws tells of the "
+            "clients' data, and has no noise; give uniform or link(fastest)"
+        )
+    waits = plan.algorithm.clock == "rounds"
+    if why := sampler.refusal(plan.ask, plan.clients, waits):
+        raise UsageError(f"{said}: it {why}")
+    if LOCAL_LOSS in sampler.needs and not waits:
+        raise UsageError(
+            f"{said} and --strategy is {plan.strategy!r}, which does not wait: the sampler asks "
+            "clients for their losses before a round"
+        )
+
+
 def _controller(config: Settings, plan: Plan) -> None:
     """Refuses an unknown controller, and one that moves or needs what the run does not have."""
     assert config.controller is not None
@@ -211,17 +285,16 @@ def _controller(config: Settings, plan: Plan) -> None:
     moves_p, moves_n = (f"{said}, which moves {x}, and" for x in "pn")
     if plan.algorithm.clock == "shards":
         raise UsageError(f"{strategy}, whose workers are the servers: nobody orders what they do")
-    if plan.algorithm.needs_method and "p" in controller.moves:
-        raise UsageError(f"{strategy}, whose sums are of one method: give a controller of n alone")
     if "p" in controller.moves and not takes_fraction(config.method):
         raise UsageError(
             f"{moves_p} --method is {config.method!r}: it has no place for a fraction; write {{p}} "
             "where it belongs, such as 'topk({p}) | float32 | golomb'"
         )
-    if "p" in controller.moves and plan.algorithm.adds_codes:
-        raise UsageError(f"{moves_p} --strategy is {plan.strategy!r}, whose codes do not change")
-    if "n" in controller.moves and plan.algorithm.gradients:
-        raise UsageError(f"{moves_n} --strategy is {plan.strategy!r}, which has n = 1")
+    if "n" in controller.moves and config.local_epochs is not None:
+        raise UsageError(
+            f"{moves_n} --local-epochs is {config.local_epochs}: both say how long clients train; "
+            "leave one of the two out"
+        )
     if "n" in controller.moves and config.rounds is not None:
         raise UsageError(f"{moves_n} --rounds is {config.rounds}: give --iterations")
     if "n" in controller.moves and corrects_momentum(plan.method.compressor):
@@ -263,6 +336,11 @@ def _momentum(config: Settings, plan: Plan) -> None:
         raise UsageError(
             f"--method is {name}, which keeps the clients' momentum, and their SGD has momentum "
             f"{used:g} of its own: give --momentum 0"
+        )
+    if corrected and config.local_epochs is not None:
+        raise UsageError(
+            f"--method is {name}, which corrects momentum step by step, and --local-epochs is "
+            f"{config.local_epochs}: give --temporal 1"
         )
     if corrected and plan.temporal != 1:
         raise UsageError(

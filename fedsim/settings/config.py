@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tomli_w
 
 from fedsim.ground.errors import PlacedError, names_told, unknown
-from fedsim.settings import contents, startfile, versions
+from fedsim.settings import contents, startfile, trusted, versions
 from fedsim.settings.declared import declared
 from fedsim.settings.fields import GROUPS, SETTINGS, Network, Settings
 from fedsim.settings.strategies import FLAGS, with_settings
@@ -81,7 +81,8 @@ class RunConfig(Settings):
 
     @classmethod
     def of(cls, **settings: Any) -> "RunConfig":
-        """The run of settings by the names of their flags, with `_` for `-`; groups may stand too.
+        """The run of settings by the names of their flags, with `_` for `-`; groups may be given,
+        too.
 
         For code that varies single settings. ``server_lr``, ``weighting``, ``staleness`` and
         ``buffer_size`` become settings of the strategy, as their flags do.
@@ -122,6 +123,7 @@ class RunConfig(Settings):
         """The settings on which a run's numbers depend, by flag, with every default filled in."""
         from compressors.printing import message_text
         from fedsim.settings import masks
+        from fedsim.tasks.data import givensplits
 
         plan = self.plan
         given = {name: value for name, value in self.flat().items() if SETTINGS[name].result}
@@ -130,19 +132,31 @@ class RunConfig(Settings):
             "downlink": message_text(plan.downlink),
             "momentum_masking": masks.masking_recorded(self, plan),
             "ask": self.clients.ask, "network": written(self.network),
+            "min_replies": self.clients.min_replies,  # what is required else follows from the rest
             "weights": startfile.digest(self.weights),
-        }  # fmt: skip
+            "partition": givensplits.identity(plan.partition),
+        } | self._length  # fmt: skip
+
+    @property
+    def _length(self) -> dict[str, Any]:
+        """What says how long the run is, where that is a number of rounds of local epochs."""
+        if self.local_epochs is None:
+            return {}
+        return {"rounds": self.rounds, "iterations": None, "temporal": default_of("temporal")}
 
     def chosen(self) -> dict[str, Any]:
         """``filled`` without what is at its default: a new setting then changes no run's name.
 
-        A strategy of the user's own is its name, wherever its file lies.
+        A strategy or a sampler of the user's own is its name, wherever its file lies.
         """
         from fedsim.settings import masks
 
         values = self.filled() | {"momentum_masking": masks.masking_in_identity(self, self.plan)}
         if self.plan.algorithm.place:
             values["strategy"] = contents.name_of(values["strategy"])
+        values["sampler"] = contents.name_of(values["sampler"])
+        if self.clients.min_replies is None:  # named as by 0.1.0, which required the whole cohort
+            values["min_replies"] = self.plan.cohort if self.plan.rules.plain else 1
         return {k: v for k, v in values.items() if v not in (None, SETTINGS[k].default)}
 
     @property
@@ -165,7 +179,7 @@ class RunConfig(Settings):
         return self.digest_of(files=True)
 
     def digest_of(self, files: bool) -> str:
-        """``digest``; without ``files`` that of the settings alone, whatever files hold."""
+        """``digest``; without ``files`` that of the settings alone, without the files' contents."""
         return named(self.identity() if files else self.chosen())
 
     def to_toml(self, **digests: Mapping[str, Any]) -> str:
@@ -174,7 +188,10 @@ class RunConfig(Settings):
         ``digests``: further tables, of what files hold, where there are any.
         """
         of_files = {name: own for name, own in digests.items() if own}
-        return tomli_w.dumps(versions.stamped(tables(self.flat()) | of_files))
+        values = self.flat()
+        if self.local_epochs is not None:  # in place of n
+            del values["temporal"]
+        return tomli_w.dumps(versions.stamped(tables(values) | of_files))
 
 
 def named(values: Mapping[str, Any]) -> str:
@@ -229,6 +246,10 @@ def over(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     for name, other in (("rounds", "iterations"), ("iterations", "rounds")):
         if given.get(name) is not None and other not in given:  # one takes the other's place
             values = {**values, other: None}
+    if given.get("local_epochs") is not None and "temporal" not in given:
+        values = {**values, "temporal": default_of("temporal")}
+    if "temporal" in given and "local_epochs" not in given:
+        values = {**values, "local_epochs": None}
     if not own or "strategy" in given:
         return {**values, **given}
     before = values.get("strategy", default_of("strategy"))
@@ -278,6 +299,10 @@ batch_size = 8 below [training]
                 flat[own.get(attr, f"{key}.{attr}")] = item
         elif key == "network" and isinstance(value, Mapping):
             own = underscored(value, origin)  # in a file a rate has a unit, in Python it need not
+            if newer:  # as text: what it names is not opened
+                own = {"": own.pop("preset"), **own} if "preset" in own else own
+                flat[key] = ", ".join(f"{k}={x}".removeprefix("=") for k, x in own.items())
+                continue
             flat[key] = Network(**(own if flags else {k: str(x) for k, x in own.items()}))
         elif (
             newer if setting is None else flags or (key not in FLAGS and setting.group in ("", key))
@@ -339,9 +364,19 @@ def underscored(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
     return renamed
 
 
-def from_toml(path: Path) -> RunConfig:
-    """The config in a TOML file; ``UsageError`` names the file where it is corrupt."""
-    return from_flat(flattened(versions.read(path), str(path)))
+def from_toml(path: Path, *, trust_code: bool = False) -> RunConfig:
+    """The config in a TOML file.
+
+    Args:
+        path: of the file.
+        trust_code: whether a file of code that it names, as ``task`` or ``strategy``, is executed.
+
+    Raises ``UsageError``, which names the file, where it is corrupt or names code.
+    """
+    values = flattened(versions.read(path), str(path))
+    if not trust_code:
+        trusted.check(values, path)
+    return from_flat(values)
 
 
 def default_of(name: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from fedsim.ground.errors import DataError
 
 Content = dict[str, dict[str, str]]
-"""By kind (``task``, ``strategy``, ``rows``, ``data``) and name, a digest."""
+"""By kind (``task``, ``strategy``, ``sampler``, ``rows``, ``data``) and name, a digest."""
 
 CONTENT, START = "content", "start"
 """The tables of a run's ``config.toml`` that hold it, and digests of what the run begins with."""
@@ -20,7 +20,7 @@ _SAMPLES = "samples"
 
 
 def code(config: Any) -> Content:
-    """The digests of files: of the task, of the strategy and of the rows that the run uses.
+    """The digests of files: of task, strategy and sampler, and of the rows that the run uses.
 
     A task that is defined in Python has no file that would be known. ``config``: a ``RunConfig``.
     """
@@ -34,6 +34,7 @@ def code(config: Any) -> Content:
     found = {
         "task": {plan.task.name: plan.task.content},
         "strategy": {name_of(plan.strategy): plan.algorithm.content},
+        "sampler": {name_of(plan.sampler): plan.draws.content},
         "rows": {name: digest for name, digest in row_files().items() if name in words},
     }
     present = ({k: x for k, x in own.items() if x} for own in found.values())
@@ -53,7 +54,7 @@ def of(config: Any) -> Content:
 
 
 def name_of(strategy: str) -> str:
-    """What a strategy is called where its file does not matter.
+    """The name of a strategy where its file does not matter.
 
     Example:
         >>> name_of("there/mine.py:Median(0.5)"), name_of("dsgd")
@@ -80,6 +81,7 @@ def check_sent(config: Any, found: str) -> None:
 _WORDS = {
     "task": "the file of task {}, or a module that it imports",
     "strategy": "the file of strategy {}, or a module that it imports",
+    "sampler": "the file of sampler {}, or a module that it imports",
     "rows": "the file of --rows that has {}, or a module that it imports",
     "data": "the data of task {}",
 }
@@ -115,10 +117,10 @@ def differing(there: Content, here: Content) -> list[str]:
 
 def recorded(folder: Path, table: str = CONTENT) -> dict[str, Any]:
     """A table of digests in the ``config.toml`` of a run's folder; empty where it has none."""
-    import tomllib  # not for --help
+    from fedsim.ground.strangers import read_toml  # not for --help
 
     try:
-        values = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+        values = read_toml(folder / "config.toml")
     except (OSError, ValueError):  # whoever needs its settings says so
         return {}
     found = values.get(table)

@@ -15,10 +15,11 @@ P = TypeVar("P")
 
 
 class Rule(NamedTuple):
-    """Which values a setting takes, and the words for them."""
+    """Which values a setting takes, and the words for them; ``allowed``: these and no other."""
 
     fits: Callable[[Any], bool]
     words: str
+    allowed: tuple[str, ...] = ()
 
 
 ABOVE_ZERO = Rule(lambda x: 0 < x < float("inf"), "a number above 0")
@@ -26,7 +27,7 @@ ABOVE_ZERO = Rule(lambda x: 0 < x < float("inf"), "a number above 0")
 
 def one_of(*allowed: str) -> Rule:
     """These texts and no other."""
-    return Rule(lambda x: x in allowed, f"one of {', '.join(allowed)}")
+    return Rule(lambda x: x in allowed, f"one of {', '.join(allowed)}", allowed)
 
 
 def some_of(*allowed: str) -> Rule:

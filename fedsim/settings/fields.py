@@ -28,6 +28,7 @@ from fedsim.tasks.tasklist import PARTITIONS
 # Settings are read without torch, so that `--help` answers at once; a run imports torch.
 if TYPE_CHECKING:
     from fedsim.network.quantities import Kind
+    from fedsim.settings.samplers import Sampler
     from fedsim.tasks import Task
     from strategies import Algorithm
 
@@ -36,6 +37,9 @@ GRADIENT = 0.01
 
 EXACT, NEAREST = "float32", "bfloat16"
 """Ways to keep clients' memory (``--memory-as``) that are no methods."""
+
+UNIFORM = "uniform"
+"""The sampler that runs have where nobody says another."""
 
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """What ``--track`` takes; ``fedsim.runs.trackers`` holds a file for each."""
@@ -69,6 +73,24 @@ def _amount(kind: "Kind") -> Callable[[Any, str], float]:
     return read
 
 
+def _sampler(value: Any, flag: str) -> "str | Sampler":
+    """A sampler's text, or a user's own itself."""
+    if value == UNIFORM:
+        return UNIFORM
+    from fedsim.settings.samplers.parsing import adopt
+
+    return adopt(value)
+
+
+def _partition(value: Any, flag: str) -> Any:
+    """A partition's text; a file's with its digest."""
+    if not isinstance(value, str) or not (".csv" in value or ".py:" in value):
+        return value
+    from fedsim.tasks.data.givensplits import settled
+
+    return settled(value)
+
+
 def _weights(value: Any, flag: str) -> Any:
     from fedsim.settings.startfile import settled
 
@@ -94,9 +116,13 @@ class Clients:
     cohort: int | None = setting(
         None, "clients that take part in each round; default: all", rule=ABOVE_ZERO
     )
+    sampler: "str | Sampler" = setting(
+        UNIFORM, "what draws the clients of a round: one of `fedsim list samplers`, such as "
+        "'weighted(samples)', or FILE.py:NAME for one of your own", plain=_sampler,
+    )  # fmt: skip
     partition: str | None = setting(
-        None, ", ".join(PARTITIONS) + "; default: the task's", of_task=True
-    )
+        None, ", ".join(PARTITIONS) + "; default: the task's", of_task=True, plain=_partition,
+    )  # fmt: skip
     availability: str | float | None = setting(
         None, "clients that are there: a fraction, onoff(10min, 5min) (mean times there and "
         "away), or a CSV file (seconds, available); default: all", plain=_text,
@@ -124,8 +150,9 @@ class Clients:
         "model",
     )  # fmt: skip
     min_replies: int | None = setting(
-        None, "fewest usable replies of a round; with fewer the run ends; default: the cohort, or "
-        "none if clients may be absent, drop out or be late", rule=ABOVE_ZERO,
+        None, "fewest usable replies of a round; with fewer the run ends; default: 1, the cohort "
+        "if the algorithm needs every reply, or none if clients may be absent, drop out or be late",
+        rule=ABOVE_ZERO,
     )  # fmt: skip
     max_norm: float | None = setting(
         None, "largest L2 norm of a client's decoded update; a longer one counts as failed; "
@@ -184,13 +211,6 @@ class Training:
         settle(self, "training")
 
 
-SCORE = "score_"
-"""What columns of results begin with that a task's further scores have, before their names."""
-
-CLIENT_SCORES = ("client_metric_mean", "client_metric_worst", "client_metric_spread")
-"""The columns of results that ``evaluate_clients`` adds."""
-
-
 @names_told
 @dataclass(frozen=True)
 class Evaluation:
@@ -240,9 +260,9 @@ class Machine:
     """
 
     engine: str = setting(
-        "local", "where clients run: local (in this process) or flower (Flower's simulation on "
-        "Ray)", result=False,
-        rule=one_of("local", "flower"),
+        "local", "where clients run: local (in this process), ray (Ray's actors, also on a "
+        "cluster) or flower (Flower's simulation as Flower ships it)", result=False,
+        rule=one_of("local", "ray", "flower"),
     )  # fmt: skip
     workers: int = setting(
         1, "clients that train at once, one torch thread each; above 1 in processes of their own",
@@ -256,7 +276,7 @@ class Machine:
                   "a number above 0, or auto"),
     )  # fmt: skip
     gpus_per_client: float | None = setting(
-        None, "GPUs per client of engine flower; default with cuda: one for all workers",
+        None, "GPUs per client of engines ray and flower; default with cuda: one for all workers",
         result=False, rule=ABOVE_ZERO,
     )  # fmt: skip
     gpus_per_run: float | None = setting(
@@ -289,20 +309,20 @@ class Machine:
                     f"{flag} is {share} and --device is {self.device!r}: it goes with cuda, for "
                     "Ray assigns the GPU"
                 )
-        if self.gpus_per_client is not None and self.engine != "flower":
+        if self.gpus_per_client is not None and self.engine == "local":
             raise UsageError(
-                f"--gpus-per-client is {self.gpus_per_client}: it goes with --engine flower"
+                f"--gpus-per-client is {self.gpus_per_client}: it goes with --engine ray or flower"
             )
         for flag, value in (("--memory", self.memory), ("--memory-as", self.memory_as)):
-            if value not in (None, EXACT) and self.engine != "local":
+            if value not in (None, EXACT) and self.engine == "flower":
                 raise UsageError(
-                    f"{flag} is {value}: it goes with --engine local, for with others what clients "
-                    "keep lies at their nodes"
+                    f"{flag} is {value}: it goes with --engine local or ray, because with flower "
+                    "what clients keep lies at their nodes"
                 )
         if self.stack not in ("auto", "1") and self.engine != "local":
             raise UsageError(
-                f"--stack is {self.stack}: it goes with --engine local, for Flower hands a worker "
-                "one message at a time"
+                f"--stack is {self.stack}: it goes with --engine local, because with others a "
+                "worker is handed one message at a time"
             )
 
     @property
@@ -402,6 +422,10 @@ class Settings:
     temporal: int = setting(
         10, "local iterations per communication round (1: every step)", rule=ABOVE_ZERO
     )
+    local_epochs: int | None = setting(
+        None, "epochs of its own samples that each client trains in a round, in place of "
+        "--temporal; takes --rounds", rule=ABOVE_ZERO,
+    )  # fmt: skip
     gradient: float | None = setting(
         None,
         "fraction of entries sent, in (0, 1]; 1: dense; default: 0.01 where the method takes one",
@@ -411,7 +435,7 @@ class Settings:
     )
     rounds: int | None = setting(
         None, "communication rounds of the run, in place of --iterations: each has --temporal "
-        "local iterations", rule=ABOVE_ZERO, result=False,
+        "local iterations, or --local-epochs", rule=ABOVE_ZERO, result=False,
     )  # fmt: skip
     weights: str | None = setting(
         None, "file of weights to start from, FILE.safetensors, such as model.safetensors of "
@@ -438,6 +462,11 @@ class Settings:
     stop_at_bits: float | str | None = setting(
         None, "end after the round in which a client's bits (wire) reach this number, such as "
         "2Mbit: upstream bits, or those of --budget-of; default: never", plain=_amount("bits"),
+    )  # fmt: skip
+    stop_at_joules: float | str | None = setting(
+        None, "end after the round in which the energy of all clients together reaches this "
+        "number, such as 2kJ; takes a --network with energy; default: never",
+        plain=_amount("joules"),
     )  # fmt: skip
     budget_of: str = setting(
         "up", "which bits of a client a budget counts (--stop-at-bits, and the budgets and the "

@@ -1,28 +1,32 @@
 """Folders of results that name a file of somebody else's: it is never carried out."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fedsim.ground.errors import UsageError
+from fedsim.ground.strangers import check_file
 from fedsim.settings import contents
-from fedsim.settings.config import FILE, TABLE, RunConfig
+from fedsim.settings.config import FILE, SETTINGS, TABLE, RunConfig
 from fedsim.settings.versions import read_toml
 from fedsim.tasks.place import SEPARATOR, as_named, moved, origin
 
 _SETTINGS = ("config.toml", "sweep.toml", FILE)
+_FILES = ("task", "strategy", "sampler", "partition")
+"""Settings that may name a file."""
 
 
 def check_tasks(out: Path, runs: Sequence[RunConfig]) -> None:
-    """Refuses a folder that names a file of a task or strategy which none of the runs names.
+    """Refuses a folder that names a file (of a task, say) which none of the runs names.
 
     To read them would carry that file out, and a folder may come from anybody.
     """
     known = {"", *(origin(place) for run in runs for place in _places(run).values())}
     for file, table in _tables(out):
-        for setting in ("task", "strategy"):
-            place = table.get(setting)
+        for setting in _FILES:
+            place = _given(table, setting)
             if isinstance(place, str) and origin(place) not in known:
                 raise UsageError(
                     f"--out is {out}: its {file.relative_to(out)} names the {setting} "
@@ -57,7 +61,7 @@ def moves(out: Path, runs: Sequence[RunConfig]) -> dict[str, str]:
     for _, table in _tables(out) if now else ():
         content = table.get(contents.CONTENT)
         for setting, own in content.items() if isinstance(content, dict) else ():
-            place = table.get(setting)
+            place = _given(table, setting)
             for digest in own.values() if isinstance(own, dict) else ():
                 there = now.get((setting, digest)) if isinstance(digest, str) else None
                 if there is not None and isinstance(place, str):
@@ -66,16 +70,32 @@ def moves(out: Path, runs: Sequence[RunConfig]) -> dict[str, str]:
 
 
 def _places(run: RunConfig) -> dict[str, str]:
-    return {"task": run.plan.task.written, "strategy": run.plan.strategy}
+    plan = run.plan
+    return {
+        "task": plan.task.written, "strategy": plan.strategy, "sampler": plan.sampler,
+        "partition": plan.partition,
+    }  # fmt: skip
+
+
+def _given(table: Mapping[str, Any], setting: str) -> Any:
+    """What a table of settings says, where the setting may stand in a group."""
+    if (known := SETTINGS.get(setting)) is None:  # of data, which no setting names
+        return None
+    own = table.get(known.group, {}) if known.group else table
+    return own.get(known.attr) if isinstance(own, Mapping) else None
 
 
 def _tables(out: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     """Every table of settings in a folder of results, and the file that has it."""
     for file in (*(out / name for name in _SETTINGS), *sorted(out.glob("cells/*/config.toml"))):
         try:
+            if os.path.lexists(file):
+                check_file(file)
             values = read_toml(file) if file.exists() else {}
-        except UsageError:  # of one that cannot be read nothing is carried out
+        except (UsageError, OSError):  # of one that cannot be read nothing is carried out
             continue
+        except ValueError as error:
+            raise UsageError(f"{file}: {error}") from error
         cells = values.get(TABLE)
         for table in (values, *(cells.values() if isinstance(cells, dict) else ())):
             if isinstance(table, Mapping):

@@ -11,7 +11,7 @@ import numpy as np
 import tomli_w
 
 from fedsim.ground.errors import PlacedError, UsageError, names_told
-from fedsim.settings import contents, varied, versions
+from fedsim.settings import contents, trusted, varied, versions
 from fedsim.settings.config import (
     SETTINGS,
     RunConfig,
@@ -24,9 +24,9 @@ from fedsim.settings.config import from_flat as config_from_flat
 from fedsim.settings.methods import resolve, spelled, takes_fraction
 from fedsim.settings.strategies import FLAGS, of_reference, with_settings
 
-GRID = ("temporal", "gradient", "seeds")
+GRID = ("temporal", "local_epochs", "gradient", "seeds")
 BESIDE = ("baseline", "vary")  # what else a sweep has that no run has
-_CELLS = ("temporal", "gradient", "seed")  # settings that the grid gives each cell
+_CELLS = ("temporal", "local_epochs", "gradient", "seed")  # settings that the grid gives each cell
 
 _OF_CELLS = {"method": "raw", "downlink": None, "temporal": 1, "gradient": None, "label": None,
              "catch_up": False, "controller": None}  # fmt: skip
@@ -34,6 +34,9 @@ _OF_CELLS = {"method": "raw", "downlink": None, "temporal": 1, "gradient": None,
 
 OF_OPTIMIZER = ("lr", "momentum")
 """Settings of which the task's own optimizer has a value."""
+
+_TYPED = SETTINGS["temporal"].default
+"""``temporal`` where nobody gives it, as beside local epochs."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -61,14 +64,16 @@ class Cell:
 
         ``varied_as``: further settings in the name (``fedsim.settings.varied.named``).
         """
-        place = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
+        delay = named_delay(config)
+        place = f"{delay}-p{config.plan.method.gradient:g}-s{config.seed}"
         return cls(place + varied.named(varied_as), config)
 
     @classmethod
     def reference(cls, config: RunConfig, varied_as: Mapping[str, Any]) -> "Cell":
         """The dense reference of a config: float32 both ways after every iteration, all else equal.
 
-        It has as many local iterations, also where the config counts rounds.
+        It has as many local iterations, also where the config counts rounds. Of local epochs it has
+        as many, and sends after each.
 
         Votes and switches take codes, and raw is not a code: their reference is the mean.
         """
@@ -77,8 +82,12 @@ class Cell:
         if strategy != config.strategy and own.keys() & {"strategy", *FLAGS}:
             own = {name: value for name, value in own.items() if name not in FLAGS}
             own["strategy"] = strategy
-        as_many = {} if config.rounds is None else {"iterations": config.plan.iterations}
-        return cls.of(config.but(**_OF_CELLS, **as_many, strategy=strategy), own)
+        as_many: dict[str, Any] = {}
+        if config.local_epochs is not None:
+            as_many = {"rounds": config.plan.iterations, "temporal": _TYPED, "local_epochs": 1}
+        elif config.rounds is not None:
+            as_many = {"iterations": config.plan.iterations}
+        return cls.of(config.but(**{**_OF_CELLS, **as_many, "strategy": strategy}), own)
 
 
 @names_told
@@ -89,13 +98,15 @@ class SweepConfig:
     Args:
         base: all other settings; its temporal, gradient and seed are not used, nor are those that
             ``vary`` names.
-        temporal: local iterations per round.
+        temporal: local iterations per round; not used where there are ``local_epochs``.
         gradient: fractions of entries sent; () for a method that carries its own.
-        seeds: how many seeds, from 0 up.
+        seeds: how many seeds, from 0 up; or the seeds themselves.
         baseline: whether the dense cell (1, 1), sent raw both ways, is run too where the grid lacks
             it: one for all cells that have a reference in common.
         vary: the values of further settings, by the names of their flags. Of several methods, those
             that take no fraction are run at their own.
+        local_epochs: epochs per round of each client's samples, in place of ``temporal``; (): those
+            of the base, if it has any. The base has ``rounds`` then.
 
     Example:
         >>> base = RunConfig(method="sbc", gradient=0.01)
@@ -109,12 +120,18 @@ class SweepConfig:
     base: RunConfig
     temporal: tuple[int, ...] = (10,)
     gradient: tuple[float, ...] = ()
-    seeds: int = 1
+    seeds: int | tuple[int, ...] = 1
     baseline: bool = True
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict, hash=False)
+    local_epochs: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vary", varied.checked(self.vary, "--vary"))
+        own = self.base.local_epochs
+        if own is not None and not self.local_epochs:
+            object.__setattr__(self, "local_epochs", (own,))
+        if self.local_epochs and own != 1:  # one epoch fits any run
+            object.__setattr__(self, "base", self.base.but(local_epochs=1))
 
     @classmethod
     def of(cls, **values: Any) -> "SweepConfig":
@@ -128,15 +145,13 @@ class SweepConfig:
 
     def cells(self) -> list[Cell]:
         """The dense references first, then the grid in order; each cell once."""
-        if self.seeds < 1:
-            raise UsageError(f"--seeds is {self.seeds}: give a number above 0")
         grid, references, fractions = list[Cell](), list[Cell](), dict[str, set[float]]()
-        for seed in range(self.seeds):
+        for seed in seeds_of(self.seeds):
             for chosen in varied.combinations(self.vary):
                 first = len(grid)
-                for n in self.temporal:
+                for delay in self._delays:
                     for p in self._fractions(chosen):
-                        place = {"temporal": n, "gradient": p, "seed": seed}
+                        place = {**delay, "gradient": p, "seed": seed}
                         grid.append(Cell.of(self.base.but(**chosen, **place), chosen))
                         fraction = grid[-1].config.plan.method.gradient
                         fractions.setdefault(grid[-1].name, set()).add(fraction)
@@ -151,12 +166,20 @@ class SweepConfig:
         cells: dict[Hashable, Cell] = {}
         for numbers, cell in reversed(dense.items()) if self.baseline else ():
             if taken.get(cell.name, numbers) != numbers:  # all entries too, but another way
-                cell = replace(cell, name=cell.name.replace("n1-p1-", "dense-", 1))
+                name = re.sub("^[ne]1-p1-", "dense-", cell.name)
+                cell = replace(cell, name=name)
             if cell.name not in taken:
                 cells[numbers] = cell
         for cell in grid:
             cells.setdefault(numbers_of(cell.config), cell)
         return list(cells.values())
+
+    @property
+    def _delays(self) -> list[dict[str, int]]:
+        """How long clients train in a round, row by row of the plane."""
+        if self.local_epochs:
+            return [{"temporal": _TYPED, "local_epochs": epochs} for epochs in self.local_epochs]
+        return [{"temporal": n} for n in self.temporal]
 
     def _fractions(self, chosen: Mapping[str, Any]) -> tuple[float | None, ...]:
         """The fractions at which a combination is run; raises where its method has no place for p.
@@ -172,6 +195,34 @@ class SweepConfig:
             if p != 1:
                 resolve(method, p)
         return self.gradient
+
+
+def named_delay(config: RunConfig) -> str:
+    """How long clients train in a round, in names of runs.
+
+    Example:
+        >>> named_delay(RunConfig(temporal=5)), named_delay(RunConfig(rounds=9, local_epochs=2))
+        ('n5', 'e2')
+    """
+    return f"n{config.temporal}" if config.local_epochs is None else f"e{config.local_epochs}"
+
+
+def seeds_of(seeds: int | tuple[int, ...]) -> tuple[int, ...]:
+    """The seeds of a grid: so many from 0 up, or those that are listed.
+
+    Raises ``UsageError`` for none, and for a list that names a seed twice.
+
+    Example:
+        >>> seeds_of(3), seeds_of((4, 8))
+        ((0, 1, 2), (4, 8))
+    """
+    if isinstance(seeds, tuple):
+        if not seeds or len({*seeds}) < len(seeds):
+            raise UsageError(f"--seeds is {list(seeds)}: give each seed once, and one at least")
+        return seeds
+    if seeds < 1:
+        raise UsageError(f"--seeds is {seeds}: give a number above 0, or seeds as 0,4")
+    return (*range(seeds),)
 
 
 def in_full(cell: Cell) -> Cell:
@@ -202,9 +253,14 @@ def numbers_of(config: RunConfig) -> Hashable:
 
 def to_toml(config: SweepConfig) -> str:
     """The sweep as TOML: its grid, the method, then the settings that differ from the defaults."""
+    name, several = "temporal", config.temporal
+    if config.local_epochs:
+        name, several = "local_epochs", config.local_epochs
+    delays = {name: list(several)}
+    seeds = config.seeds if isinstance(config.seeds, int) else list(config.seeds)
     values = {
-        "method": config.base.method, "temporal": list(config.temporal),
-        "gradient": list(config.gradient), "seeds": config.seeds, "baseline": config.baseline,
+        "method": config.base.method, **delays, "gradient": list(config.gradient),
+        "seeds": seeds, "baseline": config.baseline,
         "vary": varied.written_values(config.vary),
     }  # fmt: skip
     left = {*_CELLS, *config.vary}
@@ -215,10 +271,16 @@ def to_toml(config: SweepConfig) -> str:
     return tomli_w.dumps(versions.stamped(kept))
 
 
-def from_toml(path: Path) -> SweepConfig:
-    """A sweep from a TOML file; ``UsageError`` names the file and the offending key."""
+def from_toml(path: Path, *, trust_code: bool = False) -> SweepConfig:
+    """A sweep from a TOML file; ``UsageError`` names the file and the offending key.
+
+    ``trust_code``: as ``fedsim.settings.config.from_toml`` has it.
+    """
     try:
-        return from_flat(flat_grid(versions.read(path), str(path)), str(path))
+        values = flat_grid(versions.read(path), str(path))
+        if not trust_code:
+            trusted.check(values, path)
+        return from_flat(values, str(path))
     except PlacedError:
         raise
     except UsageError as error:
@@ -233,7 +295,8 @@ def flat_grid(values: Mapping[str, Any], origin: str, flags: bool = False) -> di
     values = underscored(values, origin)
     if "seed" in values:
         raise PlacedError(
-            f"{origin}: seed is {values['seed']!r}; a sweep takes seeds, how many, from 0 up"
+            f"{origin}: seed is {values['seed']!r}; a sweep takes seeds: how many, from 0 up, or a "
+            "list"
         )
     grid = {name: values.pop(name) for name in (*GRID, *BESIDE) if name in values}
     if not isinstance(vary := grid.get("vary", {}), Mapping):
@@ -247,8 +310,12 @@ def from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
     """
     rest = dict(values)
     seeds, baseline = rest.pop("seeds", 1), rest.pop("baseline", True)
-    if not isinstance(seeds, int) or not isinstance(baseline, bool):
-        raise PlacedError(f"{origin}: seeds takes a whole number and baseline true or false")
+    if isinstance(seeds, (list, tuple)):
+        seeds = _whole_numbers(seeds, origin, "seeds")
+    if not isinstance(seeds, int | tuple):
+        raise PlacedError(f"{origin}: seeds is {seeds!r}; it takes whole numbers: one, or a list")
+    if not isinstance(baseline, bool):
+        raise PlacedError(f"{origin}: baseline is {baseline!r}; it takes true or false")
     vary = varied.checked(rest.pop("vary", {}), f"{origin}: vary")
     for name in vary:
         if rest.get(name) is not None:
@@ -260,16 +327,28 @@ def from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
     chosen = next(varied.combinations(vary))
     method = str(spelled(chosen.get("method", rest.get("method", "sbc")), "--method"))
     gradient = _numbers(rest.pop("gradient", []), origin, "gradient")
-    temporal = _numbers(rest.pop("temporal", [10]), origin, "temporal")
+    epochs = rest.pop("local_epochs", None)
+    if epochs is not None and "temporal" in rest:
+        raise PlacedError(
+            f"{origin}: local_epochs is {epochs!r} and temporal is {rest['temporal']!r}: give one"
+        )
+    epochs = () if epochs is None else _whole_numbers(epochs, origin, "local_epochs")
+    temporal = _whole_numbers(rest.pop("temporal", [_TYPED]), origin, "temporal")
     first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}
     # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
-    base = config_from_flat(over({"method": method, **rest, "temporal": 1, **first}, chosen))
-    if not temporal:
-        raise PlacedError(f"{origin}: temporal is []; it takes one number or several")
-    if not all(float(n).is_integer() for n in temporal):
-        raise PlacedError(f"{origin}: temporal is {temporal}; it takes whole numbers")
-    delays = tuple(int(n) for n in temporal)
-    return SweepConfig(base, delays, tuple(gradient), seeds, baseline, vary)
+    delay = {"local_epochs": 1} if epochs else {"temporal": 1}
+    base = config_from_flat(over({"method": method, **rest, **delay, **first}, chosen))
+    return SweepConfig(base, temporal, tuple(gradient), seeds, baseline, vary, epochs)
+
+
+def _whole_numbers(value: Any, origin: str, name: str) -> tuple[int, ...]:
+    """One whole number or several."""
+    listed = _numbers(value, origin, name)
+    if not listed:
+        raise PlacedError(f"{origin}: {name} is []; it takes one number or several")
+    if not all(float(n).is_integer() for n in listed):
+        raise PlacedError(f"{origin}: {name} is {listed}; it takes whole numbers")
+    return tuple(int(n) for n in listed)
 
 
 def _numbers(value: Any, origin: str, name: str) -> list[float]:

@@ -95,7 +95,7 @@ def told_of(config: Settings, plan: Plan) -> dict[str, Any]:
 def momentum_share_forgotten(config: Settings, plan: Plan) -> float:
     """The share of the momentum's horizon that masking forgets per iteration: p / (n (1 - beta)).
 
-    0 where nothing is masked, or p is not known.
+    0 where nothing is masked, or p or n is not known.
 
     Example:
         >>> from fedsim import RunConfig
@@ -105,6 +105,8 @@ def momentum_share_forgotten(config: Settings, plan: Plan) -> float:
     """
     p = plan.method.gradient
     if not plan.masks or p == 1 or config.controller is not None or config.training.stateless:
+        return 0.0
+    if plan.local_epochs is not None:  # of which only the data tell the iterations
         return 0.0
     beta = momentum(config, plan)
     return p / (plan.temporal * (1 - beta)) if beta else 0.0

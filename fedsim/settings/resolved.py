@@ -12,25 +12,34 @@ from fedsim.network import spec
 from fedsim.network.availability import parse_availability
 from fedsim.network.cohorts import Dropout, Rules, parse_dropout
 from fedsim.network.quantities import quantity
-from fedsim.settings.fields import GRADIENT, Settings
+from fedsim.settings.fields import GRADIENT, UNIFORM, Settings
 from fedsim.settings.methods import Method, resolve, takes_fraction
+from fedsim.settings.samplers import Sampler
+from fedsim.settings.samplers.parsing import value_of as sampler_of
+from fedsim.settings.samplers.simple import Uniform
 from fedsim.settings.strategies import value_of, written
 from fedsim.tasks import Task, get_task
-from strategies import DSGD, Algorithm, Client, FedProx, Refused, Relay
+from fedsim.tasks.data.givensplits import settled
+from strategies import DSGD, Algorithm, Client, FedProx, Relay, chain
 
 
 @dataclass(frozen=True)
 class Plan:
     """The task, the methods and counts, all above zero.
 
-    ``stop_at_bits`` and ``network`` are None where they are not asked for. ``budget_of``: which
-    bits ``stop_at_bits`` counts, ``up`` or ``total``.
+    ``stop_at_bits``, ``stop_at_joules`` (of all clients together) and ``network`` are None where
+    they are not asked for. ``budget_of``: which
+    bits ``stop_at_bits`` counts, ``up`` or ``total``. ``local_epochs``: of each client in a round;
+    then ``temporal`` and ``iterations`` count epochs, because only the data tell how many
+    iterations an epoch of a client has. None: they count local iterations. ``draws`` is the
+    sampler, and ``sampler`` its text.
     """
 
     task: Task
     method: Method
     downlink: Compressor
     temporal: int
+    local_epochs: int | None
     clients: int
     cohort: int
     iterations: int
@@ -41,6 +50,7 @@ class Plan:
     evaluate_every: int
     masks: bool
     stop_at_bits: float | None = None
+    stop_at_joules: float | None = None
     budget_of: str = "up"
     network: spec.Network | None = None
     rules: Rules = Rules()
@@ -48,6 +58,8 @@ class Plan:
     algorithm: Algorithm = field(default_factory=DSGD)
     client: Client = field(default_factory=Client)
     strategy: str = "dsgd"
+    draws: Sampler = field(default_factory=Uniform)
+    sampler: str = UNIFORM
 
     @property
     def rounds(self) -> int:
@@ -55,7 +67,7 @@ class Plan:
         return -(-self.iterations // self.temporal)
 
     def evaluates(self, round_number: int) -> bool:
-        """Whether the server scores its model after that round of ``temporal`` iterations."""
+        """Whether the server scores its model after that round, each of ``temporal``."""
         done = self.iterations_after(round_number)
         return self.evaluates_between(self.iterations_after(round_number - 1), done)
 
@@ -72,9 +84,14 @@ class Plan:
         """Whether a client's bits, those of ``budget_of``, are more than ``stop_at_bits``."""
         return self.stop_at_bits is not None and bits > self.stop_at_bits
 
-    def ends(self, iteration: int, bits: float) -> bool:
-        """Whether the run is over after so many local iterations and bits, as ``reaches``."""
-        return iteration >= self.iterations or self.reaches(bits)
+    def reaches_joules(self, joules: float) -> bool:
+        """Whether the energy of all clients together has reached ``stop_at_joules``."""
+        return self.stop_at_joules is not None and joules >= self.stop_at_joules
+
+    def ends(self, rounds: int, iteration: int, bits: float) -> bool:
+        """Whether the run is over after so many rounds, local iterations and bits (``reaches``)."""
+        done = rounds >= self.rounds if self.local_epochs else iteration >= self.iterations
+        return done or self.reaches(bits)
 
     def local_iterations(self, round_number: int) -> int:
         """Local iterations of one round (1, 2, ...)."""
@@ -98,11 +115,12 @@ def filled(config: Settings) -> Plan:
         None if limit is None else quantity(limit, "--deadline", "time"),
         None if clients.ask is None else cohort,
     )
-    in_rounds = config.rounds and config.rounds * config.temporal
+    temporal = config.local_epochs or config.temporal
+    in_rounds = config.rounds and config.rounds * temporal
     iterations = in_rounds or config.iterations or task.iterations
     rule, masking, pull = value_of(config.strategy), training.momentum_masking, training.proximal
     try:  # as given; else the strategy's own, which is raw for most
-        downlink, given = rule.downlink(config.method, method.compressor), config.downlink
+        downlink, given = rule.default_downlink(method.compressor), config.downlink
         if given is not None and takes_fraction(given):
             raise UsageError(
                 f"--downlink is {given!r}, which takes a fraction of entries: write it, such as "
@@ -110,35 +128,40 @@ def filled(config: Settings) -> Plan:
             )
         if given is not None:
             downlink = Relay() if given.strip() == Relay.codec_id else parse(given)
-    except Refused as error:
-        raise UsageError(str(error)) from error
     except UsageError:
         raise
     except ValueError as error:
         raise UsageError(f"--downlink: {error}{comma(str(given))}") from error
+    network = None if config.network is None else spec.parse(str(config.network))
+    whole = rule.every_reply or (network is not None and network.topology == "allreduce")
+    least = cohort if whole else 1
     return Plan(
         task=task,
         method=method,
         downlink=downlink,
-        temporal=config.temporal,
+        temporal=temporal,
+        local_epochs=config.local_epochs,
         clients=clients.count or task.clients,
         cohort=cohort,
         iterations=iterations,
         batch_size=training.batch_size or task.batch_size,
-        partition=task.partition if clients.partition is None else clients.partition,
-        min_replies=clients.min_replies or (cohort if rules.plain else 1),
-        required=clients.min_replies or (cohort if rules.plain else 0),
-        evaluate_every=config.evaluation.every or max(1, iterations // config.temporal // 20),
+        partition=settled(task.partition if clients.partition is None else clients.partition),
+        min_replies=clients.min_replies or (least if rules.plain else 1),
+        required=clients.min_replies or (least if rules.plain else 0),
+        evaluate_every=config.evaluation.every or max(1, iterations // temporal // 20),
         # Where clients send gradients, the server has their momentum.
         masks=masking == "on" or not rule.gradients and method.masks(masking),
         stop_at_bits=None if config.stop_at_bits is None else float(config.stop_at_bits),
+        stop_at_joules=None if config.stop_at_joules is None else float(config.stop_at_joules),
         budget_of=config.budget_of,
-        network=None if config.network is None else spec.parse(str(config.network)),
+        network=network,
         rules=rules,
         ask=clients.ask or cohort,
         algorithm=rule,
         strategy=written(config.strategy),
-        client=rule.client if pull is None else FedProx(pull, rule.client),
+        client=rule.client if pull is None else chain(FedProx(pull), rule.client),
+        draws=sampler_of(clients.sampler),
+        sampler=clients.sampler if isinstance(clients.sampler, str) else clients.sampler.written,
     )
 
 

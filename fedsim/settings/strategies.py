@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from compressors.calls import Call, value
+from compressors.calls import Call, read, value
 from fedsim.ground.errors import UsageError, called, comma, unknown
 from fedsim.settings.declared import ABOVE_ZERO, Setting, declared, flag, one_of, setting
 from strategies.algorithms import ALGORITHMS
@@ -54,7 +54,7 @@ _SETTINGS = {"fedprox": "--proximal MU", "fednova": "--weighting nova"}
 
 
 def check_text(text: str) -> None:
-    """Raises ``UsageError`` where ``--strategy`` is no name with settings, and no place."""
+    """Raises ``UsageError`` where ``--strategy`` is neither a name with settings nor a place."""
     if ":" not in text and text not in _OWN and (name := _call(text).name) not in ALGORITHMS:
         said = unknown("strategy", name, ALGORITHMS)
         if name in _SETTINGS:
@@ -149,10 +149,11 @@ def _made(
     """The algorithm with the settings of a call; ``UsageError`` where it does not take them."""
     kinds = {f.name: str(f.type) for f in fields(of)}
     try:
-        if len(call.given) > len(kinds):
+        if len(call.arguments) > len(kinds):
             takes = ", ".join(kinds) or "none"
-            raise ValueError(f"it has {len(call.given)} settings without a name, and takes {takes}")
-        given = dict(zip(kinds, call.given, strict=False))
+            many = len(call.arguments)
+            raise ValueError(f"it has {many} settings without a name, and takes {takes}")
+        given = dict(zip(kinds, call.arguments, strict=False))
         for name in call.named:
             if name not in kinds:
                 raise ValueError(unknown("setting", name, kinds))
@@ -264,7 +265,7 @@ def is_among(text: str, names: Container[str]) -> bool:
 
 
 def check_deployed(strategy: object) -> None:
-    """Refuses a strategy that goes by simulated time, for a deployment's links are real."""
+    """Refuses a strategy that goes by simulated time, because a deployment's links are real."""
     if isinstance(strategy, str) and value_of(strategy).clock != "rounds":
         raise UsageError(
             f"--strategy is {strategy!r}: it goes by simulated time, and the links of a deployment "
@@ -301,4 +302,11 @@ def _value(call: Call) -> Any:
 
 def _shown(value: Any) -> str:
     """A setting as it is typed: a rule of one text, such as a staleness, is that text."""
-    return str(getattr(value, "text", None) or (value if isinstance(value, str) else repr(value)))
+    text = getattr(value, "text", value)
+    if not isinstance(text, str):
+        return repr(value)
+    try:
+        same = _value(read(f"_({text})").arguments[0]) == text
+    except (IndexError, ValueError):  # no word and no call, such as a pattern of names
+        same = False
+    return text if same else repr(text)

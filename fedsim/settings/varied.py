@@ -21,6 +21,7 @@ Varied = Mapping[str, Sequence[Any]]
 _ALL = {**SETTINGS, **FLAGS}
 _PLACES = {
     **dict.fromkeys(("temporal", "n"), "n has an option of its own: --temporal 1,10"),
+    "local_epochs": "local epochs have an option of their own: --local-epochs 1,5",
     **dict.fromkeys(("gradient", "p"), "p has an option of its own: --gradient 0.1,0.01"),
     **dict.fromkeys(("seed", "seeds"), "seeds have an option of their own: --seeds 3"),
 }
@@ -121,7 +122,7 @@ def combinations(varied: Varied) -> Iterator[dict[str, Any]]:
 
 
 def named(chosen: Mapping[str, Any]) -> str:
-    """What stands of a combination in the name of a cell's folder; other values, another name.
+    """The part of a combination in the name of a cell's folder; other values, another name.
 
     A value that a name cannot hold, or that is long, ends with a digest of it.
 

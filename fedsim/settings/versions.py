@@ -58,13 +58,13 @@ def read(path: Path) -> dict[str, Any]:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The values of a TOML file; ``UsageError`` names the file where it cannot be read."""
-    import tomllib  # not for --help
+    from fedsim.ground.strangers import parsed_toml  # not for --help
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parsed_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UsageError(f"--config is {path}: there is no such file") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:  # so are those of TOML and of UTF-8
         raise UsageError(f"{path} cannot be read as TOML: {reason(error)}") from error
 
 

@@ -73,7 +73,8 @@ def bounds() -> dict[str, str]:
     extras = project["optional-dependencies"]
     asked = [*project["dependencies"], *(line for extra in EXTRAS for line in extras[extra])]
     asked += [line for line in extras["dev"] if line.partition(">")[0] in TOOLS]
-    split = (re.fullmatch(r"([\w-]+)(?:\[[\w,-]+\])?(?:>=(.+))?", line) for line in asked)
+    spelled = re.compile(r"([\w-]+)(?:\[[\w,-]+\])?(?:>=([^,]+)(?:,<.+)?)?")
+    split = map(spelled.fullmatch, asked)
     return {found[1]: found[2] or "" for found in split if found}
 
 

@@ -56,14 +56,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Told:
-    """What a controller is told before a round; None: not known yet, or nobody asked for it.
+    """A controller's observation before a round; None: not known yet, or nobody asked for it.
 
     Attributes:
         round: the round that is to begin, from 1.
         iteration: local iterations that are done.
-        iterations: local iterations of the whole run.
-        n: ``--temporal``, where the run begins.
-        p: ``--gradient``, likewise; 1 for a method without a fraction.
+        iterations: local iterations of the whole run; with ``--local-epochs``, where the rounds to
+            come ask clients like this round's.
+        n: ``--temporal``, where the run begins; with ``--local-epochs`` that.
+        p: ``--gradient``, where the run begins; 1 for a method without a fraction.
         rate: the factor on the base learning rate at this iteration.
         rate_drops: at which iterations that factor becomes smaller.
         up_bits: sent so far by a client of every round.

@@ -19,7 +19,7 @@ class FillUpload:
     """Each client the p whose upload takes ``seconds`` on its link.
 
     With rate r and b bits per entry in the client's last message, k = seconds * r / b entries fit:
-    p = k / entries, at least ``least`` and at most ``most``. What the latency takes is not counted.
+    p = k / entries, at least ``least`` and at most ``most``. The latency is not counted.
 
     Args:
         seconds: the time that an upload is to take.

@@ -32,7 +32,7 @@ def parse(written: str) -> Controller:
             raise UsageError(f"{_FLAG} is {written!r}: {name} has no {key!r}; it takes {known}")
     try:
         given = {key: _value(value) for key, value in named.items()}
-        made: Controller = make(*map(_value, call.given), **given)
+        made: Controller = make(*map(_value, call.arguments), **given)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{_FLAG} is {written!r}: {error}") from error
     # What the contract asks of a class of the user's own.
@@ -75,5 +75,5 @@ def text(controller: Any) -> str:
 def _value(given: Call) -> Any:
     """An argument as Python has it; a tuple where it stands in parentheses alone."""
     if given.called and not (given.name or given.named):
-        return tuple(map(_value, given.given))
+        return tuple(map(_value, given.arguments))
     return value(str(given))

@@ -31,20 +31,23 @@ OTHER: dict[str, Any] = {
     "buffers": "local", "precision": "bfloat16", "evaluate_every": 3, "test_samples": 50,
     "min_replies": 2, "engine": "flower", "workers": 2, "timeout": 5.5, "download": True,
     "keep_payloads": True, "track": "wandb,mlflow", "checkpoint_every": 6, "keep_checkpoint": True,
-    "stop_at_bits": 2e6, "budget_of": "total", "label": "mine",
+    "stop_at_bits": 2e6, "stop_at_joules": 50.0, "budget_of": "total", "label": "mine",
     "network": "4g, compute=10ms", "availability": "0.9", "dropout": "0.1", "ask": 4,
     "deadline": "30s", "late": "drop", "catch_up": True, "controller": "plateau(3)",
     "proximal": 0.1, "stack": "2", "validation": 0.1, "staleness": "constant", "buffer_size": 3,
     "max_norm": 3.5, "memory": 2.0**30, "stateless": True, "memory_as": "bfloat16",
-    "evaluate_clients": 0.25, "weights": "start.safetensors@0123456789abcdef",
+    "local_epochs": 2, "evaluate_clients": 0.25, "weights": "start.safetensors@0123456789abcdef",
+    "sampler": "weighted(samples)",
 }  # fmt: skip
 EVENTS = {"strategy": "fedbuff", "network": "4g, compute=10ms"}
 NEEDS = {
     "rounds": {"iterations": None}, "gradient": {"method": "sbc"},
+    "local_epochs": {"iterations": None, "rounds": 7},
     "server_lr": {"strategy": "fedadam"},
     "controller": {"method": "sbc"}, "staleness": EVENTS, "buffer_size": EVENTS,
     "stack": {"engine": "local"}, "memory": {"engine": "local"}, "memory_as": {"engine": "local"},
     "ask": {"network": "4g, compute=10ms", "cohort": 3},
+    "stop_at_joules": {"network": "4g, energy_up=1uJ/bit"},
     "deadline": {"network": "4g, compute=10ms"}, "catch_up": {"downlink": "sbc(0.05)"},
 }  # fmt: skip
 """Another value of every setting, and what it takes."""
@@ -75,7 +78,8 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
 
 def test_all_settings_at_once(tmp_path: Path) -> None:
     much = {**OTHER, "method": "sbc", "task": "digits"}
-    apart = {"rounds", "stack", "memory", "memory_as", "weighting"}
+    apart = {"rounds", "local_epochs", "stack", "memory", "memory_as", "weighting"}
+    apart |= {"stop_at_joules"}
     apart |= {name for name in NEEDS if NEEDS[name] == EVENTS}
     much = {name: value for name, value in much.items() if name not in apart}
     cells = [Cell("a.b", RunConfig.of(**much)), Cell("c_1", RunConfig.of(**{**much, "seed": 0}))]

@@ -52,7 +52,7 @@ def test_a_config_does_not_change() -> None:
 
 def test_the_plan_fills_in_the_tasks_defaults() -> None:
     plan = RunConfig().plan
-    assert (plan.clients, plan.cohort, plan.min_replies) == (4, 4, 4)
+    assert (plan.clients, plan.cohort, plan.min_replies) == (4, 4, 1)
     assert plan.iterations == plan.task.iterations and plan.batch_size == plan.task.batch_size
     assert plan.method.compressor == sbc(0.01)
     plan = FULL.plan
@@ -94,6 +94,21 @@ def test_rounds_stand_for_iterations(tmp_path: Path) -> None:
     assert from_toml(tmp_path / "run.toml") == config
 
 
+def test_local_epochs_stand_for_temporal(tmp_path: Path) -> None:
+    config = RunConfig.of(rounds=5, local_epochs=2)
+    plan = config.plan
+    assert plan.rounds == 5 and [r for r in range(1, 6) if plan.ends(r, 0, 0.0)] == [5]
+    said = {name: config.chosen().get(name) for name in ("local_epochs", "rounds")}
+    assert said == {"local_epochs": 2, "rounds": 5}
+    assert {"temporal", "iterations"}.isdisjoint(config.chosen())
+    others = [config.but(rounds=10), config.but(local_epochs=1), RunConfig.of(rounds=5, temporal=2)]
+    assert len({config.digest, *(other.digest for other in others)}) == 4
+    assert config.but(temporal=4) == RunConfig.of(rounds=5, temporal=4)
+    assert RunConfig.of(rounds=5, temporal=4).but(local_epochs=2) == config
+    (tmp_path / "run.toml").write_text(config.to_toml())
+    assert "temporal" not in config.to_toml() and from_toml(tmp_path / "run.toml") == config
+
+
 def test_the_digest_is_of_what_the_numbers_depend_on() -> None:
     plain = RunConfig()
     same: list[dict[str, Any]] = [
@@ -125,7 +140,7 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"method": "sbc(1.5)"}, ("--method", "1.5", "at most 1")),
     ({"method": "sbc", "gradient": 0.0}, ("--gradient", "0", "(0, 1]")),
     ({"method": "sbc", "gradient": 1.01}, ("--gradient", "1.01", "(0, 1]")),
-    ({"engine": "spark"}, ("--engine", "'spark'", "local, flower")),
+    ({"engine": "spark"}, ("--engine", "'spark'", "local, ray, flower")),
     ({"strategy": "fedprox"}, ("--strategy: 'fedprox' is --proximal MU; strategies are dsgd, ",)),
     ({"weighting": "loss"}, ("--weighting", "'loss'", "uniform, samples")),
     ({"momentum_masking": "yes"}, ("--momentum-masking", "'yes'", "auto, on, off")),
@@ -139,6 +154,15 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"rounds": 0}, ("--rounds", "0", "above 0")),
     ({"rounds": 3, "iterations": 30}, ("--rounds is 3", "--iterations is 30", "give one")),
     ({"rounds": 3, "controller": "adacomm(2)"}, ("--controller", "adacomm(2)", "--rounds is 3")),
+    ({"local_epochs": 0, "rounds": 3}, ("--local-epochs", "0", "above 0")),
+    ({"local_epochs": 2}, ("--local-epochs is 2", "--rounds")),
+    ({"local_epochs": 2, "iterations": 30}, ("--local-epochs is 2", "--iterations is 30")),
+    ({"local_epochs": 2, "rounds": 3, "temporal": 5}, ("--local-epochs is 2", "--temporal is 5")),
+    ({"local_epochs": 2, "rounds": 3, "controller": "adacomm(2)"},
+     ("--controller", "adacomm(2)", "--local-epochs is 2")),
+    ({"local_epochs": 2, "rounds": 3, "strategy": "gradients"}, ("--local-epochs is 2", "batch")),
+    ({"local_epochs": 2, "rounds": 3, "method": "dgc(0.1)", "momentum": 0.0},
+     ("dgc(0.1)", "--local-epochs is 2", "--temporal 1")),
     ({"clients": 0}, ("--clients", "0", "above 0")),
     ({"cohort": 0}, ("--cohort", "0", "above 0")),
     ({"cohort": 5}, ("--cohort", "5", "4 clients")),
@@ -153,7 +177,7 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"gpus_per_run": 1.5, "device": "cuda"}, ("--gpus-per-run", "1.5", "whole")),
     ({"gpus_per_run": 0.5}, ("--gpus-per-run", "0.5", "--device", "'cpu'")),
     ({"gpus_per_run": 1.0, "device": "cuda:1"}, ("--gpus-per-run", "'cuda:1'", "cuda")),
-    ({"gpus_per_client": 0.5, "device": "cuda"}, ("--gpus-per-client", "--engine flower")),
+    ({"gpus_per_client": 0.5, "device": "cuda"}, ("--gpus-per-client", "--engine ray or flower")),
     ({"workers": 0}, ("--workers", "0", "above 0")),
     ({"timeout": 0.0}, ("--timeout", "0", "above 0")),
     ({"timeout": float("nan")}, ("--timeout", "nan", "above 0")),

@@ -62,6 +62,21 @@ def test_cells_of_as_many_rounds_have_a_reference_of_the_most_iterations() -> No
     assert done == {"n1-p1-s0": 15, "n1-p0.1-s0": 3, "n5-p0.1-s0": 15, "n2-p0.1-s0": 6}
 
 
+def test_cells_of_local_epochs_have_a_reference_of_as_many(tmp_path: Path) -> None:
+    config = SweepConfig.of(rounds=3, local_epochs=[1, 5], gradient=[0.1])
+    runs = {cell.name: cell.config for cell in config.cells()}
+    done = {name: (run.local_epochs, run.rounds) for name, run in runs.items()}
+    assert done == {"e1-p1-s0": (1, 15), "e1-p0.1-s0": (1, 3), "e5-p0.1-s0": (5, 3)}
+    assert runs["e1-p1-s0"].method == "raw"
+    (tmp_path / "sweep.toml").write_text(to_toml(config))
+    assert "temporal" not in to_toml(config) and from_toml(tmp_path / "sweep.toml") == config
+    base = RunConfig.of(method="sbc", rounds=3, local_epochs=5)
+    assert names(SweepConfig(base, gradient=(0.1,)))[-1] == "e5-p0.1-s0"
+    for given in ({"temporal": [5]}, {"vary": {"local_epochs": [1, 2]}}):
+        with pytest.raises(UsageError, match="local_epochs"):
+            SweepConfig.of(rounds=3, local_epochs=[1], **given)
+
+
 def test_a_cell_that_is_asked_for_twice_is_one_cell() -> None:
     assert names(SweepConfig(SBC, (10, 10), (0.1, 0.1))) == ["n1-p1-s0", "n10-p0.1-s0"]
 
@@ -112,8 +127,8 @@ def test_toml_and_back(config: SweepConfig, tmp_path: Path) -> None:
         ({"temporal": [1, 2.5]}, "temporal is .*whole numbers"),
         ({"temporal": "10"}, "temporal is '10'.*number or a list"),
         ({"gradient": [True]}, r"gradient is \[True\]"),
-        ({"seeds": "3"}, "seeds takes a whole number"),
-        ({"baseline": 1}, "seeds takes .*baseline true or false"),
+        ({"seeds": "3"}, "seeds is '3'"),
+        ({"baseline": 1}, "baseline is 1.*true or false"),
         ({"tusk": "digits"}, r"unknown setting 'tusk' \(did you mean task\?\); known are tempo"),
         ({"gradients": [0.1]}, r"unknown .*'gradients' \(did you mean gradient\?\); .* seeds, "),
         ({"clients": "x"}, "clients is 'x'; it takes int"),

@@ -37,6 +37,9 @@ NEEDS: dict[str, dict[str, Any]] = {
     "permk": {"method": "permk(4)"},
     "fetchsgd": {"method": "fetchsgd(0.1, 5, 60)", "momentum": 0.0},
     "scaffold": {"momentum": 0.0},
+    "fedrep": {"temporal": 10},
+    "trimmed_mean": {"clients": 10},
+    "krum": {"clients": 5},
 }
 OPTIONAL = {"weighting": "samples", "server_lr": 0.25}
 
@@ -69,7 +72,7 @@ def test_what_is_known_without_torch_is_what_the_classes_say() -> None:
     values = {name: value_of(name) for name in STRATEGIES}
     assert [name for name, rule in values.items() if rule.adds_codes] == [*CODED]
     assert [name for name, rule in values.items() if rule.averages] == [*AVERAGES]
-    own = [name for name, rule in values.items() if "downlink" in vars(type(rule))]
+    own = [name for name, rule in values.items() if "default_downlink" in vars(type(rule))]
     assert own == [*OWN_DOWNLINK]
 
 

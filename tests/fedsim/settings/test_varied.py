@@ -219,3 +219,11 @@ def test_a_sweep_with_a_controller_has_a_folder_that_it_goes_on_in(
         assert shared_digest(changed) != shared_digest(first)
         with pytest.raises(UsageError, match="results of other settings"):
             claim(tmp_path, changed)
+
+
+def test_sweeps_of_unlike_numbers_of_rounds_have_folders_of_their_own() -> None:
+    grids = [
+        SweepConfig.of(method="sbc", temporal=[2], gradient=[0.1], vary={"lr": [0.1, 0.2]}, **more)
+        for more in ({}, {"rounds": 5}, {"rounds": 6}, {"iterations": 10})
+    ]
+    assert len({shared_digest(grid) for grid in grids}) == len(grids)

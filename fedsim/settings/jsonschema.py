@@ -1,0 +1,60 @@
+"""A JSON schema of a run's settings, as a file of settings has them: for editors and programs."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fedsim.settings.contents import CONTENT, START
+from fedsim.settings.declared import ABOVE_ZERO, Setting, declared
+from fedsim.settings.fields import GROUPS, SETTINGS
+from fedsim.settings.versions import KEY
+
+_TYPES = {"int": "integer", "float": "number", "str": "string", "bool": "boolean",
+          "Network": "object"}  # fmt: skip
+
+
+def schema() -> dict[str, Any]:
+    """The schema (draft 2020-12) of what ``fedsim run --config FILE.toml`` takes.
+
+    It knows types, groups, lists of words and numbers above 0. fedsim alone knows which settings
+    go together.
+
+    Example:
+        >>> schema()["properties"]["training"]["properties"]["lr"]["exclusiveMinimum"]
+        0
+    """
+    own = (s for s in SETTINGS.values() if not s.group)
+    properties = _properties(own)
+    for name, kind in GROUPS.items():
+        table = {"type": "object", "properties": _properties(declared(kind, name)),
+                 "additionalProperties": False}  # fmt: skip
+        given = properties.get(name)  # a plain value stands for the group
+        properties[name] = table if given is None else {"anyOf": [table, given]}
+    for written in (CONTENT, START):
+        properties[written] = {"type": "object"}
+    properties[KEY] = {"type": "string", "description": "of the fedsim that wrote the file"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "fedsim: a run",
+        "type": "object", "properties": properties, "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _properties(settings: Iterable[Setting]) -> dict[str, Any]:
+    """By field, with ``-`` for ``_`` too, as files may have it."""
+    made: dict[str, Any] = {}
+    for one in settings:
+        made |= dict.fromkeys((one.attr, one.attr.replace("_", "-")), _property(one))
+    return made
+
+
+def _property(one: Setting) -> dict[str, Any]:
+    kinds = [_TYPES[kind] for kind in one.kind.split(" | ") if kind in _TYPES]
+    said: dict[str, Any] = {"description": f"{one.help} ({one.flag})"}
+    if kinds:
+        said["type"] = kinds if len(kinds) > 1 else kinds[0]
+    if one.default is not None:
+        said["default"] = one.default
+    if one.rule is ABOVE_ZERO:
+        said["exclusiveMinimum"] = 0
+    if one.rule is not None and one.rule.allowed:
+        said["enum"] = list(one.rule.allowed)
+    return said
