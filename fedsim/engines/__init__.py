@@ -1,1 +1,1 @@
-"""What lies beneath the apps: in process, Flower's simulation on Ray, or a deployment."""
+"""What lies beneath the apps: in process, Ray's actors, Flower's simulation, or a deployment."""

@@ -1,4 +1,4 @@
-"""Clients' memory on Ray: it comes with each message, and goes back with the reply.
+"""Clients' memory in Flower's simulation: it comes with each message, and goes with the reply.
 
 Flower would keep it with its simulated nodes, where a checkpoint cannot have it.
 """
@@ -13,6 +13,7 @@ from flwr.serverapp import Grid
 
 from compressors import State
 from fedsim.engines import compat
+from fedsim.ground.errors import RunFailed
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.nodes import PARTITION_ID
 from strategies.channel.payload import to_arrays, to_state
@@ -24,6 +25,7 @@ _NODE = "fedsim.node"
 """Under which key a message says which client it is for, as a client's own node would."""
 
 _LOOK_SECONDS = 0.01
+_LOST = ("RayActorError", "ActorDiedError", "ActorUnavailableError", "ObjectLostError")
 
 
 class Carried:
@@ -39,6 +41,14 @@ class Carried:
     ) -> None:
         """Begins a run: ``fedsim.federation.client_memory`` explains it."""
         self.records = {client: to_arrays(state) for client, state in (before or {}).items()}
+
+    def clients(self) -> list[int]:
+        """The clients that have answered, in their order."""
+        return sorted(self.records)
+
+    def of(self, client: int) -> State:
+        """The memory of one of ``clients()`` now."""
+        return to_state(self.records[client])
 
     def copy(self) -> dict[int, State]:
         """Every client's memory now, by client."""
@@ -66,7 +76,7 @@ class CarryingApp(ClientApp):
 
 
 class CarryingGrid(CohortGrid):
-    """A node per client, all of which are the first node of the grid beneath.
+    """A node per client, which share the nodes of the grid beneath.
 
     Messages leave with who the client is and its memory, which comes back with the reply. A client
     that fails, or whose reply never comes, keeps what it had.
@@ -75,14 +85,17 @@ class CarryingGrid(CohortGrid):
         grid: the grid beneath.
         clients: how many there are.
         memories: of the clients.
+
+    Where Ray has lost the worker of a client, replies are ``RunFailed``: Flower goes on sending
+    messages to a worker that is gone.
     """
 
     def __init__(self, grid: Grid, clients: int, memories: Carried) -> None:
         super().__init__(grid, [])
         self.numbered = range(1, clients + 1)
         self._memories = memories
-        self._clients: dict[str, int] = {}  # id of a message that has no reply yet -> client
-        self._node = 0  # of the grid beneath, which has one when its workers start
+        self._asked: dict[str, Message] = {}  # by the id of a message that has no reply yet
+        self._nodes: list[int] = []  # of the grid beneath, which has them when its workers start
 
     def get_node_ids(self) -> Iterable[int]:
         """The clients' nodes."""
@@ -112,27 +125,38 @@ class CarryingGrid(CohortGrid):
 
     def _leaving(self, message: Message) -> Message:
         """The message as it leaves; that of the strategy stays as it is."""
-        while not self._node:
-            self._node = next(iter(self._grid.get_node_ids()), 0)
-            time.sleep(0.0 if self._node else _LOOK_SECONDS)
-        client = message.metadata.dst_node_id - 1
+        while not self._nodes:
+            self._nodes = sorted(self._grid.get_node_ids())
+            time.sleep(0.0 if self._nodes else _LOOK_SECONDS)
+        told = message.metadata
+        client = told.dst_node_id - 1
         who = ConfigRecord({PARTITION_ID: client, "num-partitions": len(self.numbered)})
         content = RecordDict({**message.content, _NODE: who})
         if client in self._memories.records:
             content[STATE] = self._memories.records[client]
-        return compat.leaving(message, self._node, content)
+        node = self._nodes[client % len(self._nodes)]
+        return Message(content, node, told.message_type, ttl=told.ttl, group_id=told.group_id)
 
     def _note(self, sent: list[tuple[Message, Message]]) -> None:
         """Which messages are whose: a grid gives them their ids when it sends them."""
         for message, leaving in sent:
             compat.name(message, leaving.metadata.message_id)
-            self._clients[leaving.metadata.message_id] = message.metadata.dst_node_id - 1
+            self._asked[leaving.metadata.message_id] = message
         sent.clear()
 
     def _come(self, reply: Message) -> Message:
-        client = self._clients.pop(reply.metadata.reply_to_message_id)
-        compat.come_from(reply, client + 1)
-        record = reply.content.pop(STATE, None) if reply.has_content() else None
+        """The reply to the strategy's own message, without the client's memory, which stays."""
+        message = self._asked.pop(reply.metadata.reply_to_message_id)
+        if reply.has_error():
+            why = reply.error.reason or ""
+            if any(name in why for name in _LOST):
+                raise RunFailed(
+                    "Flower's simulation lost a Ray worker, which it does not replace "
+                    f"({why.partition(':<')[0]}): the same command goes on from the last "
+                    "checkpoint, and --engine ray does a lost worker's message again"
+                )
+            return Message(reply.error, reply_to=message)
+        record = reply.content.pop(STATE, None)
         if isinstance(record, ArrayRecord):
-            self._memories.records[client] = record
-        return reply
+            self._memories.records[message.metadata.dst_node_id - 1] = record
+        return Message(reply.content, reply_to=message)

@@ -2,8 +2,12 @@
 
 import logging
 import os
+import signal
 import socket
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import current_thread, main_thread
 from typing import Any
 
 from fedsim.ground.errors import UsageError
@@ -38,6 +42,25 @@ def connect(cores: int, address: str | None, flag: str) -> None:
         "logging_level": logging.ERROR,
         "runtime_env": {"env_vars": {"PYTHONPATH": os.pathsep.join(folders)}},
     }
+    with _answer_kept():
+        _init(cores, address, flag, quiet)
+
+
+@contextmanager
+def _answer_kept() -> Iterator[None]:
+    """Leaves a program's answer to SIGTERM in place, for which Ray has one of its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if callable(before) and current_thread() is main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def _init(cores: int, address: str | None, flag: str, quiet: Mapping[str, Any]) -> None:
+    """See ``connect``."""
+    import ray
+
     if address is None:  # "local": a new cluster, whatever other clusters this machine runs
         own = _folders()
         ray.init(address="local", num_cpus=cores, include_dashboard=False, **own, **quiet)

@@ -12,28 +12,25 @@ import multiprocessing
 import os
 import pickle
 import queue
-from collections.abc import Callable, Mapping
 from io import BytesIO
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from flwr.app import Context, Message, MessageType, RecordDict
+from flwr.app import Context, Message, MessageType
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
-from compressors import State
-from fedsim.engines import compat
-from fedsim.engines.local import failed, reason_of
+from fedsim.engines.brought import Answer, AppOf, RemoteClients, States, reply_of, request_of
+from fedsim.engines.numbered import reason_of
 from fedsim.ground.children import begin_child
 from fedsim.ground.compiling import compiling_elsewhere, compiling_told
 from fedsim.ground.errors import UsageError, reason
 from fedsim.ground.threads import lock_of_process
-from strategies.channel.payload import settings_in
 
 _LARGE = 1 << 14
 """Bytes from which on a payload goes past the pipe."""
 _ALIGNED = 64
-_COMPILES, _RUN = "compiles", 1
+_COMPILES = "compiles"
 _FORKING = lock_of_process()
 """Whose fork holds the ways of another would keep them open when that one is gone."""
 
@@ -44,14 +41,12 @@ class ForkedApp(ClientApp):
     The answer of a process that is gone is asked for again of another: it would have been the same.
 
     Args:
-        app_of: makes the app of clients whose memory lies where it is told.
+        app_of: makes the clients' app over the place of their memory.
         states: where it lies here.
         count: of processes.
     """
 
-    def __init__(
-        self, app_of: "Callable[[States], ClientApp]", states: "States", count: int
-    ) -> None:
+    def __init__(self, app_of: AppOf, states: States, count: int) -> None:
         super().__init__()
         self._here, self._states = app_of(states), states
         self._living, self._closed, self._why = count, False, ""
@@ -75,13 +70,10 @@ class ForkedApp(ClientApp):
         """A reply, or why there is none."""
         if message.metadata.message_type != MessageType.TRAIN:
             return self._here(message, context)
-        settings = settings_in(message.content)
-        memory = self._states.load(context, settings)
-        records = [(name, type(x), dict(x)) for name, x in message.content.items()]
-        node = dict(context.node_config)
+        request = request_of(message, context, self._states)
         while (child := self._idle.get()) is not None:
             try:
-                answer, after = child.ask((records, node, memory))
+                answer = child.ask(request)
             except _Ended as ended:
                 self._living -= 1
                 self._why = str(ended)
@@ -97,50 +89,18 @@ class ForkedApp(ClientApp):
                 self._idle.put(child)
                 raise
             self._idle.put(child)
-            if answer is KeyboardInterrupt:
-                raise answer
-            if isinstance(answer, str):
-                return failed(message, answer)
-            if after is not None:
-                self._states.commit(context, settings, after)
-            return Message(_whole(answer), reply_to=message)
+            return reply_of(answer, message, context, self._states)
         self._idle.put(None)
         raise RuntimeError(f"all processes that train clients have ended, one with {self._why}")
 
     def close(self) -> None:
-        """Ends the processes, whatever they are at."""
+        """Ends the processes, also those at work."""
         self._closed = True
         self._idle.put(None)
         for child in self._children:
             child.process.kill()
         for child in self._children:
             child.end()
-
-
-class States(Protocol):
-    """As ``fedsim.federation.client_memory.ClientStates``."""
-
-    def load(self, context: Context, settings: Mapping[str, Any]) -> State: ...
-
-    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None: ...
-
-    def forget(self, context: Context, settings: Mapping[str, Any]) -> None: ...
-
-
-class _Brought:
-    """The memory that came with a message, and what it is afterwards."""
-
-    before: State
-    after: State | None
-
-    def load(self, context: Context, settings: Mapping[str, Any]) -> State:
-        return self.before
-
-    def commit(self, context: Context, settings: Mapping[str, Any], state: State) -> None:
-        self.after = state
-
-    def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
-        """Nothing stays here."""
 
 
 class _Ended(Exception):
@@ -150,7 +110,7 @@ class _Ended(Exception):
 class _Child:
     """A process, which answers one message after the other."""
 
-    def __init__(self, app_of: Callable[[States], ClientApp]) -> None:
+    def __init__(self, app_of: AppOf) -> None:
         context = multiprocessing.get_context("fork")
         self.process = context.Process(target=self._serve, args=(app_of,), daemon=True)
         with _FORKING:
@@ -164,7 +124,7 @@ class _Child:
             self._there.reads.close()
             self._back.writes.close()  # a process that is gone then ends this way
 
-    def ask(self, what: object) -> tuple[Any, State | None]:
+    def ask(self, what: object) -> Answer:
         """Sends a message; waits for what comes back.
 
         Raises ``_Ended``, and whatever writing the message does, before any of it is sent.
@@ -190,36 +150,20 @@ class _Child:
         self._there.close()
         self._back.close()
 
-    def _serve(self, app_of: Callable[[States], ClientApp]) -> None:
+    def _serve(self, app_of: AppOf) -> None:
         begin_child()
         self._there.writes.close()
         self._back.reads.close()
         multiprocessing.current_process().daemon = False  # so that a client may start processes
-        compat.identify(_RUN)
-        brought = _Brought()
-        app = app_of(brought)
+        clients = RemoteClients(app_of)
         with compiling_told(lambda _: self._back.send(_COMPILES)):
             try:
                 while True:
-                    records, node, brought.before = self._there.receive()
-                    brought.after = None
-                    asked = Message(_whole(records), dst_node_id=1, message_type=MessageType.TRAIN)
-                    try:
-                        reply = app(asked, Context(_RUN, 1, node, RecordDict(), {}))
-                        answer: Any = [(n, type(x), dict(x)) for n, x in reply.content.items()]
-                    except Exception as error:
-                        answer = reason_of(error)
-                    except KeyboardInterrupt:  # a client's own: Ctrl-C is for the parent alone
-                        answer = KeyboardInterrupt
-                    self._back.send((answer, brought.after))
+                    self._back.send(clients.answer(self._there.receive()))
             except (EOFError, ConnectionError):
                 return  # its parent is gone
             except Exception as error:  # memory for a message was refused
                 self._back.send(reason_of(error))
-
-
-def _whole(records: list[tuple[str, type, dict[str, Any]]]) -> RecordDict:
-    return RecordDict({name: kind(values) for name, kind, values in records})
 
 
 class _Way:

@@ -7,33 +7,26 @@ answers in other processes (``fedsim.engines.forks``).
 """
 
 import copy
-import itertools
 import queue
 import sys
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import torch
-from flwr.app import Context, Error, Message, MessageType, RecordDict
+from flwr.app import Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid
 
-from compressors.usercode import UserCodeError
-from fedsim.engines import compat
+from fedsim.engines.numbered import RUN, NumberedGrid, failed, too_late, trace_of
 
 AnswerSeveral = Callable[
     [Sequence[Message], Sequence[Context]], Iterator[tuple[int, Message | Exception]]
 ]
 """Messages and their nodes' contexts -> the place of each, and its reply or its error."""
 
-_RUN = 1
-_NOT_DONE, _RAISED = 0, 2  # Flower's codes: unknown, and a client app that raised
-_TOO_LATE = "the round was over before the client's turn came"
 # The server decodes while clients train, in short steps of Python each. At Python's 5 ms a
 # thread waits for most of the other's work before it gets its turn: 4 % of a LeNet5 round.
 _SWITCH_SECONDS = 2e-4
@@ -106,7 +99,7 @@ class NodeQueue:
             return None
 
 
-class LocalGrid(Grid):
+class LocalGrid(NumberedGrid):
     """Nodes 1 to ``clients``, node i + 1 being client i, served by ``workers`` threads.
 
     A node answers one message after the other, as Flower's do. A worker takes one message, or
@@ -129,12 +122,10 @@ class LocalGrid(Grid):
         together: bool = False,
         end: Callable[[], None] = lambda: None,
     ) -> None:
-        compat.identify(_RUN)
+        super().__init__(clients)
         self._together, self._end = together, end
         self._app, self._answer_several, self._at_once = client_app, answer_several, at_once
-        self._count = itertools.count(1)
         self._nodes = NodeQueue()
-        self._ids = range(1, clients + 1)
         self.numbered = self._ids if known else None
         self._contexts: dict[int, Context] = {}  # of the nodes that keep anything
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -192,11 +183,11 @@ class LocalGrid(Grid):
             for i, answer in self._answer_several(free, contexts):
                 left.remove(i)
                 if isinstance(answer, Exception):
-                    answer = failed(free[i], reason_of(answer))
+                    answer = failed(free[i], trace_of(answer))
                 waiting.append(self._deliver(free[i], contexts[i], answer, call))
         except Exception as error:
             for i in sorted(left):
-                reply = failed(free[i], reason_of(error))
+                reply = failed(free[i], trace_of(error))
                 waiting.append(self._deliver(free[i], contexts[i], reply, call))
         for task in waiting:
             if task is not None:
@@ -206,7 +197,7 @@ class LocalGrid(Grid):
         """Answers a message whose node is claimed, and then whatever has waited for that node."""
         if call.closed:
             waiting = self._nodes.release(message.metadata.dst_node_id)
-            self._late.put(Message(Error(_NOT_DONE, _TOO_LATE), reply_to=message))
+            self._late.put(too_late(message))
         else:
             context = self._handed_over(message)
             try:
@@ -215,7 +206,7 @@ class LocalGrid(Grid):
                     kind = type(reply).__name__
                     raise TypeError(f"the client app returned {kind}, not a Message")
             except Exception as error:
-                reply = failed(message, reason_of(error))
+                reply = failed(message, trace_of(error))
             waiting = self._deliver(message, context, reply, call)
         if waiting is not None:
             waiting()
@@ -226,12 +217,12 @@ class LocalGrid(Grid):
         Stock strategies share one record between messages, and a client that fails keeps the
         memory that it had.
         """
-        message.content = RecordDict(dict(message.content))
+        message.content = message.content.copy()
         number = message.metadata.dst_node_id
         if number in self._contexts:
             return copy.deepcopy(self._contexts[number])
         node: Any = {"partition-id": number - 1, "num-partitions": len(self._ids)}
-        return Context(_RUN, number, node, RecordDict(), {})
+        return Context(RUN, number, node, RecordDict(), {})
 
     def _deliver(
         self, message: Message, context: Context, reply: Message, call: Call
@@ -259,7 +250,7 @@ class LocalGrid(Grid):
         if self._error is not None:  # the nodes that it was about answer nobody any more
             raise self._error
         for message in messages:
-            compat.name(message, f"message-{next(self._count)}")
+            self.name(message)
             if message.metadata.message_type != MessageType.TRAIN:
                 self._tasks.put(partial(self._serve, [message], call))
                 continue
@@ -288,29 +279,6 @@ class LocalGrid(Grid):
             call.close()
             self._calls.discard(call)
 
-    def get_node_ids(self) -> Iterable[int]:
-        """The nodes, in the order of their partitions."""
-        return self._ids
-
-    def set_run(self, run: Any) -> None:
-        """Nothing to set: there is one run."""
-
-    @property
-    def run(self) -> Any:
-        """The one run."""
-        return compat.run_of(_RUN)
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str,
-        ttl: float | None = None,
-    ) -> Message:  # fmt: skip
-        """A message; ``group_id`` and ``ttl`` mean nothing in process."""
-        return Message(content, dst_node_id=dst_node_id, message_type=message_type)
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Refused: in process there is nothing to wait for."""
-        raise RuntimeError("the local engine answers at once: use send_and_receive")
-
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies to these messages that came after their call was over."""
         wanted, came = set(message_ids), [self._late.get() for _ in range(self._late.qsize())]
@@ -319,14 +287,3 @@ class LocalGrid(Grid):
                 self._late.put(reply)
         return [reply for reply in came if reply.metadata.reply_to_message_id in wanted]
 
-
-def failed(message: Message, reason: str) -> Message:
-    """The reply of a client whose app raised."""
-    return Message(Error(code=_RAISED, reason=reason), reply_to=message)
-
-
-def reason_of(error: BaseException) -> str:
-    """As a failed reply tells it."""
-    if isinstance(error, UserCodeError):
-        return str(error)
-    return "".join(traceback.format_exception_only(error)).strip()

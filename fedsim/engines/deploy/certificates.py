@@ -91,7 +91,8 @@ class NodeKey(NamedTuple):
 
 
 def write_node_key(path: Path) -> NodeKey:
-    """Makes a key at ``path``, readable by its owner alone, and its public half beside it."""
+    """Makes a key at ``path``, readable by its owner alone, and its public half in the same folder.
+    """
     made, key = NodeKey(path, path.with_name(f"{path.name}.pub")), ec.generate_private_key(_CURVE)
     _write_private(made.private, key, serialization.PrivateFormat.OpenSSH)
     shown = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH

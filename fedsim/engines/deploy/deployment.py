@@ -75,7 +75,8 @@ class Deployment:
             raise KeyboardInterrupt
 
         # SIGTERM ends the block as Ctrl-C does, so that processes are stopped.
-        if threading.current_thread() is threading.main_thread():
+        ours = threading.current_thread() is threading.main_thread()
+        if ours and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             self._before = signal.signal(signal.SIGTERM, answer)
         try:
             self._start()

@@ -1,4 +1,4 @@
-"""A client that is late, on the local engine and on Ray: the same rounds, and nothing is lost."""
+"""A client that is late, on every engine: the same rounds, and nothing is lost."""
 
 import time
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from torch.optim import SGD
 from fedsim import Data, RunConfig, Task, run
 from fedsim.engines.carried import CarryingGrid
 from fedsim.engines.local import LocalGrid
+from fedsim.engines.raygrid import RayGrid
 from fedsim.tasks.base import correct, cross_entropy
 from tests.support.hanging import LONG, asks
 from tests.support.owntasks import X, Y
@@ -77,11 +78,11 @@ def sleepy(folder: Path) -> Task:
     )  # fmt: skip
 
 
-def test_a_late_client_on_both_engines(
+def test_a_late_client_on_every_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given_up(monkeypatch, LocalGrid)
-    given_up(monkeypatch, CarryingGrid)
+    for grid in (LocalGrid, RayGrid, CarryingGrid):
+        given_up(monkeypatch, grid)
     config = RunConfig.of(task=sleepy(tmp_path / "a"), method="sbc", gradient=0.2, temporal=2,
                           iterations=10, min_replies=2, workers=3, keep_payloads=True)
     run(config, tmp_path / "local")
@@ -89,5 +90,7 @@ def test_a_late_client_on_both_engines(
     assert frame["failures"].tolist() == [0, 1, 1, 0, 0]
     assert frame["returned"].tolist() == [0, 0, 0, 1, 0]
     assert (frame["failed_up_bits"] > 0).tolist() == [False, False, True, False, False]
-    run(config.but(task=sleepy(tmp_path / "b"), engine="flower"), tmp_path / "flower")
-    assert_same(tmp_path / "local", tmp_path / "flower")
+    for engine in ("ray", "flower"):
+        task = sleepy(tmp_path / f"on {engine}")
+        run(config.but(task=task, engine=engine), tmp_path / engine)
+        assert_same(tmp_path / "local", tmp_path / engine)

@@ -1,4 +1,4 @@
-"""Flower's simulation on Ray beside the local engine: the same bytes, metrics, bits and weights.
+"""The engines ray and flower beside the local one: the same bytes, metrics, bits and weights.
 
 Each case combines what the engines could treat differently; what a setting does is proved on the
 local engine.
@@ -41,6 +41,7 @@ pytestmark = [
 
 
 HELD = ("held", "held_norm")
+ON_RAY = ("ray", "flower")
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class Plain:
         out.float32s(x.numpy())
         return SentTensor(x, ALL, x.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        return torch.from_numpy(bits.float32s(like.numel())).view(like.shape)
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        return torch.from_numpy(bits.float32s(template.numel())).view(template.shape)
 
 
 class Drawing(nn.Module):
@@ -68,18 +69,19 @@ class Drawing(nn.Module):
         return self.last(F.dropout(self.norm(self.first(x)), 0.2, self.training))
 
 
-def on_both(config: RunConfig, folder: Path, cluster: str) -> None:
-    """Runs it on one thread, on two, and on Ray, and compares all three."""
+def on_all(config: RunConfig, folder: Path, cluster: str) -> None:
+    """Runs it on one thread, on two workers, on Ray and in Flower's simulation; compares all."""
     run(config, folder / "local", progress=False)
-    run(config.but(workers=2), folder / "threads", progress=False)
-    run(config.but(engine="flower"), folder / "flower", progress=False, ray_address=cluster)
-    for name in ("threads", "flower"):
+    run(config.but(workers=2), folder / "workers", progress=False)
+    for engine in ON_RAY:
+        run(config.but(engine=engine), folder / engine, progress=False, ray_address=cluster)
+    for name in ("workers", *ON_RAY):
         assert_same(folder / "local", folder / name)
 
 
 def clocks(folder: Path) -> Iterator[pd.Series]:
     """The simulated end of each round, by engine."""
-    for engine in ("local", "flower"):
+    for engine in ("local", *ON_RAY):
         yield pd.read_parquet(folder / engine / "rounds.parquet")["sim_end_seconds"]
 
 
@@ -94,10 +96,10 @@ def test_whatever_a_client_remembers(
         temporal=3, iterations=12, evaluate_every=2, cohort=3, seed=3, buffers="mean",
         controller="plateau(1, better=0.9)", keep_payloads=True,
     )  # fmt: skip
-    on_both(config, tmp_path, cluster)
-    frame = rounds(tmp_path / "flower")
+    on_all(config, tmp_path, cluster)
+    frame = rounds(tmp_path / "ray")
     assert frame["local_iterations"].nunique() > 1 and frame["up_buffer_bits"].gt(0).all()
-    assert len(payloads(tmp_path / "flower")) == 2 * 2 * 3 * len(frame)  # buffers beside each
+    assert len(payloads(tmp_path / "ray")) == 2 * 2 * 3 * len(frame)  # buffers beside each
 
 
 def test_who_is_away_or_late_follows_from_the_clock(cluster: str, tmp_path: Path) -> None:
@@ -107,9 +109,9 @@ def test_who_is_away_or_late_follows_from_the_clock(cluster: str, tmp_path: Path
         network="up=lognormal(20kbit, 1), down=1Mbit, latency=50ms, compute=uniform(10ms, 30ms)",
         strategy="nesterov", partition="dirichlet(0.5)",
     )  # fmt: skip
-    on_both(config, tmp_path, cluster)
-    local, flower = clocks(tmp_path)
-    assert local.equals(flower) and (local.diff().dropna() > 0).all()
+    on_all(config, tmp_path, cluster)
+    local, *others = clocks(tmp_path)
+    assert all(map(local.equals, others)) and (local.diff().dropna() > 0).all()
     assert rounds(tmp_path / "local")["late"].sum() > 0
 
 
@@ -118,17 +120,17 @@ def test_what_others_sent_is_relayed(cluster: str, tmp_path: Path) -> None:
         clients=4, cohort=3, downlink="relay", weighting="samples", keep_payloads=True,
         network="1gbit, compute=20ms", dropout="after=0.2",
     )  # fmt: skip
-    on_both(config, tmp_path, cluster)
-    local, flower = clocks(tmp_path)
-    assert local.equals(flower) and "relay" in " ".join(payloads(tmp_path / "flower"))
+    on_all(config, tmp_path, cluster)
+    local, *others = clocks(tmp_path)
+    assert all(map(local.equals, others)) and "relay" in " ".join(payloads(tmp_path / "ray"))
 
 
 @pytest.mark.parametrize("name", ["sharded", "fewer at work"])
 def test_servers_that_do_not_wait(name: str, cluster: str, tmp_path: Path) -> None:
     """Messages go to Ray together, and updates are taken in by the clock: the same run."""
-    on_both(asynchronous(name, keep_payloads=True), tmp_path, cluster)
-    local, flower = clocks(tmp_path)
-    assert local.equals(flower) and (local.diff().dropna() > 0).all()
+    on_all(asynchronous(name, keep_payloads=True), tmp_path, cluster)
+    local, *others = clocks(tmp_path)
+    assert all(map(local.equals, others)) and (local.diff().dropna() > 0).all()
     assert rounds(tmp_path / "local")["staleness"].max() > 0
 
 
@@ -151,34 +153,38 @@ def test_a_killed_actor_is_replaced_and_nothing_differs(
     run(config, tmp_path / "local")
     monkeypatch.setattr(run_module, "make_client_app", lambda *given: Dying(real(*given)))
     with caplog.at_level(logging.WARNING, logger="fedsim"):
-        run(config.but(engine="flower"), tmp_path / "flower", ray_address=cluster)
+        run(config.but(engine="ray"), tmp_path / "ray", ray_address=cluster)
     assert marker.exists() and "Ray lost a worker (1 so far) and replaces it" in caplog.text
     assert caplog.text.count("Ray lost a worker") == 1
-    assert_same(tmp_path / "local", tmp_path / "flower")
+    assert_same(tmp_path / "local", tmp_path / "ray")
     told("Ray worker killed", "an actor", 1)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_run_that_is_killed_goes_on(cluster: str, tmp_path: Path) -> None:
-    """On Ray from where it was, its clients' residuals with it; a copy of it on this engine."""
+@pytest.mark.parametrize("begun", ON_RAY)
+def test_a_run_that_is_killed_goes_on(begun: str, cluster: str, tmp_path: Path) -> None:
+    """From where it was, its clients' residuals with it: there, and copies on other engines."""
     config = small(clients=4, cohort=2, downlink="sbc(0.05)", checkpoint_every=1)
-    whole = run(config, tmp_path / "local").summary
+    whole = run(config, tmp_path / "whole").summary
     with pytest.raises(Stopped):
         run(
-            config.but(engine="flower"), tmp_path / "killed", ray_address=cluster,
+            config.but(engine=begun), tmp_path / begun, ray_address=cluster,
             callbacks=[stop_after(2)],
         )  # fmt: skip
-    shutil.copytree(tmp_path / "killed", tmp_path / "here")
-    for name, engine, address in (("killed", "flower", cluster), ("here", "local", None)):
+    others = {"local", *ON_RAY} - {begun}
+    for other in others:
+        shutil.copytree(tmp_path / begun, tmp_path / other)
+    for engine in (begun, *sorted(others)):
+        address = None if engine == "local" else cluster
         seen: list[int] = []
         done = run(
-            config.but(engine=engine), tmp_path / name, ray_address=address,
+            config.but(engine=engine), tmp_path / engine, ray_address=address,
             callbacks=[recording(seen)],
         )  # fmt: skip
         assert seen == [3, 4]
-        assert_same(tmp_path / "local", tmp_path / name)
+        assert_same(tmp_path / "whole", tmp_path / engine)
         assert {k: done.summary[k] for k in HELD} == {k: whole[k] for k in HELD}
-    told("run on Ray stopped", "goes on there, and here", 2)
+    told("run on Ray stopped", f"{begun}: goes on there, and elsewhere", 3)
 
 
 def round_of(message: Message) -> int:
@@ -187,8 +193,11 @@ def round_of(message: Message) -> int:
     return next((int(str(record["round"])) for record in records if "round" in record), 0)
 
 
-def test_what_a_client_raises_is_told_in_a_line(cluster: str, tmp_path: Path) -> None:
-    config = small(lr=1e30, engine="flower", clients=2)
+@pytest.mark.parametrize("engine", ON_RAY)
+def test_what_a_client_raises_is_told_in_a_line(
+    engine: str, cluster: str, tmp_path: Path
+) -> None:
+    config = small(lr=1e30, engine=engine, clients=2)
     with pytest.raises(RunFailed, match=r"round 1: 0 of 2 .*client 0: .*holds NaN or infinity"):
         run(config, tmp_path / "out", ray_address=cluster)
     assert "RunFailed" in (tmp_path / "out" / "error.txt").read_text()
@@ -218,9 +227,9 @@ class Plain:
         return torch.from_numpy(bits.float32s(like.numel())).view(like.shape)
 
 CATALOGUE["plain"] = Row("plain", "codec", Plain, "T", "here", "plain")
-for engine in ("local", "flower"):
+for engine in ("local", "ray", "flower"):
     config = fedsim.RunConfig.of(task=spirals, engine=engine, iterations=20, method="ef(plain)")
-    address = sys.argv[1] if engine == "flower" else None
+    address = None if engine == "local" else sys.argv[1]
     print(fedsim.run(config, engine, ray_address=address).summary["loss"])
 cells = [fedsim.Cell(name, fedsim.RunConfig(task=spirals, iterations=10, method=method))
          for name, method in (("good", "ef(plain)"), ("bad", "plain(true)"))]
@@ -230,13 +239,13 @@ for cell in fedsim.run_cells(cells, "cells", jobs=2, ray_address=sys.argv[1]):
 
 
 def test_what_is_defined_in_the_main_module_is_known(cluster: str, tmp_path: Path) -> None:
-    """As in a notebook: a task and a codec, in a run on Ray's engine and in cells on Ray."""
+    """As in a notebook: a task and a codec, in runs on Ray's engines and in cells on Ray."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, cluster], cwd=tmp_path, capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    local, flower, good, bad = done.stdout.splitlines()[-4:]
-    assert local == flower
+    local, ray, flower, good, bad = done.stdout.splitlines()[-5:]
+    assert local == ray == flower
     assert good == "done None"
     assert bad.startswith("failed round 1: 0 of") and "on purpose" in bad

@@ -45,13 +45,14 @@ def beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 @pytest.mark.proof
 @pytest.mark.usefixtures(beside.__name__)
-def test_a_sweep_and_flowers_engine_start_clusters_of_their_own(tmp_path: Path) -> None:
+def test_a_sweep_and_engines_on_ray_start_clusters_of_their_own(tmp_path: Path) -> None:
     summaries = sweep(GRID, tmp_path / "ray", jobs=2)
     assert [s["status"] for s in summaries] == ["done"] * len(summaries)
     config = small(clients=2)
     run(config, tmp_path / "local")
-    run(small(clients=2, engine="flower"), tmp_path / "flower")
-    assert_same(tmp_path / "local", tmp_path / "flower")
+    for engine in ("ray", "flower"):
+        run(small(clients=2, engine=engine), tmp_path / engine)
+        assert_same(tmp_path / "local", tmp_path / engine)
 
 
 @pytest.mark.slow
@@ -62,10 +63,9 @@ def test_a_cluster_of_this_process_is_left_alone(tmp_path: Path) -> None:
     try:
         with pytest.raises(UsageError, match="--jobs is 2: this process has a Ray"):
             cluster.connect(2, None, "--jobs is 2")
-        with pytest.raises(
-            UsageError, match="--engine is 'flower': this process has"
-        ):
-            run(small(clients=2, engine="flower"), tmp_path)
+        for engine in ("ray", "flower"):
+            with pytest.raises(UsageError, match=f"--engine is '{engine}': this process has"):
+                run(small(clients=2, engine=engine), tmp_path)
         assert ray.is_initialized()
     finally:
         ray.shutdown()

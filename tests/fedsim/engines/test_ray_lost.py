@@ -1,142 +1,305 @@
-"""Messages that lost their Ray worker again and again, or whose client hangs; addresses."""
+"""Workers of the engine ray that are lost, once or again and again; clients that hang."""
 
+import logging
 from collections.abc import Callable
-from concurrent.futures import CancelledError
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Barrier, Event, Semaphore, Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from flwr.app import Context, Error, Message, RecordDict
+import torch
+from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from ray.exceptions import GetTimeoutError, RayActorError, RaySystemError
 
 from fedsim import RunFailed, UsageError, run
-from fedsim.engines import cluster, compat, flower, local, lost
-from fedsim.engines.carried import Carried
-from strategies.channel.cohort_grid import CohortGrid
+from fedsim.engines import cluster, workers
+from fedsim.engines.brought import States
+from fedsim.engines.workers import AGAIN, AT_ONCE, Job, Worker, Workers, places
 from tests.support.runs import small
 
 
-class Replies(CohortGrid):
-    """A grid with one reply, an error."""
+class FakeRay:
+    """Ray, whose actors do what ``outcomes`` say: each is a call's answer, or raises.
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(local.LocalGrid(ClientApp(), clients=1), [])
-        ask = Message(RecordDict(), dst_node_id=1, message_type="train")
-        self.reply = Message(Error(code=0, reason=reason), reply_to=ask)
+    Attributes:
+        outcomes: worker -> the outcomes of its next calls to ``answer``.
+        away: workers that are not there.
+        killed: workers that were killed.
+    """
 
-    def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> list[Message]:
-        return [self.reply]
+    def __init__(self) -> None:
+        self.outcomes: dict[int, list[Any]] = {}
+        self.away, self.killed, self.count = set[int](), list[int](), 0
+        self.options: dict[str, Any] = {}
+
+    def put(self, value: Any) -> Any:
+        return value
+
+    def remote(self, **options: Any) -> Callable[[type], Any]:
+        self.options = options
+        return lambda kind: SimpleNamespace(remote=self._start)
+
+    def _start(self) -> Any:
+        number, self.count = self.count, self.count + 1
+
+        def ready(_: Any) -> Any:
+            return Ref(RayActorError() if number in self.away else None)
+
+        def answer(*_: Any) -> Any:
+            waiting = self.outcomes.get(number, [])
+            return Ref(waiting.pop(0) if waiting else workers.packed([], None))
+
+        calls = {"ready": ready, "answer": answer}
+        made = {name: SimpleNamespace(remote=call) for name, call in calls.items()}
+        return SimpleNamespace(number=number, **made)
+
+    def wait(self, refs: list[Any], num_returns: int = 1, timeout: float = 0) -> Any:
+        done = [ref for ref in refs if not ref.hangs]
+        return done[:num_returns], []
+
+    def get(self, ref: Any) -> Any:
+        assert not ref.hangs, GetTimeoutError
+        if isinstance(ref.outcome, Exception):
+            raise ref.outcome
+        return ref.outcome
+
+    def kill(self, actor: Any) -> None:
+        self.killed.append(actor.number)
 
 
-def test_worker_after_worker_lost_ends_the_run() -> None:
-    local.compat.identify()
-    died = "<class 'ray.exceptions.ActorDiedError'>:<'The actor died unexpectedly'>"
-    with pytest.raises(RunFailed, match="Ray lost the worker of a client 4 times in a row"):
-        list(lost.LossTellingGrid(Replies(died)).send_and_receive([]))
-    other = "<class 'flwr.ClientAppException'>:<'a weight is not finite'>"
-    assert list(lost.LossTellingGrid(Replies(other)).send_and_receive([]))
+class Ref:
+    """What a call will have been; one that never ends where the outcome is ``...``."""
+
+    def __init__(self, outcome: Any) -> None:
+        self.outcome, self.hangs = outcome, outcome is ...
 
 
-@pytest.mark.parametrize("settings", [{}, {"engine": "flower", "workers": 2}])
-def test_an_address_is_for_flowers_engine_alone(settings: dict[str, Any], tmp_path: Path) -> None:
-    name = "--workers is 2" if settings else "--engine is 'local'"
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+    made = FakeRay()
+    monkeypatch.setattr(workers, "ray", made)
+    return made
+
+
+def app_of(states: States) -> ClientApp:
+    return ClientApp()
+
+
+def job() -> Job:
+    return Job(([], {}, {}))
+
+
+def started(fake: FakeRay, count: int) -> Workers:
+    made = Workers(app_of, count, 0.5)
+    assert fake.options == {"num_cpus": 1, "num_gpus": 0.5, "max_restarts": -1}
+    assert not made.free
+    for _ in range(count):
+        assert made.wait(0.0) is None
+    return made
+
+
+def told(made: Workers) -> Any:
+    """What a job has come to, whichever workers are heard before."""
+    return next(filter(None, (made.wait(0.0) for _ in range(10))), None)
+
+
+def test_a_worker_has_two_messages_and_the_idle_one_comes_first(fake: FakeRay) -> None:
+    fake.outcomes = {0: [..., ...], 1: [..., ...]}
+    made = started(fake, 2)
+    for _ in range(AT_ONCE * 2):
+        assert made.free
+        made.give(job())
+    assert not made.free and fake.outcomes == {0: [], 1: []}
+
+
+def test_worker_after_worker_lost_ends_the_run(
+    fake: FakeRay, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake.outcomes = {0: [RayActorError()] * (AGAIN + 1)}
+    made = started(fake, 1)
+    one = job()
+    with caplog.at_level(logging.WARNING, logger="fedsim"):
+        for number in range(1, AGAIN + 1):
+            made.give(one)
+            assert made.wait(0.0) == (one, None) and one.losses == number
+            assert not made.free
+            made.wait(0.0)  # it is there again
+        made.give(one)
+        with pytest.raises(RunFailed, match="Ray lost the worker of a client 4 times in a row"):
+            made.wait(0.0)
+    assert [f"({n} so far)" in line for n, line in enumerate(caplog.messages, 1)] == [True] * 4
+
+
+def test_both_messages_of_a_lost_worker_are_done_by_another(
+    fake: FakeRay, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake.outcomes = {0: [RayActorError(), RayActorError()], 1: [..., ...]}
+    made = started(fake, 2)
+    jobs = [job() for _ in range(4)]
+    for one in jobs:
+        made.give(one)
+    fake.away = {0}
+    with caplog.at_level(logging.WARNING, logger="fedsim"):
+        came = [made.wait(0.0) for _ in range(4)]  # and the lost one is still away
+    assert [one[1] for one in came if one is not None] == [None, None]
+    assert caplog.text.count("Ray lost a worker") == 1 and not made.free
+
+
+def test_a_message_that_never_reached_a_worker_is_not_what_it_was_lost_to(fake: FakeRay) -> None:
+    fake.outcomes = {0: [RayActorError()], 1: [RayActorError()] * 20}
+    made = started(fake, 2)
+    one = job()
+    made.give(one)
+    assert told(made) == (one, None) and one.losses == 1
+    fake.away = {1}
+    made.give(one)  # to the other, which is gone as well: one machine had both
+    assert told(made) == (one, None) and one.losses == 1
+
+
+def test_an_answer_that_cannot_be_read_is_the_client_s_failure(fake: FakeRay) -> None:
+    fake.outcomes = {0: [RaySystemError("cannot be read")]}
+    made = started(fake, 1)
+    made.give(one := job())
+    assert (came := told(made)) is not None and came[0] is one and came[1] is not None
+    assert "cannot be read" in str(came[1][0]) and came[1][1] is None
+    assert made.free
+
+
+def test_workers_end_whatever_they_are_at(fake: FakeRay) -> None:
+    fake.outcomes = {0: [...]}
+    made = started(fake, 2)
+    made.give(job())
+    made.close()
+    assert fake.killed == [0, 1]
+
+
+def test_an_app_that_cannot_be_sent_is_told(fake: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    def put(value: Any) -> None:
+        raise TypeError("cannot pickle a lock")
+
+    monkeypatch.setattr(fake, "put", put)
+    with pytest.raises(UsageError, match="--engine is 'ray': the task cannot be .* a lock"):
+        Workers(app_of, 1, 0.0)
+
+
+def test_an_app_that_cannot_be_unpacked_fails_its_clients(
+    fake: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leaves(_: Any) -> None:
+        raise SystemExit(3)
+
+    monkeypatch.setattr(fake, "get", leaves)
+    worker = Worker()
+    worker.ready([SimpleNamespace()])  # type: ignore[list-item]
+    assert workers.unpacked(worker.answer(b"", None)) == ("SystemExit: 3", None)
+
+
+def test_a_worker_unpacks_the_app_once(fake: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[Any]()
+
+    def made(states: States) -> ClientApp:
+        app = ClientApp()
+
+        @app.train()
+        def train(message: Message, context: Context) -> Message:
+            states.commit(context, {}, {"w": states.load(context, {})["w"] + 1})
+            return Message(RecordDict(), reply_to=message)
+
+        return app
+
+    def get(reference: Any) -> Any:
+        asked.append(reference)
+        return made
+
+    monkeypatch.setattr(fake, "get", get)
+    worker, memory = Worker(), {"w": torch.tensor(1.5, dtype=torch.bfloat16)}
+    assert worker.answer(*workers.packed(([], {}), memory)) is None  # Ray has replaced it
+    worker.ready(["app"])
+    for _ in range(3):
+        came = worker.answer(*workers.packed(([], {}), memory))
+        assert came is not None
+        records, memory = workers.unpacked(came)
+        assert records == []
+    assert asked == ["app"] and memory["w"] == 4.5
+
+
+def test_a_worker_that_ray_has_replaced_unseen_is_asked_again(fake: FakeRay) -> None:
+    fake.outcomes = {0: [None]}
+    made = started(fake, 1)
+    made.give(one := job())
+    assert told(made) == (one, None) and one.losses == 0
+    made.wait(0.0)
+    made.give(one)
+    assert told(made) == (one, ([], None))
+
+
+def test_a_memory_travels_as_it_is() -> None:
+    memory = {
+        "none": torch.empty(0, 3), "number": torch.tensor(7), "half": torch.ones(3, 5).bfloat16(),
+        "last": torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4).permute(2, 0, 1),
+        "yes": torch.tensor([True, False, True]), "bytes": torch.arange(7, dtype=torch.uint8),
+    }  # fmt: skip
+    plain, came = workers.unpacked(workers.packed({"a": b"b"}, memory))
+    assert plain == {"a": b"b"} and list(came) == list(memory)
+    for name, x in memory.items():
+        assert came[name].dtype == x.dtype and torch.equal(came[name], x)
+    assert workers.unpacked(workers.packed(1, {})) == (1, {})
+
+
+def test_there_is_a_worker_for_every_core_with_its_share_of_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = [
+        {"Alive": True, "Resources": {"CPU": 8.0, "GPU": 1.0}},
+        {"Alive": True, "Resources": {"CPU": 2.0}},
+        {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 4.0}},
+        {"Alive": False, "Resources": {}},
+    ]
+    monkeypatch.setattr(workers, "ray", SimpleNamespace(nodes=lambda: nodes))
+    assert [places(gpus) for gpus in (0.0, 1 / 3, 1.0, 2.0)] == [12, 5, 3, 2]
+    with pytest.raises(UsageError, match="no machine of the cluster has a core and 8 of a GPU"):
+        places(8.0)
+
+
+@pytest.mark.parametrize("engine", ["local", "ray", "flower"])
+def test_an_address_is_for_engines_on_ray_alone(engine: str, tmp_path: Path) -> None:
+    local = engine == "local"
+    settings: dict[str, Any] = {"engine": engine, "workers": 1 if local else 2}
+    name = "--engine is 'local'" if local else "--workers is 2"
     with pytest.raises(UsageError, match=f"--ray-address is '1.2.3.4:5' and {name}"):
         run(small(clients=2, **settings), tmp_path, ray_address="1.2.3.4:5")
 
 
-@pytest.fixture
-def patched(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Flower's modules that fedsim changes; afterwards they are what they were."""
-    from flwr.server.superlink.fleet.vce import vce_api
-    from flwr.server.superlink.fleet.vce.backend import raybackend
+def hanging(states: States) -> ClientApp:
+    from threading import Event
 
-    for module, name in (
-        (vce_api, "add_messages_to_queue"), (vce_api, "ThreadPoolExecutor"),
-        (raybackend, "BasicActorPool"),
-    ):  # fmt: skip
-        monkeypatch.setattr(module, name, getattr(module, name))
-    return SimpleNamespace(api=vce_api, backend=raybackend)
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        Event().wait()
+        raise AssertionError
+
+    return app
 
 
+@pytest.mark.slow
+@pytest.mark.processes
 def test_nobody_waits_for_a_client_that_hangs_when_the_server_is_done(
-    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Two messages wait for their replies, and one for the worker that has the two."""
-    from flwr.simulation.ray_transport.ray_actor import BasicActorPool
-    from ray.exceptions import GetTimeoutError
+    """And its actor ends without a word."""
+    import ray
 
-    from fedsim.engines import pool
-
-    over, waits, ended = Event(), Semaphore(0), SimpleQueue[None]()
-
-    def get(future: object, timeout: float) -> None:
-        waits.release()
-        over.wait(timeout)
-        raise GetTimeoutError
-
-    def begin(self: Any) -> None:
-        self.pool, self.num_actors, self.create_actor_fn = [], 0, object
-
-    def ask() -> None:
-        with pytest.raises(CancelledError):
-            workers.fetch_result_and_return_actor_to_pool(
-                workers.submit(lambda actor, *job: object(), (None,))
-            )
-        ended.put(None)
-
-    monkeypatch.setattr(pool, "ray", SimpleNamespace(get=get, put=lambda x: x))
-    monkeypatch.setattr(BasicActorPool, "__init__", begin)
-    workers = pool.Pool(over)
-    workers.add_actors_to_pool(1)
-    for _ in range(3):
-        Thread(target=ask, daemon=True).start()
-    assert waits.acquire(timeout=60) and waits.acquire(timeout=60)
-    over.set()
-    for _ in range(3):
-        ended.get(timeout=60)
-
-
-def fails(_: object) -> None:
-    raise RunFailed("fewer replies than --min-replies")
-
-
-@pytest.mark.parametrize("main", [lambda _: None, fails])
-def test_the_pool_is_told_when_the_server_is_done(
-    main: Callable[[Any], None], patched: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = list[bool]()
-
-    def simulation(server: Any, *_: Any, **__: Any) -> None:
-        over = patched.backend.BasicActorPool()
-        told.append(over.is_set())
-        try:
-            server(SimpleNamespace(), Context(1, 1, {}, RecordDict(), {}))
-        finally:
-            told.append(over.is_set())
-
-    monkeypatch.setattr("fedsim.engines.pool.Pool", lambda over: over)
-    monkeypatch.setattr("flwr.simulation.run_simulation", simulation)
-    monkeypatch.setattr(cluster, "connect", lambda *_: None)
+    cluster.connect(1, None, "--engine is 'ray'")
     try:
-        flower.simulate(main, ClientApp(), 1, 1, Carried())
-    except RunFailed:
-        assert main is fails
-    assert told == [False, True]
-
-
-def test_as_many_messages_as_workers_wait_for_their_replies(patched: SimpleNamespace) -> None:
-    everybody = Barrier(40)  # Flower would have 32 threads at most
-    with compat.simulate_with(object), patched.api.ThreadPoolExecutor() as threads:
-        for waiting in [threads.submit(everybody.wait, 20) for _ in range(40)]:
-            waiting.result()
-
-
-def test_flower_s_own_simulation_is_as_it_was_after_one_of_ours(patched: SimpleNamespace) -> None:
-    """A pool of a server that is done answers nobody any more."""
-    before = dict(vars(patched.api)), dict(vars(patched.backend))
-    with compat.simulate_with(object):
-        assert patched.backend.BasicActorPool is object
-    assert (dict(vars(patched.api)), dict(vars(patched.backend))) == before
+        made = Workers(hanging, places(0.0), 0.0)
+        while not made.free:
+            made.wait(1.0)
+        made.give(job())
+        made.wait(1.0)
+        made.close()
+    finally:
+        ray.shutdown()
+    assert capfd.readouterr().out == ""

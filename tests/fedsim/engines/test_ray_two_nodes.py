@@ -1,4 +1,4 @@
-"""Flower's engine on a Ray cluster of two machines, one of which is lost midway: the same bits."""
+"""The engine ray on a cluster of two machines, one of which is lost midway: the same bits."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -44,9 +44,9 @@ def test_a_machine_is_lost_midway_and_nothing_differs(
     run(config, tmp_path / "local", progress=False)
     with caplog.at_level(logging.WARNING, logger="fedsim"):
         run(
-            config.but(engine="flower"), tmp_path / "flower", progress=False, callbacks=[kill],
+            config.but(engine="ray"), tmp_path / "ray", progress=False, callbacks=[kill],
             ray_address=cluster.address,
         )  # fmt: skip
     assert caplog.text.count("Ray lost a worker (1 so far)") == 1
-    assert_same(tmp_path / "local", tmp_path / "flower")
+    assert_same(tmp_path / "local", tmp_path / "ray")
     told("Ray machine killed", "no room elsewhere", 1)

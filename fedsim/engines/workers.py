@@ -1,0 +1,284 @@
+"""Ray's actors that train clients; one that is lost is replaced, and its messages sent again."""
+
+import itertools
+import logging
+import math
+import pickle
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import ray
+import torch
+from ray.exceptions import ObjectLostError, OutOfMemoryError, RayActorError, RayError
+from torch import Tensor
+
+from compressors import State
+from fedsim.engines.brought import Answer, AppOf, RemoteClients, Request
+from fedsim.engines.numbered import reason_of
+from fedsim.ground.errors import RunFailed, UsageError
+
+AGAIN = 3
+"""How often a message is sent again whose worker was lost; then the run ends."""
+
+AT_ONCE = 2
+"""Messages that a worker has: one that it answers, and the next."""
+
+_LOOK_SECONDS = 0.5
+_LOST = (RayActorError, ObjectLostError, OutOfMemoryError)
+
+_ALIGNED = 64
+
+Packed = tuple[bytes, Any]
+"""A message as Ray copies it fastest: its plain values pickled, its tensors in one numpy array."""
+
+
+class Worker:
+    """What an actor is: it keeps the clients' app, and answers messages."""
+
+    def __init__(self) -> None:
+        self._app_of: list[ray.ObjectRef[AppOf]] = []
+        self._clients: RemoteClients | None = None
+
+    def ready(self, app_of: "list[ray.ObjectRef[AppOf]]") -> None:
+        """Returns when everything before it is done.
+
+        Args:
+            app_of: a list with the reference of what makes the clients' app.
+        """
+        self._app_of = app_of
+
+    def answer(self, head: bytes, data: Any) -> Packed | None:
+        """A client's answer, packed as its message is; None of one that Ray has replaced.
+
+        The app is unpacked for the first message.
+        """
+        if not self._app_of:
+            return None
+        try:
+            if self._clients is None:
+                self._clients = RemoteClients(ray.get(self._app_of[0]))
+        except (Exception, SystemExit) as error:  # Ray would not replace an actor that exits
+            return packed(reason_of(error), None)
+        (records, node), memory = unpacked((head, data))
+        return packed(*self._clients.answer((records, node, memory or {})))
+
+
+class Job:
+    """A message at a worker, or on its way to one.
+
+    Args:
+        request: what the worker is sent.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request, self.losses = request, 0
+
+
+class _Given(NamedTuple):
+    """A job at a worker, in which of its lives, and whether it was there before the job came."""
+
+    job: Job
+    worker: int
+    life: int
+    there: Any
+
+
+class Workers:
+    """Actors that answer messages, of which some may be lost, with their machine or alone.
+
+    A job whose worker is lost waits for another that is there: all that a client knows comes with
+    the message, and the answer is the same. A worker that Ray has replaced serves again; where no
+    machine has room for it, the others do its work.
+
+    Args:
+        app_of: makes the clients' app.
+        count: how many actors.
+        gpus: the share of a GPU that Ray sets aside for each.
+
+    Raises ``UsageError`` where the app cannot be sent to them.
+    """
+
+    def __init__(self, app_of: AppOf, count: int, gpus: float) -> None:
+        try:
+            self._app_of = [ray.put(app_of)]
+        except Exception as error:
+            raise UsageError(
+                f"--engine is 'ray': the task cannot be sent to Ray's workers ({reason_of(error)})"
+            ) from error
+        actor: Any = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1)(Worker)
+        self._actors = [actor.remote() for _ in range(count)]
+        self._room: dict[int, int] = {}  # worker that is there -> how many jobs it may get
+        self._lives: Counter[int] = Counter()  # worker -> how often it was lost
+        self._given: dict[Any, _Given] = {}  # by reference of the answer
+        self._asked: dict[Any, int] = {}  # workers that are asked whether they are there
+        self._absent: dict[int, float] = {}  # worker -> when it is asked again
+        for worker in range(count):
+            self._ask(worker)
+
+    @property
+    def free(self) -> bool:
+        """Whether a worker takes another job."""
+        return any(self._room.values())
+
+    def give(self, job: Job) -> None:
+        """Gives a job to the worker that has least to do, of those that are there."""
+        worker = max(self._room, key=self._room.__getitem__)
+        self._room[worker] -= 1
+        actor, (*plain, memory) = self._actors[worker], job.request
+        there = actor.ready.remote(self._app_of) if job.losses else None
+        answer = actor.answer.remote(*packed(plain, memory))
+        self._given[answer] = _Given(job, worker, self._lives[worker], there)
+
+    def wait(self, seconds: float) -> tuple[Job, Answer | None] | None:
+        """A job with its answer, or with None: its worker was lost, and it is to be given again.
+
+        Args:
+            seconds: how long to wait for one; it may be less, and then there is none.
+
+        Raises ``RunFailed`` where a job has lost its worker too often.
+        """
+        for worker in [w for w, at in self._absent.items() if at <= time.monotonic()]:
+            del self._absent[worker]
+            self._ask(worker)
+        open_, seconds = [*self._asked, *self._given], min(seconds, _LOOK_SECONDS)
+        if not open_:
+            time.sleep(seconds)
+            return None
+        done, _ = ray.wait(open_, timeout=seconds)
+        if not done:
+            return None
+        if (one := done[0]) in self._asked:
+            self._heard(one)
+            return None
+        given = self._given.pop(one)
+        return given.job, self._taken(one, given)
+
+    def close(self) -> None:
+        """Ends the actors, also those at work."""
+        for actor in self._actors:
+            with suppress(RayError):
+                ray.kill(actor)
+
+    def _ask(self, worker: int) -> None:
+        self._asked[self._actors[worker].ready.remote(self._app_of)] = worker
+
+    def _heard(self, asked: Any) -> None:
+        """Takes a worker back that is there; asks one that is not later."""
+        worker = self._asked.pop(asked)
+        try:
+            ray.get(asked)
+            self._room[worker] = AT_ONCE
+        except _LOST:
+            self._absent[worker] = time.monotonic() + _LOOK_SECONDS
+
+    def _taken(self, reference: Any, given: _Given) -> Answer | None:
+        """What a worker has answered; None where it was lost."""
+        job, worker, life, there = given
+        try:
+            answer = ray.get(reference)
+        except _LOST as error:
+            self._lose(worker, life)
+            if there is None or _was_there(there):
+                job.losses += 1
+            if job.losses > AGAIN:
+                raise RunFailed(
+                    f"Ray lost the worker of a client {AGAIN + 1} times in a row: the clients may "
+                    "need more memory than the machine has (fewer --workers need less)"
+                ) from error
+            return None
+        except RayError as error:  # what came or went cannot be read: the client's failure
+            answer = packed(reason_of(error), None)
+        if answer is None:  # it was lost and replaced before the message came
+            self._lose(worker, life)
+            return None
+        if life == self._lives[worker]:
+            self._room[worker] += 1
+        records, memory = unpacked(answer)
+        return records, memory
+
+    def _lose(self, worker: int, life: int) -> None:
+        """Tells, once, that a worker is lost, and asks it until it is there again."""
+        if life != self._lives[worker]:
+            return
+        self._lives[worker] += 1
+        self._room.pop(worker)
+        logging.getLogger("fedsim").warning(
+            "Ray lost a worker (%d so far) and replaces it; its message is done again",
+            self._lives.total(),
+        )
+        self._ask(worker)
+
+
+def _was_there(asked: Any) -> bool:
+    """Whether a worker was there when it got its next message: then that one has cost it."""
+    try:
+        ray.get(asked)
+    except _LOST:
+        return False
+    return True
+
+
+def packed(plain: Any, memory: State | None) -> Packed:
+    """What travels, as Ray copies it fastest.
+
+    Args:
+        plain: values of any kind.
+        memory: of a client, from any device.
+
+    Example:
+        >>> unpacked(packed("a reply", {"w": torch.arange(3.0)}))
+        ('a reply', {'w': tensor([0., 1., 2.])})
+    """
+    if memory is None:
+        return pickle.dumps((plain, None), protocol=5), None
+    on_host = {name: x.detach().cpu().contiguous() for name, x in memory.items()}
+    sizes = [_padded(x.numel() * x.element_size()) for x in on_host.values()]
+    starts = [0, *itertools.accumulate(sizes)]
+    data = torch.empty(starts[-1], dtype=torch.uint8)
+    layout = []
+    for start, (name, x) in zip(starts, on_host.items(), strict=False):
+        _part(data, start, x.dtype, x.numel()).copy_(x.reshape(-1))
+        layout.append((name, start, x.dtype, tuple(x.shape)))
+    return pickle.dumps((plain, layout), protocol=5), data.numpy()
+
+
+def unpacked(came: Packed) -> tuple[Any, State | None]:
+    """The way back from ``packed``; a copy, which keeps nothing in Ray's store."""
+    plain, layout = pickle.loads(came[0])
+    if layout is None:
+        return plain, None
+    data = torch.from_numpy(came[1].copy())
+    return plain, {
+        name: _part(data, start, dtype, math.prod(shape)).reshape(shape)
+        for name, start, dtype, shape in layout
+    }
+
+
+def _part(data: Tensor, start: int, dtype: torch.dtype, count: int) -> Tensor:
+    return data[start : start + count * dtype.itemsize].view(dtype)
+
+
+def _padded(size: int) -> int:
+    return math.ceil(size / _ALIGNED) * _ALIGNED
+
+
+def places(gpus: float) -> int:
+    """How many workers of one core the cluster has room for, machine by machine.
+
+    Args:
+        gpus: the share of a GPU that each takes.
+
+    Raises ``UsageError`` where it has room for none.
+    """
+    room = 0
+    for machine in (node["Resources"] for node in ray.nodes() if node["Alive"]):
+        cores = machine.get("CPU", 0.0)
+        room += math.floor(min(cores, machine.get("GPU", 0.0) / gpus + 1e-9) if gpus else cores)
+    if not room:
+        raise UsageError(
+            f"--engine is 'ray': no machine of the cluster has a core and {gpus:g} of a GPU "
+            "(--gpus-per-client) for a client"
+        )
+    return room
