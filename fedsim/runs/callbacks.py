@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fedsim.ground.errors import UsageError, unknown, writing
-from fedsim.settings.fields import CLIENT_SCORES, SCORE
+from fedsim.ground.records import CLIENT_SCORES, SCORE
 
 Row = Mapping[str, Any]
 """A round's row, as in ``rounds.parquet``, with ``up_bits`` (the upstream bits so far of a client
@@ -65,8 +65,8 @@ class CsvWriter(Callback):
 
     Args:
         path: the file; its folder exists.
-        columns: those that are wanted; None: all that the first row has. ``UsageError`` for another
-            one, but for scores, which come with the first evaluation.
+        columns: those that are wanted; None: all that the first row has. ``UsageError`` for
+            another one, except scores, which come with the first evaluation.
 
     Example:
         run(config, callbacks=[CsvWriter("rounds.csv", ["round", "metric", "up_bits"])])

@@ -114,6 +114,16 @@ def has_end(folder: Path, rounds: int) -> bool:
     return (folder / END).is_dir() or (folder / f"{_PREFIX}{rounds:08d}").is_dir()
 
 
+def end(folder: Path) -> Checkpoint | None:
+    """The memory that a finished run kept in ``final``; None where there is none that is whole.
+
+    Nothing in the folder is changed.
+    """
+    with suppress(*_DAMAGE):
+        return _read(folder / END)
+    return None
+
+
 def go_on_from_end(folder: Path, rounds: int) -> None:
     """Makes a checkpoint of the memory that a finished run kept."""
     if (folder / END).is_dir():
@@ -172,7 +182,8 @@ def load(folder: Path, warn: bool = True) -> Checkpoint | None:
     ``warn``: whether a line names each that is damaged, and says where the run goes on.
     """
     hidden = ".*.part"  # as files and checkpoints are named while they are written
-    for part in [*folder.glob(hidden), *folder.glob(f"payloads/*/{hidden}")]:
+    rooms = ("", "payloads/*/", "replies/*/")
+    for part in [part for room in rooms for part in folder.glob(f"{room}{hidden}")]:
         shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
     passed_over = []
     newest = None

@@ -30,7 +30,7 @@ def check(name: str) -> None:
 
 
 def gpus_per_client(config: RunConfig) -> float:
-    """GPUs that Flower's simulation sets aside for a client: one for all workers, unless told.
+    """GPUs that Ray sets aside for a client: one for all workers, unless told.
 
     Example:
         >>> gpus_per_client(RunConfig.of(device="cuda", workers=4))

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedsim.ground.version import VERSION
 
-_FEDSIM = "fedsim-lab"
+PACKAGE = "fedsim-lab"
 PACKAGES = (
     "torch", "torchvision", "flwr", "ray", "numba", "numpy", "pandas",
     "scikit-learn", "flwr-datasets",
@@ -29,13 +29,13 @@ def describe() -> dict[str, Any]:
         "machine": platform.machine(),
         "processor": processor,
         "cores": os.cpu_count(),
-        "packages": {_FEDSIM: VERSION} | {name: _version(name) for name in PACKAGES},
+        "packages": {PACKAGE: VERSION} | {name: _version(name) for name in PACKAGES},
     }
 
 
 def described() -> str:
     """The version of fedsim, with a remark where it is a checkout that is not installed."""
-    return VERSION + ("" if _version(_FEDSIM) else " (a checkout that is not installed)")
+    return VERSION + ("" if _version(PACKAGE) else " (a checkout that is not installed)")
 
 
 @cache  # the lookup reads files, and a sweep asks once per cell

@@ -16,7 +16,7 @@ from fedsim.runs import checkpoint
 from fedsim.settings import masks
 from fedsim.settings.config import RunConfig
 
-_MAY_DIFFER = {"iterations", "evaluate_every"}
+_MAY_DIFFER = {"iterations", "rounds", "evaluate_every"}
 
 
 def is_longer(before: RunConfig, now: RunConfig, different: dict[str, Any]) -> bool:
@@ -31,9 +31,16 @@ def check(before: RunConfig, now: RunConfig, out: Path) -> None:
     """
     if reason := _reason(before, now, out):
         raise UsageError(
-            f"--iterations is {now.plan.iterations}: --out {out} holds a run of "
-            f"{before.plan.iterations} that cannot be extended: {reason}"
+            f"{_length(now)}: --out {out} holds a run of "
+            f"{_length(before).partition(' is ')[2]} that cannot be extended: {reason}"
         )
+
+
+def _length(run: RunConfig) -> str:
+    """How long a run is, with the setting that says it."""
+    if run.plan.local_epochs:
+        return f"--rounds is {run.plan.rounds}"
+    return f"--iterations is {run.plan.iterations}"
 
 
 def extend(before: RunConfig, out: Path, text: str) -> None:
@@ -72,10 +79,15 @@ def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
         )
     if before.stop_at_bits is not None:
         return f"it ends where a client has sent --stop-at-bits {before.stop_at_bits}"
+    if before.stop_at_joules is not None:
+        spent = float(before.stop_at_joules)
+        return f"it ends where clients have spent --stop-at-joules {spent:g}"
+    if then.network is not None and then.network.limited:
+        return f"it may end with empty batteries, as its --network is {str(before.network)!r}"
     if before.controller is not None:
         return f"its --controller {before.controller} was told of {then.iterations} iterations"
-    if now.machine.engine != "local":
-        return f"--engine is {now.machine.engine!r}; a longer run goes on with --engine local"
+    if now.machine.engine == "flower":
+        return "--engine is 'flower'; a longer run goes on with --engine local or ray"
     if not checkpoint.has_end(out, then.rounds):
         most = checkpoint.KEPT_BYTES / 2**20
         return (

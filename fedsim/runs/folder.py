@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from fedsim.federation.trainer import start_of
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.ground.files import replacing, write_json, write_text
+from fedsim.ground.strangers import check_file
 from fedsim.results.folders import kind_of
 from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
 from fedsim.runs import checkpoint, environment, extending
@@ -45,13 +46,12 @@ def examine(config: RunConfig, out: Path) -> Found:
     """
     written = out / "config.toml"
     with own_files(out, [config]):
-        before = from_toml(written) if written.exists() else config
+        before = from_toml(written, trust_code=True) if written.exists() else config
     summary = read_finished(out) if (out / "summary.json").exists() else None
     finished = summary is not None and summary["status"] == "done"
     # What was planned is not what was done where ``stop_at_bits`` has ended it. A kill while it was
     # extended leaves the settings of the longer run and the shorter's summary.
-    planned = summary and (summary.get(TRAINED) or summary).get("iterations", summary["iterations"])
-    done = finished and planned == before.plan.iterations
+    done = finished and summary is not None and _as_planned(summary, before)
     if done and summary is not None:
         check_left(out, summary)  # a run is done where all that it left is there
     longer = done and extending.is_longer(before, config, differences(before, config))
@@ -67,6 +67,14 @@ def examine(config: RunConfig, out: Path) -> Found:
     settings = replace(before, label=config.label) if done and not longer else config
     text = extending.written(settings, config.content, start)
     return Found(before, None if longer or not done else summary, longer, text, remarks)
+
+
+def _as_planned(summary: dict[str, Any], run: RunConfig) -> bool:
+    """Whether a finished run was planned to be as long as ``run`` is."""
+    trained = summary.get(TRAINED) or summary
+    if run.plan.local_epochs:
+        return bool(trained["rounds"] == run.plan.rounds)
+    return bool(trained.get("iterations", summary["iterations"]) == run.plan.iterations)
 
 
 def same_files(
@@ -194,7 +202,8 @@ def is_masked_as_before(out: Path) -> bool:
     """Whether the settings in a results folder have the masking of 0.1.0, by a word of its own."""
     there = [file for name in ("config.toml", "sweep.toml", FILE) if (file := out / name).exists()]
     for file in there or sorted(out.glob("cells/*/config.toml"))[:1]:
-        with suppress(UsageError):  # what cannot be read is refused where it is used
+        with suppress(UsageError, ValueError):  # what cannot be read is refused where it is used
+            check_file(file)
             words = masking_words(read(file))
             if FORMER in words and "auto" not in words:  # a file of today may have both
                 return True

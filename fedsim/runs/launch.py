@@ -16,8 +16,8 @@ from fedsim.show.loaded import load
 def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None:
     """Runs the cells that ``out`` does not hold yet; the results, or None if a run failed.
 
-    Bars go to stderr, and so does the error of every run that failed. ``runs.toml`` beside the
-    summary has the cells' settings (``fedsim.settings.cellfile``).
+    Bars go to stderr, and so does the error of every run that failed. ``runs.toml`` in the
+    summary's folder has the cells' settings (``fedsim.settings.cellfile``).
 
     Args:
         cells: what to run, all of tasks with the same metric.
@@ -33,10 +33,12 @@ def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None
     if not jobs:
         for cell in cells:
             plan = cell.config.plan
+            length = f"n = {plan.temporal}, {plan.iterations} iterations"
+            if plan.local_epochs:
+                length = f"E = {plan.local_epochs}, {plan.rounds} rounds"
             print(
-                f"{cell.name}: {plan.task.name}, {plan.method.text}, n = {plan.temporal}, "
-                f"{plan.iterations} iterations, {plan.clients} clients, batch {plan.batch_size}, "
-                f"seed {cell.config.seed}"
+                f"{cell.name}: {plan.task.name}, {plan.method.text}, {length}, "
+                f"{plan.clients} clients, batch {plan.batch_size}, seed {cell.config.seed}"
             )
         path = cellfile.write(cells, out)
         print(f"Settings: {path or 'only in Python, where the tasks are defined'}")

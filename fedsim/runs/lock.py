@@ -25,6 +25,10 @@ _POLL_SECONDS = 0.1
 _LOCKS = Path("/proc/locks")
 
 
+class Held(UsageError):
+    """Another process writes to the folder."""
+
+
 @contextmanager
 def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
     """Holds ``folder``, which is made if need be, while the block lasts; clears it before.
@@ -33,7 +37,8 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
         folder: a results folder.
         patience: seconds to wait for another writer to end.
 
-    Raises ``UsageError`` naming the process that writes to the folder, or what forbids writing.
+    Raises ``Held`` naming the process that writes to the folder, and ``UsageError`` naming what
+    forbids writing.
 
     Example:
         >>> import tempfile
@@ -53,7 +58,7 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
                 who = f"{_holder(there)}since {since:%Y-%m-%d %H:%M:%S} UTC"
             except OSError:  # that process has just ended
                 who = "which has just ended"
-            raise UsageError(
+            raise Held(
                 f"--out is {folder}: another process writes to it ({who}); wait for it or stop it, "
                 "or choose another folder"
             )

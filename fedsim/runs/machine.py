@@ -12,8 +12,11 @@ from pathlib import Path
 
 from compressors.usercode import typed
 from fedsim.ground.files import cores, ram
+from strategies import quiet
 
 NEEDED = ("numpy", "torch", "numba", "flwr", "pandas", "pyarrow")
+TESTED = {"flwr": (1, 41)}
+"""The newest minor release that the tests ran with, of a package that makes no promises."""
 _INSTALL = "install fedsim's dependencies: `pip install -e .` in its folder, or `make install`"
 _LEAST_DISK, _LEAST_MEMORY = 2.0, 1.0  # GiB
 
@@ -75,16 +78,31 @@ def _package(name: str) -> Part:
         why = typed(error).splitlines()[0]
         again = f"install it again: `pip install --force-reinstall {name}=={found}`"
         return Part(name, f"{found}, cannot be imported ({why})", again, True)
+    if name in TESTED and release(found) > (tested := TESTED[name]):
+        last = ".".join(map(str, tested))
+        return Part(name, f"{found}, newer than {last}, the newest that fedsim was tested with",
+                    f"if runs fail, install that: `pip install '{name}=={last}.*'`")  # fmt: skip
     if name != "torch":
         return Part(name, found)
     build = module.version.cuda
     return Part(name, f"{found} ({'build for the CPU' if build is None else f'CUDA {build}'})")
 
 
+def release(version: str) -> tuple[int, int]:
+    """The minor release of a version.
+
+    Example:
+        >>> release("1.41.0")
+        (1, 41)
+    """
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
+
+
 def _ray(name: str) -> Part:
     if find_spec(name) is None:
-        return Part(name, "missing", "install it (`pip install ray`) for --engine flower, for "
-                    "clusters and for --jobs on a GPU; other runs do without")  # fmt: skip
+        return Part(name, "missing", "install it (`pip install ray`) for --engine ray or flower, "
+                    "for clusters and for --jobs on a GPU; other runs do without")  # fmt: skip
     return Part(name, version(name))
 
 
@@ -176,11 +194,31 @@ def _memory(name: str) -> Part:
     return Part(name, f"{left:.1f} of {whole:.1f} GiB free", advice if left < _LEAST_MEMORY else "")
 
 
+def _telemetry(name: str) -> Part:
+    """Flower sends with "1" alone, and Ray without its variable or with "1"."""
+    flower, ray = "FLWR_TELEMETRY_ENABLED", "RAY_USAGE_STATS_ENABLED"
+    on = [f"{title}'s ({variable}={quiet.GIVEN[variable]} in the environment)"
+          for title, variable in (("Flower", flower), ("Ray", ray))
+          if quiet.GIVEN.get(variable) == "1"]  # fmt: skip
+    if quiet.FLOWER_FIRST and flower not in quiet.GIVEN:
+        on.append(f"Flower's (flwr was imported before fedsim, without {flower})")
+    lacking = [f"{variable}=0" for variable in (flower, ray) if quiet.GIVEN.get(variable) in
+               (None, "1")]  # fmt: skip
+    advice = f"`export {' '.join(lacking)}` turns it off" if lacking else ""
+    if on:
+        return Part(name, f"on: {', '.join(on)}", advice)
+    if lacking:
+        advice += " in Flower's programs and where flwr is imported before fedsim, too"
+        return Part(name, f"off: fedsim has set {' '.join(lacking)} for this process", advice)
+    return Part(name, f"off: {flower}={quiet.GIVEN[flower]} in the environment")
+
+
 LOOKS: dict[str, Callable[[str], Part]] = {
     "fedsim": _fedsim,
     "Python": lambda name: Part(name, sys.version.split()[0]),
     **dict.fromkeys(NEEDED, _package),
     "ray": _ray,
+    "telemetry": _telemetry,
     "GPU": _gpu,
     "triton": _triton,
     "C compiler": _compiler,

@@ -65,7 +65,8 @@ def together(work: Iterable[Work], jobs: int = 1) -> list[Together]:
         name, config, _ = item
         model = fit_of(config).model
         several = model is not None and config.machine.workers == 1
-        groups.setdefault((model, config.temporal) if several else name, []).append(item)
+        delay = config.plan.temporal, config.local_epochs is None
+        groups.setdefault((model, delay) if several else name, []).append(item)
     found: list[Together] = []
     for group in groups.values():
         first = group[0][1]
@@ -105,7 +106,10 @@ def attempt_together(runs: Sequence[tuple[RunConfig, Path, Callback]]) -> None:
 def attempt(
     config: RunConfig, folder: Path, follower: Callback, lockstep: Lockstep | None = None
 ) -> None:
-    """Runs ``config`` in ``folder``; a run that fails leaves that there."""
+    """Runs ``config`` in ``folder``; a run that fails leaves that there.
+
+    A folder to which another process writes is left to it.
+    """
     try:
         with lock.locked(folder, _ORPHAN_SECONDS):  # until a killed sweep's worker has ended, too
             file = folder / "summary.json"
@@ -113,6 +117,8 @@ def attempt(
                 file.unlink()  # of a try that failed; a worker may have finished the run meanwhile
         how = engine_of(config, lockstep=lockstep)
         carry_out(config, folder, *how, follower, extendable=False)  # cells are many
+    except lock.Held as error:
+        logging.getLogger("fedsim").warning("%s", error)
     except Exception as error:
         record(config, folder, error)
 

@@ -11,7 +11,7 @@ from fedsim.ground.files import sync, write_bytes, write_text
 
 _TOKEN = ".token"
 _SUMMARY = "summary.json"
-_STAY = ("config.toml", "payloads")
+_STAY = ("config.toml", "payloads", "replies")
 """What a run does not go on from: its settings travel by themselves, and messages are many."""
 
 _Stamp = tuple[int, int, int]

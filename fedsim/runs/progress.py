@@ -1,4 +1,4 @@
-"""What is seen on stderr while runs go on: a bar per run, with rounds, metric and bits so far."""
+"""What is seen on stderr while runs go on: a bar for all, and one per run that goes on."""
 
 import math
 import time
@@ -13,10 +13,13 @@ from rich.progress import TimeRemainingColumn as Remaining
 
 from fedsim.ground.compiling import compiling_told
 from fedsim.ground.errors import StoppedEarly
-from fedsim.ground.units import bits
+from fedsim.ground.units import bits, duration
 from fedsim.runs.callbacks import Callback, Row
 from fedsim.settings.config import RunConfig
 from fedsim.settings.controllers import parse
+
+_SILENT_SECONDS = 60.0
+"""So long a log without a terminal hears nothing."""
 
 Told = Callable[[str, dict[str, Any]], None]
 """Called with a run's name and the row of every round that it has finished."""
@@ -36,7 +39,7 @@ class Named(Callback):
 def short_rounds(configs: Iterable[RunConfig]) -> str:
     """Words for runs whose last round has fewer local iterations; empty where there is none.
 
-    A controller of the iterations, and a number of bits, end a run where they will.
+    A controller of the iterations, and a number of bits or joules, end a run where they will.
 
     Example:
         >>> short_rounds([RunConfig(method="raw", temporal=7, iterations=20)])
@@ -44,7 +47,7 @@ def short_rounds(configs: Iterable[RunConfig]) -> str:
     """
     plans = [
         config.plan for config in configs
-        if config.stop_at_bits is None
+        if config.stop_at_bits is None and config.stop_at_joules is None
         and (config.controller is None or "n" not in parse(config.controller).moves)
     ]  # fmt: skip
     pairs = {(plan.temporal, plan.iterations % plan.temporal) for plan in plans}
@@ -87,6 +90,56 @@ def shown(
         yield None
 
 
+class Tally:
+    """How far several runs are together.
+
+    Args:
+        rounds: run name -> its number of rounds.
+
+    Example:
+        >>> tally = Tally({"n1": 4, "n2": 4})
+        >>> tally.book("n1", 4, over=True)
+        >>> tally.runs, tally.share
+        ('1 of 2 runs', 0.5)
+    """
+
+    def __init__(self, rounds: dict[str, int]) -> None:
+        self.rounds, self.started = rounds, time.monotonic()
+        self._at: dict[str, int] = {}
+        self._first: dict[str, int] = {}  # rounds that were done before: a run that goes on
+        self._over: set[str] = set()
+
+    def book(self, name: str, number: int, over: bool) -> None:
+        """A run has done a round; ``over``: its last."""
+        self._first.setdefault(name, number - 1)
+        self._at[name] = self.rounds[name] if over else number
+        self._over |= {name} if over else set()
+
+    @property
+    def runs(self) -> str:
+        """Words for how many runs are over."""
+        return f"{len(self._over)} of {len(self.rounds)} runs"
+
+    @property
+    def done(self) -> int:
+        """Rounds that are done; of a run that has stopped early all count."""
+        return sum(self._at.values())
+
+    @property
+    def share(self) -> float:
+        """The share of all rounds that is done."""
+        return self.done / max(1, sum(self.rounds.values()))
+
+    @property
+    def left(self) -> str:
+        """Words for the time that is left, where the rest goes as fast as what was done here."""
+        here = self.done - sum(self._first.values())
+        rest = sum(self.rounds.values()) - self.done
+        if not (here and rest):
+            return ""
+        return f"about {duration((time.monotonic() - self.started) / here * rest)} left"
+
+
 class Lines:
     """Progress in a notebook: an output that is written anew, with a line per run that goes on.
 
@@ -103,7 +156,7 @@ class Lines:
         self.rounds, self.metric = rounds, metric
         self._lines: dict[str, str] = {}
         self._score: dict[str, str] = {}
-        self._done, self._last, self._drawn = 0, "", 0.0
+        self._tally, self._last, self._drawn = Tally(rounds), "", 0.0
         self._output = display({"text/plain": "starting"}, raw=True, display_id=True)
 
     def __enter__(self) -> "Lines":
@@ -119,21 +172,27 @@ class Lines:
         score, done = self._score.get(name, f"{self.metric} –"), row["round"]
         line = f"{name}: {done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
         self._lines[name] = line
-        if row.get("last", done == self.rounds[name]):
-            self._done, self._last = self._done + 1, self._lines.pop(name)
+        over = row.get("last", done == self.rounds[name])
+        self._tally.book(name, done, over)
+        if over:
+            self._last = self._lines.pop(name)
         if time.monotonic() - self._drawn > self._SECONDS:
             self._draw()
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
         alone = len(self.rounds) == 1
-        head = self._last if alone else f"{self._done} of {len(self.rounds)} runs done"
+        tally = self._tally
+        head = self._last if alone else ", ".join(filter(None, (f"{tally.runs} done", tally.left)))
         text = "\n".join(line for line in (head, *self._lines.values()) if line)
         self._output.update({"text/plain": text or "nothing to do"}, raw=True)
 
 
 class Bars:
     """A context in which ``bars(name, row)`` moves a run's bar on; it tells of kernels compiled.
+
+    Runs that go on have a bar each, and several runs one for all of them. A run that is over is a
+    line above the bars. What is no terminal gets these lines, and one a minute while none ends.
 
     Args:
         rounds: run name -> its number of rounds.
@@ -153,6 +212,12 @@ class Bars:
         self._starting: TaskID | None = None
         self._tasks: dict[str, TaskID] = {}
         self._score: dict[str, str] = {}
+        self._whole: TaskID | None = None
+        self._tally, self._told = Tally(rounds), time.monotonic()
+
+    def expect(self, rounds: dict[str, int]) -> None:
+        """These runs are to come; those that are done in a folder are not."""
+        self.rounds, self._tally = rounds, Tally(rounds)
 
     def __enter__(self) -> "Bars":
         self._inside.enter_context(compiling_told(self.console.print))
@@ -176,9 +241,12 @@ class Bars:
 
     def __call__(self, name: str, row: dict[str, Any]) -> None:
         """Books the row of a round that ``name`` has finished."""
+        several = len(self.rounds) > 1
         if self._starting is not None:
             self._bars.remove_task(self._starting)
             self._starting = None
+            if several:
+                self._whole = self._bars.add_task("all", total=sum(self.rounds.values()), line="")
         if name not in self._tasks:
             self._tasks[name] = self._bars.add_task(name, total=self.rounds[name], line="")
         if not math.isnan(row["metric"]):
@@ -186,5 +254,18 @@ class Bars:
         score, done = self._score.get(name, f"{self.metric} –"), row["round"]
         line = f"{done}/{self.rounds[name]} rounds · {score} · {bits(row['up_bits'])} up"
         self._bars.update(self._tasks[name], completed=done, line=line)
-        if row.get("last", done == self.rounds[name]) and not self.console.is_terminal:
-            self.console.print(f"{name}: {self._score.get(name)}, {bits(row['up_bits'])} up")
+        over = row.get("last", done == self.rounds[name])
+        self._tally.book(name, done, over)
+        if self._whole is not None:
+            self._bars.update(self._whole, completed=self._tally.done, line=self._tally.runs)
+        if over and (several or not self.console.is_terminal):
+            self._line(f"{name}: {self._score.get(name)}, {bits(row['up_bits'])} up")
+            self._bars.remove_task(self._tasks[name])
+        elif not self.console.is_terminal and time.monotonic() - self._told > _SILENT_SECONDS:
+            rounds = f"{self._tally.done} of {sum(self.rounds.values())} rounds"
+            told = (self._tally.runs if several else name, rounds, self._tally.left)
+            self._line(", ".join(filter(None, told)))
+
+    def _line(self, text: str) -> None:
+        self._told = time.monotonic()
+        self.console.print(text, soft_wrap=True, highlight=False, markup=False)

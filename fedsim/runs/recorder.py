@@ -9,14 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flwr.serverapp import Grid
+
+from compressors.usercode import encodable
 from fedsim.federation import ledger
 from fedsim.federation.client_memory import Memories
 from fedsim.federation.server import Server
-from fedsim.ground.errors import writing
+from fedsim.ground.columns import row_of, typed
+from fedsim.ground.errors import without_home, writing
 from fedsim.ground.files import write_bytes, write_parquet
+from fedsim.ground.records import ClientRecord, LayerRecord, RoundRecord
 from fedsim.runs import checkpoint
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.checkpoint import Checkpoint
+from fedsim.runs.replies import KeptReplies, RecordingGrid
 from fedsim.runs.rows import Rows
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 from strategies import RoundTraffic
@@ -24,6 +30,11 @@ from strategies.channel.beside import BUFFERS
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd
+
+ERRORS = "client-errors.txt"
+"""In a run's folder, where the app of a client raised."""
+
+_TRACES = 20
 
 
 class Folder:
@@ -39,6 +50,14 @@ class Folder:
         self.loaded = checkpoint.load(path)  # clears what a kill left behind, on any engine
         self._last = self.loaded.round if self.loaded else 0
         self._saved_at = time.monotonic()
+        self.replies = KeptReplies(path)
+        self._raised: set[str] = set()  # errors of clients whose tracebacks are written
+
+    def recording(self, main: Callable[[Grid], None]) -> Callable[[Grid], None]:
+        """``main`` over a grid whose replies are kept, where messages are to be."""
+        if not self.config.keep.payloads:
+            return main
+        return lambda grid: main(RecordingGrid(grid, self.replies))
 
     def check(self) -> None:
         """Raises ``RunFailed`` where somebody removed the folder, though it may be there again.
@@ -55,11 +74,24 @@ class Folder:
         checkpoint.save(self.path, made, self._last)
         self._last, self._saved_at = made.round, time.monotonic()
 
+    def errors(self, number: int, traffic: RoundTraffic) -> None:
+        """Adds to ``client-errors.txt`` the first traceback of each error of a client's app."""
+        for key, trace in traffic.traces.items():
+            error = trace.splitlines()[-1]
+            if error in self._raised or len(self._raised) == _TRACES:
+                continue
+            self._raised.add(error)
+            with (self.path / ERRORS).open("a", encoding="utf-8") as file:
+                title = f"round {number}, client {traffic.client_of(key)}:"
+                file.write(f"{title}\n{without_home(encodable(trace))}\n\n")
+
     def round(
         self, number: int, traffic: RoundTraffic, memory: Callable[[], Checkpoint] | None,
         always: bool = False,
     ) -> None:  # fmt: skip
         """Keeps what a round leaves: ``payloads/round-00001/client-003-up.bin``, and checkpoints.
+
+        With them go the replies that ``RecordingGrid`` has seen (``fedsim.runs.replies``).
 
         Args:
             number: of the round.
@@ -70,6 +102,7 @@ class Folder:
         every, keeps = self.config.keep.checkpoint_every, self.config.keep.payloads
         late = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
         with writing(self.path):
+            self.errors(number, traffic)
             for part in traffic.parts if keeps else ():
                 folder = self.path / "payloads" / f"round-{part.round:05d}"
                 folder.parent.mkdir(exist_ok=True)  # in a run's folder that is there: else it fails
@@ -85,6 +118,8 @@ class Folder:
                     if BUFFERS in down.beside:
                         name = f"client-{client:03d}-down{free}.buffers"
                         write_bytes(folder / name, down.beside[BUFFERS])
+            if keeps:
+                self.replies.keep(traffic)
             due = always or (late if every is None else number % every == 0)
             if memory is not None and due:
                 self.save(memory())
@@ -113,7 +148,7 @@ class Records:
             self.rows, self.client_rows = Rows(before.rounds), Rows(before.client_rows)
             self.layer_rows = Rows(before.layer_rows)
         self.follower_rows: list[dict[str, Any]] = []  # the rows before, as a follower has them
-        self.up_bits = self.total_bits = self.spent = 0.0
+        self.up_bits = self.total_bits = self.spent = self.used_iterations = self.joules = 0.0
         for row in self.rows:
             self.follower_rows.append(self._for_follower(row))
         self._last = self.follower_rows[-1] if self.follower_rows else {}
@@ -152,9 +187,10 @@ class Records:
         """See ``Recorder.round``."""
         self.rows.append(row)
         follower_row = self._for_follower(row)
+        follower_row["last"] = follower_row["last"] or server.exhausted
         self.client_rows.extend(clients)
         if self.scored:  # rows per tensor and round would outgrow the rest
-            self.layer_rows.extend(ledger.layer_rows(traffic))
+            self.layer_rows.extend(map(row_of, ledger.layer_records(traffic)))
         if self.folder is not None:  # a finished run needs no checkpoint
             ends = self.states is None or follower_row["last"]
             memory = None if ends else partial(self.memory, server)
@@ -181,7 +217,10 @@ class Records:
         self.up_bits += ledger.bits_of_each(row, "up")
         self.total_bits += ledger.bits_of_each(row, "total")
         self.spent = self.up_bits if plan.budget_of == "up" else self.total_bits
-        last = plan.ends(row["iteration"], self.spent)
+        self.used_iterations += ledger.used_iterations(row)
+        self.joules += row.get("energy_joules", 0.0)
+        last = plan.ends(row["round"], row["iteration"], self.spent)
+        last = last or plan.reaches_joules(self.joules)
         return row | {"up_bits": self.up_bits, "spent": self.spent, "last": last}
 
     def memory(self, server: Server) -> Checkpoint:
@@ -193,8 +232,14 @@ class Records:
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The tables ``rounds`` and ``clients``, and ``layers`` where entries were counted."""
-        tables = {"rounds": self.rows, "clients": self.client_rows, "layers": self.layer_rows}
-        return {name: rows.frame() for name, rows in tables.items() if rows or name != "layers"}
+        tables = (
+            ("rounds", self.rows, RoundRecord), ("clients", self.client_rows, ClientRecord),
+            ("layers", self.layer_rows, LayerRecord),
+        )  # fmt: skip
+        return {
+            name: typed(rows.frame(), record)
+            for name, rows, record in tables if rows or name != "layers"
+        }  # fmt: skip
 
     def failures(self) -> dict[str, Any]:
         """The columns of a summary that count replies which were not used; none before a round."""

@@ -87,8 +87,9 @@ class RunResult:
         """What it came to, in a line."""
         where = "in memory" if self.folder is None else repr(str(self.folder))
         told = self.summary
+        delay = f"{'E' if told.get('local_epochs') else 'n'} = {told['temporal']}"
         return (
-            f"RunResult({told['task']}, {self.config.method}, n = {told['temporal']}, "
+            f"RunResult({told['task']}, {self.config.method}, {delay}, "
             f"p = {told['gradient']:g}: {told['metric_name']} {told['metric']:.4g}, "
             f"{bits(told['up_wire_bits'])} up; {where})"
         )

@@ -12,15 +12,16 @@ from flwr.serverapp import Grid
 from safetensors.torch import save
 
 from compressors.usercode import error_text, typed
-from fedsim.engines import flower, heap
+from fedsim.engines import flower, heap, raygrid
 from fedsim.engines.carried import Carried
 from fedsim.engines.flowerlog import flower_quiet
 from fedsim.engines.forks import ForkedApp
 from fedsim.engines.local import LocalGrid
-from fedsim.federation import ledger, precheck, storage
+from fedsim.federation import precheck, storage
 from fedsim.federation.client_memory import AtNode, InProcess, Memories
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
+from fedsim.federation.evaluation import spread
 from fedsim.federation.events import EventServer
 from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.server import Server
@@ -45,10 +46,8 @@ from fedsim.ground.sigchld import children_waited
 from fedsim.ground.threads import one_thread
 from fedsim.results.schema import (
     COLUMNS,
-    OF_BOTH,
     TOLD,
     TRAINED,
-    both_ways,
     read_summary,
     write_run,
 )
@@ -60,10 +59,11 @@ from fedsim.runs.progress import Named, shown
 from fedsim.runs.recorder import Folder, Records
 from fedsim.runs.result import RunResult
 from fedsim.runs.sentconfig import SentConfig
+from fedsim.runs.totals import totals
 from fedsim.runs.trackers import chosen
 from fedsim.settings.config import RunConfig
 from fedsim.settings.declared import declared
-from fedsim.settings.fields import CLIENT_SCORES, SCORE, Keep
+from fedsim.settings.fields import Keep
 from fedsim.settings.grids import Cell
 from fedsim.settings.masks import told_of
 from strategies.channel.nodes import forget
@@ -100,16 +100,17 @@ def run(
         out: a folder, made if need be; None: nothing is written.
         progress: whether rounds are shown on stderr where that is a terminal, and in a notebook.
         callbacks: what follows the run; a function is called with every round's row.
-        ray_address: a running Ray cluster for the engine ``flower``, all of whose cores serve
-            clients; None: one is started, of ``workers`` cores.
+        ray_address: a running Ray cluster for the engines ``ray`` and ``flower``, all of whose
+            cores serve clients; None: one is started, of ``workers`` cores.
 
     Raises:
         UsageError: the folder cannot be written, belongs to other settings or to a sweep, is
             damaged, or another process writes to it; the data is missing or cannot be split as
             the settings say; a task of the user's own refuses its first batch; without a folder,
             something is to be kept.
-        RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` says
-            ``failed`` and ``error.txt`` has the traceback. Or the folder cannot be written any
+        RunFailed: too few clients replied, or a weight is not finite; ``summary.json`` has the
+            status ``failed`` and ``error.txt`` has the traceback. Or the folder cannot be written
+            any
             more: the disk is full, or it is gone.
 
     Example:
@@ -136,16 +137,18 @@ def engine_of(
 
     Args:
         config: the run.
-        address: of a running Ray cluster, for the engine ``flower``.
+        address: of a running Ray cluster, for the engines ``ray`` and ``flower``.
         lockstep: as ``grid_of`` takes it, for the engine ``local``.
     """
     engine, workers = config.machine.engine, config.machine.workers
-    if address is not None and (engine != "flower" or workers != 1):
-        what = f"--engine is {engine!r}" if engine != "flower" else f"--workers is {workers}"
+    if address is not None and (engine == "local" or workers != 1):
+        what = f"--engine is {engine!r}" if engine == "local" else f"--workers is {workers}"
         raise UsageError(
-            f"--ray-address is {address!r} and {what}: a cluster is for --engine flower, and all "
-            "of its cores serve clients"
+            f"--ray-address is {address!r} and {what}: a cluster is for --engine ray or flower, "
+            "and all of its cores serve clients"
         )
+    if engine == "ray":
+        return on_actors(config, address)
     if engine == "flower":
         sent, clients, memories = SentConfig(config), config.plan.clients, Carried()
         app = make_client_app(lambda _: sent.config, AtNode())
@@ -160,6 +163,19 @@ def engine_of(
             main(grid)
 
     return states, here
+
+
+def on_actors(config: RunConfig, address: str | None) -> tuple[Memories, Engine]:
+    """The same for the engine ``ray``: the clients' memory is here, and travels with messages."""
+    sent, states, clients = SentConfig(config), storage.states_of(config), config.plan.clients
+    app_of = partial(make_client_app, lambda _: sent.config)
+    gpus, workers = devices.gpus_per_client(config), config.machine.workers
+
+    def on_ray(main: Callable[[Grid], None]) -> None:
+        with raygrid.on_ray(app_of, clients, states, workers, address, gpus) as grid:
+            main(grid)
+
+    return states, on_ray
 
 
 def grid_of(
@@ -238,7 +254,7 @@ def _trained(
     known, path = describe(config, server.trainer), folder.path if folder else None
     try:
         follower.begin(known, records.follower_rows)
-        engine(server.main)
+        engine(server.main if folder is None else folder.recording(server.main))
     except Exception as error:
         summary = broken_off(known, records, server, error)
         failed = not isinstance(error, StoppedEarly)
@@ -308,17 +324,21 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
     settings = {**config.flat(), **config.filled()}
     known = {name: settings[name] for name in COLUMNS if name in settings} | {
         "rounds": plan.rounds,
+        "temporal": plan.temporal,
         "metric_name": plan.task.metric_name,
         "higher_is_better": plan.task.higher_is_better,
         "total_sparsity": plan.method.gradient / plan.temporal,
         TOLD: told_of(config, plan),
     }
+    if plan.local_epochs is not None:  # its iterations follow from the clients that take part
+        known |= {"local_epochs": plan.local_epochs, "total_sparsity": None}
     if trainer is None:
         return known
     return known | {
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "trained_parameters": trained_entries(trainer),
         "data_source": trainer.federation.data.source,
+        "scored_samples": len(spread(trainer.data.test_count, config.evaluation.test_samples)),
         TRAINED: trained_settings(config, trainer.parameters.values()),
     }
 
@@ -342,33 +362,14 @@ def broken_off(
 def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str, Any]:
     """The summary of a run that is done; ``known``: what was known before its first round."""
     tables, channel = records.frames(), server.strategy.channel
-    rounds, clients = tables["rounds"], tables["clients"]
     assert channel is not None
-    summary = known | ledger.per_participation(rounds)
-    summary |= ledger.of_federation(rounds, summary["clients"]) | ledger.failed(rounds, clients)
+    entries = sum(x.numel() for x in server.initial.values())
+    controlled = records.config.controller is not None
+    held: dict[str, float] = {}
     in_rounds = records.config.plan.algorithm.clock == "rounds"  # else updates are always under way
     if in_rounds and records.states is not None and records.states.here:
         way = records.config.machine.memory_as
-        summary |= unapplied(channel, records.states.copy(), summary["clients"], way)
-    if "sim_seconds" in rounds:
-        summary["sim_seconds"] = float(rounds["sim_seconds"].sum())
-    summary |= {
-        "up_share": ledger.share(rounds, sum(x.numel() for x in server.initial.values())),
-        "iterations": int(rounds["iteration"].iloc[-1]),  # fewer where it stopped at its bits
-        "rounds": len(rounds),
-        "metric": float(rounds["metric"].iloc[-1]),
-        "loss": float(rounds["loss"].iloc[-1]),
-        "seconds": float(rounds["seconds"].sum()),
-        "status": "done",
-        "error": None,
-    }
-    scores = [name for name in rounds if name in CLIENT_SCORES or name.startswith(SCORE)]
-    summary |= {name: float(rounds[name].iloc[-1]) for name in scores}
-    if records.config.controller is not None:  # n and p moved: what they were on average
-        fractions = float(rounds["sent_fraction"].sum())
-        summary["total_sparsity"] = fractions / summary["iterations"]
-    trained, used = summary["trained_parameters"], sum(map(ledger.used_iterations, records.rows))
-    for kind in ("wire", "content"):
-        summary[f"ratio_{kind}"] = ledger.ratio(trained, used, summary[f"up_{kind}_bits"])
-    summary["ratio_both"] = both_ways(*(summary[name] for name in OF_BOTH))
-    return summary
+        held = unapplied(channel, records.states.copy(), known["clients"], way)
+    epochs = bool(records.config.plan.local_epochs)
+    made = totals(tables["rounds"], tables["clients"], known, entries, controlled, epochs, held)
+    return known | made | {"status": "done", "error": None}

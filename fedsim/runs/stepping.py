@@ -153,8 +153,8 @@ class Federation:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What the rounds so far come to, as ``summary.json`` has it: ``status`` says ``done``
-        where they are all.
+        """What the rounds so far come to, as ``summary.json`` has it: ``status`` is ``done`` where
+        they are all.
         """
         summary = summed(self._known, self._records, self._server)
         return summary | {"status": "done" if self.done else "running"}

@@ -5,7 +5,7 @@ and does not stop the rest.
 """
 
 import logging
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -37,8 +37,8 @@ from fedsim.runs.folder import (
     tell,
 )
 from fedsim.runs.forked import run_beside
-from fedsim.runs.parallel import Progress, run_here, together
-from fedsim.runs.progress import Told, shown
+from fedsim.runs.parallel import Progress, Work, run_here, together
+from fedsim.runs.progress import Bars, Told, shown
 from fedsim.runs.run import describe
 from fedsim.runs.trackers import chosen
 from fedsim.settings import cellfile, masks
@@ -60,6 +60,9 @@ from fedsim.settings.strategies import FLAGS, adds_codes
 from fedsim.settings.versions import FORMER, MASKING, former
 from fedsim.show.report import summarize
 
+Part = tuple[int, int]
+"""The number of a part, from 1 up, and how many parts there are."""
+
 _NO_SUMMARY = "its folder holds no summary after its run; the same command runs it again"
 
 
@@ -71,6 +74,7 @@ def run_cells(
     ray_address: str | None = None,
     progress: Told | bool | None = True,
     described: bool = True,
+    only: Part | None = None,
 ) -> list[dict[str, Any]]:
     """Runs every unfinished cell in ``out/cells/<name>`` and returns all summaries.
 
@@ -90,6 +94,8 @@ def run_cells(
             every evaluation, else five a second); True: shown on stderr where that is a terminal,
             and in a notebook; False or None: not shown.
         described: whether ``runs.toml`` is written; a grid has its ``sweep.toml``.
+        only: the part of the cells that this process runs, as ``part_of`` has it; the summaries are
+            of these. The tables hold all that have ended.
 
     Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
     """
@@ -99,55 +105,134 @@ def run_cells(
         cells = [replace(cell, config=run) for cell, run in zip(cells, runs, strict=True)]
         check(cells, jobs, here=ray_address is None)
         check_folder(out, cells)
-        with lock.locked(out):
-            return _run_cells(cells, out, jobs, ray_address, progress, described)
+        described_cells = cells
+        if described:  # a grid's names say the place alone
+            cells = [cellfile.labelled(cell) for cell in cells]
+        chosen_cells = part_of(cells, only)
+
+        def begin() -> list[Work]:
+            waiting = _prepared(chosen_cells, out)
+            if described:
+                cellfile.write(described_cells, out)
+            return waiting
+
+        end = partial(_summarized, cells, chosen_cells, out)
+        return _carried_out(out, begin, end, jobs, ray_address, progress, shared=only is not None)
 
 
-def _run_cells(
-    cells: Sequence[Cell],
+def part_of(cells: Sequence[Cell], only: Part | None) -> list[Cell]:
+    """The cells of one part of a sweep, about as long as the other parts.
+
+    Args:
+        cells: all of them.
+        only: the part; None: all of them.
+
+    Raises ``UsageError`` for a part that there is not.
+
+    Example:
+        >>> cells = [Cell(f"n{n}", RunConfig(temporal=n)) for n in (1, 10, 100)]
+        >>> [cell.name for cell in part_of(cells, (1, 2))]
+        ['n1', 'n100']
+    """
+    if only is None:
+        return list(cells)
+    number, parts = only
+    if not 1 <= number <= parts:
+        raise UsageError(f"--only is {number}/{parts}: its first number goes from 1 to the second")
+    if parts > len(cells):
+        raise UsageError(f"--only is {number}/{parts}: there are {len(cells)} cells to divide")
+    longest_first = sorted(cells, key=lambda cell: -_cost(cell.config))
+    return longest_first[number - 1 :: parts]
+
+
+def _cost(config: RunConfig) -> int:
+    return config.plan.rounds * config.plan.cohort
+
+
+_TURN_SECONDS = 600.0
+"""How long a part waits while another begins or ends in the same folder."""
+
+
+def _carried_out(
     out: Path,
+    begin: Callable[[], list[Work]],
+    end: Callable[[], list[dict[str, Any]]],
     jobs: int | None,
     ray_address: str | None,
     progress: Told | bool | None,
-    described: bool,
+    shared: bool,
 ) -> list[dict[str, Any]]:
+    """Runs cells between ``begin``, which returns those that wait, and ``end``.
+
+    ``shared``: other processes run other cells in the folder; each cell's folder has a lock too.
+    """
+    if not shared:
+        with lock.locked(out):
+            _run_waiting(begin(), jobs, ray_address, progress)
+            return end()
+    with lock.locked(out, _TURN_SECONDS):
+        waiting = begin()
+    _run_waiting(waiting, jobs, ray_address, progress)
+    with lock.locked(out, _TURN_SECONDS):
+        return end()
+
+
+def _prepared(cells: Sequence[Cell], out: Path) -> list[Work]:
+    """Makes the cells' folders ready; returns the cells that are to run."""
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
-    if described:  # a grid's names say the place alone
-        written, cells = cells, [cellfile.labelled(cell) for cell in cells]
     # all of them before any is changed
     examined = {cell.name: examine(cell.config, folders[cell.name]) for cell in cells}
     tell((folders[name], found) for name, found in examined.items())
     done = {c.name: prepare(c.config, folders[c.name], examined[c.name]) for c in cells}
-    if described:
-        cellfile.write(written, out)
     for cell in cells:
         if done[cell.name] is not None and not cell.config.keep.checkpoint:
             checkpoint.forget_end(folders[cell.name])  # a kill may have come while it was removed
-    waiting = [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
-    if waiting:
-        rounds = {name: config.plan.rounds for name, config, _ in waiting}
-        with shown(progress, rounds, cells[0].config.plan.task.metric_name) as bars:
-            if jobs == 1 and ray_address is None:
-                run_here(waiting, _to_the_end(bars), grouped=together)
-            else:
-                # The longest first: at the end no core waits for one that has just begun.
-                waiting.sort(key=lambda work: -work[1].plan.rounds * work[1].plan.cohort)
-                on_gpu = any(config.machine.device != "cpu" for _, config, _ in waiting)
-                grouped = partial(together, jobs=jobs or cores())
-                run_beside(
-                    waiting, jobs, ray_address, _to_the_end(bars), on_gpu=on_gpu, grouped=grouped
-                )
-    summaries = []
-    for cell in cells:
-        folder = folders[cell.name]
-        if (folder / "summary.json").exists():
-            summary = read_summary(folder)
-        else:  # not written down: a shared disk may only be late
-            summary = describe(cell.config, None) | {"status": "failed", "error": _NO_SUMMARY}
-        plain = {name: value for name, value in summary.items() if name not in (TOLD, FILES)}
-        summaries.append(dict.fromkeys(COLUMNS) | plain)  # a failed run has no metric, no bits
-    write_summary(out, summaries)
-    return summaries
+    return [(c.name, c.config, folders[c.name]) for c in cells if done[c.name] is None]
+
+
+def _run_waiting(
+    waiting: list[Work], jobs: int | None, ray_address: str | None, progress: Told | bool | None
+) -> None:
+    if not waiting:
+        return
+    rounds = {name: config.plan.rounds for name, config, _ in waiting}
+    if isinstance(progress, Bars):
+        progress.expect(rounds)
+    with shown(progress, rounds, waiting[0][1].plan.task.metric_name) as bars:
+        if jobs == 1 and ray_address is None:
+            run_here(waiting, _to_the_end(bars), grouped=together)
+            return
+        # The longest first: at the end no core waits for one that has just begun.
+        waiting.sort(key=lambda work: -_cost(work[1]))
+        on_gpu = any(config.machine.device != "cpu" for _, config, _ in waiting)
+        grouped = partial(together, jobs=jobs or cores())
+        run_beside(waiting, jobs, ray_address, _to_the_end(bars), on_gpu=on_gpu, grouped=grouped)
+
+
+def _summarized(
+    cells: Sequence[Cell], chosen_cells: Sequence[Cell], out: Path
+) -> list[dict[str, Any]]:
+    """Writes the tables of all cells that have ended; returns the summaries of those chosen."""
+    summaries = {cell.name: _summary(cell, out) for cell in chosen_cells}
+    others = {cell.name: _summary(cell, out) for cell in cells
+              if cell.name not in summaries and _file(cell, out).exists()}  # fmt: skip
+    written = summaries | others
+    write_summary(out, [written[cell.name] for cell in cells if cell.name in written])
+    return [*summaries.values()]
+
+
+def _file(cell: Cell, out: Path) -> Path:
+    return out / "cells" / cell.name / "summary.json"
+
+
+def _summary(cell: Cell, out: Path) -> dict[str, Any]:
+    """A cell's summary as the tables have it."""
+    if (file := _file(cell, out)).exists():
+        summary = read_summary(file.parent)
+    else:  # not written down: a shared disk may only be late
+        summary = describe(cell.config, None) | {"status": "failed", "error": _NO_SUMMARY}
+    plain = {name: value for name, value in summary.items() if name not in (TOLD, FILES)}
+    return dict.fromkeys(COLUMNS) | plain  # a failed run has no metric, no bits
 
 
 def _to_the_end(bars: Told | None) -> Progress | None:
@@ -169,10 +254,10 @@ def check(cells: Sequence[Cell], jobs: int | None, here: bool = True) -> None:
         raise UsageError(f"--jobs is {jobs}: give a number above 0")
     cellfile.check_names(cells)
     for cell in cells:
-        if cell.config.machine.engine == "flower" and (jobs != 1 or not here):
+        if (engine := cell.config.machine.engine) != "local" and (jobs != 1 or not here):
             raise UsageError(
-                f"--engine is 'flower' and --jobs is {jobs}: Flower's simulation starts Ray "
-                "itself; run its cells with --jobs 1 and without --ray-address"
+                f"--engine is {engine!r} and --jobs is {jobs}: this engine starts Ray itself; run "
+                "its cells with --jobs 1 and without --ray-address"
             )
         if here:
             devices.check(cell.config.machine.device)
@@ -230,6 +315,7 @@ def sweep(
     jobs: int | None = 1,
     ray_address: str | None = None,
     progress: Told | bool | None = True,
+    only: Part | None = None,
 ) -> list[dict[str, Any]]:
     """Runs a grid in the folder ``out``, with tables, figures and page; returns all summaries.
 
@@ -247,8 +333,10 @@ def sweep(
         progress: called with a cell's name and the row of every round it finishes (of jobs
             every evaluation, else five a second); True: shown on stderr where that is a terminal,
             and in a notebook; False or None: not shown.
+        only: the part of the cells that this process runs, as ``part_of`` has it: other processes
+            run the others in the same folder. Tables and page show all that have ended.
 
-    Raises ``UsageError`` before anything starts, for whatever a cell would refuse. A cell that
+    Raises ``UsageError`` before anything starts, for anything that a cell would refuse. A cell that
     fails later has ``failed`` as its ``status``, and the rest go on.
     """
     expect(config, SweepConfig, "sweep()")
@@ -257,11 +345,18 @@ def sweep(
     with own_files(out, [cell.config for cell in cells]):
         check(cells, jobs, here=ray_address is None)
         check_folder(out, cells)
-        with lock.locked(out):
+        chosen_cells = part_of(cells, only)
+
+        def begin() -> list[Work]:
             claim(out, config)
-            summaries = _run_cells(cells, out, jobs, ray_address, progress, described=False)
+            return _prepared(chosen_cells, out)
+
+        def end() -> list[dict[str, Any]]:
+            summaries = _summarized(cells, chosen_cells, out)
             summarize(out)
-    return summaries
+            return summaries
+
+        return _carried_out(out, begin, end, jobs, ray_address, progress, shared=only is not None)
 
 
 def in_folder(config: SweepConfig, out: Path) -> tuple[SweepConfig, list[Cell]]:
@@ -298,7 +393,7 @@ def named_as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
     for folder in run_folders(out) if out.is_dir() else []:
         if (folder / "config.toml").exists():
             with suppress(UsageError):  # it is another sweep's, or `examine` says what is wrong
-                run = from_run_toml(folder / "config.toml")
+                run = from_run_toml(folder / "config.toml", trust_code=True)
                 there[numbers_of(run)] = folder.name, run
     taken, named = {name for name, _ in there.values()}, list[Cell]()
     for cell in cells:
@@ -317,7 +412,7 @@ def claim(out: Path, config: SweepConfig) -> None:
     """Writes ``sweep.toml``; refuses a folder whose sweep has other settings."""
     path = out / "sweep.toml"
     if path.exists():
-        before = from_toml(path)
+        before = from_toml(path, trust_code=True)  # ``own_files`` has looked
         if before.vary.keys() != config.vary.keys():
             then, now = (", ".join(one.vary) or "nothing" for one in (before, config))
             raise UsageError(
@@ -345,7 +440,8 @@ def _off_grid(base: RunConfig) -> RunConfig:
     """
     moves = () if base.controller is None else parse(base.controller).moves
     method = base.method if adds_codes(base.strategy) or "p" in moves else "raw"
-    return replace(base, method=method, temporal=1, gradient=None, seed=0)
+    shortest = {"temporal": 1} if base.local_epochs is None else {"local_epochs": 1}
+    return base.but(method=method, **shortest, gradient=None, seed=0)
 
 
 def shared_digest(config: SweepConfig, files: bool = True) -> str:
@@ -355,12 +451,15 @@ def shared_digest(config: SweepConfig, files: bool = True) -> str:
     left = {"temporal", "gradient", "seed", *config.vary}
     shared = {
         name: value for name, value in config.base.flat().items()
-        if SETTINGS[name].result and name not in left and value != SETTINGS[name].default
+        if (SETTINGS[name].result or name == "rounds")  # which stand for iterations
+        and name not in left and value != SETTINGS[name].default
     }  # fmt: skip
     plan = config.base.plan
-    places = {"task": plan.task.name, "strategy": name_of(plan.strategy)}
+    places = {"task": plan.task.name, "strategy": name_of(plan.strategy),
+              "sampler": name_of(plan.sampler)}  # fmt: skip
     shared |= {name: places[name] for name in places.keys() & shared.keys()}
-    of = {"task": "task", "data": "task", "strategy": "strategy", "rows": "method"}
+    of = {"task": "task", "data": "task", "strategy": "strategy", "sampler": "sampler",
+          "rows": "method"}  # fmt: skip
     content = {k: own for k, own in config.base.content.items() if of[k] not in config.vary}
     values = tables(shared) | {"vary": sorted(config.vary)}
     return named(values | ({CONTENT: content} if content and files else {}))

@@ -35,6 +35,15 @@ FEEDBACK = (
 STACKED = (
     "run", *_SMALL, "--method", "sbc(0.1)", "--temporal", "2", "--stack", "2", "--iterations",
 )  # fmt: skip
+LATE = (
+    "run", "--task", "task.py:TASK", "--clients", "6", "--evaluate-every", "1", "--method",
+    "sbc(0.1)", "--downlink", "sbc(0.1)", "--temporal", "2", "--network",
+    "up=lognormal(9kbit, 1.5), down=20kbit, latency=uniform(1ms, 90ms), "
+    "compute=lognormal(50ms, 0.8), server_up=12kbit, server_down=40kbit", "--deadline", "700ms",
+    "--dropout", "before=0.1, after=0.1", "--late", "count", "--cohort", "4", "--ask", "6",
+    "--min-replies", "1", "--seed", "3", "--iterations",
+)  # fmt: skip
+"""After its fifth round an upload and a download of earlier rounds are under way."""
 SWEEP = (
     "sweep", *_SMALL, "--temporal", "2", "--gradient", "0.1", "--iterations", "4", "--seeds", "2",
 )  # fmt: skip
@@ -52,11 +61,11 @@ def typed(*arguments: str) -> None:
     assert main([*arguments]) == 0
 
 
-def stopped(finished: str, out: str) -> None:
-    """The run in the folder ``finished``, stopped after its third round with a checkpoint."""
-    config = from_toml(Path(finished, "config.toml")).but(checkpoint_every=1)
+def stopped(finished: str, out: str, rounds: int = 3) -> None:
+    """The run in the folder ``finished``, stopped after so many rounds with a checkpoint."""
+    config = from_toml(Path(finished, "config.toml"), trust_code=True).but(checkpoint_every=1)
     with contextlib.suppress(Stopped):
-        fedsim.run(config, out, callbacks=[stop_after(3)], progress=False)
+        fedsim.run(config, out, callbacks=[stop_after(rounds)], progress=False)
 
 
 def parts(place: str) -> dict[str, Callable[[], None]]:
@@ -67,6 +76,8 @@ def parts(place: str) -> dict[str, Callable[[], None]]:
         "sweep": lambda: typed(*SWEEP, "--jobs", "1", "--out", f"{place}/sweep"),
         "feedback": lambda: typed(*FEEDBACK, "8", "--out", f"{place}/feedback"),
         "feedback-stopped": lambda: stopped(f"{place}/feedback", f"{place}/feedback-stopped"),
+        "late": lambda: typed(*LATE, "16", "--out", f"{place}/late"),
+        "late-stopped": lambda: stopped(f"{place}/late", f"{place}/late-stopped", 5),
         "stacked": lambda: typed(*STACKED, "8", "--out", f"{place}/stacked"),
         "search": lambda: typed(*SEARCH, "3", "--out", f"{place}/search"),
     }

@@ -40,10 +40,10 @@ def mean(uplinks: dict[int, Weights], shares: dict[int, float] | None = None) ->
 
 def uplinks(folder: Path, config: RunConfig) -> list[dict[int, Weights]]:
     """Every uplink of every round through ``decompress`` alone."""
-    like = initial(config)
+    template = initial(config)
     method: Compressor = config.plan.method.compressor
     return [
-        {c: decompress(method, f.read_bytes(), like) for c, f in files.items()}
+        {c: decompress(method, f.read_bytes(), template) for c, f in files.items()}
         for files in messages(folder, "*-up.bin")
     ]
 

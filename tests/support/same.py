@@ -4,7 +4,7 @@ Columns that a change adds or takes away are left out where they are named behin
 
 Each line is a digest of what a run leaves and the settings of that run: its messages, its weights,
 every row of rounds and clients without measured times. Each strategy, late policy and controller
-is in the list, and both engines. Digests are of one machine: compare two trees on the same.
+is in the list, and every engine. Digests are of one machine: compare two trees on the same.
 """
 
 import os
@@ -73,8 +73,8 @@ RUNS: tuple[dict[str, Any], ...] = (
     {"controller": "noise(2)", "temporal": 4, "method": "sbc"},
     {"controller": "adacomm(2)", "temporal": 4, "method": "raw"},
     {"task": "digits", "stack": "2", "method": "sbc(0.05)"},
-    {"engine": "flower", "workers": 2, "method": "ef(topk(0.1) | cnat)",
-     "strategy": "nesterov"},
+    *({"engine": engine, "workers": 2, "method": "ef(topk(0.1) | cnat)",
+       "strategy": "nesterov"} for engine in ("ray", "flower")),
 )  # fmt: skip
 """What differs from a run of the digits with four clients, five iterations per round and four
 rounds."""

@@ -21,9 +21,9 @@ class Turning:
         memory: client -> what it remembers.
     """
 
-    def __init__(self, server: Asynchronous, end: Any, like: Mapping[str, Tensor]) -> None:
+    def __init__(self, server: Asynchronous, end: Any, template: Mapping[str, Tensor]) -> None:
         self.server, self.end = server, end
-        server.open(dict(like))
+        server.open(dict(template))
         self.memory: dict[int, State] = {}
         self.seen: dict[int, State] = {}
         self._deliveries: dict[int, Any] = {}
@@ -38,7 +38,7 @@ class Turning:
         """What a client sends; from now on it remembers that."""
         delivery, content = self._deliveries.pop(client), RecordDict()
         packet, self.memory[client] = one_by_one(self.end.encode(client, update, delivery))
-        counts = [packet.sent[name].count for name in self.end.like]
+        counts = [packet.sent[name].count for name in self.end.template]
         content[METRICS] = MetricRecord({"sent": sum(counts), SENT: counts})
         self.end.reply(content, packet, delivery, {})
         return content

@@ -3,19 +3,20 @@
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from importlib.util import find_spec
 from math import isfinite, isnan
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar
 from uuid import uuid4
 
 from fedsim.federation import ledger
 from fedsim.ground.errors import UsageError, reason, writing
 from fedsim.ground.files import write_json
+from fedsim.ground.records import CLIENT_SCORES, SCORE
 from fedsim.results.schema import NESTED, TRAINED
 from fedsim.runs.callbacks import Callback, Row
-from fedsim.settings.fields import CLIENT_SCORES, SCORE
 
 FILE = "tracked.json"
 """In a run's folder: its names in trackers, by which a run that goes on is found again."""
@@ -70,6 +71,46 @@ class Tracker(Callback):
     def there(self) -> bool:
         """Whether the tracker has the run already, or its beginning."""
         return self.package in names_of(self.folder)
+
+
+class Reports:
+    """A variable that turns a package's usage reports off while runs are followed.
+
+    It is set with the first of them and removed with the last, unless the environment has it. A run
+    that Ctrl-C breaks off does not end in its tracker, and keeps it set.
+
+    Args:
+        name: of the variable.
+        off: its value.
+
+    Example:
+        >>> reports = Reports("FEDSIM_EXAMPLE", "true")
+        >>> reports.turn_off("a run")
+        >>> os.environ["FEDSIM_EXAMPLE"]
+        'true'
+        >>> reports.restore("a run")
+        >>> "FEDSIM_EXAMPLE" in os.environ
+        False
+    """
+
+    def __init__(self, name: str, off: str) -> None:
+        self._name, self._off, self._lock = name, off, Lock()
+        self._runs = set[Hashable]()
+
+    def turn_off(self, run: Hashable) -> None:
+        """When a run begins."""
+        with self._lock:
+            if self._runs or self._name not in os.environ:
+                self._runs.add(run)
+                os.environ[self._name] = self._off
+
+    def restore(self, run: Hashable) -> None:
+        """When a run ends; one that has not begun changes nothing."""
+        with self._lock:
+            if run in self._runs:
+                self._runs.remove(run)
+                if not self._runs:
+                    os.environ.pop(self._name, None)
 
 
 class Sums:

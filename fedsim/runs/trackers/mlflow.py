@@ -11,6 +11,7 @@ from typing import Any
 
 from fedsim.runs.callbacks import Row
 from fedsim.runs.trackers.base import (
+    Reports,
     Sums,
     Tracker,
     keep,
@@ -23,6 +24,7 @@ from fedsim.runs.trackers.base import (
 EXPERIMENT = "fedsim"
 
 _ENDS = {"done": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
+_REPORTS = Reports("MLFLOW_DISABLE_TELEMETRY", "true")
 _LONGEST = 5000
 """Of a parameter or tag: characters that every store takes."""
 
@@ -46,7 +48,7 @@ class MLflow(Tracker):
     _id = ""
 
     def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # no report of use, unless wanted
+        _REPORTS.turn_off(self)
         from mlflow.entities import Param
         from mlflow.tracking import MlflowClient
 
@@ -84,6 +86,12 @@ class MLflow(Tracker):
             self._log(scores_of(row), int(row["round"]))
 
     def end(self, summary: Mapping[str, Any]) -> None:
+        try:
+            self._end(summary)
+        finally:
+            _REPORTS.restore(self)
+
+    def _end(self, summary: Mapping[str, Any]) -> None:
         if not self._id:  # it did not begin
             return
         values = numbers(summary)

@@ -7,9 +7,9 @@ from typing import Any
 
 from fedsim.federation import ledger
 from fedsim.ground.errors import writing
+from fedsim.ground.records import SCORE
 from fedsim.runs.callbacks import Row
 from fedsim.runs.trackers.base import Tracker, scored
-from fedsim.settings.fields import SCORE
 
 FOLDER = "tensorboard"
 
@@ -17,7 +17,7 @@ FOLDER = "tensorboard"
 class TensorBoard(Tracker):
     """Writes the row of every round for TensorBoard; steps are local iterations.
 
-    What the folder held before is replaced, so that a run that goes on from its checkpoint has
+    The folder's former contents are replaced, so that a run that goes on from its checkpoint has
     every step once. ``--track tensorboard`` makes one for the run's own folder.
 
     Args:

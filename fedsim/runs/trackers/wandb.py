@@ -9,6 +9,7 @@ from typing import Any
 from fedsim.ground.errors import writing
 from fedsim.runs.callbacks import Row
 from fedsim.runs.trackers.base import (
+    Reports,
     Sums,
     Tracker,
     keep,
@@ -21,6 +22,7 @@ from fedsim.runs.trackers.base import (
 
 PROJECT = "fedsim"
 
+_REPORTS = Reports("WANDB_ERROR_REPORTING", "false")
 _open: dict[str, Any] = {}
 """W&B's runs by id; what a user has interrupted is still open for W&B, and begins anew."""
 
@@ -43,7 +45,7 @@ class Wandb(Tracker):
     _run: Any = None
 
     def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # no report to W&B, unless wanted
+        _REPORTS.turn_off(self)
         import wandb
 
         names = names_of(self.folder)
@@ -82,3 +84,4 @@ class Wandb(Tracker):
             self._run.summary.update(settings_of(summary))
             del _open[self._run.id]
             self._run.finish(exit_code=int(summary["status"] == "failed"))
+        _REPORTS.restore(self)

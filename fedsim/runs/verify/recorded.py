@@ -1,5 +1,6 @@
 """What a run's folder holds, read without believing any of it."""
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,8 +9,14 @@ from typing import Any
 import pandas as pd
 
 from fedsim.federation.digests import MODEL, UP
-from fedsim.ground.errors import UsageError
-from fedsim.results.schema import CLIENT_COLUMNS, ROUND_COLUMNS, read_summary
+from fedsim.ground.errors import UsageError, reason
+from fedsim.ground.strangers import read_bytes, table_of
+from fedsim.results.schema import (
+    CLIENT_COLUMNS,
+    LAYER_COLUMNS,
+    ROUND_COLUMNS,
+    read_summary,
+)
 
 
 @dataclass(frozen=True)
@@ -39,16 +46,36 @@ class Recorded:
         """``clients.parquet``; empty where no round was done."""
         return self._table("clients", *CLIENT_COLUMNS)
 
+    @cached_property
+    def layers(self) -> pd.DataFrame:
+        """``layers.parquet``; empty where the run has none."""
+        there = os.path.lexists(self.folder / "layers.parquet")
+        return self._table("layers", *LAYER_COLUMNS) if there else pd.DataFrame()
+
+    def table(self, name: str) -> pd.DataFrame:
+        """``rounds``, ``clients`` or ``layers``."""
+        return {"rounds": self.rounds, "clients": self.clients, "layers": self.layers}[name]
+
     def _table(self, name: str, *columns: str) -> pd.DataFrame:
         file = self.folder / f"{name}.parquet"
-        if not file.exists():
+        if not os.path.lexists(file):
             if self.done:
                 raise UsageError(f"{file.name} is missing")
             return pd.DataFrame(columns=[*columns])
-        table = pd.read_parquet(file)
+        try:
+            table = table_of(self.read(file.name))
+        except ValueError as error:  # so are pyarrow's
+            raise UsageError(f"{file.name}: {error}") from error
         if lacks := [column for column in columns if column not in table]:
             raise UsageError(f"{file.name} lacks the columns {', '.join(lacks)}")
         return table
+
+    def read(self, name: str) -> bytes:
+        """The content of an ordinary file of the folder; ``UsageError`` names another one."""
+        try:
+            return read_bytes(self.folder / name)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{name}: {reason(error)}") from error
 
     def clients_in(self, number: int) -> list[dict[str, Any]]:
         """The rows of clients of a round, in their order; none where nobody was asked."""

@@ -1,32 +1,43 @@
-"""Rounds of a run once more, and whether they send and come to what they did."""
+"""Rounds of a run once more, and whether they record what they did: every column but measured
+times, the summary, and the memory at the end."""
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
+import torch
 
 from fedsim.federation.digests import DOWN, MODEL, UP
 from fedsim.federation.storage import states_of
 from fedsim.ground.errors import UsageError
+from fedsim.ground.files import FILES
+from fedsim.ground.strangers import read_json
 from fedsim.ground.threads import one_thread
+from fedsim.ground.version import VERSION
 from fedsim.runs import checkpoint
 from fedsim.runs.callbacks import Callback
-from fedsim.runs.environment import describe
-from fedsim.runs.run import check, grid_of, server_of
+from fedsim.runs.checkpoint import Checkpoint
+from fedsim.runs.environment import PACKAGE, describe
+from fedsim.runs.run import check, grid_of, server_of, summed
+from fedsim.runs.run import describe as describe_run
 from fedsim.runs.verify.recorded import Recorded
 from fedsim.runs.verify.stored import named
+from fedsim.runs.verify.tables import (
+    Shares,
+    layer_words,
+    round_words,
+    row_differences,
+    shape_differences,
+    value_differences,
+)
 from fedsim.runs.verify.verdict import differ
 from fedsim.settings.config import RunConfig
 
-TOLERANCE = 0.05
-"""How far losses and bits may be apart where another processor cannot give them bit for bit, as a
-share of the recorded ones."""
-
 _MACHINE = ("machine", "processor")
 _PACKAGES = ("torch", "numpy", "numba")
-_COMPARED = ("train_loss", "loss", "up_wire_bits", "down_wire_bits")
 
 
 @dataclass(frozen=True)
@@ -62,83 +73,191 @@ class Span:
         )
 
 
+def of_this_version(folder: Path) -> bool:
+    """Whether this version of fedsim made the run, as its ``environment.json`` says."""
+    return bool(_environment(folder).get("packages", {}).get(PACKAGE) == VERSION)
+
+
+def _environment(folder: Path) -> dict[str, Any]:
+    try:
+        found = read_json(folder / "environment.json")
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        raise UsageError("environment.json holds no table")
+    return found
+
+
 def elsewhere(folder: Path) -> str:
     """In what this machine is another than the one that a run names; empty where in nothing."""
-    try:
-        there = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    there, here = _environment(folder), describe()
+    if there == {}:
         return "it is not known where the run was made"
-    here = describe()
     pairs = [(name, there.get(name), here[name]) for name in _MACHINE]
     packages = there.get("packages", {})
     pairs += [(name, packages.get(name), here["packages"][name]) for name in _PACKAGES]
     return ", ".join(f"{name} {a} there, {b} here" for name, a, b in pairs if a != b)
 
 
-def rerun(
-    recorded: Recorded, config: RunConfig, span: Span, tolerance: float = 0.0
-) -> Iterator[str]:  # fmt: skip
-    """Where rounds that are run again differ from those that are recorded.
+@dataclass(frozen=True)
+class Rerun:
+    """What rounds that were run again came to.
 
-    They begin at the last checkpoint before them that the folder holds, else at round 1.
+    Attributes:
+        span: which rounds they are.
+        begun: the round of the folder's checkpoint from which they went on; 0: the run's start.
+        tables: rows of these rounds, by the name of their table.
+        over: why the run is shorter or longer than the recorded one; empty where it is neither.
+        summary: of a whole run, as it was recorded; empty where only a part was run again.
+        end: the memory at the end of a whole run.
+    """
+
+    span: tuple[int, int]
+    begun: int
+    tables: Mapping[str, pd.DataFrame]
+    over: str = ""
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    end: Checkpoint | None = None
+
+    def compared(self) -> tuple[int, int]:
+        """The first and the last round that were asked for and done."""
+        return self.span[0], min(self.span[1], int(self.tables["rounds"]["round"].max()))
+
+    def beside(self, recorded: Recorded) -> dict[str, pd.DataFrame]:
+        """The recorded rows of the same rounds, by table."""
+        recorded_tables = {name: recorded.table(name) for name in ("rounds", "clients", "layers")}
+        return {
+            name: table[table["round"].between(*self.compared())] if len(table) else table
+            for name, table in recorded_tables.items()
+        }
+
+    def bits_differ(self, recorded: Recorded) -> bool:
+        """Whether a message or a model has another digest than the recorded one."""
+        digests = [("rounds", (MODEL,)), ("clients", (UP, DOWN))]
+        tables = self.beside(recorded)
+        return any(
+            tables[name][list(columns)].to_numpy().tolist()
+            != self.tables[name][list(columns)].to_numpy().tolist()
+            for name, columns in digests
+        )
+
+
+def rerun(recorded: Recorded, config: RunConfig, span: Span) -> Rerun:
+    """Runs rounds again, in this process.
+
+    They begin at the last checkpoint before them that the folder holds, else at round 1. They end
+    with the first model that differs, unless they were recorded on another machine.
 
     Args:
         recorded: a run with digests.
         config: the run; its engine is not asked for, as all of them send the same.
-        span: which rounds are compared.
-        tolerance: 0: digests are compared; above: losses and bits, which may be apart by such a
-            share of the recorded ones.
+        span: which rounds are run again.
     """
-    config = replace(config, machine=replace(config.machine, engine="local"))
-    states, rounds = states_of(config), recorded.rounds.set_index("round").to_dict("index")
-    last = span.end(recorded)
+    here = replace(config, machine=replace(config.machine, engine="local"))
+    states, last, digests = states_of(here), span.end(recorded), recorded.digests
+    goes_on, over, differs = bool(elsewhere(recorded.folder)), "", False
     with one_thread():
-        check(config)
+        check(here)
         before = checkpoint.before(recorded.folder, span.first)
-        server, records = server_of(config, states, Callback(), None, before)
-        with closing(grid_of(config, states)) as grid:
+        server, records = server_of(here, states, Callback(), None, before)
+        begun = records.rounds_done
+        # Which round is scored last is known one round later where the run stops at its bits.
+        one_more = here.stop_at_bits is not None
+        with closing(grid_of(here, states)) as grid:
             server.open(grid)
-            while not server.done and records.rounds_done < last:
-                known, row = len(records.client_rows), server.step()
-                if (number := row["round"]) < span.first:
-                    continue
-                if number not in rounds:
-                    yield f"round {number}: it is not recorded"
-                    return
-                if tolerance:
-                    yield from near(number, rounds[number], row, tolerance)
-                    continue
-                yield from same(recorded.clients_in(number), records.client_rows[known:])
-                if row[MODEL] != rounds[number][MODEL]:
-                    yield differ(f"round {number}: model", rounds[number][MODEL], row[MODEL])
-                    return  # and so does every one after it
-    if records.rounds_done < last:
-        yield f"the run is over after round {records.rounds_done}, and {last} are recorded"
+            while not server.done and records.rounds_done < last + one_more:
+                row = server.step()
+                differs = span.first <= row["round"] <= last and row[MODEL] != digests[row["round"]]
+                if differs and not goes_on:
+                    break
+        done = records.rounds_done
+        if done < last and not differs:
+            over = f"the run is over after round {done}, and {last} are recorded"
+        elif recorded.done and last == len(recorded.rounds) and not (server.done and done <= last):
+            over = "" if differs else f"the run goes on after round {last}, the last recorded one"
+        words: dict[str, Any] = {"span": (span.first, last), "begun": begun, "over": over}
+        kept = {name: table[table["round"].between(span.first, min(last, done))]
+                for name, table in records.frames().items()}  # fmt: skip
+        if recorded.done and server.done and done == len(recorded.rounds) and not over:
+            known = describe_run(config, server.trainer)
+            words |= {"summary": summed(known, records, server), "end": records.memory(server)}
+        return Rerun(tables=kept, **words)
 
 
-def same(recorded: list[dict[str, Any]], found: list[dict[str, Any]]) -> Iterator[str]:
+def differences(recorded: Recorded, again: Rerun, shares: Shares) -> Iterator[str]:
+    """Where rounds that were run again differ from those that are recorded, the first round first.
+
+    Args:
+        recorded: the run.
+        again: its rounds.
+        shares: how far numbers may be apart, and whether single bits are compared.
+    """
+    (first, last), tables = again.compared(), again.beside(recorded)
+    one, other = by_round(tables["clients"]), by_round(again.tables["clients"])
+    models = dict(zip(again.tables["rounds"]["round"], again.tables["rounds"][MODEL], strict=True))
+    for number in range(first, last + 1) if shares.bits else ():
+        yield from same(number, one.get(number, []), other.get(number, []))
+        if models[number] != (wanted := recorded.digests.get(number, "")):
+            yield differ(f"round {number}: model", wanted, models[number])
+            break  # and so does every one after it
+    words = {"rounds": round_words, "clients": named, "layers": layer_words}
+    for name, table in tables.items():
+        found = again.tables.get(name, pd.DataFrame())
+        wrong = [*shape_differences(f"{name}.parquet", table, found, _AGAIN)]
+        if not wrong and shares.bits:  # they are named above, in fewer letters
+            hidden = [column for column in table.columns if column in (UP, DOWN, MODEL)]
+            table = table.drop(columns=hidden)
+        yield from wrong or row_differences(table, found, shares, words[name], _AGAIN)
+    if again.over:
+        yield again.over
+    if again.summary:
+        said = {name: x for name, x in recorded.summary.items() if name != FILES}
+        yield from value_differences("summary.json", said, again.summary, shares, _AGAIN)
+    if again.end is not None and shares.bits and not shares.numbers:
+        stored = checkpoint.end(recorded.folder)
+        yield from end_differences(stored, again.end) if stored is not None else ()
+
+
+_AGAIN = "when run again"
+
+
+def end_differences(stored: Checkpoint, made: Checkpoint) -> Iterator[str]:
+    """Where the memory at a run's end is another one than the folder keeps, in ``final``.
+
+    Messages that are under way and the name of the channel are left out: they hold the times and
+    the random names of the process that made them.
+    """
+    parts = {"the server": (stored.server, made.server)} | {
+        f"client {client}": (state, made.clients.get(client, {}))
+        for client, state in stored.clients.items()
+    }
+    for whose, (one, other) in parts.items():
+        of_process = {name for name in one if name.startswith("under-way/") or "channel" in name}
+        if wrong := sorted(name for name in {*one} - of_process if name not in other
+                           or one[name].dtype != other[name].dtype
+                           or not torch.equal(one[name].cpu(), other[name].cpu())):  # fmt: skip
+            yield f"final: {wrong[0]} of {whose} is another one {_AGAIN}"
+            return
+
+
+def by_round(table: pd.DataFrame) -> dict[int, list[dict[str, Any]]]:
+    """What the rows of each round are of, and their digests."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    names = [name for name in ("round", "client", "message", UP, DOWN) if name in table]
+    for row in table[names].to_dict("records"):
+        found.setdefault(int(row["round"]), []).append(row)
+    return found
+
+
+def same(
+    number: int, recorded: list[dict[str, Any]], found: list[dict[str, Any]]
+) -> Iterator[str]:  # fmt: skip
     """Where the clients of a round, or the digests of their messages, are others."""
     one, other = ([row["client"] for row in rows] for rows in (recorded, found))
     if one != other:
-        yield f"round {found[0]['round']}: clients {one} are recorded, and {other} were found"
+        yield f"round {number}: clients {one} are recorded, and {other} were found"
         return
     for row, again in zip(recorded, found, strict=True):
         for column, what in ((DOWN, "payload sent to it"), (UP, "payload")):
             if row[column] != again[column]:
                 yield differ(f"{named(row)}: {what}", row[column], again[column])
-
-
-def near(
-    number: int, recorded: Mapping[str, Any], found: Mapping[str, Any], tolerance: float
-) -> Iterator[str]:  # fmt: skip
-    """Where a round's losses or bits are further apart than ``tolerance``.
-
-    Example:
-        >>> same = dict.fromkeys(("train_loss", "loss", "down_wire_bits"), 1.0)
-        >>> [*near(3, same | {"up_wire_bits": 100}, same | {"up_wire_bits": 106}, 0.05)]
-        ['round 3: up_wire_bits is 100 there, and 106 here']
-    """
-    for name in _COMPARED:
-        one, other = float(recorded[name]), float(found[name])
-        if abs(one - other) > tolerance * abs(one):  # which of NaN is not said
-            yield f"round {number}: {name} is {one:g} there, and {other:g} here"

@@ -8,6 +8,7 @@ from typing import Any
 
 from fedsim.federation.digests import DOWN, UP
 from fedsim.ground.files import digest_of
+from fedsim.ground.strangers import read_bytes
 from fedsim.runs.verify.recorded import Recorded
 from fedsim.runs.verify.verdict import differ
 
@@ -29,17 +30,12 @@ class Stored:
     @property
     def payload(self) -> bytes:
         """What the message said of the update or the model."""
-        return b"".join(file.read_bytes() for file in self.files)
+        return b"".join(map(read_bytes, self.files))
 
     @property
     def beside(self) -> bytes:
         """The buffers' payload; empty where there is none."""
-        return b"".join(file.read_bytes() for file in self.buffers)
-
-    @property
-    def kind(self) -> str:
-        """Of what was sent to a client: ``model``, ``update``, ``updates`` or ``relay``."""
-        return self.files[0].stem.partition("-down-")[2].removesuffix("-free")
+        return b"".join(map(read_bytes, self.buffers))
 
     @property
     def free(self) -> bool:

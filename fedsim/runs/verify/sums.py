@@ -1,11 +1,12 @@
 """A folder's tables against each other: rounds are sums over clients, the summary over rounds."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from fedsim.federation import digests, ledger
+from fedsim.federation import digests
+from fedsim.results.schema import TRAINED
+from fedsim.runs.totals import totals
 from fedsim.runs.verify.recorded import Recorded
 from fedsim.runs.verify.verdict import differ
 
@@ -25,6 +26,9 @@ def sums(recorded: Recorded) -> Iterator[str]:
         yield f"clients.parquet has round {more[0]}, which rounds.parquet lacks"
         return
     totals = totals.reindex(rounds.index, fill_value=0)  # a round may be nobody's
+    for way in ("up", "down"):  # what a sampler asks for stands in no client's row
+        if f"{way}_sampler_bits" in rounds:
+            totals[f"{way}_wire_bits"] += rounds[f"{way}_sampler_bits"]
     wrong = [(number, name) for name in both for number in rounds.index[
         rounds[name].notna() & (rounds[name] != totals[name])
     ]]  # fmt: skip
@@ -42,14 +46,9 @@ def sums(recorded: Recorded) -> Iterator[str]:
 def summary(recorded: Recorded) -> Iterator[str]:
     """Where the summary is not what its tables come to."""
     said, rounds = recorded.summary, recorded.rounds
-    last = rounds.iloc[-1]
-    came: dict[str, Any] = ledger.per_participation(rounds)
-    came |= ledger.of_federation(rounds, said["clients"]) | ledger.failed(rounds, recorded.clients)
-    came |= {
-        "iterations": int(last["iteration"]), "rounds": len(rounds),
-        "metric": float(last["metric"]), "loss": float(last["loss"]),
-        "seconds": float(rounds["seconds"].sum()),
-    }  # fmt: skip
+    trained = said.get(TRAINED) or {}
+    moved, epochs = (bool(trained.get(name)) for name in ("controller", "local_epochs"))
+    came = totals(rounds, recorded.clients, said, None, moved, epochs)
     for name, value in came.items():
         if name not in said or said[name] == value:
             continue

@@ -13,12 +13,14 @@ class Verdict:
         looked: what was looked at, in words, in that order.
         failures: what differs, in words, the plainest first.
         remarks: what could not be looked at, and why.
+        unchecked: what was not looked at: what nothing can tell, or the command line asks for.
     """
 
     name: str
     looked: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
 
     def took(self, what: str, failures: Iterable[str]) -> bool:
         """Notes what was looked at, and what differed there; whether nothing did."""

@@ -1,30 +1,37 @@
 """One run's folder checked: its files and sums, its messages, its model, and rounds once more."""
 
+import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load
 
 from compressors.usercode import typed
 from fedsim.federation.client_memory import InProcess
 from fedsim.federation.digests import of_model
 from fedsim.ground.errors import RunFailed, UsageError
 from fedsim.ground.files import DamagedFile, check_beside
+from fedsim.ground.strangers import check_links
 from fedsim.ground.threads import one_thread
 from fedsim.results.load import kind_of, run_folders
 from fedsim.results.schema import read_settings
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.run import server_of
-from fedsim.runs.verify import stored, sums
-from fedsim.runs.verify.rebuild import rebuilt, why_not
+from fedsim.runs.verify import replay, stored, sums
+from fedsim.runs.verify.allowed import Allowed
+from fedsim.runs.verify.limits import CODING, clocked_coding, left_out, why_not
 from fedsim.runs.verify.recorded import Recorded
-from fedsim.runs.verify.rerun import TOLERANCE, Span, elsewhere, rerun
+from fedsim.runs.verify.rerun import Span, differences, elsewhere, of_this_version, rerun
+from fedsim.runs.verify.score import score_differences, scoring_trainer, settings_differences
+from fedsim.runs.verify.tabled import Replies
+from fedsim.runs.verify.tables import LAST_DIGITS, TOLERANCE, Shares
 from fedsim.runs.verify.verdict import Verdict, differ
-from fedsim.settings import contents
-from fedsim.settings.config import from_toml
-from fedsim.tasks.place import origin
+from fedsim.settings.config import RunConfig
+
+UNTOLD = "environment.json, labels and measured times, which nothing tells"
+"""What no check of a folder can compare with anything."""
 
 NO_DIGESTS = "no digests: written by an earlier version"
 
@@ -50,22 +57,30 @@ def folders(path: Path) -> list[Path]:
     return found
 
 
-def verify(folder: Path, span: Span | None = None, own: Collection[str] = ()) -> Verdict:
+def verify(
+    folder: Path, span: Span | None = None, own: Collection[str] = (), data: str | None = None,
+    files: Collection[str] = (),
+) -> Verdict:  # fmt: skip
     """What is to be said of the run in ``folder``; nothing in it is changed.
 
-    Where a table or a message differs, neither the model is rebuilt nor a round run again: both are
-    compared with what the tables say.
+    Where a table or a message differs, nothing is replayed or run again: both are compared with
+    what the tables say. Nothing is downloaded, and no file is opened but those in the folder and
+    those that are given.
 
     Args:
         folder: of one run.
         span: which rounds are run again; None: none.
-        own: files of tasks and strategies, as ``FILE.py:NAME``, that may be carried out.
+        own: files of tasks, strategies and samplers, as ``FILE.py:NAME``, that may be carried out.
+        data: the folder of data sets; None: no data set is read but those that come with fedsim.
+        files: weights, networks and traces that the run may name.
     """
     verdict, recorded = Verdict(folder.name), Recorded(folder)
-    if not (folder / "summary.json").exists():
+    if not os.path.lexists(folder / "summary.json"):
         verdict.remarks.append("not finished: nothing is looked at")
         return verdict
     try:
+        check_links(folder)
+        read_settings(folder)  # refuses what is no table of settings
         if not recorded.done:
             verdict.remarks.append(f"the run has {recorded.summary['status']}")
         if len(recorded.rounds):
@@ -79,8 +94,7 @@ def verify(folder: Path, span: Span | None = None, own: Collection[str] = ()) ->
                 verdict.took("model", _model(recorded))
             if not recorded.has_digests:
                 verdict.remarks.append(NO_DIGESTS)
-            elif not verdict.failures and (recorded.has_payloads or span is not None):
-                _again(verdict, recorded, span, own)
+            _by_settings(verdict, recorded, span, Allowed(own, data, files))
         differing: list[str] = []  # the first file that is not what was written, by its digest
         try:
             check_beside(folder / "summary.json", recorded.summary)
@@ -98,8 +112,8 @@ def verify(folder: Path, span: Span | None = None, own: Collection[str] = ()) ->
 def _model(recorded: Recorded) -> Iterator[str]:
     """Whether the model's file holds the model after the last round."""
     try:
-        found = of_model(load_file(recorded.folder / "model.safetensors"))
-    except (OSError, SafetensorError) as error:
+        found = of_model(load(recorded.read("model.safetensors")))
+    except (UsageError, SafetensorError) as error:
         yield f"model.safetensors cannot be read: {error}"
         return
     number, wanted = [*recorded.digests.items()][-1]
@@ -107,50 +121,87 @@ def _model(recorded: Recorded) -> Iterator[str]:
         yield differ(f"round {number}: the model in model.safetensors", wanted, found)
 
 
-def _again(
-    verdict: Verdict, recorded: Recorded, span: Span | None, own: Collection[str]
+def _by_settings(
+    verdict: Verdict, recorded: Recorded, span: Span | None, allowed: Allowed
 ) -> None:  # fmt: skip
-    """The model from the messages, and rounds once more, where that can be and is asked for.
+    """What needs the run's settings: these themselves, its score, its messages, its rounds.
 
     That a run cannot be set up here is a remark, and a failure where it is to be run again.
     """
-    given = read_settings(recorded.folder)
-    said = verdict.remarks if span is None else verdict.failures
-    for setting in ("task", "strategy"):
-        place = str(given.get(setting, ""))
-        if origin(place) and origin(place) not in map(origin, own):
-            said.append(
-                f"not rebuilt and not run again: its {setting} is {place}, whose file is carried "
-                f"out if you say so (--own {place})"
-            )
-            return
+    again = recorded.has_digests and (recorded.has_payloads or span is not None)
     try:
-        config = from_toml(recorded.folder / "config.toml")
-        changed = contents.differing(contents.recorded(recorded.folder), config.content)
+        config = allowed.config(recorded.folder)
     except UsageError as error:
-        said.append(f"not rebuilt and not run again: {error}")
+        if again:
+            said = verdict.remarks if span is None else verdict.failures
+            said.append(f"not replayed and not run again: {error}")
+        verdict.unchecked += [f"settings and score: {error}", ROUNDS]
         return
-    if changed:
-        said.append(f"not rebuilt and not run again: files have changed ({'; '.join(changed)})")
+    verdict.took("settings", settings_differences(recorded, config))
+    if why := allowed.why_not_scored(config) or ("" if recorded.done else "the run has not ended"):
+        verdict.unchecked.append(f"the score of the model: {why}")
+    elif not verdict.failures:
+        with one_thread():
+            trainer = scoring_trainer(config)
+        if trainer is None:
+            verdict.unchecked.append("the score: it is of the clients' own models")
+        else:
+            verdict.took("score", score_differences(recorded, config, trainer))
+    ends = "the memory at the end (final)" if (recorded.folder / "final").is_dir() else ""
+    if verdict.failures or not again:
+        verdict.unchecked += filter(None, (ROUNDS, ends))
         return
     if recorded.has_payloads:
-        plain = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
-        with one_thread():
-            server, _ = server_of(plain, InProcess(), Callback())
-            if why := why_not(config, server):
-                verdict.remarks.append(f"the model is not rebuilt: {why}")
-            else:
-                what = f"model rebuilt over {len(recorded.rounds)} rounds"
-                verdict.took(what, rebuilt(recorded, server))
+        _replayed(verdict, recorded, config)
     if span is None or span.first > len(recorded.rounds):
+        verdict.unchecked += filter(None, (ROUNDS, ends))
         verdict.remarks += [f"it has no round {span.first}"] if span else []
         return
-    # Another processor may give the same bits, too: that is tried first.
-    failures, other = [*rerun(recorded, config, span)], elsewhere(recorded.folder)
-    if failures and other:
-        failures = [*rerun(recorded, config, span, TOLERANCE)]
+    _run_again(verdict, recorded, config, span)
+    if span.end(recorded) < len(recorded.rounds) or span.first > 1:
+        verdict.unchecked += filter(None, ("the training of the other rounds", ends))
+
+
+ROUNDS = "that training gives these models (--rerun)"
+"""What no look at a folder can tell."""
+
+
+def _replayed(verdict: Verdict, recorded: Recorded, config: RunConfig) -> None:
+    """The model from the messages."""
+    plain = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
+    with one_thread():
+        replies = Replies(recorded, config)
+        if why := why_not(replies):
+            verdict.remarks.append(f"not replayed: {why}")
+            return
+        server, records = server_of(plain, InProcess(), Callback())
+        what = f"{len(recorded.rounds)} rounds replayed"
+        verdict.took(what, replay.differences(replies, server, records))
+        verdict.remarks += left_out(replies, server.own_models)
+
+
+def _run_again(verdict: Verdict, recorded: Recorded, config: RunConfig, span: Span) -> None:
+    """Rounds once more."""
+    again, other = rerun(recorded, config, span), elsewhere(recorded.folder)
+    coding = clocked_coding(config)
+    failures = [*differences(recorded, again, Shares(coding=coding))]
+    # Another processor may give the same bits, too. Then it gives other last digits at most.
+    earlier = not of_this_version(recorded.folder)
+    if failures and (other or earlier) and not again.bits_differ(recorded):
+        digits = Shares(coding=coding, numbers=LAST_DIGITS)
+        failures = [*differences(recorded, again, digits)]
+        why = other or "another version of fedsim there"
+        verdict.remarks.append(f"numbers were compared within {LAST_DIGITS:g} of them ({why})")
+    elif failures and other:
+        near = Shares(coding=coding, numbers=TOLERANCE, bits=False)
+        failures = [*differences(recorded, again, near)]
         verdict.remarks.append(
             f"digests of the rounds that were run again differ, as they may on another machine "
-            f"({other}): losses and bits were compared, within {TOLERANCE:.0%}"
+            f"({other}): numbers were compared, within {TOLERANCE:.0%}"
         )
+    if coding:
+        verdict.remarks.append(CODING)
+    if again.begun:
+        verdict.remarks.append(f"they went on from the folder's checkpoint of round {again.begun}")
+    verdict.remarks = [*dict.fromkeys(verdict.remarks)]
     verdict.took(f"rounds {span.first} to {span.end(recorded)} run again", failures)

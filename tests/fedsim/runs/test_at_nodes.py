@@ -20,6 +20,7 @@ from fedsim.engines.local import LocalGrid
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.runs import checkpoint
+from fedsim.runs.verify.verify import verify
 from tests.support import books
 from tests.support.atnodes import Nodes, at_nodes
 from tests.support.faults import told
@@ -96,6 +97,8 @@ def test_killed_in_every_round_and_twice_in_one(name: str, tmp_path: Path) -> No
         assert not (killed / "summary.json").exists()
         kills.append(go(config, killed, cohort + 1 if done < config.plan.rounds - 1 else -1))
     assert_same(tmp_path / "whole", killed)
+    verdict = verify(killed)
+    assert verdict.failures == [] == verdict.remarks
     assert [p for p in (killed / "nodes").rglob("*") if p.is_file()] == []  # the run is done
     assert not (killed / ".gone-on").exists() and not [*killed.glob("checkpoint-*")]
     told("server killed", name, sum(kills))

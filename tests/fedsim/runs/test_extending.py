@@ -73,7 +73,7 @@ def test_what_would_not_be_the_longer_run_is_refused(tmp_path: Path) -> None:
         ("part", small(iterations=30, evaluate_every=3), "last round has 2 local iterations"),
         ("odd", sized(6), "its last round, 3, is not a multiple of 2, and a longer run"),
         ("even", sized(8, every=4), "evaluations are 2 there and 4 here; give --evaluate-every 2"),
-        ("even", sized(8, {"engine": "flower"}), "a longer run goes on with --engine local"),
+        ("even", sized(8, {"engine": "flower"}), "a longer run goes on with --engine local or ray"),
     ):
         out = tmp_path / folder
         before = {f: f.stat().st_mtime_ns for f in out.rglob("*")}

@@ -15,7 +15,7 @@ from fedsim.runs.run import engine_of
 
 
 def test_one_gpu_is_shared_unless_told() -> None:
-    cuda = RunConfig(machine=Machine(device="cuda", engine="flower", workers=4))
+    cuda = RunConfig(machine=Machine(device="cuda", engine="ray", workers=4))
     assert devices.gpus_per_client(cuda) == 0.25
     assert devices.gpus_per_run(cuda, 2) == 0.5
     assert devices.gpus_per_run(RunConfig.of(device="cuda", gpus_per_run=2.0), 2) == 2.0

@@ -147,9 +147,9 @@ def test_cells_together_in_forked_processes(make_task: Any, tmp_path: Path) -> N
     run_beside(work("forked"), 2, None, progress, ended.append, grouped=grouped)
     run_here(work("here"), None, grouped=grouped)
     assert sorted(ended) == sorted(cell.name for cell in cells)
-    assert {name: rounds[-1] for name, rounds in told.items()} == {
-        "sbc": 3, "longer": 5, "momentum": 3
-    }  # fmt: skip
+    last = {name: rounds[-1] for name, rounds in told.items()}
+    assert last.pop("broken", 1) == 1  # of one client's finite update
+    assert last == {"sbc": 3, "longer": 5, "momentum": 3}
     for name, _, folder in work("forked"):
         status = read_summary(folder)["status"]
         assert status == read_summary(tmp_path / "here" / name)["status"]

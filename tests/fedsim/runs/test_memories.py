@@ -41,10 +41,10 @@ class Tripled:
         out.float32s((3 * x).numpy())
         return SentTensor(3 * x, ALL, x.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
         import torch
 
-        return torch.from_numpy(bits.float32s(like.numel())).view(like.shape)
+        return torch.from_numpy(bits.float32s(template.numel())).view(template.shape)
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 import io
 import math
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -117,14 +118,46 @@ def test_before_the_first_score(screen: io.StringIO) -> None:
     assert "accuracy –" in screen.getvalue()
 
 
-def test_a_run_has_one_bar(screen: io.StringIO) -> None:
-    with Bars({"n1": 3, "n2": 3}, "accuracy") as bars:
-        for number in (1, 2, 3):
-            bars("n1", row(number, 0.5))
-            bars("n2", row(number, 0.6))
+def test_runs_that_are_over_are_lines_above_the_bars(screen: io.StringIO) -> None:
+    """Thirty runs, two at once: three bars at most, the first of them for all."""
+    names = [f"n{number}" for number in range(30)]
+    with Bars(dict.fromkeys(names, 3), "accuracy") as bars:
+        for first, second in zip(names[::2], names[1::2], strict=True):
+            for number in (1, 2, 3):
+                bars(first, row(number, 0.5))
+                bars(second, row(number, 0.6))
+            assert len(bars._bars.tasks) <= 3
         screen.truncate(0)
         bars._bars.refresh()
-        assert screen.getvalue().count("3/3") == 2
+        assert "30 of 30 runs" in screen.getvalue() and "rounds" not in screen.getvalue()
+
+
+def test_a_log_hears_once_a_minute(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round of 40 s: after 80, 160 and 240 s a line each, and one when the run is over."""
+    clock = [0.0]
+    monkeypatch.setattr("fedsim.runs.progress.time.monotonic", lambda: clock[0])
+    with Bars({"n1": 7, "n2": 7}, "accuracy") as bars:
+        for number in range(1, 8):
+            clock[0] = 40.0 * number
+            bars("n1", row(number, 0.5, 1000))
+    assert capsys.readouterr().err.splitlines() == [
+        "0 of 2 runs, 2 of 14 rounds, about 8.00 min left",
+        "0 of 2 runs, 4 of 14 rounds, about 6.67 min left",
+        "0 of 2 runs, 6 of 14 rounds, about 5.33 min left",
+        "n1: accuracy 0.5, 1.00 kbit up",
+    ]
+
+
+def test_runs_of_a_folder_are_not_waited_for(tmp_path: Path) -> None:
+    """Of a sweep that is done but for one cell, one run is to come."""
+    grid = SweepConfig(small(iterations=5), (1, 5), (), baseline=False)
+    sweep(grid, tmp_path)
+    rmtree(tmp_path / "cells" / "n1-p0.05-s0")
+    with Bars({cell.name: 9 for cell in grid.cells()}, "accuracy", quiet=True) as bars:
+        sweep(grid, tmp_path, progress=bars)
+    assert bars._tally.runs == "1 of 1 runs"
 
 
 class Output:
@@ -160,7 +193,9 @@ def test_a_notebook_sees_a_sweep(notebook: Output, tmp_path: Path) -> None:
     with shown(True, {"n1": 2, "n2": 1}, "accuracy") as told:
         assert isinstance(told, Lines)
         told("n1", row(1, 0.5, 1000))
-        assert notebook.texts == ["0 of 2 runs done\nn1: 1/2 rounds · accuracy 0.5 · 1.00 kbit up"]
+        head, line = notebook.texts[0].split("\n")
+        assert head.startswith("0 of 2 runs done, about ") and head.endswith(" left")
+        assert line == "n1: 1/2 rounds · accuracy 0.5 · 1.00 kbit up"
         told("n1", row(2))
         told("n2", row(1, 0.25, 812))
     assert notebook.texts[-1] == "2 of 2 runs done"

@@ -99,10 +99,11 @@ def test_settings_that_cannot_be_meant(make: Any, words: tuple[str, ...]) -> Non
     assert all(word in str(error.value) for word in words)
 
 
-def test_flowers_simulation_is_not_started_inside_ray(tmp_path: Path) -> None:
-    config = SweepConfig.of(engine="flower", gradient=0.1, iterations=20)
+@pytest.mark.parametrize("engine", ["ray", "flower"])
+def test_engines_on_ray_are_not_started_inside_ray(engine: str, tmp_path: Path) -> None:
+    config = SweepConfig.of(engine=engine, gradient=0.1, iterations=20)
     for how in ({"jobs": 2}, {"ray_address": "10.0.0.1:6379"}):
-        with pytest.raises(UsageError, match="--engine is 'flower' and --jobs is"):
+        with pytest.raises(UsageError, match=f"--engine is '{engine}' and --jobs is"):
             sweep(config, tmp_path / "out", **how)
     assert not (tmp_path / "out").exists()
 

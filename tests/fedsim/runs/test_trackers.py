@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -273,3 +275,27 @@ def test_a_tracker_that_does_not_answer_ends_the_run_with_its_words(
     with pytest.raises(Exception, match="nobody"):
         run(small(track="mlflow"), out)
     assert "nobody" in json.loads((out / "summary.json").read_text())["error"]
+
+
+def test_reports_are_off_while_runs_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEDSIM_REPORTS", raising=False)
+    reports = base.Reports("FEDSIM_REPORTS", "false")
+    reports.turn_off("one")
+    reports.turn_off("two")
+    reports.restore("never begun")
+    reports.restore("one")
+    assert os.environ["FEDSIM_REPORTS"] == "false"  # the other run goes on
+    reports.restore("two")
+    assert "FEDSIM_REPORTS" not in os.environ
+    monkeypatch.setenv("FEDSIM_REPORTS", "true")  # the user wants them
+    reports.turn_off("one")
+    assert os.environ["FEDSIM_REPORTS"] == "true"
+    reports.restore("one")
+    assert os.environ["FEDSIM_REPORTS"] == "true"
+
+
+def test_a_run_leaves_the_environment_and_the_signals(tmp_path: Path) -> None:
+    signals = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    before = dict(os.environ), [signal.getsignal(number) for number in signals]
+    run(small(partition="dirichlet(0.5)", track="tensorboard"), tmp_path)
+    assert (dict(os.environ), [signal.getsignal(number) for number in signals]) == before

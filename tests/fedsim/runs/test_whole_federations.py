@@ -161,8 +161,8 @@ class Federations(RuleBasedStateMachine):
             return
         for client, memory in self.memories.items():
             base = unnest("base", memory)
-            if base and self.end.last_update and int(memory[VERSION]) == self.end.version - 1:
-                payload = self.end.last_update.payload
+            if base and self.end.policy.last and int(memory[VERSION]) == self.end.version - 1:
+                payload = self.end.policy.last.payload
                 after = moved(base, decompress(self.end.downlink, payload, self.end.weights))
                 for name, x in self.end.weights.items():
                     assert torch.equal(after[name], x), (client, name)

@@ -1,0 +1,104 @@
+"""What runs will take: time and bits, from a trial of each kind of work before anything runs."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+
+from compressors import Compressor, State, compress, decompress
+from fedsim.federation.clientdata import ClientData
+from fedsim.federation.controlled import epoch_steps
+from fedsim.federation.evaluation import evaluate
+from fedsim.federation.trainer import Trainer
+from fedsim.ground.threads import one_thread
+from fedsim.settings.config import RunConfig
+from strategies import Relay
+
+_TRIALS = 3  # local iterations that are timed, after one that is not
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of one run; the trial knows no link and no controller.
+
+    Attributes:
+        rounds: communication rounds.
+        messages: uploads of all clients.
+        up_bits: of the payloads of a client of every round.
+        down_bits: of the payloads to it; the model in every round where the downlink is raw.
+        seconds: of one process.
+    """
+
+    rounds: int
+    messages: int
+    up_bits: float
+    down_bits: float
+    seconds: float
+
+
+class Trials:
+    """Estimates of several runs; what two of them share is tried once.
+
+    Example:
+        >>> from fedsim import RunConfig
+        >>> made = Trials().of(RunConfig(task="digits", method="raw", temporal=5, iterations=20))
+        >>> made.rounds, made.messages, made.up_bits == made.down_bits
+        (4, 16, True)
+    """
+
+    def __init__(self) -> None:
+        self._tried: dict[Hashable, tuple[Trainer, State, float, float]] = {}
+
+    def of(self, config: RunConfig) -> Estimate:
+        """The estimate of a run: messages are as long as that of a first update.
+
+        Raises ``DataError`` and ``UsageError`` as a run does.
+        """
+        plan = config.plan
+        with one_thread():
+            trainer, trained, step, score = self._trial(config)
+            template = plan.client.payload_template(trainer.template)
+            update = {name: trained.get(name, torch.zeros_like(x)) for name, x in template.items()}
+            up, coding = _message(plan.method.compressor, update, config.seed)
+            down = (plan.cohort - 1) * up
+            if not isinstance(plan.downlink, Relay):
+                down, spent = _message(plan.downlink, update, config.seed)
+                coding += spent
+        steps = float(plan.temporal)
+        if plan.local_epochs is not None:
+            shards, clients = trainer.federation.shards, range(plan.clients)
+            steps = sum(epoch_steps(plan, shards, client) for client in clients) / plan.clients
+        messages = plan.rounds * plan.cohort
+        scored = sum(plan.evaluates(number) for number in range(1, plan.rounds + 1))
+        seconds = messages * (steps * step + coding) / config.machine.workers + scored * score
+        return Estimate(plan.rounds, messages, plan.rounds * up, plan.rounds * down, seconds)
+
+    def _trial(self, config: RunConfig) -> tuple[Trainer, State, float, float]:
+        """A trainer, an update, and the seconds of a local iteration and of an evaluation."""
+        plan = config.plan
+        alike = (
+            id(plan.task), plan.batch_size, plan.partition, plan.clients, config.training,
+            config.evaluation, config.machine.device,
+        )  # fmt: skip
+        if alike not in self._tried:
+            trainer = Trainer(config, ClientData.of(config))
+            weights = {name: p.detach().clone() for name, p in trainer.parameters.items()}
+            trainer.train(0, weights, {}, 0, 1)
+            begun = perf_counter()
+            update = trainer.train(0, weights, {}, 0, _TRIALS).update
+            trained = perf_counter()
+            evaluate(trainer, weights)
+            seconds = (trained - begun) / _TRIALS, perf_counter() - trained
+            self._tried[alike] = trainer, dict(update), *seconds
+        return self._tried[alike]
+
+
+def _message(method: Compressor, update: State, seed: int) -> tuple[int, float]:
+    """The bits of a message, and the seconds to encode and decode it."""
+    memory = method.init(update)
+    compress(method, update, memory, seed)  # what is compiled on first use is not timed
+    begun = perf_counter()
+    payload = compress(method, update, memory, seed)[0].payload
+    decompress(method, payload, update)
+    return 8 * len(payload), perf_counter() - begun

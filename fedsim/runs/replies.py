@@ -1,0 +1,296 @@
+"""Clients' replies in a run's folder: what a replay needs of them beside the payloads of used ones.
+
+``replies/round-00003/client-001.json`` is the reply of client 1 to its message of round 3: a list
+with one element, and with a second one where the client asked for the whole model first. An element
+has an ``error``, or the numbers and side payloads of each part of the model. The payload of a reply
+that is not used in its own round stands beside, in ``client-001.bin``; that of a used one is in
+``payloads``.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+
+from fedsim.engines import compat
+from fedsim.federation.timed_grid import client_of
+from fedsim.ground.errors import UsageError
+from fedsim.ground.files import digest_of, write_bytes, write_json
+from strategies import RoundTraffic
+from strategies.channel.beside import BUFFERS
+from strategies.channel.cohort_grid import CohortGrid
+from strategies.channel.nodes import numbered_of
+from strategies.channel.parts import part_of
+from strategies.channel.payload import KEY, METRICS, ROUND, get, put, settings_in
+
+REPLIES = "replies"
+FILES = {"payload": "bin", BUFFERS: "buffers"}
+"""What of a reply is a file of its own, and how its name ends."""
+
+_TRAIN = "train"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply to one message.
+
+    Args:
+        content: what the client said, or why there is no reply.
+        pulled_at: when it came, where that was after its round by the machine's clock: the number
+            of the last message that had left, and of looks for replies since; None: in its round.
+    """
+
+    content: RecordDict | Error
+    pulled_at: tuple[int, int] | None = None
+
+
+def number_of(message: Message) -> int:
+    """The number of a message among those to its client: of its round, where the server waits."""
+    return int(str(settings_in(message.content)[ROUND]))
+
+
+def place_of(folder: Path, number: int) -> Path:
+    """Where the replies to the messages of a round are."""
+    return folder / REPLIES / f"round-{number:05d}"
+
+
+def name_of(client: int, shard: str = "") -> str:
+    """How the names of a client's files begin; ``shard``: of one part of the model."""
+    return f"client-{client:03d}{shard}"
+
+
+@dataclass
+class Moment:
+    """When a grid is looked at: the number of the last message that left, and of looks since."""
+
+    number: int = 0
+    looks: int = 0
+
+    def sent(self, messages: Iterable[Message]) -> None:
+        """Messages of a round leave."""
+        numbers = [number_of(message) for message in messages]
+        if numbers:
+            self.number, self.looks = max(numbers), 0
+
+    def looked(self) -> tuple[int, int]:
+        """Somebody looks for replies of earlier rounds; returns the moment."""
+        self.looks += 1
+        return self.number, self.looks
+
+
+class RecordingGrid(CohortGrid):
+    """A grid that hands on all replies, and records those to messages for training.
+
+    Args:
+        grid: the grid beneath.
+        replies: takes them.
+    """
+
+    def __init__(self, grid: Grid, replies: "KeptReplies") -> None:
+        super().__init__(grid, [])
+        self.numbered, self._replies = numbered_of(grid), replies
+        self._asked: dict[str, tuple[int, int]] = {}  # by message that has no reply: client, number
+        self._moment = Moment()
+
+    def get_node_ids(self) -> Iterable[int]:
+        """As the grid beneath."""
+        return self._grid.get_node_ids()
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterator[Message]:
+        """As the grid beneath."""
+        messages = list(messages)
+        train = [m for m in messages if m.metadata.message_type == _TRAIN]
+        self._moment.sent(train)
+        asked = [(message, (client_of(message), number_of(message))) for message in train]
+        for reply in self._grid.send_and_receive(messages, timeout=timeout):
+            # A grid gives messages their ids when it sends them.
+            self._asked |= {message.metadata.message_id: known for message, known in asked}
+            asked = []
+            self._record(reply, None)
+            yield reply
+        self._asked |= {message.metadata.message_id: known for message, known in asked}
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """As the grid beneath."""
+        moment = self._moment.looked()
+        replies = list(self._grid.pull_messages(message_ids))
+        for reply in replies:
+            self._record(reply, moment)
+        return replies
+
+    def _record(self, reply: Message, moment: tuple[int, int] | None) -> None:
+        known = self._asked.pop(reply.metadata.reply_to_message_id, None)
+        if known is not None:
+            content = reply.error if reply.has_error() else reply.content
+            self._replies.add(*known, Reply(content, moment))
+
+
+class KeptReplies:
+    """What a run's folder keeps of replies, and gives back to a replay.
+
+    Args:
+        folder: the run's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._unwritten: dict[tuple[int, int], list[Reply]] = {}  # by number and client
+
+    def add(self, client: int, number: int, reply: Reply) -> None:
+        """Takes a reply, which ``keep`` writes."""
+        self._unwritten.setdefault((number, client), []).append(reply)
+
+    def keep(self, traffic: RoundTraffic) -> None:
+        """Writes what has come since the last round, whose used payloads are written."""
+        used = {
+            (part.round, client, part.place.partition("-step-")[0])
+            for part in traffic.parts for client, up in part.uplinks.items() if not up.asked
+        }  # fmt: skip
+        for (number, client), replies in self._unwritten.items():
+            place = place_of(self.folder, number)
+            place.parent.mkdir(exist_ok=True)
+            place.mkdir(exist_ok=True)
+            values = []
+            for reply in replies:
+                values.append(_values(reply))
+                for shard, ending, data in _files(reply.content):
+                    if (number, client, shard) not in used:
+                        write_bytes(place / f"{name_of(client, shard)}.{ending}", data)
+            write_json(place / f"{name_of(client)}.json", values)
+        self._unwritten = {}
+        for number, client, shard in used:  # one that was under way after a row before
+            for ending in FILES.values():
+                file = place_of(self.folder, number) / f"{name_of(client, shard)}.{ending}"
+                file.unlink(missing_ok=True)
+
+    def has(self, client: int, number: int) -> bool:
+        """Whether a reply of a client to its message of this number is kept."""
+        return (place_of(self.folder, number) / f"{name_of(client)}.json").exists()
+
+    def of(self, client: int, number: int) -> list[Reply]:
+        """The replies of a client to a message; none where none is kept.
+
+        Raises ``UsageError`` where a file is damaged.
+        """
+        file = place_of(self.folder, number) / f"{name_of(client)}.json"
+        try:
+            known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+            return [self._reply(client, number, values) for values in known]
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            told = file.relative_to(self.folder)
+            raise UsageError(f"{told} is damaged: {error}") from error
+
+    def _reply(self, client: int, number: int, values: dict[str, Any]) -> Reply:
+        moment = values.get("pulled_at")
+        pulled_at = None if moment is None else (int(moment[0]), int(moment[1]))
+        if "error" in values:
+            return Reply(Error(int(values["error"]["code"]), values["error"]["reason"]), pulled_at)
+        if "flower" in values:
+            return Reply(compat.from_bytes(bytes.fromhex(values["flower"])), pulled_at)
+        data = {
+            (shard, key): self._file(client, number, shard, ending, part[key])
+            for shard, part in values["parts"].items()
+            for key, ending in FILES.items() if key in part
+        }  # fmt: skip
+        return Reply(_content(values["parts"], data), pulled_at)
+
+    def _file(self, client: int, number: int, shard: str, ending: str, digest: str) -> bytes:
+        """What a reply had beside its numbers."""
+        file = place_of(self.folder, number) / f"{name_of(client, shard)}.{ending}"
+        if not file.exists():
+            return payload_of(self.folder, number, name_of(client, shard), ending)
+        data = file.read_bytes()
+        if digest_of(data) != digest:
+            raise ValueError(f"{file.name}: its content is not what was written")
+        return data
+
+
+def payload_of(folder: Path, number: int, name: str, ending: str) -> bytes:
+    """What a client has sent, where that is used: its payload (``bin``), or its ``buffers``."""
+    place = folder / "payloads" / f"round-{number:05d}"
+    files = [*place.glob(f"{name}-*up.{ending}")]
+    if len(files) != 1:
+        raise ValueError(f"{place.name}/{name}-up.{ending} is missing")
+    return files[0].read_bytes()
+
+
+def _values(reply: Reply) -> dict[str, Any]:
+    """A reply as JSON holds it, less what is in files; what no client of ours says, as it came."""
+    moment = {} if reply.pulled_at is None else {"pulled_at": reply.pulled_at}
+    if isinstance(reply.content, Error):
+        return moment | {"error": {"code": reply.content.code, "reason": reply.content.reason}}
+    with suppress(TypeError, ValueError, AttributeError, KeyError):
+        parts = json.loads(json.dumps(dict(_parts(reply.content))))
+        data = {(shard, _KEYS[end]): x for shard, end, x in _files(reply.content)}
+        again = _content(parts, data)
+        kinds = {name: type(record) for name, record in again.items()}
+        if again == reply.content and kinds == {n: type(x) for n, x in reply.content.items()}:
+            return moment | {"parts": parts}
+    return moment | {"flower": compat.to_bytes(reply.content).hex()}
+
+
+_KEYS = {ending: key for key, ending in FILES.items()}
+
+
+def _shards(content: RecordDict) -> Iterator[tuple[str, RecordDict]]:
+    """The reply to each part of the model, by what stands in the names of its files."""
+    if KEY in content:
+        yield "", content
+        return
+    place = 0
+    while f"{KEY}/{place}" in content:
+        yield f"-shard-{place:02d}", part_of(content, place)
+        place += 1
+
+
+def _parts(content: RecordDict) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Numbers, settings, side payloads in hex, and digests of what is in files, by shard."""
+    for shard, part in _shards(content):
+        said = {k: v for k, v in part[KEY].items() if k not in ("payload", "bytes")}
+        yield shard, {
+            "metrics": dict(part.get(METRICS, {})),
+            "settings": {k: v for k, v in said.items() if not isinstance(v, bytes)},
+            "beside": {
+                k: v.hex() for k, v in said.items() if isinstance(v, bytes) and k not in FILES
+            },
+            **{_KEYS[end]: digest_of(x) for own, end, x in _files(content) if own == shard},
+        }
+
+
+def _files(content: RecordDict | Error) -> Iterator[tuple[str, str, bytes]]:
+    """What of a reply is in files: the shard, how the name ends, and the bytes."""
+    if isinstance(content, Error):
+        return
+    for shard, part in _shards(content):
+        with suppress(ValueError):  # a wish for the whole model has no payload
+            payload, beside = get(part)
+            yield shard, FILES["payload"], payload
+            if isinstance(buffers := beside.get(BUFFERS), bytes):
+                yield shard, FILES[BUFFERS], buffers
+
+
+def _content(parts: dict[str, Any], data: dict[tuple[str, str], bytes]) -> RecordDict:
+    """The way back from ``_parts`` and ``_files``."""
+    content = RecordDict()
+    for place, (shard, part) in enumerate(parts.items()):
+        record = RecordDict()
+        if part["metrics"]:
+            record[METRICS] = MetricRecord(part["metrics"])
+        beside = {name: bytes.fromhex(text) for name, text in part["beside"].items()}
+        said = part["settings"] | beside
+        if (shard, BUFFERS) in data:
+            said |= {BUFFERS: data[shard, BUFFERS]}
+        if (shard, "payload") in data:
+            put(record, data[shard, "payload"], **said)
+        else:
+            record[KEY] = ConfigRecord(said)
+        for name, value in record.items():
+            content[f"{name}/{place}" if shard else name] = value
+    return content

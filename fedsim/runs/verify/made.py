@@ -1,0 +1,223 @@
+"""What people read of a folder, made once more of its runs: tables, the page, the list of cells."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from compressors.printing import printable
+from fedsim.ground.errors import UsageError
+from fedsim.ground.strangers import read_bytes, read_text, table_of
+from fedsim.results.folders import kind_of, run_folders
+from fedsim.results.labels import FACTS
+from fedsim.results.load import load
+from fedsim.results.neutral import csv_text, neutral
+from fedsim.results.schema import frame, read_summary
+from fedsim.runs.verify.allowed import Allowed
+from fedsim.runs.verify.verdict import Verdict
+from fedsim.settings import cellfile, grids
+from fedsim.settings.config import FILE, TABLE
+
+Row = Mapping[str, str]
+
+PICTURES = ("*.png", "*.svg", "*.pdf")
+
+
+def verify_made(path: Path, allowed: Allowed) -> list[Verdict]:
+    """What is to be said of the tables, the page and the cells of a folder; nothing is changed.
+
+    Args:
+        path: of a run, a sweep or a search.
+        allowed: what the list of cells may name.
+
+    Returns one verdict; none where the folder has nothing of that.
+    """
+    verdict = Verdict("tables")
+    try:
+        for name in ("summary.csv", "summary.parquet"):
+            if (path / name).exists():
+                verdict.took(name, table_differences(path, name))
+        for name, check in (("summary.tex", tex_differences), ("report.html", page_differences)):
+            if (path / name).exists():
+                check(verdict, path)
+        if kind_of(path) == "sweep":
+            _cells(verdict, path, allowed)
+        if pictures := sorted(file.name for kind in PICTURES for file in path.glob(kind)):
+            verdict.unchecked.append(f"pictures ({', '.join(pictures)})")
+        others = ("finalists.csv", "trials.csv", "study.db", "best.toml")
+        if found := [name for name in others if (path / name).exists()]:
+            verdict.unchecked.append(f"what a search made ({', '.join(found)})")
+    except (UsageError, OSError, ValueError) as error:
+        verdict.failures.append(str(error).splitlines()[0])
+    return [verdict] if verdict.looked or verdict.failures or verdict.unchecked else []
+
+
+def table_differences(path: Path, name: str) -> Iterator[str]:
+    """Where ``summary.csv`` or ``summary.parquet`` is not what the runs' own summaries say.
+
+    Rows may stand in any order, and a table may have fewer columns than a run has values.
+
+    Args:
+        path: the folder.
+        name: of the table.
+    """
+    text = read_text(path / name) if name.endswith(".csv") else _as_csv(path / name)
+    there = _rows(text)
+    cells = {printable(folder.name): neutral(read_summary(folder)) for folder in run_folders(path)
+             if (folder / "summary.json").exists()}  # fmt: skip
+    made = {run: _rows(csv_text(frame([cell])))[0] for run, cell in cells.items()}
+    try:
+        results = load(path)
+        runs = results.runs.drop(columns=[*FACTS])
+        whole = runs.astype(object).where(runs.notna(), None).to_dict("records")
+        varied = _rows(csv_text(frame(whole)))
+        made = {run: {**row, **made[run]}
+                for run, row in zip(map(str, runs.index), varied, strict=True)} | {
+                    run: row for run, row in made.items() if run not in runs.index}  # fmt: skip
+    except UsageError:  # runs that no table shows beside each other
+        pass
+    left = dict(made)
+    for number, row in enumerate(there, 1):
+        apart = {run: _apart(row, other) for run, other in left.items()}
+        if not apart:
+            yield f"{name}: row {number} is of no run of the folder"
+            return
+        run = min(apart, key=lambda name: len(apart[name]))
+        if wrong := apart[run]:
+            column = wrong[0]
+            found = made[run].get(column, "no such column")
+            yield f"{name}: row {number}: {column} is {row[column]}, and {found} by run {run}"
+        del left[run]
+    if left:
+        yield f"{name} lacks run {next(iter(left))}"
+
+
+def _as_csv(file: Path) -> str:
+    return csv_text(table_of(read_bytes(file)))
+
+
+def _rows(text: str) -> list[Row]:
+    return list(csv.DictReader(StringIO(text)))
+
+
+def _apart(row: Row, made: Row) -> list[str]:
+    """The columns in which a row is another one; numbers may be written in two ways."""
+    return [name for name, text in row.items() if not _same(text, made.get(name))]
+
+
+def _same(text: str | None, other: str | None) -> bool:
+    if text == other:
+        return True
+    try:
+        return float(text or "") == float(other or "")
+    except ValueError:
+        return False
+
+
+def tex_differences(verdict: Verdict, path: Path) -> None:
+    """Looks at ``summary.tex``, line by line, where it has the columns that it has by default."""
+    from fedsim.show.export import paper_table
+
+    text, made = read_text(path / "summary.tex"), paper_table(load(path).runs)
+    if _heading(text) != _heading(made):
+        verdict.unchecked.append("summary.tex, which was made with other columns or versions")
+        return
+    verdict.took("summary.tex", line_differences("summary.tex", text, made))
+
+
+def _heading(text: str) -> str:
+    return text.partition("\\midrule")[0].rpartition("\\toprule")[2].strip()
+
+
+def line_differences(name: str, text: str, made: str) -> Iterator[str]:
+    """The first line in which a text is another one than the same made again.
+
+    Example:
+        >>> [*line_differences("a.tex", "1\\n2", "1\\n3")]
+        ["a.tex: line 2 is '2', and '3' by the runs"]
+    """
+    one, other = text.splitlines(), made.splitlines()
+    for number, (line, wanted) in enumerate(zip(one, other, strict=False), 1):
+        if line != wanted:
+            yield f"{name}: line {number} is {line.strip()!r}, and {wanted.strip()!r} by the runs"
+            return
+    if len(one) != len(other):
+        yield f"{name} has {len(one)} lines, and {len(other)} by the runs"
+
+
+def page_differences(verdict: Verdict, path: Path) -> None:
+    """Looks at ``report.html``, section by section, where this version made it with the same
+    matplotlib."""
+    from fedsim.show.report.page import generated, page
+
+    text = read_text(path / "report.html")
+    by = generated(text)
+    if by is None:
+        verdict.unchecked.append("report.html, which another version made, or a search")
+        return
+    made = page(load(path), by.budget, by.budget_of)
+    verdict.took("report.html", section_differences(text, made))
+
+
+def section_differences(text: str, made: str) -> Iterator[str]:
+    """The first section in which a page is another one than the same made again.
+
+    Example:
+        >>> one = '<h2 id="summary">1</h2></section>'
+        >>> [*section_differences(one, one.replace("1", "2"))]
+        ['report.html: its section summary is not what the runs give; `fedsim report` writes it \
+again']
+    """
+    if text == made:
+        return
+    one, other = (part.split("</section>") for part in (text, made))
+    for section, wanted in zip(one, other, strict=False):
+        if section != wanted:
+            key = wanted.rpartition('<h2 id="')[2].partition('"')[0] if "<h2 id" in wanted else ""
+            what = f"its section {key}" if key else "its beginning or end"
+            yield f"report.html: {what} is not what the runs give; `fedsim report` writes it again"
+            return
+    yield f"report.html has {len(one)} sections, and {len(other)} by the runs"
+
+
+def _cells(verdict: Verdict, path: Path, allowed: Allowed) -> None:
+    """Looks whether each listed cell is in the folder."""
+    for name in ("sweep.toml", FILE):
+        file = path / name
+        if not file.exists():
+            continue
+        try:
+            cells = _listed(file, allowed)
+        except UsageError as error:
+            verdict.unchecked.append(f"which cells {name} lists: {error}")
+            continue
+        there = {numbers: folder for folder, numbers in _numbers(path, allowed)}
+        names = {folder.name for folder in run_folders(path)}
+        lacking = [
+            cell.name for cell in cells
+            if cell.name not in names and grids.numbers_of(cell.config) not in there
+        ]  # fmt: skip
+        verdict.took(f"cells of {name}", _lacking(name, lacking))
+
+
+def _listed(file: Path, allowed: Allowed) -> list[grids.Cell]:
+    values = allowed.values(file)
+    if TABLE in values:
+        return cellfile.from_values(values, str(file))
+    return grids.from_flat(grids.flat_grid(values, str(file)), str(file)).cells()
+
+
+def _numbers(path: Path, allowed: Allowed) -> Iterator[tuple[str, Any]]:
+    """What names each run of the folder whose settings can be read, as ``grids.numbers_of``."""
+    for folder in run_folders(path):
+        try:
+            yield folder.name, grids.numbers_of(allowed.config(folder))
+        except UsageError:
+            continue
+
+
+def _lacking(name: str, cells: Sequence[str]) -> Iterator[str]:
+    if cells:
+        more = f" and {len(cells) - 5} more" if len(cells) > 5 else ""
+        yield f"{name} lists cells that the folder lacks: {', '.join(cells[:5])}{more}"

@@ -1,0 +1,84 @@
+"""A run's settings and its model beside its results: by the settings, and scored here."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from safetensors.torch import load
+
+from fedsim.federation import clientmodels
+from fedsim.federation.clientdata import ClientData
+from fedsim.federation.evaluation import evaluate
+from fedsim.federation.trainer import Trainer
+from fedsim.ground.columns import row_of
+from fedsim.ground.threads import one_thread
+from fedsim.results.schema import TRAINED
+from fedsim.runs.run import describe
+from fedsim.runs.verify.recorded import Recorded
+from fedsim.runs.verify.rerun import elsewhere
+from fedsim.runs.verify.tables import LAST_DIGITS, Shares, value_differences
+from fedsim.settings.config import RunConfig
+
+SCORED = 0.01
+"""How far scores of the same model may be apart on another processor or device, as a share."""
+
+
+def scoring_trainer(config: RunConfig) -> Trainer | None:
+    """A trainer that scores the run's model on the CPU.
+
+    None where clients have models of their own, by which the run is scored: no file holds them.
+    """
+    here = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
+    trainer = Trainer(here, ClientData.of(here))
+    template = config.plan.client.payload_template(trainer.template)
+    return None if clientmodels.differ(trainer, template) else trainer
+
+
+def score_differences(recorded: Recorded, config: RunConfig, trainer: Trainer) -> Iterator[str]:
+    """Where the model in ``model.safetensors`` scores otherwise than the last round says.
+
+    Args:
+        recorded: a run that is done.
+        config: its settings.
+        trainer: of ``scoring_trainer``.
+    """
+    there = config.machine.device
+    with one_thread():
+        stored = load(recorded.read("model.safetensors"))
+        needed = {**trainer.parameters, **trainer.frozen}
+        for name, tensor in needed.items():
+            if name not in stored or stored[name].shape != tensor.shape:
+                yield f"model.safetensors lacks {name} of shape {[*tensor.shape]}"
+                return
+        if buffers := {name: x for name, x in stored.items() if name not in needed}:
+            trainer.buffers.load(buffers)
+        found = row_of(evaluate(trainer, {name: stored[name] for name in trainer.parameters}))
+    last = recorded.rounds.iloc[-1].to_dict()
+    far = SCORED if there != "cpu" or elsewhere(recorded.folder) else LAST_DIGITS
+    said = {name: last[name] for name in found if name in last}
+    yield from value_differences(
+        "model.safetensors", said, found, Shares(scored=far), "when scored here"
+    )
+
+
+def settings_differences(recorded: Recorded, config: RunConfig) -> Iterator[str]:
+    """Where a run's summary is of other settings than its ``config.toml``.
+
+    Args:
+        recorded: the run.
+        config: as its ``config.toml`` says.
+    """
+    made = describe(config, None)
+    done = ("iterations", "rounds", "total_sparsity")  # they are what was done
+    columns = {name: x for name, x in made.items() if name not in done}
+    where = "by config.toml"
+    yield from value_differences("summary.json", recorded.summary, columns, Shares(), where)
+    trained = {k: x for k, x in config.filled().items() if x is not None}
+    said = {
+        name: x for name, x in (recorded.summary.get(TRAINED) or {}).items()
+        if name not in ("lr", "momentum")  # the optimizer's, which may be the task's
+    }  # fmt: skip
+    yield from value_differences("summary.json: settings", said, trained, Shares(), where)
+    for name in ("lr", "momentum"):
+        found, wanted = (recorded.summary.get(TRAINED) or {}).get(name), trained.get(name)
+        if wanted is not None and found not in (None, wanted):
+            yield f"summary.json: settings: {name} is {found}, and {wanted} {where}"

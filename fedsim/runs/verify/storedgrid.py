@@ -1,0 +1,89 @@
+"""A grid that holds a run's stored messages: it answers every message as the client did then."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from flwr.app import Error, Message, MetricRecord, RecordDict
+from flwr.common.constant import ErrorCode
+
+from fedsim.engines.numbered import NumberedGrid
+from fedsim.federation.timed_grid import client_of
+from fedsim.runs.replies import Moment, Reply, number_of
+from fedsim.runs.verify.tabled import Replies
+from strategies.channel.nodes import PARTITION_ID, QUERY
+
+
+class StoredGrid(NumberedGrid):
+    """A grid on which nobody trains.
+
+    Args:
+        clients: how many there are: client i is at node i + 1.
+        replies: what they answered.
+
+    Attributes:
+        round: the number of the server's round.
+    """
+
+    def __init__(self, clients: int, replies: Replies) -> None:
+        super().__init__(clients)
+        self.round, self.numbered = 1, None if replies.some_absent else self._ids
+        self._replies, self._moment = replies, Moment()
+        self._asked: Counter[tuple[int, int]] = Counter()
+        self._open: dict[str, tuple[Message, Reply | None]] = {}  # no reply in their rounds
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterator[Message]:
+        """The replies that came in their round, in the order of the messages."""
+        messages = list(messages)
+        for message in messages:  # all of them, before the first reply is there
+            self.name(message)
+        if messages and messages[0].metadata.message_type == QUERY:
+            yield from map(_who, messages)
+            return
+        self._moment.sent(messages)
+        for message in messages:
+            key = client_of(message), number_of(message)
+            found = self._replies.of(*key)[self._asked[key] :]
+            self._asked[key] += 1
+            if found and found[0].pulled_at is None:
+                yield _reply(found[0].content, message)
+            else:
+                self._open[message.metadata.message_id] = message, found[0] if found else None
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Replies that came after their round by the machine's clock, when they came then.
+
+        A client that is asked again and has not answered was started anew: it answers no more.
+        """
+        moment, came = self._moment.looked(), list[Message]()
+        for key in message_ids:
+            message, reply = self._open[key]
+            if reply is not None and reply.pulled_at is not None and reply.pulled_at <= moment:
+                came.append(_reply(reply.content, message))
+            elif reply is None:
+                again = self._replies.asked_again(client_of(message), number_of(message))
+                if again is not None and again <= self.round:
+                    came.append(_reply(Error(ErrorCode.NODE_UNAVAILABLE), message))
+        for answer in came:
+            del self._open[answer.metadata.reply_to_message_id]
+        return came
+
+    def get_node_ids(self) -> Iterable[int]:
+        """A node per client that is there."""
+        absent = self._replies.absent(self.round)
+        return [node for node in self._ids if node - 1 not in absent]
+
+
+def _who(message: Message) -> Message:
+    """The answer of a node that is asked which client it is."""
+    number = message.metadata.dst_node_id - 1
+    content = RecordDict({"partition": MetricRecord({PARTITION_ID: number})})
+    return Message(content, reply_to=message)
+
+
+def _reply(content: RecordDict | Error, message: Message) -> Message:
+    """A reply as the client made it; Flower has a signature for each of the two."""
+    if isinstance(content, Error):
+        return Message(content, reply_to=message)
+    return Message(content, reply_to=message)

@@ -1,0 +1,159 @@
+"""A recorded table beside the same one made again: which column of which row differs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+from fedsim.ground.records import CLIENT_SCORES, MEASURED, SCORE
+
+TOLERANCE = 0.05
+"""How far numbers may be apart where another processor cannot give them bit for bit, as a share of
+the recorded ones."""
+
+LAST_DIGITS = 1e-6
+"""The same for numbers that another processor, or an earlier version, has of equal models."""
+
+_CLOCK = 1e-9
+"""How far simulated seconds may be apart, as a share: versions add them up in other orders."""
+
+_KEYS = ("round", "iteration", "client", "message", "tensor", "entries", "samples")
+"""Columns that no processor changes: they say what a row is of."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How far values may be from the recorded ones, as a share of these.
+
+    Args:
+        scored: of a model's scores; None: they are not compared.
+        coding: whether simulated seconds hold measured ones.
+        numbers: of all other numbers.
+        bits: whether digests and texts are compared, which follow from single bits.
+    """
+
+    scored: float | None = 0.0
+    coding: bool = False
+    numbers: float = 0.0
+    bits: bool = True
+
+    def of(self, column: str) -> float | None:
+        """Of a column; None: it is not compared.
+
+        Example:
+            >>> elsewhere = Shares(numbers=0.05, bits=False)
+            >>> [Shares().of("loss"), elsewhere.of("loss"), elsewhere.of("round")]
+            [0.0, 0.05, 0.0]
+            >>> [Shares().of("seconds"), elsewhere.of("digest_up")]
+            [None, None]
+        """
+        if column in MEASURED or (column.endswith("seconds") and not column.startswith("sim_")):
+            return None
+        if column in _KEYS:
+            return 0.0
+        if column.startswith("sim_"):
+            return None if self.coding else max(_CLOCK, self.numbers)
+        if not self.bits and (column.startswith("digest_") or column == "failure_reasons"):
+            return None
+        if column in ("metric", "loss", *CLIENT_SCORES) or column.startswith(SCORE):
+            return None if self.scored is None else max(self.scored, self.numbers)
+        return self.numbers
+
+
+def row_differences(
+    recorded: pd.DataFrame, found: pd.DataFrame, shares: Shares,
+    name: Callable[[Any], str], where: str = "in the replay",
+) -> Iterator[str]:  # fmt: skip
+    """Where tables of as many rows differ, of each column the first row.
+
+    Args:
+        recorded: as the folder has it.
+        found: the same, made again.
+        shares: how far values may be apart.
+        name: says which row it is.
+        where: says where the second value was found.
+
+    Example:
+        >>> a, b = pd.DataFrame({"round": [1, 2], "x": [0, 1]}), pd.DataFrame({"x": [0, 2]})
+        >>> [*row_differences(a, b, Shares(), round_words)]
+        ['round 2: x is 1, and 2 in the replay']
+    """
+    first: list[tuple[int, str]] = []
+    for column in recorded.columns.intersection(found.columns, sort=False):
+        if (share := shares.of(column)) is None:
+            continue
+        one, other = recorded[column].to_numpy(), found[column].to_numpy()
+        equal = (one == other) | (pd.isna(one) & pd.isna(other))
+        if share and is_numeric_dtype(recorded[column]) and is_numeric_dtype(found[column]):
+            equal |= np.isclose(other.astype(float), one.astype(float), rtol=share, atol=0)
+        if not equal.all():
+            place = int(np.argmin(equal))
+            said = f"{column} is {one[place]}, and {other[place]} {where}"
+            first.append((place, f"{name(recorded.iloc[place])}: {said}"))
+    yield from (said for _, said in sorted(first))
+
+
+def shape_differences(
+    file: str, recorded: pd.DataFrame, found: pd.DataFrame, where: str
+) -> Iterator[str]:
+    """Where a table has other rows or further columns than the same one made again.
+
+    Columns that it lacks are not named: an earlier version wrote fewer.
+
+    Example:
+        >>> one, other = pd.DataFrame({"round": [1], "x": [2]}), pd.DataFrame({"round": [1, 2]})
+        >>> [*shape_differences("rounds.parquet", one, other, "here")]
+        ['rounds.parquet has 1 rows, and 2 here', 'rounds.parquet has a column x, and none here']
+    """
+    if len(recorded) != len(found):
+        yield f"{file} has {len(recorded)} rows, and {len(found)} {where}"
+    for column in recorded.columns.difference(found.columns, sort=False):
+        yield f"{file} has a column {column}, and none {where}"
+
+
+def value_differences(
+    place: str, recorded: Mapping[str, Any], found: Mapping[str, Any], shares: Shares, where: str
+) -> Iterator[str]:
+    """Where values by name differ from the same made again; a name that one lacks is passed over.
+
+    Args:
+        place: what a message begins with.
+        recorded: as the folder has them; mappings in it are compared value by value.
+        found: the same, made again.
+        shares: how far values may be apart.
+        where: says where the second value was found.
+
+    Example:
+        >>> [*value_differences("summary.json", {"loss": 1.0}, {"loss": 2.0}, Shares(), "here")]
+        ['summary.json: loss is 1.0, and 2.0 here']
+    """
+    for name, one in recorded.items():
+        if name not in found or (share := shares.of(name)) is None:
+            continue
+        other = found[name]
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            yield from value_differences(f"{place}: {name}", one, other, shares, where)
+        elif not _alike(one, other, share):
+            yield f"{place}: {name} is {one}, and {other} {where}"
+
+
+def _alike(one: Any, other: Any, share: float) -> bool:
+    """Whether two values are equal, or numbers within a share of the first; NaN is None, too."""
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (one, other))
+    if numbers:
+        return bool(np.isclose(other, one, rtol=max(share, 1e-12), atol=0, equal_nan=True))
+    empty = [x is None or (isinstance(x, float) and np.isnan(x)) for x in (one, other)]
+    return all(empty) or bool(one == other)
+
+
+def round_words(row: Mapping[str, Any]) -> str:
+    """Which row of ``rounds.parquet`` it is."""
+    return f"round {row['round']}"
+
+
+def layer_words(row: Mapping[str, Any]) -> str:
+    """Which row of ``layers.parquet`` it is."""
+    return f"round {row['round']}, tensor {row['tensor']}"
