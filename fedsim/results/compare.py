@@ -1,6 +1,7 @@
 """Two lots of runs, cell by cell: a paired test over the seeds that both have."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite, isnan, nan, sqrt
 from pathlib import Path
 from statistics import stdev
@@ -11,7 +12,7 @@ import pandas as pd
 from fedsim.ground.errors import UsageError
 from fedsim.results.intervals import mean
 from fedsim.results.labels import reference
-from fedsim.results.load import load
+from fedsim.results.load import Results, load
 
 LEVEL = 0.05
 """A difference is told where its corrected p-value is not above this."""
@@ -29,9 +30,9 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
     """Compares the finished runs of two folders, cell by cell, over the seeds that both have.
 
     A cell of the one folder goes with the cell of the same n and p of the other. Folders with one
-    cell each are compared whatever their n and p. Dense references are left out, unless a folder
-    holds nothing else. The test is Student's, of the differences seed by seed, two-sided; over
-    several cells p-values are corrected by Holm's method.
+    cell each are compared for any n and p. Dense references are left out, unless a folder holds
+    nothing else. The test is Student's, of the differences seed by seed, two-sided; over several
+    cells p-values are corrected by Holm's method.
 
     Args:
         first: a run, or a sweep of one method with several seeds.
@@ -54,17 +55,38 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
     Example:
         >>> compare("results/sbc", "results/dropping")  # doctest: +SKIP
     """
-    both = load(first, other)  # refuses what no table may hold together
-    labels = {both.folders[run].resolve(): label for run, label in both.runs["label"].items()}
-    frames, known = [], dict[str, str]()
-    for results in (load(first), load(other)):
+    frames = [results.runs for results in by_folder(first, other)]
+    return compared((frames[0], str(first)), (frames[1], str(other)))
+
+
+def by_folder(*paths: str | Path) -> list[Results]:
+    """The results of each folder, whose methods are called as when all are loaded together.
+
+    Raises:
+        UsageError: as ``load(*paths)``.
+    """
+    together = load(*paths)  # refuses what no table may hold together
+    labels = {
+        together.folders[run].resolve(): label for run, label in together.runs["label"].items()
+    }
+    lots, known = [], dict[str, str]()
+    for results in map(load, paths):
         runs = results.runs
         places = [results.folders[run].resolve() for run in runs.index]
         pairs = list(zip(runs["label"], map(labels.get, places), strict=True))
-        # A run that both hold counts once there, and is called as others of its settings.
+        # A run that several hold counts once there, and is called as others of its settings.
         known |= {own: label for own, label in pairs if label}
-        frames.append(runs.assign(label=[label or known.get(own, own) for own, label in pairs]))
-    return compared((frames[0], str(first)), (frames[1], str(other)))
+        names = pd.Series([label or known.get(own, own) for own, label in pairs], runs.index)
+        rounds = results.rounds.assign(label=results.rounds["run"].map(names))
+        lots.append(replace(results, runs=runs.assign(label=names), rounds=rounds))
+    return lots
+
+
+def compressed(runs: pd.DataFrame) -> pd.DataFrame:
+    """The rows that are done, without dense references unless there is nothing else."""
+    done = runs[runs["status"] == "done"]
+    lots = (done[~done["dense"]], done[~reference(done)])
+    return next((lot for lot in lots if len(lot)), done)
 
 
 def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
@@ -78,10 +100,7 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     """
     lots, failed = [], []
     for runs, name in named:
-        done = runs[runs["status"] == "done"]
-        lots.append(next(
-            (lot for lot in (done[~done["dense"]], done[~reference(done)]) if len(lot)), done
-        ))  # fmt: skip
+        lots.append(compressed(runs))
         methods = sorted({*lots[-1]["label"]})
         if len(methods) != 1:
             held = f"it holds {', '.join(methods)}" if methods else "no run in it is done"
@@ -110,7 +129,7 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
             "--seeds N`, the same N, five or more"
         )
     table = pd.DataFrame(rows)
-    table["p_corrected"] = _holm(table["p_value"].tolist())
+    table["p_corrected"] = holm(table["p_value"].tolist())
     higher = bool(lots[0]["higher_is_better"].iloc[0])
     told = table["p_corrected"] <= LEVEL
     ahead = (table["difference"] > 0) == higher
@@ -145,20 +164,20 @@ def _row(
         "other_metric": other["metric"].mean(), "half": found.half,
         # The sign of what is not finite counts.
         "difference": found.value if isfinite(found.value) else sum(differences) / len(seeds),
-        "p_value": _p_value(differences),
+        "p_value": p_value(differences),
         "up_bits": first["up_wire_bits"].mean(), "other_up_bits": other["up_wire_bits"].mean(),
         "total_bits": first["total_bits"].mean(), "other_total_bits": other["total_bits"].mean(),
     }  # fmt: skip
 
 
-def _p_value(differences: list[float]) -> float:
+def p_value(differences: list[float]) -> float:
     """Student's, of the mean against 0, two-sided; NaN of one value, or where one is not finite.
 
-    Nothing is known of chance where all differences are the same, but for rounding: of 0 it is 1,
-    of any other NaN.
+    Where all differences are equal up to rounding, it is 1 for a difference of 0 and NaN for any
+    other.
 
     Example:
-        >>> round(_p_value([0.01, 0.02, 0.03]), 4), _p_value([0.0, 0.0]), _p_value([0.1, 0.1])
+        >>> round(p_value([0.01, 0.02, 0.03]), 4), p_value([0.0, 0.0]), p_value([0.1, 0.1])
         (0.0742, 1.0, nan)
     """
     from scipy.special import stdtr  # scipy.stats takes a second to import
@@ -172,11 +191,11 @@ def _p_value(differences: list[float]) -> float:
     return float(2 * stdtr(count - 1, -abs(middle) / spread * sqrt(count)))
 
 
-def _holm(values: list[float]) -> list[float]:
+def holm(values: list[float]) -> list[float]:
     """P-values for so many tests at once, by Holm (1979), in the order given.
 
     Example:
-        >>> [round(p, 9) for p in _holm([0.04, 0.01, 0.03])]
+        >>> [round(p, 9) for p in holm([0.04, 0.01, 0.03])]
         [0.06, 0.03, 0.06]
     """
     corrected, least = [nan] * len(values), 0.0

@@ -16,8 +16,13 @@ def run_folders(path: Path) -> list[Path]:
     if not path.is_dir():
         raise UsageError(f"no results in {path}: there is no such folder.")
     if kind_of(path) == "sweep":
-        folders = (item for item in (path / "cells").iterdir() if item.is_dir())
-        return sorted(item for item in folders if not item.name.startswith("."))
+        folders = sorted(item for item in (path / "cells").iterdir() if item.is_dir())
+        folders = [item for item in folders if not item.name.startswith(".")]
+        home = path.resolve()
+        for item in folders:
+            if not item.resolve().is_relative_to(home):
+                raise UsageError(f"{item} is a link that leads out of its folder")
+        return folders
     return [path.resolve()] if kind_of(path) == "run" else []
 
 

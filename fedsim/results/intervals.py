@@ -39,6 +39,49 @@ def mean(values: Sequence[float]) -> Mean:
     return Mean(fmean(values), t * stdev(values) / sqrt(len(values)), len(values))
 
 
+def wilson(share: float, count: float) -> tuple[float, float]:
+    """The interval of 95 % of a share of ``count`` independent samples (Wilson 1927).
+
+    With z = 1.96 and n samples: (share + z^2 / 2n ± z sqrt(share (1 - share) / n + z^2 / 4n^2))
+    / (1 + z^2 / n). It holds what chance is in the choice of the samples, and none of training's.
+
+    Args:
+        share: from 0 to 1.
+        count: of samples, above 0.
+
+    Returns:
+        The lower and the upper end, in [0, 1].
+
+    Example:
+        >>> low, high = wilson(0.95, 600)
+        >>> round(low, 4), round(high, 4)
+        (0.9295, 0.9648)
+    """
+    from scipy.special import ndtri
+
+    z = float(ndtri(0.5 + CONFIDENCE / 2))
+    middle = share + z * z / (2 * count)
+    half = z * sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    below = 1 + z * z / count
+    return max(0.0, (middle - half) / below), min(1.0, (middle + half) / below)
+
+
+def half_of(deviation: float, seeds: int, freedom: int) -> float:
+    """Half the width of the interval of 95 % of a mean of so many seeds, by Student's t.
+
+    Args:
+        deviation: the sample standard deviation, with ``freedom`` degrees of freedom, which are
+            more than seeds - 1 where several settings share it.
+
+    Example:
+        >>> round(half_of(0.02, 3, 2), 4), round(half_of(0.02, 3, 20), 4)
+        (0.0497, 0.0241)
+    """
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * deviation / sqrt(seeds)
+
+
 def tied(first: Sequence[float], other: Sequence[float]) -> bool:
     """Whether two lots of values, of the same seeds in order, cannot be told apart.
 

@@ -21,11 +21,25 @@ VARIANT = "variant"
 _PART = re.compile(r", (?=\w+ = )")  # between the settings of a variant
 _NOT_DENSE = ("downlink", "catch_up", "controller", "momentum_masking")
 
+EPOCHS = "local_epochs"
+"""The column of epochs per round; there only where some runs train in epochs."""
+
 FACTS = ("label", "dense", "ends_dense")
 """Columns of loaded frames that no summary has on disk."""
 
 
 _ASKED = (*FACTS, VARIANT, "method", "temporal", "gradient", "downlink")
+
+
+def delay_symbol(frame: pd.DataFrame) -> str:
+    """What the delay of the cells is called: E, where all of them train in local epochs; else n.
+
+    Example:
+        >>> delay_symbol(pd.DataFrame({"local_epochs": [1, 5]})), delay_symbol(pd.DataFrame())
+        ('E', 'n')
+    """
+    epochs = EPOCHS in frame.columns and len(frame) and frame[EPOCHS].notna().all()
+    return "E" if epochs else "n"
 
 
 def methods_of(frame: pd.DataFrame) -> list[str]:

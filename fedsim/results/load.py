@@ -12,7 +12,7 @@ import pandas as pd
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.folders import kind_of, run_folders
-from fedsim.results.labels import FACTS, VARIANT, MethodText, several, with_labels
+from fedsim.results.labels import EPOCHS, FACTS, VARIANT, MethodText, several, with_labels
 from fedsim.results.merge import (
     apart,
     as_given,
@@ -24,6 +24,7 @@ from fedsim.results.merge import (
     variants,
     without_repeated,
 )
+from fedsim.results.neutral import neutral
 from fedsim.results.schema import (
     KEYS,
     TOLD,
@@ -56,7 +57,8 @@ class Results:
         rounds: a row per communication round, in the order of the runs: task, method, temporal,
             gradient, seed, run (its index in `runs`), the columns of `rounds.parquet`, then label,
             dense, ends_dense, metric_name, higher_is_better, downlink, status and, where there is
-            one, variant of the run. Bits are sums over the cohort.
+            one, variant of the run, and local_epochs of runs that train in these. Bits are sums
+            over the cohort.
         layers: a row per tensor of the model and round that was evaluated: the keys as in `rounds`,
             then round, tensor, entries, sent (the mean over the cohort), label, dense, ends_dense.
             Empty where no run has recorded it.
@@ -134,8 +136,8 @@ def load(*paths: Path | str) -> Results:
             raise UsageError(f"load() takes each folder by itself, as in load('a', 'b') or "
                              f"load(*folders), and was given {path!r}")  # fmt: skip
     folders, unfinished = _folders([Path(path) for path in paths])
-    given = {name: read_settings(folder) for name, folder in folders.items()}
-    cells = {name: read_summary(folder) for name, folder in folders.items()}
+    given = {name: neutral(read_settings(folder)) for name, folder in folders.items()}
+    cells = {name: neutral(read_summary(folder)) for name, folder in folders.items()}
     for cell in cells.values():  # at its target a run is where it was to come
         if cell.get("error") == REACHED and cell.get("metric") is not None:
             cell["status"] = "done"
@@ -158,7 +160,7 @@ def load(*paths: Path | str) -> Results:
         joined(
             cells, {name: given[name] for name in cells},
             {name: rounds_of(folders[name], cell) for name, cell in cells.items()},
-            {name: layers_of(folders[name], cell) for name, cell in cells.items()},
+            {name: _of_tensors(layers_of(folders[name], cell)) for name, cell in cells.items()},
             varied, differences,
         ),
         path=Path(paths[0]), unfinished=tuple(unfinished),
@@ -189,9 +191,10 @@ def joined(
         MethodText(cell[TOLD]["form"], cell[TOLD].get("whole", ""), given[name].get("label") or "")
         for name, cell in cells.items()
     ])  # fmt: skip
-    facts = ("metric_name", "higher_is_better", "downlink", "status")
+    facts = ("metric_name", "higher_is_better", "downlink", "status", EPOCHS)
+    below = _joined(layers, runs, (EPOCHS,))
     return Results(
-        runs, _joined(rounds, runs, facts), Path(), layers=_joined(layers, runs), given=given,
+        runs, _joined(rounds, runs, facts), Path(), layers=below, given=given,
         trained={name: cell.get(TRAINED) or {} for name, cell in cells.items()},
     )  # fmt: skip
 
@@ -207,8 +210,8 @@ def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
         before = f"{prefix}/" if len(paths) > 1 else ""
         folders = run_folders(path)
         done = [folder for folder in folders if (folder / "summary.json").exists()]
-        finished |= {before + folder.name: folder for folder in done}
-        unfinished += [before + folder.name for folder in folders if folder not in done]
+        finished |= {neutral(before + folder.name): folder for folder in done}
+        unfinished += [neutral(before + folder.name) for folder in folders if folder not in done]
         if done:
             continue
         below = sorted(item for item in path.iterdir() if item.is_dir() and kind_of(item))
@@ -223,6 +226,11 @@ def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
         started = f" ({len(folders)} unfinished)" if folders else ""
         raise UsageError(f"no results in {path}: no finished run{started}.\n{instead}")
     return finished, unfinished
+
+
+def _of_tensors(table: pd.DataFrame) -> pd.DataFrame:
+    """A table of tensors, whose names a page shows."""
+    return table.assign(tensor=table["tensor"].map(neutral)) if len(table) else table
 
 
 def _joined(

@@ -24,7 +24,7 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _BESIDE = (*KEYS, "evaluate_every")  # when the server looks does not change what it finds
 _SETTINGS = [name for name, setting in SETTINGS.items() if setting.result and name not in _BESIDE]
 _SCORED = ("test_samples", "validation")
-_MASKING = "momentum_masking"
+_MASKING, _EPOCHS = "momentum_masking", "local_epochs"
 _COMPARED = ("clients", "iterations", "parameters", "metric", "up_wire_bits")
 _DIGEST = re.compile(r"sha256 \w+")
 _VERSION = re.compile(r"\d+(\.\d+)+\S*")
@@ -97,7 +97,7 @@ def _masked(cell: Mapping[str, Any]) -> bool:
 
 
 def settings_of(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The settings of each run on which its numbers depend, beside its cell.
+    """The settings of each run on which its numbers depend, without its cell.
 
     A setting that was not given has its default. Runs whose `config.toml` cannot be read, and is
     empty here, are left out.
@@ -154,6 +154,8 @@ def apart(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, dic
                 if own[key] is not None and trained[name].get(key, own) in default:
                     own[key] = None
         keys = differing(known)
+        if all(own[_EPOCHS] is not None for own in known.values()):
+            keys = [key for key in keys if key != _EPOCHS]  # it is the delay of all cells
         for name, own in known.items():
             differences[name] = {key: own[key] for key in keys}
     return differences
@@ -167,7 +169,7 @@ def columns_of(
 
     Args:
         cells: the runs; columns that their summaries have are left out.
-        differences: what `apart` says of them.
+        differences: the result of `apart` for them.
     """
     names = [name for name in SETTINGS if any(name in own for own in differences.values())]
     taken = {key for cell in cells.values() for key in cell}

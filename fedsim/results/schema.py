@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -9,7 +10,8 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim.ground.errors import UsageError, writing
+from fedsim.ground.columns import columns_of, names_of
+from fedsim.ground.errors import UsageError, reason, writing
 from fedsim.ground.files import (
     CHANGED,
     FILES,
@@ -21,6 +23,10 @@ from fedsim.ground.files import (
     write_sealed,
     write_text,
 )
+from fedsim.ground.records import ClientRecord, LayerRecord, RoundRecord
+from fedsim.ground.strangers import read_bytes, read_toml, table_of
+from fedsim.results.neutral import csv_text
+from fedsim.results.summaries import SummaryRecord
 from fedsim.results.values import fault, fault_of_cell, fault_of_table
 from fedsim.settings import versions
 from fedsim.settings.config import SETTINGS, flattened
@@ -30,21 +36,7 @@ if TYPE_CHECKING:  # half a second, which only a run's tables need
 
 KEYS = ("task", "method", "temporal", "gradient", "seed")
 
-COLUMNS: dict[str, type] = {
-    "task": str, "method": str, "temporal": int, "gradient": float, "seed": int, "clients": int,
-    "iterations": int, "rounds": int, "parameters": int, "trained_parameters": int,
-    "metric_name": str, "higher_is_better": bool, "metric": float, "loss": float,
-    "up_wire_bits": float, "up_content_bits": float, "up_header_bits": float,
-    "up_position_bits": float, "up_value_bits": float, "up_side_bits": float,
-    "up_buffer_bits": float, "down_wire_bits": float, "down_content_bits": float,
-    "down_buffer_bits": float, "down_news_bits": float, "up_message_bits": float,
-    "down_message_bits": float, "total_bits": float, "up_wire_bits_per_client": float,
-    "up_content_bits_per_client": float, "down_wire_bits_per_client": float, "ratio_wire": float,
-    "ratio_content": float, "ratio_both": float, "total_sparsity": float, "up_sent": float,
-    "up_share": float, "failures": int, "failure_reasons": str, "failed_up_bits": float,
-    "returned": int, "lost": int, "seconds": float,
-    "data_source": str, "engine": str, "downlink": str, "status": str, "error": str,
-}  # fmt: skip
+COLUMNS: dict[str, type] = {spec.name: spec.kind for spec in columns_of(SummaryRecord)}
 """The columns of `summary.csv` in their order, and what each holds."""
 
 OF_BOTH = ("ratio_wire", "up_wire_bits", "down_wire_bits")
@@ -55,12 +47,13 @@ INTEGERS, FLOATS, TEXTS = (
 )
 
 ROUND_COLUMNS = ("round", "iteration", "clients", "metric", "up_wire_bits", "up_content_bits")
-LAYER_COLUMNS = ("round", "tensor", "entries", "sent")
+LAYER_COLUMNS = names_of(LayerRecord)
 CLIENT_COLUMNS = ("round", "client")
-_NUMBERS = (
-    *ROUND_COLUMNS, "client", "entries", "sent", "loss", "train_loss", "local_iterations",
-    "failures", "up_sent",
-)  # fmt: skip
+_NUMBERS = {
+    spec.name
+    for record in (RoundRecord, ClientRecord, LayerRecord)
+    for spec in columns_of(record) if spec.kind in (int, float)
+}  # fmt: skip
 
 TRAINED = "settings"
 """The key of `summary.json` under which stands what trained the model, defaults filled in."""
@@ -78,14 +71,15 @@ OF_TASK = tuple(name for name, setting in SETTINGS.items() if setting.of_task)
 
 LEFT = (
     "environment.json", "rounds.parquet", "clients.parquet", "layers.parquet", "model.safetensors",
-    "payloads",
+    "payloads", "replies",
 )  # fmt: skip
 """What a run leaves beside `summary.json`, which has the digest of each. `config.toml` is compared
 with the settings of the command, and `final` has digests of its own."""
 
 
 def write_run(folder: Path, cell: Mapping[str, Any]) -> None:
-    """Writes `folder/summary.json`, of a run that is done with digests of what is left beside it.
+    """Writes `folder/summary.json`, of a run that is done with digests of the other files of its
+    folder.
 
     One that failed goes on, and writes its tables again before its summary.
     """
@@ -140,10 +134,17 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_table(file: Path) -> dict[str, Any]:
-    """A TOML file's values; empty where it cannot be read."""
+    """A TOML file's values; empty where it is not there, a folder or no TOML.
+
+    Raises ``UsageError`` for a pipe, a device or a link out of its folder, and for endless nesting.
+    """
+    if file.is_dir():
+        return {}
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_toml(file)
+    except (OSError, ValueError) as error:
+        if file.exists() and not isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError):
+            raise _damaged(file, reason(error)) from error
         return {}
 
 
@@ -195,7 +196,7 @@ def write_summary(directory: Path, cells: list[dict[str, Any]]) -> None:
     """
     table = frame(cells)
     with writing(directory):
-        write_text(Path(directory) / "summary.csv", table.to_csv(index=False))
+        write_text(Path(directory) / "summary.csv", csv_text(table))
         write_parquet(Path(directory) / "summary.parquet", table)
 
 
@@ -257,18 +258,17 @@ def _read(
 ) -> pd.DataFrame:
     """A table of a run, or its columns alone; an optional one that is not there is empty."""
     import pandas as pd
-    from pyarrow.parquet import ParquetFile, read_schema
+    from pyarrow.parquet import read_schema
 
     written = cell.get(FILES, {}).get(file.name)
-    if optional and written is None and not file.exists():
+    if optional and written is None and not os.path.lexists(file):
         return pd.DataFrame(columns=list(columns), dtype="float64")
     try:
-        content = file.read_bytes()
+        content = read_bytes(file)
         if written not in (None, digest_of(content)):
             raise ValueError(CHANGED)
         if rows:  # in half the time of pd.read_parquet, which imports pyarrow's data sets
-            with ParquetFile(BytesIO(content)) as stored:
-                table = stored.read().to_pandas()
+            table = table_of(content)
         else:  # from the end of the file: a tenth of the time that its rows take
             table = pd.DataFrame(columns=read_schema(BytesIO(content)).names)
     except FileNotFoundError as error:

@@ -5,7 +5,7 @@ What is not known is let through: the next version will write more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
@@ -25,7 +25,7 @@ _TOLD = {"form": str, "whole": str, "masks": bool}
 
 
 def fault(values: Mapping[str, Any], kinds: Mapping[str, type]) -> str:
-    """What is wrong with a mapping of names to values, in words; empty where nothing is.
+    """The faults of a mapping of names to values, in words; empty where there is none.
 
     Args:
         values: a value that is missing or None is not known, and let through.
@@ -48,7 +48,7 @@ def fault(values: Mapping[str, Any], kinds: Mapping[str, type]) -> str:
 
 
 def fault_of_cell(cell: Mapping[str, Any], columns: Mapping[str, type]) -> str:
-    """What is wrong with the values of a `summary.json`; empty where nothing is.
+    """The faults of the values of a `summary.json`; empty where there is none.
 
     Example:
         >>> fault_of_cell({"temporal": 0, "status": "done"}, {"temporal": int})
@@ -73,12 +73,12 @@ def fault_of_cell(cell: Mapping[str, Any], columns: Mapping[str, type]) -> str:
     return ""
 
 
-def fault_of_table(table: pd.DataFrame, numbers: Sequence[str]) -> str:
+def fault_of_table(table: pd.DataFrame, numbers: Collection[str]) -> str:
     """Which column of a table should hold numbers and does not; empty where all do.
 
     Args:
-        table: columns of bits and of seconds hold numbers too.
-        numbers: the names of other columns that do.
+        table: columns of bits and of seconds hold numbers, those of later versions too.
+        numbers: the names of columns that do.
 
     Example:
         >>> import pandas as pd

@@ -1,0 +1,79 @@
+"""The results that lie in a folder, newest first, as ``fedsim list runs`` prints them."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fedsim.ground import units
+from fedsim.ground.errors import UsageError
+from fedsim.results.folders import kind_of, run_folders
+
+USUAL = Path("fedsim-results")
+"""Where commands without ``--out`` write."""
+
+_STUDY = "study.db"
+
+
+def results_in(folder: Path) -> list[dict[str, Any]]:
+    """The runs, sweeps and searches in ``folder``, newest first.
+
+    Each has its path as ``name``, its ``kind``, a ``title`` (what was run and what came of it) and
+    the local ``date`` of its last change. A result that is not whole says so in its title.
+
+    Raises ``UsageError`` where there is no such folder.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"no results in {folder}: there is no such folder")
+    found = []
+    for path in folder.iterdir():
+        kind = "search" if (path / _STUDY).exists() else kind_of(path)
+        if kind is not None:
+            found.append((_changed(path), path, kind))
+    return [
+        {"name": str(path), "kind": kind, "title": _title(path, kind),
+         "date": datetime.fromtimestamp(changed).strftime("%Y-%m-%d %H:%M")}
+        for changed, path, kind in sorted(found, key=lambda row: row[0], reverse=True)
+    ]  # fmt: skip
+
+
+def _changed(path: Path) -> float:
+    """When a file of a result was written last."""
+    return max((item.stat().st_mtime for item in [path, *path.iterdir()]), default=0.0)
+
+
+def _title(path: Path, kind: str) -> str:
+    if kind == "search":
+        return "a search"
+    summaries = [_summary(folder) for folder in run_folders(path)]
+    if kind == "run":
+        return _of_run(summaries[0]) if summaries and summaries[0] else "not finished"
+    done = [cell for cell in summaries if cell.get("status") == "done"]
+    task, methods = _only(summaries, "task"), _only(summaries, "method")
+    return ", ".join(filter(None, (task, methods, f"{len(done)} of {len(summaries)} cells done")))
+
+
+def _only(summaries: list[dict[str, Any]], name: str) -> str:
+    """The value that cells share, or how many values there are."""
+    values = {str(cell[name]) for cell in summaries if cell.get(name)}
+    return values.pop() if len(values) == 1 else f"{len(values)} {name}s" if values else ""
+
+
+def _of_run(cell: Mapping[str, Any]) -> str:
+    told = [str(cell.get(name)) for name in ("task", "method") if cell.get(name)]
+    delay = "E" if cell.get("local_epochs") else "n"
+    told += [f"{delay} = {cell['temporal']}"] if "temporal" in cell else []
+    if cell.get("status") != "done":
+        return ", ".join([*told, str(cell.get("status", "not finished"))])
+    score = f"{cell.get('metric_name', 'metric')} {float(cell['metric']):.4g}"
+    return f"{', '.join(told)}: {score}, {units.bits(cell['up_wire_bits'])} up"
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    """What ``summary.json`` holds; nothing where it is not there or not whole."""
+    try:
+        cell = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return cell if isinstance(cell, dict) else {}

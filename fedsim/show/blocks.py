@@ -1,0 +1,183 @@
+"""Many methods over the tasks and seeds that all have: each by its best cell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from fedsim.ground import units
+from fedsim.ground.errors import UsageError
+from fedsim.network.quantities import quantity
+from fedsim.results.compare import by_folder, compressed
+from fedsim.results.load import Results
+from fedsim.results.ranks import Comparison, Test, compare_values
+from fedsim.show.curves import both_ways, spent_so_far
+
+_CELL = ["task", "label", "temporal", "gradient"]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What methods have in each block.
+
+    Attributes:
+        values: a row per block (index: task and seed) that all methods have, a column per method.
+        cells: a row per task, method and budget: task, label, budget (in bits; infinite: none),
+            temporal, gradient (the best cell), cells (of how many), metric and bits (means over
+            its seeds).
+        metric_name: what the metric is called.
+        higher: whether a higher one is better.
+        left_out: blocks that some method has and another has not.
+        failed: runs that failed.
+        budget_of: "up" or "total": which bits are counted.
+    """
+
+    values: pd.DataFrame
+    cells: pd.DataFrame
+    metric_name: str
+    higher: bool
+    left_out: int
+    failed: int
+    budget_of: str = "up"
+
+
+def compare_methods(
+    *paths: Path | str, reference: str | None = None, margin: float | None = None,
+    test: Test = "t", budgets: Sequence[float | str] = (), budget_of: str = "up",
+) -> Comparison:  # fmt: skip
+    """Compares the methods of folders over the tasks and seeds (blocks) that all have.
+
+    Each method counts with its best cell (n, p) of a task: the best mean over its seeds, of the
+    last evaluation, or of the last within a budget. The same seeds choose the cell and judge it,
+    which favours methods with many cells. Of several budgets a block has the mean, because the
+    parts of one run are no repetitions. Dense references are left out, unless a folder holds
+    nothing else. Failed runs count nowhere.
+
+    Args:
+        paths: runs or sweeps, one or several; each may hold several methods and seeds.
+        reference: the method that differences are to; None: that of the best mean.
+        margin: in the metric's unit; None: 0.01 of a fraction such as accuracy.
+        test: of pairs of methods: "t" (paired, Student's) or "wilcoxon" (signed ranks); p-values
+            of all pairs are corrected by Holm's method.
+        budgets: in bits (`2e6`, `"2Mbit"`); none: the last evaluation of every run.
+        budget_of: "up": of what a client sends; "total": of what it sends and receives.
+
+    Returns:
+        The comparison: tables `methods`, `pairs` and `values`, Friedman's test, Nemenyi's critical
+        difference, and the sentence `answer`.
+
+    Raises:
+        UsageError: as `fedsim.load`; fewer than two methods or common blocks; several runs of a
+            cell and seed; several metrics; no evaluation of a method within a budget; an unknown
+            reference, test or way; `margin` is not above 0.
+
+    Example:
+        found = fedsim.compare_methods("results/sbc", "results/dropping", "results/stc")
+        print(found.answer)
+    """
+    blocks = blocks_of(by_folder(*paths), budgets, budget_of)
+    return compared_blocks(blocks, reference, margin, test)
+
+
+def compared_blocks(
+    blocks: Blocks, reference: str | None = None, margin: float | None = None, test: Test = "t"
+) -> Comparison:
+    """``compare_values`` of blocks."""
+    return compare_values(
+        blocks.values, blocks.metric_name, blocks.higher, reference, margin, test, blocks.left_out
+    )
+
+
+def blocks_of(
+    lots: Sequence[Results], budgets: Sequence[float | str] = (), budget_of: str = "up"
+) -> Blocks:
+    """The blocks of several results.
+
+    Args:
+        lots: results whose methods have the same labels in all (``by_folder``).
+        budgets, budget_of: as of ``compare_methods``.
+
+    Raises:
+        UsageError: as there.
+    """
+    limits = [quantity(budget, "--budget", "bits") for budget in budgets] or [float("inf")]
+    both_ways(budget_of)  # refuses another word
+    kept = [replace(lot, runs=compressed(lot.runs)) for lot in lots]
+    runs = pd.concat([lot.runs for lot in kept])
+    metrics = sorted({*runs["metric_name"]})
+    if len(metrics) > 1:
+        raise UsageError(f"the runs have {len(metrics)} metrics ({', '.join(metrics)}): "
+                         "differences need one; give the folders of one")  # fmt: skip
+    places = [str(lot.folders.get(str(run), run)) for lot in kept for run in lot.runs.index]
+    _check_repeated(
+        runs.set_axis(places).drop_duplicates([*_CELL, "seed", "metric", "up_wire_bits"])
+    )
+    scores = pd.concat([_scores(lot, limit, budget_of) for lot in kept for limit in limits])
+    scores = scores.drop_duplicates([*_CELL, "seed", "budget"])  # a run that several folders hold
+    _check_reached(runs, scores, limits)
+    best = _best_cells(scores, bool(runs["higher_is_better"].all()))
+    chosen = scores.merge(best[[*_CELL, "budget"]])
+    every = chosen.pivot_table(
+        index=["task", "seed"], columns="label", values="metric", aggfunc=list, sort=True
+    )
+    whole = every.map(lambda own: len(own) == len(limits) if isinstance(own, list) else False)
+    values = every[whole.all(axis=1)].map(lambda own: sum(own) / len(own))
+    failed = sum(
+        int(((lot.runs["status"] == "failed") & lot.runs["label"].isin(runs["label"])).sum())
+        for lot in lots
+    )
+    return Blocks(
+        values.astype(float), best, "".join(metrics), bool(runs["higher_is_better"].all()),
+        len(every) - len(values), failed, budget_of,
+    )  # fmt: skip
+
+
+def _check_repeated(runs: pd.DataFrame) -> None:
+    """Refuses two runs of one cell and seed."""
+    repeated = runs[runs.duplicated([*_CELL, "seed"], keep=False)]
+    if len(repeated):
+        _, label, n, p, seed = repeated.iloc[0][[*_CELL, "seed"]]
+        raise UsageError(
+            f"{' and '.join(map(str, repeated.index[:2]))} are of one method, {label}, of one "
+            f"cell, n = {n} and p = {p:g}, and of one seed, {seed}; give a folder with one of them"
+        )
+
+
+def _check_reached(runs: pd.DataFrame, scores: pd.DataFrame, limits: Sequence[float]) -> None:
+    """Refuses a method that has no evaluation within a budget."""
+    for limit in limits:
+        have = {*scores.loc[scores["budget"] == limit, "label"]}
+        if missing := sorted({*runs["label"]} - have):
+            within = "" if limit == float("inf") else f" within {units.bits(limit)}"
+            raise UsageError(f"{', '.join(missing)}: no evaluation{within}; give a larger --budget "
+                             "or leave the method out")  # fmt: skip
+
+
+def _scores(results: Results, limit: float, budget_of: str) -> pd.DataFrame:
+    """The score of each run within a budget, and the bits of a client by then."""
+    runs, keys = results.runs, [*_CELL, "seed"]
+    if limit == float("inf"):
+        bits = runs["up_wire_bits"]
+        bits = bits + runs["down_wire_bits"] if both_ways(budget_of) else bits
+        table = runs[[*keys, "metric"]].assign(bits=bits, budget=limit)
+        return table[table["metric"].notna()]
+    rounds = results.rounds[results.rounds["run"].isin(runs.index)]
+    rounds = rounds.sort_values(["run", "round"])
+    rounds = rounds.assign(bits=spent_so_far(rounds, "wire", budget_of), budget=limit)
+    within = rounds[(rounds["bits"] <= limit) & rounds["metric"].notna()]
+    return within.drop_duplicates("run", keep="last")[[*keys, "metric", "bits", "budget"]]
+
+
+def _best_cells(scores: pd.DataFrame, higher: bool) -> pd.DataFrame:
+    """The best cell of every task, method and budget, among those with the most seeds."""
+    cells = scores.groupby([*_CELL, "budget"], as_index=False).agg(
+        metric=("metric", "mean"), bits=("bits", "mean"), seeds=("seed", "nunique")
+    )
+    groups = cells.groupby(["task", "label", "budget"])
+    cells = cells.assign(cells=groups["seeds"].transform("size"))
+    cells = cells[cells["seeds"] == groups["seeds"].transform("max")]
+    cells = cells.sort_values(["metric", "bits"], ascending=[not higher, True], kind="stable")
+    best = cells.drop_duplicates(["task", "label", "budget"])
+    columns = ["task", "label", "budget", "temporal", "gradient", "cells", "metric", "bits"]
+    return best.sort_values(["task", "label", "budget"])[columns].reset_index(drop=True)

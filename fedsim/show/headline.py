@@ -1,0 +1,203 @@
+"""The best setting with its interval, and what cannot be told from it."""
+
+from math import isfinite, isnan, sqrt
+from statistics import median, stdev
+
+import pandas as pd
+from rich.console import Console
+
+from fedsim.ground import units
+from fedsim.results.compare import LEVEL, compressed, holm, p_value
+from fedsim.results.intervals import half_of, mean, wilson
+from fedsim.results.labels import delay_symbol, several
+from fedsim.results.power import repetitions
+from fedsim.show.averages import CELL
+from fedsim.show.layout import print_whole, wrapped
+from fedsim.show.tables import summary_table
+
+BINOMIAL = frozenset({"accuracy", "top1", "top5", "hit_rate"})
+"""Metrics that are the share of test samples which are right."""
+
+SAMPLES = "scored_samples"
+"""The column of the test samples that a run's metric is of."""
+
+_FEW = 5  # seeds that a claim should rest on at least
+
+
+def headline(runs: pd.DataFrame) -> str:
+    """The best cell with its interval of 95 %, and the cells that cannot be told from it.
+
+    Of several seeds the interval is Student's, and a cell is separated from the best by a paired
+    t-test over the seeds that both have, at 5 %, corrected by Holm over all cells. Of one seed the
+    interval is Wilson's, of the test samples, where the metric is a share of them; two cells are
+    separated where the normal interval of the difference of two such shares leaves 0 out. That is
+    least: it holds none of training's own chance.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, of one task.
+
+    Returns:
+        One to three sentences. Empty without a finite metric, of several tasks, and where a cell
+        and seed has several runs.
+    """
+    kept = compressed(runs)
+    cells = _cells(kept)
+    if not cells or kept["task"].nunique() > 1:
+        return ""
+    name, higher = cells[0].metric_name, cells[0].higher
+    ranked = sorted(cells, key=lambda own: -own.middle if higher else own.middle)
+    best, others = ranked[0], ranked[1:]
+    named, symbol = several(kept), delay_symbol(kept)
+    first = f"Best of {len(cells)}: " if others else ""
+    parts = [f"{first}{best.called(symbol, named)}, {name} {best.shown()}."]
+    if not others:
+        return parts[0]
+    untold = _untold(best, others)
+    if untold:
+        alone = f"It and {untold[0].called(symbol, named)} cannot be told apart"
+        more = f"It and {len(untold)} others cannot be told apart"
+        parts.append(f"{alone if len(untold) == 1 else more}{_seeds_told(best, untold)}.")
+    else:
+        parts.append(f"It is told from {'the other' if len(others) == 1 else 'all others'}"
+                     f"{_seeds_told(best, others) if best.count < 2 else ''}.")  # fmt: skip
+    return " ".join(parts)
+
+
+def print_summary(
+    console: Console, runs: pd.DataFrame, columns: list[str] | None, per_seed: bool
+) -> None:
+    """Prints the table of runs, then the headline.
+
+    Args:
+        console: where to.
+        runs: as `fedsim.load` gives them.
+        columns: of the table; None: the main ones.
+        per_seed: a row per seed, in place of their means.
+    """
+    print_whole(console, summary_table(runs, console.width, columns, per_seed))
+    if text := headline(runs):
+        print(wrapped(text, console.width))
+
+
+class Setting:
+    """The seeds of one cell.
+
+    Args:
+        runs: its rows, one per seed, whose metrics are finite.
+    """
+
+    def __init__(self, runs: pd.DataFrame) -> None:
+        row = runs.iloc[0]
+        self.label, self.delay = str(row["label"]), int(row["temporal"])
+        self.fraction, self.metric_name = float(row["gradient"]), str(row["metric_name"])
+        self.higher = bool(row["higher_is_better"])
+        self.scores = dict(zip(runs["seed"].tolist(), runs["metric"].tolist(), strict=True))
+        self.count = len(self.scores)
+        self.middle = sum(self.scores.values()) / self.count
+        self.samples = samples_of(runs)
+
+    def called(self, symbol: str, named: bool) -> str:
+        """`sbc, n = 10, p = 0.01`; the method only where there are several."""
+        where = f"{symbol} = {self.delay}, p = {units.plain(self.fraction)}"
+        return f"{self.label}, {where}" if named else where
+
+    def shown(self) -> str:
+        """The metric with its interval, and what that is of."""
+        score = units.score(self.middle, self.metric_name)
+        if self.count > 1:
+            half = mean([*self.scores.values()]).half
+            score = units.averaged(self.middle, half, self.metric_name)
+            return f"{score} (95 % interval, {self.count} seeds)"
+        if self.samples is None:
+            return f"{score} (one seed)"
+        low, high = (units.score(x, self.metric_name) for x in wilson(self.middle, self.samples))
+        return f"{score} ({low} to {high}: 95 %, {self.samples} test samples, one seed)"
+
+    def differences(self, other: "Setting") -> list[float]:
+        """Those of the seeds that both have."""
+        return [x - other.scores[seed] for seed, x in self.scores.items() if seed in other.scores]
+
+
+def samples_of(runs: pd.DataFrame) -> int | None:
+    """The fewest test samples of runs, where their metric is a share of them; else None."""
+    if SAMPLES not in runs.columns or not {*runs["metric_name"].dropna()} <= BINOMIAL:
+        return None
+    known = runs[SAMPLES].dropna()
+    return int(known.min()) if len(known) and known.min() > 0 else None
+
+
+def _cells(runs: pd.DataFrame) -> list[Setting]:
+    """The cells whose seeds all have a finite metric; none where a seed has two runs."""
+    if runs.duplicated([*CELL, "seed"]).any():
+        return []
+    lots = [own for _, own in runs.groupby([*CELL], sort=False)]
+    return [Setting(own) for own in lots if own["metric"].map(isfinite).all()]
+
+
+def _untold(best: Setting, others: list[Setting]) -> list[Setting]:
+    """Those that cannot be told from the best."""
+    values = [_chance(best, other) for other in others]
+    return [other for other, p in zip(others, holm(values), strict=True) if isnan(p) or p > LEVEL]
+
+
+def _chance(best: Setting, other: Setting) -> float:
+    """The p-value of the difference of two cells; NaN where nothing is known of chance."""
+    differences = best.differences(other)
+    if len(differences) > 1:
+        return p_value(differences)
+    if best.samples is None or other.samples is None:
+        return float("nan")
+    spread = sqrt(sum(x.middle * (1 - x.middle) / (x.samples or 1) for x in (best, other)))
+    if not spread:
+        return float("nan")
+    from scipy.special import ndtr
+
+    return float(2 * ndtr(-abs(best.middle - other.middle) / spread))
+
+
+def _seeds_told(best: Setting, others: list[Setting]) -> str:
+    """How many seeds would tell a difference of 1 point, or 1 % of the best."""
+    lots = [own for other in others if len(own := best.differences(other)) > 1]
+    if not lots:
+        return f": one seed says nothing of training's own chance, use --seeds {_FEW}"
+    point = best.metric_name in units.FRACTIONS
+    wanted = 0.01 if point else 0.01 * abs(best.middle)
+    needed = repetitions(wanted, median(stdev(own) for own in lots))
+    if needed is None:
+        return ""
+    what = "1 point" if point else f"{units.digits(wanted)} (1 %)"
+    return f"; about {max(needed, _FEW)} seeds would tell a difference of {what}"
+
+
+def interval_width(
+    deviations: list[float], counts: list[int], typical: float, samples: int | None
+) -> float:
+    """The width of a typical cell's interval of 95 %: what is narrower may be chance.
+
+    Cells of several seeds share their median deviation, with all of their degrees of freedom.
+    Where no cell has several, it is Wilson's.
+
+    Args:
+        deviations: of each cell's seeds; NaN of one.
+        counts: seeds of each.
+        typical: a metric of a typical cell.
+        samples: test samples of a share; None: not known, or not a share.
+
+    Returns:
+        In the metric's unit; 0 where nothing is known of chance.
+
+    Example:
+        >>> round(interval_width([0.02, 0.02], [3, 3], 0.9, None), 4)
+        0.0641
+        >>> round(interval_width([float("nan")], [1], 0.95, 600), 4)
+        0.0352
+    """
+    known = [(own, n) for own, n in zip(deviations, counts, strict=True) if own == own and n > 1]
+    if known:
+        freedom = sum(n - 1 for _, n in known)
+        seeds = int(median(n for _, n in known))
+        return 2 * half_of(median(own for own, _ in known), seeds, freedom)
+    if samples is None or not 0 <= typical <= 1:
+        return 0.0
+    low, high = wilson(typical, samples)
+    return high - low
