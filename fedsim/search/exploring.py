@@ -117,7 +117,7 @@ class Exploration:
                 summary = curves.ended(folder)
                 if summary is None or summary["status"] != "done":
                     continue
-                config = read_run(folder / "config.toml")
+                config = read_run(folder / "config.toml", trust_code=True)
                 params, stop = _place(config, self.space), config.plan.stop_at_bits
                 whole = self.goal.budget is None or stop is None or stop >= self.goal.budget
                 if params is not None and whole:

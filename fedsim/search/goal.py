@@ -152,7 +152,7 @@ class Goal:
         return self.budget is not None and bounded and metric >= 1
 
     def loss(self, curve: Curve) -> float | None:
-        """What a curve is worth, the less the better; None: no evaluation counts.
+        """The value of a curve, the less the better; None: no evaluation counts.
 
         Within a budget: the metric, its sign turned where higher is better. To a target: the
         logarithm (base 10) of the bits; of a curve that does not reach it, ``NOT_REACHED`` and by

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
+import numpy as np
 import pandas as pd
 
 from fedsim.search import tables
@@ -10,8 +11,8 @@ from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.picture import chart
 from fedsim.show import markup
-from fedsim.show.report.charts.frame import Drawn, bars
-from fedsim.show.report.figures import charted, section
+from fedsim.show.chart import Axis, stacked
+from fedsim.show.report.figures import Figure, charted, section
 from fedsim.show.report.page import document
 
 _SHARES = (
@@ -40,19 +41,19 @@ def page(
     answer = answer if winner is None else _answer(winner, goal, facts["again"])
     note = f'<p class="note">{escape(tables.CAPTION)}</p>'
     ranked = markup.html(*tables.ranked(finalists, goal), "Finalists") + note if finalists else ""
-    explained: dict[str, Drawn] = {}
+    explained: dict[str, Figure] = {}
     for name, of in shares.items():
         if of:
-            percent = [100 * share for share in of.values()]
+            percent = 100 * np.array(list(of.values()))
             texts = [f"{setting}: {100 * share:.0f} %" for setting, share in of.items()]
             parts = {"share": ("#4477aa", percent, texts)}
-            figure = bars(parts, list(of), 110 + 36 * len(of), "share explained (%)")
-            figure["layout"]["showlegend"] = False
-            explained[name] = figure
+            explained[name] = stacked(parts, list(of), Axis("share explained (%)"))
     items = [f"<li><code>{escape(m)}</code>: {escape(why)}</li>" for m, why in left.items()]
+    made = chart(frame, finalists, winner, goal, facts["task"])
+    drawn = [charted("trials", "Trials", made)] if frame["metric"].notna().any() else []
     sections = [
         ("finalists", "Finalists", ranked),
-        charted("trials", "Trials", chart(frame, finalists, winner, goal, facts["task"])),
+        *drawn,
         *([section("importance", "What mattered", _SHARES, explained)] if explained else []),
         ("table", "Every trial", markup.html(*tables.trials(frame, goal), "Every trial")),
         ("left", "Methods left out", f"<ul>{''.join(items)}</ul>" if items else ""),

@@ -83,7 +83,6 @@ def chart(
                 low=np.array([mean.value - half]), high=np.array([mean.value + half]),
                 look=Look("#000000" if final is winner else "#999999", 0, _STAR),
                 name="winner, held-out samples" if final is winner else "", apart=False,
-                group="finalists, held-out samples",
                 texts=[f"finalist {place}: {short(final.params['method'])}\nheld-out {goal.name} "
                        f"{score} at {units.bits(final.held.bits())}"],
             ))  # fmt: skip

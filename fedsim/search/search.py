@@ -13,6 +13,7 @@ from fedsim.ground import units
 from fedsim.ground.errors import RunFailed, UsageError, writing
 from fedsim.ground.files import write_text
 from fedsim.network.quantities import quantity
+from fedsim.results.neutral import csv_text
 from fedsim.runs import lock
 from fedsim.runs.folder import as_there, goes_on
 from fedsim.runs.sweep import check, check_folder
@@ -27,9 +28,11 @@ from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
 from fedsim.search.standings import Standings
 from fedsim.search.study import Study, journal
+from fedsim.settings import trusted
 from fedsim.settings.config import RunConfig
 from fedsim.settings.foreign import own_files
 from fedsim.settings.grids import Cell
+from fedsim.settings.versions import read_toml
 from fedsim.show import markup
 from fedsim.show.plot.paper import drawn, save, without_rc
 
@@ -161,7 +164,7 @@ def _base(base: RunConfig) -> RunConfig:
     part = VALIDATION if base.evaluation.validation is None else base.evaluation.validation
     return base.but(
         method="raw", temporal=1, gradient=None, validation=part, label=None, stop_at_bits=None,
-        evaluate_every=None,
+        stop_at_joules=None, evaluate_every=None,
     )  # fmt: skip
 
 
@@ -199,8 +202,8 @@ def _written(
     frame = record.trials(study, out)
     shares = record.importance(frame, goal)
     first = finals.winner(ranked, goal)
-    write_text(out / "trials.csv", frame.to_csv(index=False))
-    write_text(out / "finalists.csv", record.finalists(ranked, goal).to_csv(index=False))
+    write_text(out / "trials.csv", csv_text(frame))
+    write_text(out / "finalists.csv", csv_text(record.finalists(ranked, goal)))
     again = ""
     for name in ("best.toml", "search.png"):  # of an earlier call, which may have had another goal
         (out / name).unlink(missing_ok=True)
@@ -219,14 +222,16 @@ def _written(
         "dense sending": f"{units.bits(study.space.dense)} per client {goal.ways}",
         "methods": "; ".join(study.space.methods),
     }  # fmt: skip
-    write_text(out / "report.html", page(frame, ranked, first, goal, shares, facts, left))
-    if frame["metric"].notna().any():
-        with without_rc():
+    with without_rc():
+        write_text(out / "report.html", page(frame, ranked, first, goal, shares, facts, left))
+        if frame["metric"].notna().any():
             save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")
     return Found(goal, frame, tuple(ranked), first, shares, left, out, saturated, played)
 
 
 def rerun(out: Path) -> str:
-    """The command that runs the winner again."""
+    """The command that runs the winner again; it names the user's own code, which is executed."""
     config, best = (shlex.quote(str(out / name)) for name in ("best.toml", "best"))
-    return f"fedsim run --config {config} --out {best}"
+    written = read_toml(out / "best.toml") if (out / "best.toml").exists() else {}
+    own = "".join(f" --own {shlex.quote(place)}" for place in trusted.named_code(written))
+    return f"fedsim run --config {config}{own} --out {best}"

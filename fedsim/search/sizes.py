@@ -18,7 +18,7 @@ class Sizes:
     update's message is about as long. Nothing that a search reports is such a size.
 
     Attributes:
-        entries: of the model, whatever is trained.
+        entries: of the model, trained and frozen.
         rate: the learning rate of the task's optimizer, of its first group of parameters.
 
     Args:

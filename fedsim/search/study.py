@@ -1,5 +1,6 @@
 """The study: Optuna's sampler over the space, and its memory on disk: a kill loses nothing."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,11 +17,12 @@ from optuna.distributions import (
 )
 from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial, Trial, TrialState
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from compressors import derive
-from fedsim.ground.errors import writing
+from fedsim.ground.errors import UsageError, writing
+from fedsim.ground.strangers import check_file
 from fedsim.search.goal import Curve
 from fedsim.search.methods import CODERS
 from fedsim.search.quiet import quiet
@@ -50,6 +52,30 @@ def journal(folder: Path) -> Iterator[None]:
             raise OSError(str(refused)) from error
 
 
+@contextmanager
+def readable(file: Path) -> Iterator[None]:
+    """Names a study's file where it is none that fedsim wrote; what a disk refuses passes.
+
+    Raises ``UsageError``.
+    """
+    try:
+        if os.path.lexists(file):
+            check_file(file)
+        yield
+    except (StorageInternalError, DBAPIError) as error:
+        cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+        if isinstance(getattr(cause, "orig", None), sqlite3.OperationalError):
+            raise
+        raise UsageError(f"{file} cannot be read: {_first_line(error)}") from error
+    except (SQLAlchemyError, ValueError, KeyError, TypeError, AttributeError, RuntimeError,
+            RecursionError, ImportError) as error:  # fmt: skip
+        raise UsageError(f"{file} cannot be read: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
 class Study:
     """Trials, told and to come. The same trials told give the same next trial, in any process.
 
@@ -65,11 +91,12 @@ class Study:
     def __init__(self, space: Space, file: Path, name: str) -> None:
         self.space, self.seed, self.file = space, space.base.seed, file
         many = space.goal.front
-        with quiet():
+        with quiet(), readable(file):
             self._study = optuna.create_study(
                 storage=_storage(file), study_name=name,
                 directions=["minimize"] * (2 if many else 1), load_if_exists=True,
             )  # fmt: skip
+            self._study.get_trials(deepcopy=False)  # all of them can be read
         self._asked: dict[int, Trial] = {}
 
     @property

@@ -135,15 +135,16 @@ def _within(cells: _Cells, budget: float, higher: bool) -> pd.DataFrame:
     return table.astype(dict.fromkeys(whole, "Int64" if missing else "int64"))
 
 
-def texts(table: pd.DataFrame, name: str) -> tuple[list[str], list[list[str]]]:
+def texts(table: pd.DataFrame, name: str, symbol: str = "n") -> tuple[list[str], list[list[str]]]:
     """The headings and rows of what `best` or `ladder` found, as people read them.
 
     Args:
         table: what they gave.
         name: what the metric is called.
+        symbol: what the delay is called (``delay_symbol``).
     """
     column, used = next(pair for pair in _USED.values() if pair[0] in table)
-    headings = ["method", "n", "p", name, "iteration", used]
+    headings = ["method", symbol, "p", name, "iteration", used]
     rows = []
     for _, row in table.iterrows():
         if pd.isna(row["metric"]):

@@ -1,7 +1,6 @@
 """A figure as it is described: what is drawn, on which axes, in which words.
 
-`fedsim.show.plot` draws it for print, with matplotlib, and `fedsim.show.report` for the page, with
-plotly. Texts are plain here; each escapes what its own library would read as a mark.
+`fedsim.show.plot` draws it for screens, papers and the page. Texts are plain here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,11 +30,15 @@ class Axis:
         title: what is along it, with the unit.
         scale: "plain" has even steps; every other is logarithmic, with the unit at its ticks.
         metric: the metric along it, if it is one: a fraction is not drawn beyond 0 and 1.
+        rows: (R,) names of rows from the top down, row k at k; empty: the axis has numbers.
+        height: of a row, in inches.
     """
 
     title: str = ""
     scale: Literal["plain", "bits", "rates", "seconds", "percent"] = "plain"
     metric: str = ""
+    rows: Sequence[str] = ()
+    height: float = 0.3
 
     @property
     def limits(self) -> tuple[float, float] | None:
@@ -83,10 +86,11 @@ class Marks:
         x, y: (N,) where they are; of none there is an entry in the legend alone.
         look: colour, line style and marker.
         name: the entry in the legend; empty: none.
-        group: what the page shows and hides together; empty: nothing else.
-        kind: "line" joins the points, "steps" keeps each y as far as the next x.
+        kind: "line" joins the points, "steps" keeps each y as far as the next x, "bars" lie along
+            x in row y.
         texts: what the page says of each at the pointer; empty: it says nothing.
         low, high: (N,) the range of each: a line has a band, other marks have bars.
+        start: (N,) where bars begin; they end at x.
         hollow: (N,) which marks are; empty: none, and all have a black edge.
         apart: whether its name may stand beside it, in place of an entry in the legend.
         size: of a mark, in points.
@@ -97,11 +101,11 @@ class Marks:
     y: np.ndarray | Sequence[float] = ()
     look: Look = Look(GREY, 0, None)
     name: str = ""
-    group: str = ""
-    kind: Literal["line", "steps", "points"] = "line"
+    kind: Literal["line", "steps", "points", "bars"] = "line"
     texts: Sequence[str] = ()
     low: np.ndarray | None = None
     high: np.ndarray | None = None
+    start: np.ndarray | Sequence[float] = ()
     hollow: Sequence[bool] = ()
     apart: bool = True
     size: float = 4
@@ -113,7 +117,6 @@ class Marks:
         if self.low is None or self.high is None or not (self.high > self.low).any():
             return None
         return np.stack([self.y - self.low, self.high - self.y])
-
 
     @property
     def corners(self) -> np.ndarray:
@@ -134,7 +137,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class Strip:
-    """A bar along a figure, in the colour of what leads where: above in print, below on the page.
+    """A bar above a figure, in the colour of what leads where.
 
     Attributes:
         name: what leading is called: "best", "fastest".
@@ -152,7 +155,7 @@ class Chart:
     """A figure of lines and marks.
 
     Attributes:
-        title: above it in print; on the page its section's heading stands there.
+        title: above it; on the page its section's heading stands there.
         caption: what it shows, for the page.
         x, y: its axes.
         marks: in the order of the legend.
@@ -173,3 +176,28 @@ class Chart:
     higher: bool = True
     at_x: float | None = None
     at_y: float | None = None
+
+
+def stacked(
+    parts: Mapping[str, tuple[str, np.ndarray, Sequence[str]]], rows: Sequence[str], x: Axis
+) -> Chart:
+    """Returns a chart of one bar per row, each made of parts that follow each other.
+
+    Args:
+        parts: by its name each part's colour, its (R,) lengths, and its (R,) texts at the pointer.
+        rows: (R,) names of the bars, from the top down.
+        x: the axis along them.
+
+    Example:
+        >>> parts = {"a": ("#000000", np.ones(2), "ab"), "b": ("#ffffff", np.ones(2), "cd")}
+        >>> [bar.start.tolist() for bar in stacked(parts, ["first", "second"], Axis()).marks]
+        [[0.0, 0.0], [1.0, 1.0]]
+    """
+    start, marks = np.zeros(len(rows)), []
+    for name, (colour, lengths, texts) in parts.items():
+        marks.append(Marks(
+            x=start + lengths, y=np.arange(len(rows)), start=start, kind="bars", texts=texts,
+            look=Look(colour, 0, None), name=name if len(parts) > 1 else "", apart=False,
+        ))  # fmt: skip
+        start = start + lengths
+    return Chart(title="", x=x, y=Axis(rows=rows), marks=marks)

@@ -5,11 +5,12 @@ from collections.abc import Collection
 import pandas as pd
 
 from fedsim.ground import units
+from fedsim.results.labels import delay_symbol
 
 PER_CLIENT = "up_wire_bits_per_client"
 _TENTH, _MOST = 0.1, 0.9
 _TERMS = {
-    "temporal": "n: local iterations per round; p: fraction of entries sent",
+    "temporal": "; p: fraction of entries sent",
     "total_sparsity": "; p/n: total sparsity",
     "bits": ".\nBits are of payloads of one client that takes part in every round, over the whole "
     "run; 1 kbit = 1000 bit",
@@ -77,7 +78,8 @@ def failures_told(runs: pd.DataFrame) -> list[str]:
         why = f" ({run['failure_reasons']})" if isinstance(run["failure_reasons"], str) else ""
         sent = units.bits(run["failed_up_bits"])
         bits = f"; such uploads: {sent}" if run["failed_up_bits"] > 0 else ""
-        lines.append(f"{name}: replies not used {int(run['failures'])}{why}{bits}")
+        whose = f"; {x}" if isinstance(x := run.get("failed_clients"), str) else ""
+        lines.append(f"{name}: replies not used {int(run['failures'])}{why}{bits}{whose}")
     return lines
 
 
@@ -126,6 +128,18 @@ def downlink_told(runs: pd.DataFrame) -> str:
             "compresses it.")  # fmt: skip
 
 
+def delay_told(runs: pd.DataFrame) -> str:
+    """What the delay of the cells is.
+
+    Example:
+        >>> delay_told(pd.DataFrame({"temporal": [5]}))
+        'n: local iterations per round'
+    """
+    what = {"n": "local iterations per round", "E": "local epochs per round"}
+    symbol = delay_symbol(runs)
+    return f"{symbol}: {what[symbol]}"
+
+
 def caption(runs: pd.DataFrame, columns: Collection[str]) -> str:
     """What the columns of a table are, those too that are not always there.
 
@@ -135,7 +149,8 @@ def caption(runs: pd.DataFrame, columns: Collection[str]) -> str:
     """
     told = {*columns, *("bits" for name in columns if "_bits" in name)}
     told |= {"ratio_wire"} if "ratio_both" in told else set()
-    terms = "".join(text for name, text in _TERMS.items() if name in told)
+    terms = delay_told(runs) if "temporal" in told else ""
+    terms += "".join(text for name, text in _TERMS.items() if name in told)
     notes = "".join(note for name, note in _NOTES.items() if name in columns)
     notes += framing_told(runs) if "bits" in told else ""
     notes += downlink_told(runs)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedsim.ground.errors import NothingToDraw, UsageError
 from fedsim.ground.rounds import receivers
-from fedsim.results.labels import FACTS, VARIANT, several
+from fedsim.results.labels import EPOCHS, FACTS, VARIANT, delay_symbol, several
 from fedsim.results.schema import KEYS
 from fedsim.show.inputs import check_task
 from fedsim.show.style import CellKey, beside
@@ -24,6 +24,7 @@ class Series:
         x, y: (N,) means over the cell's seeds.
         low, high: (N,) the least and the greatest y of a seed.
         seeds: how many the cell has.
+        deviation: (N,) the sample standard deviation of y over the seeds; NaN of one.
     """
 
     cell: CellKey
@@ -32,9 +33,10 @@ class Series:
     low: np.ndarray
     high: np.ndarray
     seeds: int = 1
+    deviation: np.ndarray | None = None
 
 
-_TOLD = (*KEYS, *FACTS, VARIANT, "downlink", "run", "round", "iteration")  # whose a row is
+_TOLD = (*KEYS, *FACTS, VARIANT, EPOCHS, "downlink", "run", "round", "iteration")  # whose a row is
 
 TIME = "sim_end_seconds"
 """The clock at the end of a round, of runs that had a network."""
@@ -61,7 +63,7 @@ def bits_so_far(rounds: pd.DataFrame, column: str) -> pd.Series:
         rounds: rows of `fedsim.load(...).rounds`, each run's by round upwards.
         column: the bits of a round, a sum over the cohort.
     """
-    of_each = (rounds[column] / rounds["clients"]).mask(rounds["clients"] == 0, 0.0)
+    of_each = rounds[column] / rounds["clients"].clip(lower=1)
     return of_each.groupby(rounds["run"]).cumsum()
 
 
@@ -204,8 +206,10 @@ def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
         table["temporal"], table["gradient"], [False] * len(table) if many else beside(table),
         table["label"] if many else [""] * len(table), table["dense"],
     ]  # fmt: skip
+    symbol = delay_symbol(table)
     keys = [
-        (CellKey(int(n), float(p), bool(reference), str(name), bool(dense) and many), bool(dense))
+        (CellKey(int(n), float(p), bool(reference), str(name), bool(dense) and many, symbol),
+         bool(dense))
         for n, p, reference, name, dense in zip(*columns, strict=True)
     ]
     order = sorted(dict.fromkeys(keys), key=lambda key: (
@@ -231,7 +235,8 @@ def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Serie
     of_cell = xs.index.get_level_values("_cell")
     seeds = keyed.groupby("_cell")["seed"].nunique()
     whole = by_point.size().to_numpy() == seeds.loc[of_cell].to_numpy()
-    numbers = [xs.to_numpy(), *(own.to_numpy() for own in (over.mean(), over.min(), over.max()))]
+    parts = (over.mean(), over.min(), over.max(), over.std())
+    numbers = [xs.to_numpy(), *(own.to_numpy(float) for own in parts)]
     lines = []
     for place, cell in enumerate(cells):
         own = of_cell == place
@@ -240,19 +245,19 @@ def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Serie
             points = _between(keyed[keyed["_cell"] == place], x, y)
         there = points[0] > (0 if x.endswith("_bits") else -np.inf)
         if there.any():
-            at, mean, low, high = (values[there] for values in points)
-            lines.append(Series(cell, at, mean, low, high, int(seeds.loc[place])))
+            at, mean, low, high, spread = (values[there] for values in points)
+            lines.append(Series(cell, at, mean, low, high, int(seeds.loc[place]), spread))
     return lines
 
 
 def _between(table: pd.DataFrame, x: str, y: str) -> list[np.ndarray]:
-    """(N,) x, mean, least and greatest y of seeds that were evaluated in unlike rounds."""
+    """(N,) x, and mean, least, greatest y and deviation of seeds evaluated in unlike rounds."""
     seeds = [(own[x].to_numpy(float), own[y].to_numpy(float)) for _, own in table.groupby("seed")]
     first, last = max(at[0] for at, _ in seeds), min(at[-1] for at, _ in seeds)
     places = np.unique(table[x].to_numpy(float))
     places = places[(places >= first) & (places <= last)]
     ys = np.stack([np.interp(places, *seed) for seed in seeds])
-    return [places, ys.mean(axis=0), ys.min(axis=0), ys.max(axis=0)]
+    return [places, ys.mean(axis=0), ys.min(axis=0), ys.max(axis=0), ys.std(axis=0, ddof=1)]
 
 
 def _check_cells(keyed: pd.DataFrame, cells: Sequence[CellKey], along: list[str]) -> None:
@@ -262,5 +267,5 @@ def _check_cells(keyed: pd.DataFrame, cells: Sequence[CellKey], along: list[str]
     if len(repeated):
         first = repeated.sort_values("_cell", kind="stable").iloc[0]
         cell = cells[first["_cell"]]
-        raise UsageError(f"several runs of n = {cell.temporal}, p = {cell.gradient:g}, seed "
-                         f"{first['seed']}: choose one.")  # fmt: skip
+        raise UsageError(f"several runs of {cell.symbol} = {cell.temporal}, "
+                         f"p = {cell.gradient:g}, seed {first['seed']}: choose one.")  # fmt: skip

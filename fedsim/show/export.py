@@ -10,8 +10,10 @@ import pandas as pd
 
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
+from fedsim.results.labels import delay_symbol
+from fedsim.results.neutral import csv_text
 from fedsim.show.averages import over_seeds
-from fedsim.show.columns import framing_told, worth_a_column
+from fedsim.show.columns import delay_told, framing_told, worth_a_column
 from fedsim.show.inputs import check_frame
 from fedsim.show.markup import float_of, html, latex, markdown
 from fedsim.show.planes import method_text
@@ -93,7 +95,7 @@ def table(
     full = add_told(runs).assign(**runs[[n for n in ("difference",) if n in runs.columns]])
     if style == "csv":
         names = _named(columns, full, runs.columns)
-        return str(full[names].to_csv(index=False))
+        return csv_text(full[names])
     if "seed" not in (columns or ()) and full["seed"].nunique() > 1:
         full = over_seeds(full)
     hidden = {"method" if "label" in full.columns else "label"}
@@ -152,8 +154,8 @@ def paper_table(runs: pd.DataFrame, columns: Sequence[str] | None = None) -> str
     bold_told = " Bold: the best compressed cell." if any(best) else ""
     caption = (
         f"{tasks}: the last evaluation after {iterations} local iterations of {clients} clients"
-        f"{_SEEDS if 'seeds' in full.columns else ''}. n: local iterations per round; p: fraction "
-        "of entries sent; bits of a client's payloads over the run; ratio: of 32-bit dense "
+        f"{_SEEDS if 'seeds' in full.columns else ''}. {delay_told(runs)}; p: fraction of "
+        "entries sent; bits of a client's payloads over the run; ratio: of 32-bit dense "
         f"sending after every iteration.{framing_told(full)}{bold_told}"
     )
     key = re.sub(r"[^a-z0-9]+", "-", f"{tasks} {method_text(runs)}".lower()).strip("-")
@@ -181,6 +183,7 @@ def _named(columns: Sequence[str] | None, full: pd.DataFrame, default: Iterable[
 def _column(name: str, full: pd.DataFrame) -> _Column:
     values = full[name]
     heading = _HEADINGS.get(name, name.replace("_", " "))
+    heading = delay_symbol(full) if name == "temporal" else heading
     numeric = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
     if name == "metric":
         return _Column(label(metric_name(full)), _scores(full, name), True)

@@ -1,12 +1,16 @@
-"""What each figure shows of results: lines, marks, axes and words, for print and for the page."""
+"""What each figure shows of results: lines, marks, axes and words."""
 
-from collections.abc import Callable, Collection, Mapping
-from math import inf
+from collections.abc import Callable, Collection, Mapping, Sequence
+from math import inf, isfinite
+from statistics import median
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from fedsim.ground import units
+from fedsim.results.intervals import half_of, wilson
+from fedsim.results.labels import delay_symbol
 from fedsim.show.budgets import budgets, leaders
 from fedsim.show.chart import GREY, Axis, Chart, Marks, Strip
 from fedsim.show.curves import (
@@ -19,6 +23,7 @@ from fedsim.show.curves import (
     front,
     pareto_points,
 )
+from fedsim.show.headline import samples_of
 from fedsim.show.inputs import check_frame
 from fedsim.show.planes import method_text
 from fedsim.show.style import (
@@ -46,12 +51,13 @@ _LINES = (
 _BUDGET = (
     "The best cell of a method when a client has sent so many bits, each with its last evaluation "
     "by then, the mean over its seeds. A line ends where the method's longest run does. The bar "
-    "below names the method that is best there; it is blank where the best had ended with fewer "
+    "above names the method that is best there; it is blank where the best had ended with fewer "
     "bits and no other is better."
 )
 _POINTS = (
-    "A mark per cell, with a bar over the range of its seeds; the line joins those that no other "
-    "beats in both bits and metric."
+    "A mark per cell, with its 95 % interval as a bar: Student's t over its seeds, by the larger "
+    "of its deviation and the cells' median one; of one seed Wilson's, of the test samples of an "
+    "accuracy. The line joins those that no other beats in both bits and metric."
 )
 _FEWER = "hollow: fewer seeds"
 _PALER = " Paler ones send fewer entries."
@@ -68,11 +74,13 @@ def curves(
     axis = Axis(LABELS[x if x != "up_bits" else bits_column(bits)],
                 "bits" if x == "up_bits" else "plain")  # fmt: skip
     styles = looks([line.cell for line in lines])
-    tells = "colour and marker tell the method, line tells n." if several_of(styles) else (
-        "colour tells p, line and marker tell n.")  # fmt: skip
+    symbol = next((cell.symbol for cell in styles), "n")
+    tells = "colour and marker tell the method, line tells" if several_of(styles) else (
+        "colour tells p, line and marker tell")  # fmt: skip
     return Chart(
         title=titled(rounds), x=axis, y=Axis(label(shown), metric=shown),
-        marks=_lines(lines, styles, x, shown), caption=_LINES + tells + paler(styles),
+        marks=_lines(lines, styles, x, shown),
+        caption=f"{_LINES}{tells} {symbol}.{paler(styles)}",
     )  # fmt: skip
 
 
@@ -83,7 +91,7 @@ def _lines(lines: list[Series], styles: dict[CellKey, Look], x: str, name: str) 
     marks = [
         Marks(
             x=line.x, y=line.y, look=styles[line.cell], name=named[line.cell],
-            group=line.cell.method, texts=_texts(line, text_of, name), low=line.low, high=line.high,
+            texts=_texts(line, text_of, name), low=line.low, high=line.high,
         )
         for line in lines
     ]  # fmt: skip
@@ -138,17 +146,18 @@ def pareto(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Ch
     styles, best = looks([point.cell for point in points]), front(points, higher)
     leading = {point.cell for point in best}
     named, reading = legend(styles, lines=False)
+    symbol = delay_symbol(runs)
     most = max(point.seeds for point in points)
     if any(point.seeds < most for point in points):
         look = Look(GREY, 0, 0)
         reading.append(Marks(look=look, kind="points", size=8, hollow=[True], name=_FEWER))
     marks = [front_of([float(p.x[0]) for p in best], [float(p.y[0]) for p in best])]
     marks = marks if len(best) > 1 else []
-    notes = []
-    for point in points:
+    notes, ends = [], intervals(points, samples_of(runs), name)
+    for point, (low, high) in zip(points, ends, strict=True):
         marks.append(Marks(
-            x=point.x, y=point.y, low=point.low, high=point.high, kind="points", size=8,
-            look=styles[point.cell], name=named[point.cell], group=point.cell.method,
+            x=point.x, y=point.y, low=low, high=high, kind="points", size=8,
+            look=styles[point.cell], name=named[point.cell],
             hollow=[True] if point.seeds < most else (),
             texts=[f"{text}\n{point.seeds} of {most} seeds" if point.seeds < most else text
                    for text in _texts(point, units.bits, name)],
@@ -157,10 +166,42 @@ def pareto(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Ch
             note = f"{point.cell.temporal}, {units.plain(point.cell.gradient)}"
             notes.append((float(point.x[0]), float(point.y[0]), note))
     return Chart(
-        title=titled(runs) + ("\non the front: n, p" if several_of(styles) else ""),
+        title=titled(runs) + (f"\non the front: {symbol}, p" if several_of(styles) else ""),
         x=_spent(bits, budget_of), y=Axis(label(name), metric=name), marks=marks + reading,
         notes=notes, higher=higher, caption=_POINTS + paler(styles),
     )  # fmt: skip
+
+
+def intervals(
+    points: Sequence[Series], samples: int | None, name: str
+) -> list[tuple[np.ndarray | None, np.ndarray | None]]:
+    """The ends of each cell's interval of 95 %; None where nothing is known of chance.
+
+    Of several seeds it is Student's, with the degrees of freedom of all cells, by the larger of
+    the cell's own deviation and the median of all.
+
+    Args:
+        points: Series of one point each.
+        samples: the test samples of a share such as accuracy; None: not known, or not a share.
+        name: what the metric is called: a fraction's interval ends at 0 and 1.
+    """
+    many = [p for p in points if p.seeds > 1 and p.deviation is not None]
+    known = [float(p.deviation[0]) for p in many if p.deviation is not None]
+    known = [own for own in known if isfinite(own)]
+    shared, freedom = median(known) if known else 0.0, sum(p.seeds - 1 for p in many)
+    ends: list[tuple[np.ndarray | None, np.ndarray | None]] = []
+    for point in points:
+        if point.seeds > 1 and point.deviation is not None:
+            half = half_of(max(shared, float(point.deviation[0])), point.seeds, freedom)
+            limits = (0.0, 1.0) if name in units.FRACTIONS else (-inf, inf)
+            low, high = point.y - half, point.y + half
+            ends.append((np.maximum(low, limits[0]), np.minimum(high, limits[1])))
+        elif samples is not None:
+            lowest, highest = wilson(float(point.y[0]), samples)
+            ends.append((np.array([lowest]), np.array([highest])))
+        else:
+            ends.append((None, None))
+    return ends
 
 
 def front_of(x: Collection[float], y: Collection[float], name: str = "front") -> Marks:
@@ -251,7 +292,8 @@ def legend(styles: Mapping[CellKey, Look], lines: bool) -> tuple[dict[CellKey, s
     first = {cell.method: cell for cell in reversed(list(styles))}
     named = {cell: cell.method if first[cell.method] == cell else "" for cell in styles}
     places = {cell.temporal: look.place for cell, look in styles.items()}
-    reading = [Marks(look=Look(GREY, place, None), name=f"n = {n}")
+    symbol = next((cell.symbol for cell in styles), "n")
+    reading = [Marks(look=Look(GREY, place, None), name=f"{symbol} = {n}")
                for n, place in sorted(places.items())]  # fmt: skip
     reading = reading if lines and len(reading) > 1 else []
     if paler(styles):

@@ -10,10 +10,12 @@ import pandas as pd
 
 from fedsim.ground import units
 from fedsim.results.labels import of_method
+from fedsim.show.columns import sends_other_shares
 from fedsim.show.figures import titled
+from fedsim.show.headline import interval_width, samples_of
 from fedsim.show.inputs import check_frame
 from fedsim.show.planes import Plane, planes
-from fedsim.show.style import higher_is_better, ink, metric_name
+from fedsim.show.style import CellKey, beside, cell_label, higher_is_better, ink, metric_name
 
 _FAR = 3.0  # times the middle half's width beyond it: Tukey's "far out"
 _LEAST_ERROR = 1e-4
@@ -27,7 +29,8 @@ JOINED = "Short lines join cells of equal total sparsity p/n."
 class Shades:
     """Which of cividis' colours a value has: brighter is better.
 
-    A value far from all others takes the colour of the scale's end: else they would all look alike.
+    A value far from all others takes the colour of the scale's end: else they would all look the
+    same.
 
     Attributes:
         low, high: the values at the ends.
@@ -36,6 +39,7 @@ class Shades:
         turned: whether low values are the bright ones.
         single: whether there is but one value, or none: one colour needs no scale beside it.
         beyond: whether some value is below `low`, and some above `high`.
+        widened: whether all values are within a typical cell's interval, which the scale spans.
     """
 
     low: float
@@ -44,10 +48,11 @@ class Shades:
     turned: bool
     single: bool
     beyond: tuple[bool, bool] = (False, False)
+    widened: bool = False
 
     @classmethod
-    def of(cls, known: np.ndarray, name: str, turned: bool) -> "Shades":
-        """The scale of known values of a column or metric."""
+    def of(cls, known: np.ndarray, name: str, turned: bool, least: float = 0.0) -> "Shades":
+        """The scale of known values of a column or metric, which spans ``least`` or more."""
         scale: Literal["plain", "ratios", "error"] = "plain"
         if name in units.FRACTIONS and not turned:
             scale = "error"
@@ -68,7 +73,13 @@ class Shades:
         if len(np.unique(_steps(near, scale))) < 2:  # what differs is what there is to see
             near = known
         low, high = float(near.min()), float(near.max())
-        return cls(low, high, scale, turned, False, (known.min() < low, known.max() > high))
+        if widened := high - low < least:
+            middle = (low + high) / 2
+            low, high = middle - least / 2, middle + least / 2
+            if name in units.FRACTIONS:
+                low, high = max(low, 0.0), min(high, 1.0)
+        beyond = (bool(known.min() < low), bool(known.max() > high))
+        return cls(low, high, scale, turned, False, beyond, widened)
 
     def place(self, values: np.ndarray) -> np.ndarray:
         """Where values lie on the scale: 0 at `low`, 1 at `high`; NaN stays."""
@@ -146,6 +157,8 @@ class Heat:
         text = texts.get(self.shades.scale, "")
         if any(self.shades.beyond):
             text += " A value far from all others has the colour of the scale's end."
+        if self.shades.widened:
+            text += " The scale spans a typical cell's 95 % interval: differences may be chance."
         places = ((grid, at) for grid in self.panels.values() for at in np.ndindex(grid.done.shape))
         if any(self.fewer(*place) for place in places):
             text += " Hatched: fewer seeds than other cells."
@@ -173,7 +186,8 @@ class Heat:
     def notes(self, grid: Plane) -> list[str]:
         """What stands above a plane beside its title: the dense reference off the grid."""
         dense = () if grid.dense is None else (grid.dense,)
-        return [f"dense reference (n = 1, p = 1): {value_text(x, self.name)}" for x in dense]
+        symbol = next(iter(self.panels.values())).symbol
+        return [f"dense reference ({symbol} = 1, p = 1): {value_text(x, self.name)}" for x in dense]
 
 
 def spread_text(value: float, seeds: int | str, name: str) -> str:
@@ -201,7 +215,20 @@ def heat(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -
     values = np.concatenate([grid.values.ravel() for grid in grids.values()])
     turned = value in _COSTS or value.endswith((*units.OF_BITS, "seconds"))
     turned |= value in _METRICS and not higher_is_better(shown)
-    return Heat(titled(shown), name, grids, Shades.of(values[np.isfinite(values)], name, turned))
+    known = values[np.isfinite(values)]
+    least = _noise(grids, known, samples_of(shown)) if value == "metric" else 0.0
+    return Heat(titled(shown), name, grids, Shades.of(known, name, turned, least))
+
+
+def _noise(grids: Mapping[str, Plane], known: np.ndarray, samples: int | None) -> float:
+    """The width of a typical cell's interval."""
+    if not len(known):
+        return 0.0
+    spread, done = (
+        np.concatenate([part.ravel() for part in parts]).tolist()
+        for parts in ([g.spread for g in grids.values()], [g.done for g in grids.values()])
+    )
+    return interval_width(spread, done, float(np.median(known)), samples)
 
 
 def _steps(values: np.ndarray, scale: str) -> np.ndarray:
@@ -228,3 +255,40 @@ def joints(grid: Plane) -> list[tuple[tuple[float, float], ...]]:
         for cells in grid.diagonals()
         for (row, column), (below, left) in zip(cells, cells[1:], strict=False)
     ]
+
+
+def cell_texts(runs: pd.DataFrame, grid: Plane) -> np.ndarray:
+    """(R, C) what the page says of each cell: its place, the means of its runs, how many there are.
+
+    Args:
+        runs: those of the plane's method.
+        grid: the plane.
+    """
+    runs = runs[~beside(runs)]
+    name, done = metric_name(runs), runs[runs["status"] == "done"]
+    by_cell = done.assign(_other=sends_other_shares(done)).groupby(["temporal", "gradient"])
+    means = by_cell.mean(numeric_only=True).to_dict("index")
+    texts = np.empty(grid.values.shape, object)
+    for at in np.ndindex(grid.values.shape):
+        n, p = grid.temporals[at[0]], grid.gradients[at[1]]
+        lines = [cell_label(CellKey(n, p, symbol=grid.symbol))]
+        if grid.symbol == "n":  # of epochs only the data tell n
+            lines.append(f"total sparsity p/n = {units.plain(p / n)}")
+        if (n, p) in means:
+            own, seeds = means[n, p], int(grid.done[at])
+            spread = by_cell["metric"].get_group((n, p)).std(ddof=1)
+            deviation = spread_text(spread, seeds, name) if seeds > 1 else ""
+            share = f"share of entries that travelled: {units.fraction(own.get('up_share'))}"
+            lines += [
+                *([share] if own["_other"] else []),
+                f"{name} {units.score(own['metric'], name)} {deviation}".strip(),
+                f"up {units.bits(own['up_wire_bits'])} (wire), "
+                f"{units.bits(own['up_content_bits'])} (content)",
+                f"down {units.bits(own['down_wire_bits'])} (wire)",
+                f"ratio {units.ratio(own['ratio_wire'])} (wire), "
+                f"{units.ratio(own['ratio_content'])} (content)",
+                f"{units.seconds(own['seconds'])} s",
+            ]
+        failed = f", {grid.failed[at]} failed" if grid.failed[at] else ""
+        texts[at] = "\n".join([*lines, f"runs: {grid.done[at]} done{failed}"])
+    return texts

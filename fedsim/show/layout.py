@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Literal
 
 from rich import box
@@ -182,6 +183,16 @@ def broken(method: str, width: int) -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(line.rstrip() for line in lines)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Sentences for a terminal of ``width`` columns, broken at blanks; control characters shown.
+
+    Example:
+        >>> wrapped("a is better than b-1", 12)
+        'a is better\\nthan b-1'
+    """
+    return fill(printable(text), width, break_long_words=False, break_on_hyphens=False)
 
 
 def _sum(widths: Iterable[int], gap: int) -> int:

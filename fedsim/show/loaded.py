@@ -1,7 +1,8 @@
 """Results that answer and show themselves: the plane of a sweep, the curve of a run."""
 
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +11,9 @@ from fedsim.ground.errors import UsageError, unknown
 from fedsim.results import load as files
 from fedsim.results.compare import compared
 from fedsim.results.load import Results
+from fedsim.results.ranks import Comparison, Test
 from fedsim.show import answer, markup
+from fedsim.show.blocks import blocks_of, compared_blocks
 from fedsim.show.export import table
 from fedsim.show.planes import method_text, one_celled
 
@@ -60,6 +63,34 @@ class Loaded(Results):
                 raise UsageError(unknown("method", label, known))
         labels = self.runs["label"]
         return compared(*((self.runs[labels == label], label) for label in (first, other)))
+
+    def compare_methods(
+        self, *labels: str, reference: str | None = None, margin: float | None = None,
+        test: Test = "t", budgets: Sequence[float | str] = (), budget_of: str = "up",
+    ) -> Comparison:  # fmt: skip
+        """Compares many methods over the tasks and seeds that all have.
+
+        Args:
+            labels: of methods, as the column `label` of `runs` has them; none: all of them.
+            reference, margin, test, budgets, budget_of: as for `fedsim.compare_methods`.
+
+        Returns:
+            What `fedsim.compare_methods` returns, which compares folders.
+
+        Raises:
+            UsageError: a label that no run has; else as `fedsim.compare_methods`.
+
+        Example:
+            fedsim.load("results/sbc", "results/dropping").compare_methods().answer
+        """
+        known = sorted({*self.runs["label"]})
+        for label in labels:
+            if label not in known:
+                raise UsageError(unknown("method", label, known))
+        chosen = self.runs[self.runs["label"].isin(labels)] if labels else self.runs
+        lots = [replace(self, runs=own) for _, own in chosen.groupby("label")]
+        lots = lots if labels else [self]
+        return compared_blocks(blocks_of(lots, budgets, budget_of), reference, margin, test)
 
     def html(self) -> str:
         """What a notebook shows: the plane, or curves where there is none, and a table.

@@ -4,6 +4,8 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from compressors.printing import printable
+
 _LATEX = {
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -48,8 +50,9 @@ def latex(
 
 
 def html(
-    names: Sequence[str], cells: Sequence[Sequence[str]], about: str, kinds: Sequence[str] = ()
-) -> str:
+    names: Sequence[str], cells: Sequence[Sequence[str]], about: str, kinds: Sequence[str] = (),
+    meanings: Sequence[str] = (),
+) -> str:  # fmt: skip
     """An HTML table that scrolls sideways where it is wider than the page.
 
     Args:
@@ -57,8 +60,14 @@ def html(
         cells: R rows of C texts.
         about: what it is, for those who do not see it.
         kinds: a class of each row; empty: none has one.
+        meanings: what each column holds, shown where the pointer rests on its heading; empty:
+            nothing.
     """
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    titles = [f' title="{escape(text)}"' if text else "" for text in meanings or [""] * len(names)]
+    head = "".join(
+        f'<th scope="col"{title}>{escape(name)}</th>'
+        for name, title in zip(names, titles, strict=True)
+    )
     classes = [f' class="{kind}"' for kind in kinds] or [""] * len(cells)
     body = "".join(
         f"<tr{kind}>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>"
@@ -102,4 +111,4 @@ def _latex_row(row: Sequence[str | tuple[str, bool]]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(_LATEX.get(mark, mark) for mark in text)
+    return "".join(_LATEX.get(mark, mark) for mark in printable(text))

@@ -6,7 +6,14 @@ import numpy as np
 import pandas as pd
 
 from fedsim.ground.errors import UsageError
-from fedsim.results.labels import ends_dense, methods_of, of_method, reference, several
+from fedsim.results.labels import (
+    delay_symbol,
+    ends_dense,
+    methods_of,
+    of_method,
+    reference,
+    several,
+)
 from fedsim.show.inputs import check_task
 from fedsim.show.style import beside
 
@@ -26,6 +33,7 @@ class Plane:
         done: (R, C) seeds that are done.
         failed: (R, C) seeds that failed.
         dense: the value of the dense reference (n = 1, p = 1), where it lies off the grid.
+        symbol: what the delay is called: n, or E where it is in local epochs.
     """
 
     temporals: tuple[int, ...]
@@ -35,9 +43,10 @@ class Plane:
     done: np.ndarray
     failed: np.ndarray
     dense: float | None = None
+    symbol: str = "n"
 
     def sparsity(self, row: int, column: int) -> float:
-        """Total sparsity p / n of a cell."""
+        """Total sparsity p / n of a cell; of local epochs p / E, to which it is proportional."""
         return self.gradients[column] / self.temporals[row]
 
     def absence(self, at: tuple[int, int]) -> str:
@@ -85,7 +94,8 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
     repeated = mine[mine.duplicated(["temporal", "gradient", "seed"])]
     if len(repeated):
         n, p, seed = repeated.iloc[0][["temporal", "gradient", "seed"]]
-        raise UsageError(f"several runs of n = {n}, p = {p:g}, seed {seed}: choose one of them.")
+        delay = f"{delay_symbol(runs)} = {n}"
+        raise UsageError(f"several runs of {delay}, p = {p:g}, seed {seed}: choose one of them.")
     compared = reference(runs)
     others = runs[~compared]
     whole = not len(others) or not compared.any()
@@ -103,6 +113,7 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
         _pivot(done, "seed", "size", rows, columns),
         _pivot(shown[shown["status"] != "done"], "seed", "size", rows, columns),
         None if on_grid or np.isnan(dense) else float(dense),
+        delay_symbol(runs),
     )
 
 

@@ -53,7 +53,7 @@ class CellKey(NamedTuple):
     """A cell; ``reference``: float32 at n = 1, p = 1 beside a method that sends all.
 
     ``method``: its label where cells of several methods stand side by side, else empty; ``dense``:
-    whether that method is raw sending.
+    whether that method is raw sending; ``symbol``: what the delay is called.
     """
 
     temporal: int
@@ -61,6 +61,7 @@ class CellKey(NamedTuple):
     reference: bool = False
     method: str = ""
     dense: bool = False
+    symbol: str = "n"
 
 
 def beside(runs: pd.DataFrame) -> pd.Series:
@@ -84,6 +85,7 @@ def looks(cells: Sequence[tuple[int, float] | CellKey]) -> dict[CellKey, Look]:
     if any(key.method for key in keys):
         return _by_method(keys, temporals)
     black = CellKey(1, 1, any(key.reference for key in keys))
+    blacks = {black, black._replace(symbol="E")}
     from matplotlib import colormaps  # half a second that only figures should wait
 
     places = np.linspace(0, 0.85, len(gradients))
@@ -91,7 +93,7 @@ def looks(cells: Sequence[tuple[int, float] | CellKey]) -> dict[CellKey, Look]:
     styles = {}
     for key in keys:
         place = temporals.index(key.temporal)
-        colour = "#000000" if key == black else shades[gradients.index(key.gradient)]
+        colour = "#000000" if key in blacks else shades[gradients.index(key.gradient)]
         styles[key] = Look(colour, place, place)
     return styles
 
@@ -131,6 +133,16 @@ def method_looks(methods: Mapping[str, bool]) -> dict[str, Look]:
     return {key.method: look for key, look in _by_method(keys, [1]).items()}
 
 
+def delay_axis(symbol: str) -> str:
+    """What the axis of the delay is called.
+
+    Example:
+        >>> delay_axis("n"), delay_axis("E")
+        ('communication delay n', 'local epochs per round E')
+    """
+    return "communication delay n" if symbol == "n" else "local epochs per round E"
+
+
 def metric_name(runs: pd.DataFrame) -> str:
     """What the runs' metric is called; "metric" where no run says it, or they differ."""
     names = runs["metric_name"].dropna().unique() if "metric_name" in runs.columns else []
@@ -151,7 +163,7 @@ def label(name: str) -> str:
 
 def cell_label(cell: CellKey) -> str:
     """How a legend calls a cell of the plane."""
-    n, p = f"n = {cell.temporal}", f"p = {units.plain(cell.gradient)}"
+    n, p = f"{cell.symbol} = {cell.temporal}", f"p = {units.plain(cell.gradient)}"
     if cell.method:
         return ", ".join([cell.method, n] if cell.dense else [cell.method, n, p])
     first = (cell.temporal, cell.gradient) == (1, 1)

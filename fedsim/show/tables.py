@@ -1,5 +1,6 @@
 """Result tables: what the terminal and the report show."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from math import nan
 from typing import Any
@@ -9,8 +10,10 @@ import rich
 
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
+from fedsim.ground.records import CLIENT_SCORES, PRIVACY
 from fedsim.results.labels import (
     VARIANT,
+    delay_symbol,
     of_dense,
     reference,
     settings_told,
@@ -18,7 +21,8 @@ from fedsim.results.labels import (
     without_settings,
 )
 from fedsim.results.schema import COLUMNS, OF_BOTH, both_ways
-from fedsim.settings.fields import CLIENT_SCORES, SETTINGS
+from fedsim.results.summaries import TABLES
+from fedsim.settings.fields import SETTINGS
 from fedsim.show.averages import CELL, over_seeds, repeated
 from fedsim.show.columns import PER_CLIENT, caption, failures_told, worth_a_column
 from fedsim.show.layout import Column, Kind, Laid, Row, laid, longest
@@ -33,9 +37,9 @@ Texts = tuple[list[str], list[tuple[list[str], str]]]
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
 _KEYS = ("task", "label", "seed", "run", "temporal", "gradient")
 _COLUMNS = (
-    *_KEYS, "up_share", "total_sparsity", "metric_name", "metric", "difference", "up_wire_bits",
-    PER_CLIENT, "up_content_bits", "down_wire_bits", "down_content_bits", "ratio_wire",
-    "ratio_content", "ratio_both", "failures", "failed_up_bits", "seconds", "status",
+    *_KEYS, "up_share", "total_sparsity", "metric_name", "metric", "difference", *PRIVACY,
+    "up_wire_bits", PER_CLIENT, "up_content_bits", "down_wire_bits", "down_content_bits",
+    "ratio_wire", "ratio_content", "ratio_both", "failures", "failed_up_bits", "seconds", "status",
 )  # fmt: skip
 _FIRST_LEFT_OUT = (
     "down_content_bits", "ratio_content", "up_content_bits", "total_sparsity", "seconds",
@@ -50,9 +54,14 @@ _HEADINGS = {
     "up_message_bits": "up\nmessages", "down_message_bits": "down\nmessages",
     "iterations": "iterations\ndone",  # fewer than the setting where a run stopped at its bits
 }  # fmt: skip
-KNOWN = ("label", *COLUMNS, *CLIENT_SCORES, "difference")
+KNOWN = ("label", *COLUMNS, *CLIENT_SCORES, *PRIVACY, "difference")
 """What every table can show."""
 
+_MEANINGS = (
+    {name: setting.help for name, setting in SETTINGS.items()}
+    | {spec.name: spec.sentence for spec in TABLES["summary.csv"]}
+    | {"difference": "the metric minus that of the dense reference"}
+)
 _SETTINGS = {name: setting for name, setting in SETTINGS.items() if name not in COLUMNS}
 _TEXTS = [name for name, setting in SETTINGS.items() if "str" in setting.kind.split(" | ")]
 
@@ -175,6 +184,12 @@ def summary_texts(
     return [column.heading for column, _ in table], list(zip(texts, kinds, strict=True))
 
 
+def summary_meanings(rows: pd.DataFrame, per_seed: bool = False) -> list[str]:
+    """What each column of `summary_texts` holds; empty of one that its heading explains."""
+    full, lines, told = _rows(rows, None, per_seed)
+    return [_MEANINGS.get(name, "") for name in _chosen(full, lines, None, told)]
+
+
 def ordered(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` by task, method where there are several, n upwards, p downwards and seed."""
     by = ["label"] if several(runs) else []
@@ -230,6 +245,7 @@ def _chosen(
         "run": bool(repeated(full, told).any()),
         "metric_name": full["metric_name"].nunique() > 1,
         "difference": bool(full["difference"].notna().any()),
+        **{name: name in full and bool(full[name].notna().any()) for name in PRIVACY},
         "status": any(row["status"] not in ("done", "") for row, _ in lines),
     }
     place = _COLUMNS.index("label") + 1
@@ -253,6 +269,8 @@ def _heading(name: str, full: pd.DataFrame) -> str:
         return str(names[0]) if len(names) == 1 else "last"
     if name == "difference":
         return "vs dense\npoints" if _points(full) else "vs dense"
+    if name == "temporal":
+        return delay_symbol(full)
     return _HEADINGS.get(name, name.replace("_", " "))
 
 
@@ -284,6 +302,8 @@ def value_text(name: str, row: _Shown) -> str:
         return units.ratio(value)
     if name in ("seconds", "up_share"):
         return units.seconds(value) if name == "seconds" else units.fraction(value)
+    if name in PRIVACY:
+        return units.digits(value) if math.isfinite(value) else ""
     return units.plain(value) if isinstance(value, float) else "" if value is None else str(value)
 
 

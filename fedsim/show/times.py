@@ -1,8 +1,9 @@
 """Results on a clock: simulated time to a target, under one network or over all bandwidths."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,13 +11,14 @@ import pandas as pd
 
 from fedsim.ground.errors import UsageError
 from fedsim.network.availability import parse_availability
-from fedsim.network.pricing import SECONDS, ends_over_rates, price
+from fedsim.network.pricing import SECONDS, ends_over_rates, joules, price
 from fedsim.network.spec import ALLREDUCE, Network, parse
-from fedsim.results.labels import averages
+from fedsim.results.labels import averages, delay_symbol
 from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
 from fedsim.settings import controllers
 from fedsim.settings.controllers.base import NETWORK
+from fedsim.settings.fields import UNIFORM
 from fedsim.show.inputs import check_task
 from fedsim.show.style import higher_is_better
 
@@ -27,23 +29,34 @@ RATES = tuple(float(x) for x in np.geomspace(1e3, 1e11, 65))
 """Bandwidths over which methods are compared, in bits per second: eight per power of ten."""
 
 
-def priced(results: Results, network: Network) -> pd.DataFrame:
+Flops = Callable[[Path], float]
+"""From a run's folder to the floating-point operations of one of its local iterations."""
+
+
+def priced(results: Results, network: Network, flops: Flops | None = None) -> pd.DataFrame:
     """The rounds of all finished runs with their simulated seconds; nothing is trained again.
 
     Args:
         results: what `fedsim.load(...)` gave; of synchronous runs, without a deadline.
         network: the links, as `fedsim.network.parse` reads them.
+        flops: counts the operations of a run; a network that goes by them needs it, unless it has
+            `flops`.
 
     Returns:
         `results.rounds` of the runs that are done, with the columns that
-        `fedsim.network.pricing.price` adds. Times start at 0 with each run.
+        `fedsim.network.pricing.price` adds. Times start at 0 with each run. With energy in the
+        network also `energy_joules`, as `fedsim.network.pricing.joules`.
 
     Raises:
         UsageError: a run's `clients.parquet` cannot be read, or simulated time decided what the
             run trained.
     """
-    tables = [price(run.rounds, run.clients, network, run.federation, run.seed)[0]
-              for run in _runs(results, network)]  # fmt: skip
+    tables = []
+    for run in _runs(results, network, flops):
+        given = run.rounds, run.clients, run.network, run.federation, run.seed
+        tables.append(price(*given)[0])
+        if network.spends:
+            tables[-1]["energy_joules"] = joules(*given)
     return pd.concat(tables, ignore_index=True)
 
 
@@ -91,7 +104,7 @@ def to_target(
         A row per cell (task, label, temporal, gradient), the fastest first: `seeds`; `reached`, how
         many of them came to the target; `target_seconds`, the mean over the seeds, NaN where one
         of them did not; `target_seconds_sd`, their sample deviation; `sim_seconds`, the mean length
-        of the whole runs.
+        of the whole runs; where there is energy, `energy_joules`, the mean of the whole runs.
     """
     sign = 1 if higher_is_better(rounds) else -1
     at = rounds.assign(reached=sign * rounds["metric"] >= sign * target)
@@ -99,11 +112,15 @@ def to_target(
     each = at.groupby("run").agg({**dict.fromkeys(CELL, "first"), "sim_end_seconds": "max"})
     each = each.rename(columns={"sim_end_seconds": "sim_seconds"})
     each["target_seconds"] = first.reindex(each.index)
+    energy = {}
+    if "energy_joules" in at:
+        each["energy_joules"] = at.groupby("run")["energy_joules"].sum()
+        energy = {"energy_joules": ("energy_joules", "mean")}
     cells = each.groupby(CELL).agg(
         seeds=("sim_seconds", "size"), reached=("target_seconds", "count"),
         target_seconds=("target_seconds", lambda x: x.mean(skipna=False)),
         target_seconds_sd=("target_seconds", lambda x: x.std(skipna=False)),
-        sim_seconds=("sim_seconds", "mean"),
+        sim_seconds=("sim_seconds", "mean"), **energy,
     )  # fmt: skip
     if runs is not None:
         lost = _lost(runs).reindex(cells.index, fill_value=0)
@@ -136,7 +153,8 @@ it.'
         return ""
     _, label, n, _ = shares.idxmax()
     most = f"{'up to ' if (shares > _DECIDES).sum() > 1 else ''}{100 * shares.max():.0f} %"
-    return (f"The raw downlink takes {most} of the seconds of {label}, n = {n}: "
+    delay = f"{delay_symbol(rounds)} = {n}"
+    return (f"The raw downlink takes {most} of the seconds of {label}, {delay}: "
             "--downlink METHOD compresses it.")  # fmt: skip
 
 
@@ -182,8 +200,9 @@ class Bandwidths:
 
 
 def over_bandwidths(
-    results: Results, network: Network, target: float, rates: Sequence[float] = RATES
-) -> Bandwidths:
+    results: Results, network: Network, target: float, rates: Sequence[float] = RATES,
+    flops: Flops | None = None,
+) -> Bandwidths:  # fmt: skip
     """The time to a target of every cell, where all clients have one rate up and down.
 
     Args:
@@ -191,6 +210,7 @@ def over_bandwidths(
         network: whose latency, compute time and server links hold; its rates are replaced.
         target: as for `to_target`.
         rates: in bits per second, rising.
+        flops: as for `priced`.
 
     Raises:
         UsageError: the results are of several tasks, or no cell reaches the target with every
@@ -199,11 +219,11 @@ def over_bandwidths(
     check_task(results.runs)
     sign = 1 if higher_is_better(results.runs) else -1
     rows = []
-    for run in _runs(results, replace(network, name="")):
+    for run in _runs(results, replace(network, name=""), flops):
         there = np.flatnonzero((sign * run.rounds["metric"] >= sign * target).to_numpy())
         seconds = np.full(len(rates), np.nan)
         if len(there):
-            given = run.rounds, run.clients, network, run.federation, run.seed
+            given = run.rounds, run.clients, run.network, run.federation, run.seed
             seconds = ends_over_rates(*given, np.asarray(rates, float))[there[0]]
         rows.append(run.rounds[CELL].iloc[:1].assign(**{str(k): x for k, x in enumerate(seconds)}))
     table = pd.concat(rows).groupby(CELL).agg(lambda x: x.mean(skipna=False)).dropna()
@@ -226,6 +246,7 @@ class _Run(NamedTuple):
     clients: pd.DataFrame
     federation: int
     seed: int
+    network: Network
 
 
 def _decided_by_the_clock(given: Mapping[str, Any], network: Network) -> str:
@@ -237,9 +258,14 @@ def _decided_by_the_clock(given: Mapping[str, Any], network: Network) -> str:
     for key in ("deadline", "ask"):
         if given.get(key) is not None:
             return key
+    if "battery" in str(given.get("network")):
+        return "network"
     there = given.get("availability")
     if there is not None and parse_availability(str(there)).by_the_clock:
         return "availability"
+    sampler = str(given.get("sampler") or UNIFORM)
+    if sampler != UNIFORM:
+        return "sampler"  # it draws by the clock, or asks clients for what no row of theirs has
     controller = given.get("controller")
     own = given.get("network") if network.name else None
     same = own is not None and replace(parse(own), name=network.name) == network
@@ -251,9 +277,22 @@ def _decided_by_the_clock(given: Mapping[str, Any], network: Network) -> str:
         return "controller"
 
 
-def _runs(results: Results, network: Network) -> list[_Run]:
-    """The runs that are done, with what a price on ``network`` takes; for its name see above."""
+def _runs(results: Results, network: Network, count: Flops | None) -> list[_Run]:
+    """The runs that are done, with what a price on ``network`` takes; for its name see above.
+
+    ``count``: as ``flops`` of ``priced``.
+    """
     runs, by_run = [], dict(list(results.rounds.groupby("run", sort=False)))
+    if network.limited:
+        raise UsageError(
+            f"--network is {network.name!r}: its battery decides who trains, and it has no price; "
+            "leave battery out, or train with it"
+        )
+    if network.lacks_flops and count is None:
+        raise UsageError(
+            f"--network is {network.name!r}: nobody counts the operations of finished runs here; "
+            "give it those of a local iteration, such as flops=0.3GFLOP"
+        )
     for name, cell in results.done.iterrows():
         given, folder = results.given.get(str(name), {}), results.folders[str(name)]
         rounds = by_run[name]
@@ -273,7 +312,11 @@ def _runs(results: Results, network: Network) -> list[_Run]:
                 f"run {name} is asynchronous: on another network its clients would have sent "
                 "other messages; without --network it is told on its own clock"
             )
-        runs.append(_Run(rounds, clients_of(folder), int(cell["clients"]), int(cell["seed"])))
+        counted = network
+        if network.lacks_flops and count is not None:
+            counted = replace(network, flops=count(folder))
+        federation, seed = int(cell["clients"]), int(cell["seed"])
+        runs.append(_Run(rounds, clients_of(folder), federation, seed, counted))
     if not runs:
         raise UsageError(_NONE_DONE)
     return runs

@@ -1,4 +1,4 @@
-"""A report's page as its tags, its scripts and its text."""
+"""A report's page as its tags and its text."""
 
 from html.parser import HTMLParser
 
@@ -9,20 +9,15 @@ class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
         self.words: list[str] = []
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag == "script":
-            self.scripts.append("")
 
     def handle_data(self, data: str) -> None:
-        if self.cdata_elem == "script":
-            self.scripts[-1] += data
-        elif self.cdata_elem != "style":
+        if self.cdata_elem not in ("script", "style"):
             self.words.append(data)
 
     @property

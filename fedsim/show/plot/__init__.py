@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from fedsim.show.plot.matrices import matrix
     from fedsim.show.plot.paper import plain_ticks, save, without_rc
     from fedsim.show.plot.partitions import partition
+    from fedsim.show.plot.ranks import critical_difference
 
 __all__ = [
-    "budget", "curves", "matrix", "over_bandwidths", "pareto", "partition", "plain_ticks", "save",
-    "without_rc",
+    "budget", "critical_difference", "curves", "matrix", "over_bandwidths", "pareto", "partition",
+    "plain_ticks", "save", "without_rc",
 ]  # fmt: skip
 
 make_lazy(__name__)

@@ -36,8 +36,8 @@ def curves(
         ax: axes to draw on, which come back; None: those of a figure of its own, which
             `savefig` of the axes writes and a notebook shows.
         figsize: width and height in inches of a figure of its own.
-        style: "screen"; or "paper": one column, 3.4 inch wide, letters of 8 points, names beside
-            the lines, no title.
+        style: "screen"; "paper": one column, 3.4 inch wide, letters of 8 points, names beside
+            the lines, no title; or "page": as the report has it, without a title.
 
     Raises:
         UsageError: an unknown `x`, `y`, `bits` or `style`, nothing to draw, or `rounds` is not
@@ -57,7 +57,8 @@ def pareto(
     """Final metric over the bits of a client of every round: a point per cell, the front.
 
     The front joins the cells that no other beats in both, fewer bits and a better metric. Seeds
-    are averaged; bars show their range. Failed runs are left out, and the mark of a cell that has
+    are averaged; bars are intervals of 95 % (Student's t over the seeds; of one seed Wilson's, of
+    the test samples of an accuracy). Failed runs are left out, and the mark of a cell that has
     fewer seeds than another is hollow. Of several methods, colour and
     marker tell the method, paler marks send fewer entries, and beside the front's points stand
     n and p. Where a single point beats all others there is no front to draw.

@@ -1,5 +1,6 @@
 """The sparsity plane as a heatmap, drawn for print."""
 
+from collections.abc import Collection
 from math import ceil
 from textwrap import wrap
 from typing import Any
@@ -8,7 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.image import AxesImage
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import QuadMesh
 from matplotlib.patches import Rectangle
 
 from fedsim.ground import units
@@ -17,11 +19,12 @@ from fedsim.show.heat import JOINED, Heat, heat, joints
 from fedsim.show.planes import Plane
 from fedsim.show.plot.paper import Shown, drawing, plain, title, whole_of
 from fedsim.show.plot.styles import Style, StyleName, style_of
-from fedsim.show.style import FRACTION, label
+from fedsim.show.style import FRACTION, delay_axis, label
 
 _ACROSS = 3  # panels
 _WIDE, _HIGH = 1.25, 0.8  # a cell, inches
 _LOW = 0.42  # a cell in a paper
+_STEPS = 40  # of the scale of colours
 
 
 def matrix(
@@ -48,7 +51,7 @@ def matrix(
         ax: axes to draw on, which come back; for one method. None: those of a figure of its own,
             of several methods the first.
         figsize: width and height in inches of a figure of its own.
-        style: "screen" or "paper", as for `curves`; a paper's panels stand below each other.
+        style: as for `curves`; a paper's panels stand below each other.
 
     Raises:
         UsageError: no such method, or several for one `ax`; else as `fedsim.show.planes.plane`.
@@ -56,8 +59,22 @@ def matrix(
     Example:
         save(matrix(fedsim.load("results/digits").runs, "ratio_content"), "ratio.png")
     """
-    look, shown = style_of(style), heat(runs, value, method)
-    grids = shown.panels
+    return heatmap(heat(runs, value, method), ax, figsize, style)
+
+
+def heatmap(
+    shown: Heat, ax: Axes | None = None, figsize: tuple[float, float] | None = None,
+    style: StyleName = "screen", panels: Collection[str] | None = None,
+) -> Axes:  # fmt: skip
+    """`shown` on axes, the first panel's, which come back; arguments as of `matrix`.
+
+    Args:
+        shown: the planes.
+        ax, figsize, style: as for `matrix`.
+        panels: the methods that are drawn, by their labels; None: all.
+    """
+    look = style_of(style)
+    grids = {name: shown.panels[name] for name in (shown.panels if panels is None else panels)}
     if ax is not None:
         if len(grids) > 1:
             raise UsageError(f"ax is given for {len(grids)} methods: name one of {', '.join(grids)}"
@@ -67,40 +84,44 @@ def matrix(
         _scale_beside(image, [ax], shown, look)
         return ax
     rows, columns = (max(grid.values.shape[k] for grid in grids.values()) for k in (0, 1))
-    across = min(_ACROSS, len(grids)) if look.titled else 1
+    across = 1 if look.column else min(_ACROSS, len(grids))
     down, width = ceil(len(grids) / across), 2.4 + _WIDE * columns
-    if look.titled:
+    if not look.column:
         size = (max(5.0, width) if across == 1 else 1 + across * width, down * (2.1 + _HIGH * rows))
     else:
         size = look.width, down * (0.75 + _LOW * rows)
     figure = drawing(*(figsize or size))
-    panels = list[Axes]()
+    drawn = list[Axes]()
     for place, (text, grid) in enumerate(grids.items(), start=1):
-        panels.append(axes := figure.add_subplot(down, across, place, axes_class=Shown))
+        drawn.append(axes := figure.add_subplot(down, across, place, axes_class=Shown))
         image = _panel(axes, grid, shown, look, 0.75 * figure.get_figwidth() / across)
         if len(grids) > 1:
-            notes = shown.notes(grid) if look.titled else []
+            notes = [] if look.column else shown.notes(grid)
             axes.set_title(plain("\n".join([text, *notes])), fontsize=look.small, loc="left")
-    if look.titled:
-        notes = shown.notes(grid) if len(grids) == 1 else []
-        title(figure, "\n".join([shown.title, label(shown.name), *notes]))
-    _scale_beside(image, panels, shown, look)
+    lines = [shown.title, label(shown.name)] if look.titled else []
+    lines += shown.notes(grid) if len(grids) == 1 and not look.column else []
+    if lines:
+        title(figure, "\n".join(lines))
+    _scale_beside(image, drawn, shown, look)
     text = f"{JOINED if shown.joined else ''}{shown.told}".strip()
     if text and look.titled:
         lines = wrap(text, int(15 * figure.get_figwidth()))
         figure.supxlabel("\n".join(lines), fontsize=8, x=0.02, ha="left")
-    return panels[0]
+    return drawn[0]
 
 
-def _scale_beside(image: AxesImage, panels: list[Axes], shown: Heat, look: Style) -> None:
+def _scale_beside(image: QuadMesh, panels: list[Axes], shown: Heat, look: Style) -> None:
     """The scale of colours, with round values; none where there is one value."""
     if shown.shades.single:
         return
-    wide, pad = (0.08, 0.03) if len(panels) == 1 or not look.titled else (0.03, 0.01)
+    wide, pad = (0.08, 0.03) if len(panels) == 1 or look.column else (0.03, 0.01)
     name = label(shown.name)
-    if shown.shades.scale == "error" and not look.titled:
+    if shown.shades.scale == "error" and look.column:
         name += " (colours: log of the error)"
-    bar = whole_of(panels[0]).colorbar(image, ax=panels, fraction=wide, pad=pad)
+    # Few steps: matplotlib draws a scale of more than 50 as a picture, in vector graphics too.
+    steps = ScalarMappable(image.norm, image.cmap.resampled(_STEPS))
+    bar = whole_of(panels[0]).colorbar(steps, ax=panels, fraction=wide, pad=pad)
+    bar.ax.collections[0].set_edgecolor("face")  # else there were gaps between the steps
     high = 0.7 * whole_of(panels[0]).get_figheight()
     bar.set_label("\n".join(wrap(plain(name), look.letters(high))), fontsize=look.font)
     places, texts = zip(*shown.shades.ticks(shown.name), strict=True)
@@ -109,24 +130,31 @@ def _scale_beside(image: AxesImage, panels: list[Axes], shown: Heat, look: Style
     bar.minorticks_off()
 
 
-def _panel(axes: Axes, grid: Plane, shown: Heat, look: Style, width: float) -> AxesImage:
+def _panel(axes: Axes, grid: Plane, shown: Heat, look: Style, width: float) -> QuadMesh:
     """The plane of one method on axes of so many inches: its cells with value and total sparsity,
     hatched where there is no run, and lines along its diagonals."""
     rows, columns = grid.values.shape
     colours = colormaps["cividis_r" if shown.shades.turned else "cividis"]
     places = shown.shades.place(grid.values)
-    image = axes.imshow(places, cmap=colours, vmin=0, vmax=1, aspect="auto")
+    edges = np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5
+    image = axes.pcolormesh(
+        *edges, np.ma.masked_invalid(places), cmap=colours, vmin=0, vmax=1, edgecolors="face",
+        linewidth=0.2,
+    )  # fmt: skip
+    axes.set(xlim=edges[0][[0, -1]], ylim=edges[1][[-1, 0]])
     axes.set_xticks(range(columns), [units.plain(p) for p in grid.gradients])
     axes.set_yticks(range(rows), [str(n) for n in grid.temporals])
     axes.set_xlabel(FRACTION, fontsize=look.font)
-    unit = "\n(local iterations per round)" if look.titled else ""
-    axes.set_ylabel(f"{'communication ' if look.titled else ''}delay n{unit}", fontsize=look.font)
-    if rows == columns == 1 and look.titled:  # no wider than a cell among others
+    delay = "delay n" if look.column else "communication delay n\n(local iterations per round)"
+    if grid.symbol != "n":
+        delay = f"local epochs {grid.symbol}" if look.column else delay_axis(grid.symbol)
+    axes.set_ylabel(delay, fontsize=look.font)
+    if rows == columns == 1 and not look.column:  # no wider than a cell among others
         axes.set_box_aspect(_HIGH / _WIDE)
         axes.set_anchor("W")
     axes.tick_params(length=0, labelsize=look.font)
     axes.spines[:].set_visible(False)
-    large = 11.0 if look.titled else look.small
+    large = look.small if look.column else 11.0
     room = 72 * width / columns
     for at in np.ndindex(grid.values.shape):
         row, column = at
@@ -146,16 +174,17 @@ def _panel(axes: Axes, grid: Plane, shown: Heat, look: Style, width: float) -> A
         # Texts within the axes do not change the layout, which would measure each of them.
         style = {"ha": "center", "color": ink, "in_layout": False}
         text, *spread = shown.lines(grid, at)
-        notes = [*spread, f"p/n = {units.plain(grid.sparsity(row, column))}"]
+        sparsity = f"p/n = {units.plain(grid.sparsity(row, column))}"
+        notes = [*spread, *([sparsity] if grid.symbol == "n" else [])]
         size = min(8.0, look.small - 0.5)
-        if not look.titled:  # in a column there is room for one
+        if look.column:  # there is room for one
             notes = [note for note in spread if 0.55 * size * len(note) < room]
         if not notes:
             axes.text(column, row, text, fontsize=large, va="center", **style)
             continue
         axes.text(column, row, text, fontsize=large, va="bottom", **style)
-        note = "\n".join(notes) + (f", {failed} failed" if failed and look.titled else "")
-        axes.annotate(note, at[::-1], (0, -4 if look.titled else -1), textcoords="offset points",
+        note = "\n".join(notes) + (f", {failed} failed" if failed and not look.column else "")
+        axes.annotate(note, at[::-1], (0, -1 if look.column else -4), textcoords="offset points",
                       fontsize=size, va="top", **style)  # fmt: skip
     # NaN parts line from line, white on a darker edge.
     parts = [[*line, (np.nan, np.nan)] for line in joints(grid)]

@@ -1,4 +1,4 @@
-"""Figures on paper: how a chart is drawn by matplotlib, and how figures are written."""
+"""How a chart is drawn by matplotlib, and how figures are written to files."""
 
 import io
 import threading
@@ -28,6 +28,7 @@ _LINES: Sequence[Any] = (
     (0, (4, 1, 4, 1, 1, 1)),
 )  # fmt: skip
 _MOST = 40  # marks of a line; of more points, some have one
+BAR = 0.75  # of a row
 
 # TrueType fonts inside PDF and PostScript, as journals ask for (matplotlib's own default is
 # Type 3); letters as outlines in SVG. The salt gives equal figures equal files.
@@ -101,21 +102,25 @@ def drawn(
 ) -> Axes:  # fmt: skip
     """`chart` on axes, which come back; arguments as of `fedsim.plot.curves`.
 
-    Names stand in a legend: beside a figure on a screen, below one in a paper, within axes that
-    were given. Where they are many, and those of lines in a paper, they stand beside their marks.
+    Names stand in a legend: beside a figure on a screen or a page, below one in a paper, within
+    axes that were given. Where they are many, and those of lines in a paper, they stand beside
+    their marks; on a page only those of points do.
     """
     look, apart = style_of(style), labels.named(chart)
-    lines = style == "paper" and all(marks.kind != "points" for marks in apart)
-    direct = len(apart) > labels.MOST or (lines and len(apart) > 1)
+    lines = all(marks.kind != "points" for marks in apart)
+    many = len(apart) > (1 if lines and style == "paper" else labels.MOST)
+    direct = many and not (lines and style == "page")  # there the pointer tells lines apart
     beside = {marks.name for marks in apart} if direct else set()
     entries = [m.name for m in chart.marks if m.name and m.name not in beside]
     if ax is None:
-        wide = 0.08 * max(map(len, entries), default=0) if look.titled else 0.0
+        wide = 0.0 if look.column else 0.6 + 0.08 * max(map(len, entries), default=0)
         room = 0.16 * len(apart) if direct else 0.0  # inches of so many names
         high = max(look.height, 0.8 + room)
-        if not look.titled and entries:
+        if chart.y.rows:
+            high = 0.9 + chart.y.height * len(chart.y.rows)
+        if look.column and entries:
             high += 0.13 * (-(-len(entries) // _columns(entries, look, look.width)) - 1)
-        width, height = figsize or (look.width + (0.6 + wide if look.titled else 0), high)
+        width, height = figsize or (look.width + wide, high)
         axes: Axes = drawing(width, height).add_subplot(axes_class=Shown)
     else:
         axes = ax
@@ -132,6 +137,12 @@ def drawn(
     _scale(axes, "x", chart.x, look, axes.bbox.width * inches)
     _scale(axes, "y", chart.y, look, axes.bbox.height * inches)
     axes.grid(alpha=0.25)
+    if chart.y.rows:  # lines between rows
+        axes.grid(False, axis="y")
+        axes.grid(alpha=0.5, axis="y", which="minor")
+    if any(marks.kind == "bars" for marks in chart.marks):
+        axes.margins(x=0)
+        axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     if chart.strip:
         _lead(axes, chart.strip, look)
@@ -150,7 +161,7 @@ def _legend(axes: Axes, entries: Sequence[str], look: Style, own: bool) -> None:
         axes.legend(frameon=False, fontsize=look.small, loc="best")
         return
     handles = axes.get_legend_handles_labels()
-    if look.titled:  # two columns where one would be longer than the figure
+    if not look.column:  # two columns where one would be longer than the figure
         whole_of(axes).legend(
             *handles, loc="outside right center", frameon=False,
             fontsize=9 if len(entries) <= 18 else 7, ncols=1 + len(entries) // 28,
@@ -193,6 +204,10 @@ def _draw(axes: Axes, marks: Marks, name: str, scale: float) -> None:
     look, x, y = marks.look, np.asarray(marks.x, float), np.asarray(marks.y, float)
     style: Any = {"color": look.colour, "label": name or "_"}
     symbol = "" if look.marker is None else _MARKERS[look.marker % len(_MARKERS)]
+    if marks.kind == "bars":
+        start = np.asarray(marks.start, float)
+        axes.barh(y, x - start, BAR, left=start, **style)
+        return
     if marks.kind != "points":
         steps = marks.kind == "steps"
         few = len(x) <= _MOST * scale
@@ -226,6 +241,12 @@ def _scale(
 ) -> None:
     """The scale, the ends, the ticks and the title of one axis, which is so long."""
     ticked = axes.xaxis if which == "x" else axes.yaxis
+    if axis.rows:
+        ticked.set_ticks(range(len(axis.rows)), [plain(name) for name in axis.rows])
+        ticked.set_minor_locator(FixedLocator([row + 0.5 for row in range(len(axis.rows) - 1)]))
+        axes.tick_params(axis=which, which="both", length=0, labelsize=look.font)
+        axes.set(**{f"{which}lim": (len(axis.rows) - 0.5, -0.5)})
+        return
     if axis.scale != "plain":
         axes.set(**{f"{which}scale": "log"})
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()

@@ -47,8 +47,8 @@ def partition(
                          "samples from 0 up, a row per client and a column per label")  # fmt: skip
     clients, labels = numbers.shape
     if ax is None:
-        usual = (look.width + 1.4, 1.2 + min(4.0, 0.28 * labels)) if look.titled else (
-            look.width, 0.8 + min(2.4, 0.17 * labels))  # fmt: skip
+        usual = (look.width + 1.4, 1.2 + min(4.0, 0.28 * labels))
+        usual = (look.width, 0.8 + min(2.4, 0.17 * labels)) if look.column else usual
         axes: Axes = drawing(*(figsize or usual)).add_subplot(axes_class=Shown)
     else:
         axes = ax

@@ -6,8 +6,9 @@ from typing import Literal
 
 from fedsim.ground.errors import UsageError
 
-StyleName = Literal["screen", "paper"]
-"""A figure for a screen; or one for a column of a paper: 3.4 inch, 8 points, without a title."""
+StyleName = Literal["screen", "paper", "page"]
+"""A figure for a screen; for a column of a paper: 3.4 inch, 8 points, without a title; or for the
+report's page: wide, and without a title, which its section has."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Style:
         font: of the names of axes and ticks, in points.
         small: of what stands within axes, in points.
         titled: whether task and method stand above; in a paper the caption says them.
+        column: whether it is as narrow as a column: legends stand below, and panels below each
+            other.
         scale: of marks and lines, of what a chart says.
     """
 
@@ -27,6 +30,7 @@ class Style:
     font: float
     small: float
     titled: bool
+    column: bool
     scale: float
 
     def letters(self, inches: float) -> int:
@@ -35,8 +39,9 @@ class Style:
 
 
 STYLES: Mapping[str, Style] = {
-    "screen": Style(5.2, 4.4, 10, 8.5, True, 1.0),
-    "paper": Style(3.4, 2.5, 8, 7, False, 0.65),
+    "screen": Style(5.2, 4.4, 10, 8.5, True, False, 1.0),
+    "paper": Style(3.4, 2.5, 8, 7, False, True, 0.65),
+    "page": Style(7.4, 4.6, 10, 8.5, False, False, 1.0),
 }
 
 

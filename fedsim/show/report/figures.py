@@ -1,44 +1,44 @@
 """The report's sections of figures: headings, charts and what they show."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from html import escape
 
 import pandas as pd
 
 from fedsim.ground.errors import NothingToDraw
-from fedsim.results.labels import methods_of, of_method, several
+from fedsim.results.labels import delay_symbol, methods_of, of_method, several
 from fedsim.results.load import Results
 from fedsim.show import figures as described
 from fedsim.show.chart import Chart
 from fedsim.show.curves import TIME, pareto_points
-from fedsim.show.heat import JOINED, heat
+from fedsim.show.heat import JOINED, cell_texts, heat
 from fedsim.show.planes import one_celled
-from fedsim.show.report.charts.frame import Drawn, as_json
-from fedsim.show.report.charts.heat import heatmaps
-from fedsim.show.report.charts.lines import drawn
-from fedsim.show.report.charts.parts import layers, sent_beside, split
+from fedsim.show.plot.inline import chart_svg, plane_svg
+from fedsim.show.report.messages import layers, sent_beside, split
 from fedsim.show.report.sections import answers
 from fedsim.show.report.times import caption, middle_rounds, sentence, timed
 from fedsim.show.style import label, metric_name
 
 _PLANE = (
-    "Rows: local iterations per round. Columns: fraction of entries sent. Of several "
+    "Rows: local {} per round. Columns: fraction of entries sent. Of several "
     "seeds: mean ± sample standard deviation (number of seeds)."
 )
 _PARTS = "Header: framing, lengths. Side: what a quantizer sends beside its values."
 _BESIDE = {
     "buffers": " Buffers: BatchNorm's statistics, in the wire and not in the content that papers "
     "count.",
-    "reports": " Reports: what a controller asked of clients, in the wire and not in the content.",
+    "reports": " Reports: what a controller asked of clients, or a sampler, in the wire and not in "
+    "the content.",
+    "sampler": " Sampler: what it asked clients for outside of their messages, likewise.",
 }
-_CONFIG = {
-    "responsive": True, "displaylogo": False, "doubleClick": "reset",
-    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
-}  # fmt: skip
 
 Section = tuple[str, str, str]
 """Its id, its heading, its HTML."""
+
+Figure = Chart | Callable[[str], str]
+"""A chart; or what gives a figure's element, from its name on the page."""
 
 
 def figures(
@@ -79,12 +79,17 @@ def figures(
         return sections
     for key, value in (("metric", "metric"), ("ratio", "ratio_wire")):
         plane = heat(runs, value)
-        text = _PLANE + (f" {JOINED}" if plane.joined else "")
+        length = "iterations" if delay_symbol(runs) == "n" else "epochs"
+        text = _PLANE.format(length) + (f" {JOINED}" if plane.joined else "")
         left = [name for name in _apart(runs) if name and name not in plane.panels]
         text += f" Left out, with one cell each: {', '.join(left)}." if left else ""
         text += plane.told
         title = f"Matrix: {label(plane.name)}"
-        sections.append(section(key, title, text, heatmaps(plane, runs)))
+        many, draw = several(runs), dict[str, Figure]()
+        for name, grid in plane.panels.items():
+            texts = cell_texts(of_method(runs, name) if many else runs, grid)
+            draw[name if many else ""] = partial(plane_svg, plane, name, texts)
+        sections.append(section(key, title, text, draw))
     return sections
 
 
@@ -95,11 +100,10 @@ def parts(results: Results) -> list[Section]:
         return []
     text = _PARTS + "".join(_BESIDE[part] for part in sent_beside(done))
     apart = _apart(results.runs).items()
-    bars = {name: drawn for name, own in apart if (drawn := split(own)) is not None}
+    bars = {name: chart for name, own in apart if (chart := split(own)) is not None}
     sections = [section("split", "What the bits are", text, bars)] if bars else []
     if len(results.layers) and (shown := layers(results.layers)):
-        figure, words = shown
-        sections.append(section("layers", "What each layer sends", words, {"": figure}))
+        sections.append(charted("layers", "What each layer sends", shown))
     return sections
 
 
@@ -112,25 +116,20 @@ def _apart(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def charted(key: str, title: str, shown: Chart) -> Section:
     """A section of one chart."""
-    return section(key, title, shown.caption, {"": drawn(shown)})
+    return section(key, title, shown.caption, {"": shown})
 
 
-def section(key: str, title: str, caption: str, draw: Mapping[str, Drawn]) -> Section:
-    """A section of charts, each under its name, and what they show."""
+def section(key: str, title: str, caption: str, draw: Mapping[str, Figure]) -> Section:
+    """A section of figures, each under its name, and what they show."""
     text = ""
     for number, (name, figure) in enumerate(draw.items()):
         ending = f"-{number + 1}" if number else ""
         heading = f"<h3>{escape(name)}</h3>" if name else ""
-        about = escape(f"{title}{', ' if name else ''}{name}: arrow keys go from value to value")
-        first, style = figure["data"][0], ""
-        if "z" in first:  # the cells of a plane of few columns would be bands across the page
-            style = f' style="max-width:{180 + 190 * len(first["x"])}px"'
-        parts = ", ".join(map(as_json, (figure["data"], figure["layout"], _CONFIG)))
+        about = escape(f"{title}{', ' if name else ''}{name}")
+        salt = f"chart-{key}{ending}"
+        element = chart_svg(figure, salt) if isinstance(figure, Chart) else figure(salt)
         text += (
-            f'{heading}<figure tabindex="0" role="group" aria-label="{about}"{style}>'
-            f'<div style="height:{figure["layout"]["height"]}px; width:100%;">'
-            f'<div id="chart-{key}{ending}" class="plotly-graph-div" '
-            'style="height:100%; width:100%;"></div>'
-            f'<script>Plotly.newPlot("chart-{key}{ending}", {parts});</script></div></figure>'
+            f'{heading}<figure id="{salt}" tabindex="0" role="group" aria-label="{about}">'
+            f"{element}</figure>"
         )
     return key, escape(title), f'{text}<p class="note">{escape(caption)}</p>'

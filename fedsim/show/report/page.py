@@ -1,19 +1,23 @@
 """The report's page: headings, words, tables and figures put together."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
+import matplotlib
 import pandas as pd
 
 from fedsim.ground import units
-from fedsim.results.labels import VARIANT, reference
+from fedsim.ground.version import VERSION
+from fedsim.results.labels import VARIANT, delay_symbol, reference
 from fedsim.results.load import Results
 from fedsim.show.averages import over_seeds
 from fedsim.show.columns import framing_told, sends_less_per_client
+from fedsim.show.headline import headline
 from fedsim.show.planes import method_text, one_celled
-from fedsim.show.report.charts.frame import library
+from fedsim.show.plot.paper import without_rc
 from fedsim.show.report.figures import Section, figures, parts
-from fedsim.show.report.keys import KEYS
 from fedsim.show.report.sections import failures, settings, summary, versions
 from fedsim.show.style import metric_name
 from fedsim.show.tables import add_difference
@@ -27,7 +31,10 @@ h2{font-size:1.25rem;margin:2.2rem 0 .5rem;border-bottom:1px solid #ccc}
 p,li{max-width:46rem}
 code,pre{font-family:ui-monospace,monospace;font-size:.9em;overflow-wrap:anywhere}
 pre{background:#f5f5f5;padding:.6rem;overflow-x:auto}
-figure{margin:0 0 1rem}figcaption,.note{color:#555;font-size:.9rem;max-width:46rem}
+figure{margin:0 0 1rem;overflow-x:auto}
+svg{display:block;max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt}
+.tips{fill:none;pointer-events:all}.tips :hover{stroke:#1a1a1a}
+.note{color:#555;font-size:.9rem;max-width:46rem}
 .wide{overflow-x:auto;
  background:linear-gradient(to right,#fff 40%,#fff0) 0 0/3rem 100% no-repeat local,
  linear-gradient(to left,#fff 40%,#fff0) 100% 0/3rem 100% no-repeat local,
@@ -49,7 +56,6 @@ th{vertical-align:bottom;white-space:pre-line;background:#0000000a}
 tr.seeds td{font-weight:bold}tr.failed td{color:#a00}
 nav{display:flex;flex-wrap:wrap;gap:.3rem 1rem}
 h3{font-size:1rem;margin:1rem 0 0;overflow-wrap:anywhere}
-.unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 a:focus-visible,.wide:focus-visible,summary:focus-visible,figure:focus-visible{
  outline:3px solid #06c}
 """
@@ -67,20 +73,64 @@ def page(results: Results, budget: float | None = None, budget_of: str = "up") -
         UsageError: the runs are of several tasks, or two are of one cell and seed.
     """
     title = f"{', '.join(results.runs['task'].unique())}: {method_text(results.runs)}"
+    with without_rc():
+        shown, sent = figures(results, budget, budget_of), parts(results)
     sections = [
-        *figures(results, budget, budget_of),
+        *shown,
         ("summary", "Summary", summary(results)),
-        *parts(results),
+        *sent,
         ("failed", "Failed cells", failures(results)),
         ("settings", "Settings", settings(results)),
         ("versions", "Versions", versions(results)),
         ("terms", "Terms", _terms(results)),
     ]
     kind = "several" if results.several else "one"
-    return document(title, _intro(results), sections, kind)
+    made = Generated(budget, budget_of)
+    return document(title, _intro(results), sections, kind, made.meta())
 
 
-def document(title: str, intro: str, sections: Sequence[Section], kind: str) -> str:
+@dataclass(frozen=True)
+class Generated:
+    """What a page was made with, which it says in its head, so that a check can make it again.
+
+    Attributes:
+        budget: as ``page`` was given it.
+        budget_of: likewise.
+    """
+
+    budget: float | None
+    budget_of: str
+
+    def meta(self) -> str:
+        """The element of HTML that says it.
+
+        Example:
+            >>> generated(Generated(2e6, "up").meta())
+            Generated(budget=2000000.0, budget_of='up')
+        """
+        budget = "" if self.budget is None else f"{float(self.budget)!r}"
+        said = f"fedsim {VERSION}; {_DRAWN_BY}; budget={budget}; of={self.budget_of}"
+        return f'<meta name="generator" content="{escape(said)}">'
+
+
+_DRAWN_BY = f"matplotlib {matplotlib.__version__}"
+_GENERATED = re.compile(
+    r'<meta name="generator" content="fedsim ([^;"]+); (matplotlib [^;"]+); '
+    r'budget=([\d.e+-]*); of=(up|total)">'
+)
+
+
+def generated(text: str) -> Generated | None:
+    """What a page was made with; None where other versions of fedsim or matplotlib made it."""
+    found = _GENERATED.search(text)
+    if found is None or found.group(1, 2) != (VERSION, _DRAWN_BY):
+        return None
+    return Generated(float(found[3]) if found[3] else None, found[4])
+
+
+def document(
+    title: str, intro: str, sections: Sequence[Section], kind: str, head: str = ""
+) -> str:
     """A page of the report's look: a heading, words, links to the sections, the sections.
 
     Args:
@@ -88,6 +138,7 @@ def document(title: str, intro: str, sections: Sequence[Section], kind: str) -> 
         intro: what follows it, as HTML.
         sections: those without content are left out.
         kind: ``several`` where the first column of tables holds names, else ``one``.
+        head: further elements of its head, as HTML.
     """
     sections = [section for section in sections if section[2]]
     links = "".join(f'<a href="#{key}">{name}</a>' for key, name, _ in sections)
@@ -98,12 +149,10 @@ def document(title: str, intro: str, sections: Sequence[Section], kind: str) -> 
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style>"
-        f"<script>{library()}</script></head>\n"
+        f"{head}<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
         f"<body><header><h1>{escape(title)}</h1>{intro}"
         f'<nav aria-label="Sections">{links}</nav></header>'
-        f'<main class="{kind}">{body}</main>'
-        f'<p id="said" role="status" class="unseen"></p><script>{KEYS}</script></body></html>\n'
+        f'<main class="{kind}">{body}</main></body></html>\n'
     )
 
 
@@ -114,24 +163,30 @@ def _terms(results: Results) -> str:
         " or ".join(str(value) for value in sorted(runs[name].dropna().unique())) or "?"
         for name in ("clients", "iterations")
     )
+    symbol = delay_symbol(runs)
+    delay = (
+        "the communication delay n, the local iterations between two messages" if symbol == "n"
+        else "E, the epochs of its own samples that a client trains between two messages"
+    )
+    sparsity = "p/n is the total sparsity"
+    sparsity += "" if symbol == "n" else ", with n the mean of the clients' local iterations"
     text = (
         f"Each cell trained the same task with {clients} clients for {iterations} local iterations "
-        "per client. Cells differ in the communication delay n, the local iterations between two "
-        "messages, and in p, the fraction of entries that a message holds (a density; 1: dense); "
-        "p/n is the total sparsity. Every update was sent as an encoded message and its bits were "
-        "counted: wire is the whole payload; content, which papers count, is its positions, values "
-        "and side information. Bits are those of one client that takes part in every round, over "
-        "the whole run. The ratio compares them with sending 32 bits per trained parameter in "
-        f"every iteration.{framing_told(runs)}"
+        f"per client. Cells differ in {delay}, and in p, the fraction of entries that a message "
+        f"holds (a density; 1: dense); {sparsity}. Every update was sent as an encoded message and "
+        "its bits were counted: wire is the whole payload; content, which papers count, is its "
+        "positions, values and side information. Bits are those of one client that takes part in "
+        "every round, over the whole run. The ratio compares them with sending 32 bits per trained "
+        f"parameter in every iteration.{framing_told(runs)}"
     )
     rounds = results.rounds
     if "used_iterations" in rounds and (
         (rounds["used_iterations"] < rounds["local_iterations"]) & (rounds["clients"] > 0)
     ).any():
-        text += (
-            " Where clients did unlike numbers of iterations, these are the fastest client's; the "
-            "ratio goes by the mean over clients."
+        mean = "their mean" if symbol == "E" else (
+            "the fastest client's; the ratio goes by the mean over clients"
         )
+        text += f" Where clients did unlike numbers of iterations, these are {mean}."
     if sends_less_per_client(runs).any():
         text += (
             " Bits per client are the whole federation's over the number of its clients: a client "
@@ -182,8 +237,9 @@ def answer(runs: pd.DataFrame) -> str:
     counted += f", {pairs} of them with a reference" if pairs < seeds else ""
     counted = f" ({counted})" if most > 1 else ""
     return (
-        f"{best['label']} with n = {best['temporal']}, p = {units.plain(best['gradient'])}{which} "
-        f"ends at {name} {units.score(best['metric'], name)}, {placed}{counted}"
+        f"{best['label']} with {delay_symbol(runs)} = {best['temporal']}, "
+        f"p = {units.plain(best['gradient'])}{which} ends at {name} "
+        f"{units.score(best['metric'], name)}, {placed}{counted}"
         f"{', with ' if parts else ''}{' and '.join(parts)}."
     )
 
@@ -191,6 +247,7 @@ def answer(runs: pd.DataFrame) -> str:
 def _intro(results: Results) -> str:
     """The answer, what the dense reference came to, and what is missing."""
     runs = results.runs
+    symbol = delay_symbol(runs)
     notes = []
     if one_celled(runs):
         notes.append("No matrix is drawn: there is one cell per method.")
@@ -204,12 +261,14 @@ def _intro(results: Results) -> str:
         which = f"{label}: " if VARIANT in runs.columns else ""
         lines.append(escape(f"{which}{dense}"))
     if not lines:
-        first = "The dense reference (raw, n = 1) failed: see Failed cells."
+        first = f"The dense reference (raw, {symbol} = 1) failed: see Failed cells."
         if not len(references):
-            first = "There is no dense reference (raw, n = 1) among the cells."
+            first = f"There is no dense reference (raw, {symbol} = 1) among the cells."
         notes.insert(0, first)
     told = answer(runs)
     words = f"<p><strong>{escape(told)}</strong></p>" if told else ""
+    if sure := headline(runs):
+        words += f"<p>{escape(sure)}</p>"
     if lines:
-        words += f"<p>Dense reference (n = 1, p = 1): {'; '.join(lines)}.</p>"
+        words += f"<p>Dense reference ({symbol} = 1, p = 1): {'; '.join(lines)}.</p>"
     return words + "".join(f'<p class="note">{escape(note)}</p>' for note in notes)

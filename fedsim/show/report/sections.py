@@ -1,15 +1,19 @@
 """The report's parts in words and tables; all text from files is escaped."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from fedsim.ground import units
-from fedsim.ground.errors import without_home
-from fedsim.results.labels import VARIANT
+from fedsim.ground.errors import UsageError, without_home
+from fedsim.ground.strangers import MOST_TEXT, read_bytes
+from fedsim.results.labels import VARIANT, delay_symbol
 from fedsim.results.load import Results
 from fedsim.results.merge import differing, settings_of
+from fedsim.results.neutral import neutral
 from fedsim.results.schema import OF_TASK
 from fedsim.settings.config import SETTINGS, default_of
 from fedsim.settings.strategies import FLAGS
@@ -17,7 +21,7 @@ from fedsim.show.answer import SEEDS, best, ladder, texts
 from fedsim.show.columns import failures_told
 from fedsim.show.markup import facts, html
 from fedsim.show.style import metric_name
-from fedsim.show.tables import summary_texts
+from fedsim.show.tables import summary_meanings, summary_texts
 
 _UNITS = {"timeout": "timeout (seconds)"}
 _NONE = '<p class="note">none: the method had no evaluation within the budget.</p>'
@@ -39,14 +43,14 @@ def answers(results: Results, budget: float | None = None, budget_of: str = "up"
     """
     if not len(results.done):
         return ""
-    name, text = metric_name(results.runs), ""
+    name, symbol, text = metric_name(results.runs), delay_symbol(results.runs), ""
     if budget is not None:
         reached = best(results, budget, budget_of)
         text = f"<h3>Every method within {units.bits(budget)}</h3>"
-        text += html(*texts(reached, name), "Best within a budget")
+        text += html(*texts(reached, name, symbol), "Best within a budget")
         text += _NONE if reached["metric"].isna().any() else ""
         text += "<h3>The best of all methods, for rising budgets</h3>"
-    text += html(*texts(ladder(results, budget_of), name), "Best within a budget")
+    text += html(*texts(ladder(results, budget_of), name, symbol), "Best within a budget")
     return f'{text}<p class="note">{escape(USED[budget_of] + SEEDS)}</p>'
 
 
@@ -60,15 +64,20 @@ def summary(results: Results) -> str:
     note += " Mean ± sample standard deviation (seeds)." if averaged else ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in failures_told(results.runs))
     not_used = f"<p>Replies that were asked for and not used:</p><ul>{lines}</ul>" if lines else ""
-    table = _rows_shown(headings, rows, "Summary table")
+    table = _rows_shown(headings, rows, "Summary table", summary_meanings(results.runs))
     if averaged:
-        single = _rows_shown(*summary_texts(results.runs, per_seed=True), "Table of single runs")
+        single = _rows_shown(
+            *summary_texts(results.runs, per_seed=True), "Table of single runs",
+            summary_meanings(results.runs, per_seed=True),
+        )  # fmt: skip
         table += f"<details><summary>A row per run</summary>{single}</details>"
     return f'{table}{not_used}<p class="note">{note}</p>'
 
 
-def _rows_shown(headings: list[str], rows: list[tuple[list[str], str]], about: str) -> str:
-    return html(headings, [row for row, _ in rows], about, [kind for _, kind in rows])
+def _rows_shown(
+    headings: list[str], rows: list[tuple[list[str], str]], about: str, meanings: list[str]
+) -> str:
+    return html(headings, [row for row, _ in rows], about, [kind for _, kind in rows], meanings)
 
 
 def failures(results: Results) -> str:
@@ -78,12 +87,20 @@ def failures(results: Results) -> str:
     for name, run in failed.iterrows():
         error = run["error"] if isinstance(run["error"], str) else "no message was recorded"
         trace = results.folders[str(name)] / "error.txt"
-        text = trace.read_text(encoding="utf-8", errors="replace") if trace.is_file() else error
+        text = neutral(_text(trace)) if os.path.lexists(trace) and not trace.is_dir() else error
         parts.append(
             f"<li><strong>{escape(str(name))}</strong>: <code>{_public(error)}</code>"
             f"<details><summary>Traceback</summary><pre>{_public(text)}</pre></details></li>"
         )
     return f"<ul>{''.join(parts)}</ul>" if parts else ""
+
+
+def _text(file: Path) -> str:
+    """The text of a run's file; ``UsageError`` where it is no ordinary file, or leads elsewhere."""
+    try:
+        return read_bytes(file, MOST_TEXT).decode("utf-8", errors="replace")
+    except ValueError as error:
+        raise UsageError(f"{file} cannot be read: {error}") from error
 
 
 def settings(results: Results) -> str:
@@ -133,9 +150,11 @@ def versions(results: Results) -> str:
     tables: dict[str, Any] = {}
     for name, folder in results.folders.items():
         try:
-            tables[name] = json.loads((folder / file).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            tables[name] = neutral(json.loads(_text(folder / file)))
+        except (OSError, json.JSONDecodeError):
             tables[name] = None
+        except RecursionError as error:
+            raise UsageError(f"{folder / file}: its values are nested too deeply") from error
     return _listing(tables, file)
 
 

@@ -10,8 +10,8 @@ from fedsim.network.pricing import SECONDS
 from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
 from fedsim.show.budgets import budgets, leaders
+from fedsim.show.chart import Axis, Chart, stacked
 from fedsim.show.curves import TIME
-from fedsim.show.report.charts.frame import Drawn, bars
 from fedsim.show.style import higher_is_better
 
 # Paul Tol's "bright" scheme, safe for the colour-blind; waiting is pale.
@@ -55,9 +55,9 @@ def timed(rounds: pd.DataFrame) -> pd.DataFrame:
     return rounds[rounds[TIME].notna()] if TIME in rounds else rounds.iloc[:0]
 
 
-def middle_rounds(results: Results) -> dict[str, Drawn]:
+def middle_rounds(results: Results) -> dict[str, Chart]:
     """The middle round of the first runs that had a network, by the run's name."""
-    shown: dict[str, Drawn] = {}
+    shown: dict[str, Chart] = {}
     for name, own in timed(results.done_rounds).groupby("run", sort=False):
         folder = results.folders[str(name)]
         if len(shown) == ROUNDS or not (folder / "clients.parquet").exists():
@@ -78,7 +78,7 @@ def caption(results: Results) -> str:
     return text + (f" The {MOST} slowest clients." if (rounds["clients"] > MOST).any() else "")
 
 
-def timeline(clients: pd.DataFrame) -> Drawn:
+def timeline(clients: pd.DataFrame) -> Chart:
     """A bar per client, the slowest first.
 
     Args:
@@ -93,8 +93,8 @@ def timeline(clients: pd.DataFrame) -> Drawn:
     ]
     parts = {}
     for (part, colour), column in zip(_COLOURS.items(), SECONDS, strict=True):
-        seconds = shown[column].tolist()
+        seconds = shown[column].to_numpy(float)
         pairs = zip(names, seconds, strict=True)
         texts = [f"{name}\n{part}: {units.duration(x)}" for name, x in pairs]
         parts[part] = (colour, seconds, texts)
-    return bars(parts, names, 150 + 24 * len(shown), "simulated time of the round (seconds)")
+    return stacked(parts, names, Axis("simulated time of the round (seconds)"))

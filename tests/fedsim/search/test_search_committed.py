@@ -48,11 +48,12 @@ def test_the_page_counts_the_trials() -> None:
     why = trials["why"].fillna("")
     assert f"The {len(trials)} trials of {trials['method'].nunique()} methods and" in page
     behind, diverged = (int(why.str.contains(word).sum()) for word in ("behind others", "NaN"))
-    assert f"{behind} trials ended for being behind at equal bits, and {diverged} diverged" in page
+    lagged = f"{behind} trials were stopped because they lagged at equal bits, {diverged} diverged"
+    assert lagged in page
     best = round(287 * trials.loc[trials["state"] == "complete", "metric"].max())
     assert best < 287 and f"the best trial has {best} of the 287 validation samples right" in page
     too_long = int(why.eq(TOO_LONG).sum())
-    assert f"of {too_long} one message exceeded the budget" in page
+    assert f"{too_long} had a single message larger than the budget" in page
     (shares,) = importance(trials, Goal(True, "accuracy", budget=script().BUDGET)).values()
     assert [f"{100 * share:.0f}" for share in shares.values()] == re.findall(
         r"\((\d+) %\)", page[page.index("By importance") : page.index("the sampler soon")]

@@ -204,7 +204,7 @@ class Made:
         before: "Made | None" = None,
     ) -> None:  # fmt: skip
         self.ran, self.said, self.of = list[str](), list[str](), of
-        self.study = made_study(goal, bits, str(out))
+        self.study = made_study(goal, bits, str(out / "study.db"))
         self.done: dict[str, tuple[dict[str, Any], Curve]] = {} if before is None else before.done
         monkeypatch.setattr(exploring, "run_here", self._run)
         monkeypatch.setattr(exploring.curves, "ended", self._ended)
@@ -253,7 +253,7 @@ def test_a_trial_that_the_time_ended_goes_on_with_more_time(
     first = Made(monkeypatch, tmp_path, goal, lambda name: ended(OVER, (100, 0.5)), trials=1)
     assert first.study.trials == [] and first.ran == ["sbc-n1-s7"]
     assert OVER in first.said[-1]
-    same = made_study(goal, 10, str(tmp_path))  # the same command, and no more time
+    same = made_study(goal, 10, str(tmp_path / "study.db"))  # the same command, and no more time
     Exploration(same, tmp_path, Limits(seconds=0.0), [].append).run(1, None)
     assert first.ran == ["sbc-n1-s7"] and same.trials == []
     again = Made(

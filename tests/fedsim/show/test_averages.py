@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from fedsim.results.load import load
+from fedsim.show import figures
 from fedsim.show.averages import over_seeds
 from fedsim.show.export import table
+from fedsim.show.heat import cell_texts, heat
 from fedsim.show.planes import plane
 from fedsim.show.plot import matrix
+from fedsim.show.plot.paper import drawn
 from fedsim.show.report import write
-from tests.support import charts
 from tests.support.sweepmaker import make_cell as cell
 from tests.support.sweepmaker import make_run, make_sweep, runs_of
 
@@ -57,9 +59,8 @@ def test_matrices_have_the_deviation() -> None:
     assert grid.spread[0, 0] == pytest.approx(np.std(SCORES, ddof=1))
     notes = [text.get_text() for text in matrix(runs).texts]
     assert notes == ["0.9300", "± 0.0361 (3)\np/n = 0.01, 1 failed"]
-    chart = charts.heatmap(runs, "metric")
-    assert chart.layout.annotations[0].text == "0.9300<br>± 0.0361 (3)"
-    assert f"accuracy {SAID}" in chart.data[0].hovertext[0][0]
+    assert heat(runs).lines(grid, (0, 0)) == ["0.9300", "± 0.0361 (3)"]
+    assert f"accuracy {SAID}" in cell_texts(runs, grid)[0, 0]
     single = runs_of([cell(10, 0.1, 0.9), cell(20, 0.1, 0.8)])
     assert not any("±" in text.get_text() for text in matrix(single).texts)
 
@@ -68,21 +69,18 @@ def test_matrices_have_the_deviation() -> None:
 def test_the_pages_curves_have_bands_and_its_points_bars(tmp_path: Path) -> None:
     make_sweep(tmp_path / "two", (10,), (0.1,), seeds=(0, 1))
     results = load(tmp_path / "two")
-    curves = charts.curves(results.rounds, "iteration", "accuracy")
-    lines = [trace for trace in curves.data if trace.fill is None]
-    bands = [trace for trace in curves.data if trace.fill == "toself"]
-    assert len(lines) == len(bands) == 2
-    for line, band in zip(lines, bands, strict=True):
-        count = len(line.x)
-        high, low = np.array(band.y[:count]), np.array(band.y[count:][::-1])
-        np.testing.assert_allclose((high + low) / 2, line.y)
-        assert (high > low).any() and band.legendgroup == line.legendgroup
-        assert band.hoverinfo == "skip" and band.showlegend is False
-    points = charts.pareto(results.runs).data
-    assert [p.error_y.array is not None for p in points if p.mode == "markers"] == [True, True]
+    axes = drawn(figures.curves(results.rounds), style="page")
+    assert len(axes.lines) == len(axes.collections) == 2
+    for line, band in zip(axes.lines, axes.collections, strict=True):
+        corners = band.get_paths()[0].vertices
+        for x, y in zip(*line.get_data(), strict=True):
+            ends = corners[corners[:, 0] == x][:, 1]
+            assert (ends.min() + ends.max()) / 2 == pytest.approx(y) and ends.min() < ends.max()
+    axes = drawn(figures.pareto(results.runs), style="page")
+    assert [marks.has_yerr for marks in axes.containers] == [True, True]
     make_run(tmp_path / "one")
-    single = charts.curves(load(tmp_path / "one").rounds, "iteration", "accuracy")
-    assert len(single.data) == 1 and single.data[0].legendgroup is None
+    single = drawn(figures.curves(load(tmp_path / "one").rounds), style="page")
+    assert len(single.lines) == 1 and not single.collections
     write(tmp_path / "two")
     assert r"$\pm$" in (tmp_path / "two" / "summary.tex").read_text(encoding="utf-8")
 

@@ -9,7 +9,7 @@ from fedsim import SweepConfig, Task, sweep
 from fedsim.ground import units
 from fedsim.results.load import load
 from fedsim.show.report import write
-from tests.support import charts
+from fedsim.show.report.messages import split
 from tests.support.models import normed
 from tests.support.page import Page
 from tests.support.runs import make_task
@@ -28,18 +28,21 @@ def test_the_bars_sum_to_wire_with_buffers(
     )
     sweep(config, tmp_path)
     runs = load(tmp_path).runs
-    bars = {bar.name: bar for bar in charts.split(runs).data}
+    made = split(runs)
+    assert made is not None
+    bars = {bar.name: bar for bar in made.marks}
     assert list(bars) == ["header", "position", "value", "side", "buffers"]
     for place, (_, run) in enumerate(runs.iterrows()):
         parts = run[["up_header_bits", "up_position_bits", "up_value_bits", "up_side_bits",
                      "up_buffer_bits"]]  # fmt: skip
         assert parts.sum() == run["up_wire_bits"] and parts["up_buffer_bits"] > 0
         for bar, bits in zip(bars.values(), parts, strict=True):
-            assert bar.x[place] == pytest.approx(100 * bits / run["up_wire_bits"])
+            share = bar.x[place] - bar.start[place]
+            assert share == pytest.approx(100 * bits / run["up_wire_bits"])
     last = runs.iloc[-1]
     shown = [units.bits(last[f"up_{name}_bits"]) for name in ("buffer", "wire")]
     share = 100 * last["up_buffer_bits"] / last["up_wire_bits"]
     said = f"buffers: {shown[0]} of {shown[1]}, {share:.1f} %"
-    assert bars["buffers"].text[-1].endswith(said)
+    assert bars["buffers"].texts[-1].endswith(said)
     page = Page(write(tmp_path).read_text(encoding="utf-8"))
     assert "Buffers: BatchNorm's statistics" in page.text

@@ -90,14 +90,14 @@ def test_the_dense_reference_is_a_cell_only_where_it_leaves_no_holes() -> None:
 def test_ratios_have_a_logarithmic_scale_and_perplexity_a_turned_one() -> None:
     runs = runs_of([run(1, 1, 0.9, bits=1e-1), run(1, 0.1, 0.8, bits=1e-3)])
     more = runs_of([run(1, p, 0.9, bits=b) for p, b in ((1, 1e-1), (0.1, 1e-2), (0.01, 1e-3))])
-    image = matrix(more, "ratio_content").images[0]
+    image = matrix(more, "ratio_content").collections[0]
     assert image.get_array()[0].tolist() == pytest.approx([0, 0.5, 1])
     assert image.cmap.name == "cividis"
     assert texts(matrix(runs, "ratio_content"))[0, 1][0] == "×1000"
     runs["higher_is_better"] = False
     runs["metric_name"] = "perplexity"
     turned = matrix(runs)
-    assert turned.images[0].cmap.name == "cividis_r"
+    assert turned.collections[0].cmap.name == "cividis_r"
     assert texts(turned)[0, 0][0] == "0.9" and turned.figure.axes[1].get_ylabel() == "perplexity"
 
 

@@ -19,7 +19,7 @@ from fedsim.results.load import Results, load
 from fedsim.show import figures
 from fedsim.show.heat import heat
 from fedsim.show.plot.labels import spread
-from fedsim.show.report.charts.heat import heatmaps
+from fedsim.show.plot.matrices import heatmap
 from fedsim.show.style import METHODS, readable
 from fedsim.show.times import Bandwidths
 from tests.support.sweepmaker import TOPK, make_sweep, runs_of
@@ -192,8 +192,7 @@ def test_a_cell_of_fewer_seeds_is_hatched() -> None:
     assert "(2 of 3)" in texts and "(1 of 3)" in texts and "(3)" in texts
     shown = heat(runs)
     assert "fewer seeds" in shown.told
-    (page,) = heatmaps(shown, runs).values()
-    assert len([line for line in page["layout"]["shapes"] if line.get("opacity")]) == 14
+    assert len([patch for patch in heatmap(shown, style="page").patches if patch.get_hatch()]) == 2
     assert not plot.matrix(runs_of(cells)).patches
 
 

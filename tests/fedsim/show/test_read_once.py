@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedsim.commands.cli import main
+from fedsim.results import schema
 from tests.support.sweepmaker import make_sweep
 
 
@@ -14,13 +15,13 @@ def test_each_table_of_five_cells_is_read_once(
 ) -> None:
     make_sweep(tmp_path, (1, 10), (0.1, 0.01))
     read: list[str] = []
-    content = Path.read_bytes
+    content = schema.read_bytes
 
-    def counted(file: Path) -> bytes:
+    def counted(file: Path, most: int | None = None) -> bytes:
         read.extend([str(file)] * (file.suffix == ".parquet"))
-        return content(file)
+        return content(file, most)
 
-    monkeypatch.setattr(Path, "read_bytes", counted)
+    monkeypatch.setattr(schema, "read_bytes", counted)
     assert main(["report", str(tmp_path)]) == 0
     cells = [*(tmp_path / "cells").iterdir()]
     there = [str(cell / name) for cell in cells for name in ("rounds.parquet", "layers.parquet")]

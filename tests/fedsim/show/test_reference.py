@@ -10,11 +10,12 @@ import fedsim
 from fedsim import SweepConfig, load
 from fedsim.results.load import Results
 from fedsim.runs.sweep import run_cells
+from fedsim.show import figures
 from fedsim.show.curves import curve_lines, pareto_points
 from fedsim.show.planes import method_text, plane
+from fedsim.show.report.messages import split
 from fedsim.show.style import CellKey, looks
 from fedsim.show.tables import add_difference
-from tests.support.charts import curves, pareto, split
 from tests.support.sweepmaker import make_cell, make_run, runs_of
 
 METHOD = "per_tensor(cnat)"
@@ -51,10 +52,10 @@ def test_curves_and_points_keep_them_apart(results: Results) -> None:
 
 def test_every_figure_draws_them(results: Results) -> None:
     fedsim.plot.matrix(results.runs)
-    lines = curves(results.rounds, "iteration", "accuracy")
-    for figure in (lines, pareto(results.runs), split(results.runs)):
-        names = {trace.name for trace in figure.data} | {y for t in figure.data for y in t.y}
-        assert {"n = 1, p = 1 (float32)"} & names
+    bars = split(results.runs)
+    assert bars is not None
+    for chart in (figures.curves(results.rounds), figures.pareto(results.runs), bars):
+        assert "n = 1, p = 1 (float32)" in {marks.name for marks in chart.marks} | {*chart.y.rows}
 
 
 @pytest.mark.slow

@@ -1,17 +1,22 @@
 """The report of several methods: what stands on it."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from fedsim import plot
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import load
+from fedsim.show import figures
 from fedsim.show.heat import heat
+from fedsim.show.plot.inline import chart_svg
+from fedsim.show.plot.matrices import heatmap
+from fedsim.show.plot.paper import drawn
 from fedsim.show.report import write
-from fedsim.show.report.charts.heat import heatmaps
-from tests.support import charts
+from fedsim.show.report.messages import layers
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.page import Page
 from tests.support.sweepmaker import TOPK, make_sweep
@@ -66,63 +71,64 @@ def test_colours_of_all_planes_are_of_one_scale(folders: tuple[Path, Path]) -> N
     runs = load(*folders).runs
     shown = runs[(runs["gradient"] < 1) & (runs["status"] == "done")]
     for value in ("metric", "ratio_content"):
-        planes = heatmaps(heat(runs, value), runs)
-        assert list(planes) == ["gradient_dropping", "sbc"]
-        shades = heat(runs, value).shades
+        plane = heat(runs, value)
+        assert list(plane.panels) == ["gradient_dropping", "sbc"]
+        shades = plane.shades
         assert (shades.low, shades.high) == (shown[value].min(), shown[value].max())
-        images = [plane["data"][0] for plane in planes.values()]
-        assert {(image["zmin"], image["zmax"]) for image in images} == {(0, 1)}
-        places = np.concatenate([image["z"].ravel() for image in images])
+        each = [heatmap(plane, style="page", panels=[name]) for name in plane.panels]
+        assert [axes.collections[0].get_clim() for axes in each] == [(0, 1), (0, 1)]
+        places = np.concatenate([a.collections[0].get_array().filled(np.nan).ravel() for a in each])
         assert (np.nanmin(places), np.nanmax(places)) == (0, 1)
 
 
 def test_a_method_has_one_entry_in_a_legend(folders: tuple[Path, Path]) -> None:
     results = load(*folders)
-    lines = charts.curves(results.rounds, "up_bits", "accuracy")
-    for figure in (lines, charts.pareto(results.runs)):
-        entries = [t.name for t in figure.data if t.showlegend is not False and t.name != "front"]
+    lines = figures.curves(results.rounds, "up_bits")
+    for chart in (lines, figures.pareto(results.runs)):
+        entries = [marks.name for marks in chart.marks if marks.name not in ("", "front")]
         assert entries[:3] == ["dense", "gradient_dropping", "sbc"]
-        told = ["n = 1", "n = 10"] if figure is lines else []
+        told = ["n = 1", "n = 10"] if chart is lines else []
         assert entries[3:] == [*told, "paler: smaller p (0.1, 0.01)"]
-    steps = charts.budget(results.rounds, "accuracy")
-    entries = [trace.name for trace in steps.data if trace.showlegend is not False]
-    assert entries == ["dense", "gradient_dropping", "sbc"]
-    assert "n = 10, p = 0.01<br>from" in "".join(steps.data[1].text)
+    steps = figures.budget(results.rounds)
+    assert [marks.name for marks in steps.marks] == ["dense", "gradient_dropping", "sbc"]
+    assert "n = 10, p = 0.01\nfrom" in "".join(steps.marks[1].texts)
 
 
 def test_layers_tell_the_share_of_each_tensor(folders: tuple[Path, Path]) -> None:
-    layers = load(*folders).layers
-    figure = charts.layers(layers)
-    assert figure is not None
-    assert [trace.name for trace in figure.data].count("sbc") == 3  # one cell has failed
-    np.testing.assert_allclose(figure.data[0].x, [10, 10])
-    assert list(figure.layout.yaxis.ticktext) == ["fc.weight", "fc.bias"]
-    assert [round(y) for y in figure.data[0].y] == [0, 1]
-    assert "fc.weight: 490 of 4900 entries, 10 %" in figure.data[0].text[0]
-    assert charts.layers(layers[layers["label"] == "dense"]) is None
+    table = load(*folders).layers
+    chart = layers(table)
+    assert chart is not None
+    assert sum("sbc" in marks.texts[0] for marks in chart.marks if marks.texts) == 3  # one failed
+    np.testing.assert_allclose(chart.marks[0].x, [10, 10])
+    assert list(chart.y.rows) == ["fc.weight", "fc.bias"]
+    assert [round(y) for y in chart.marks[0].y] == [0, 1]
+    assert "fc.weight: 490 of 4900 entries, 10 %" in chart.marks[0].texts[0]
+    assert layers(table[table["label"] == "dense"]) is None
+    axes = drawn(chart, style="page")
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["fc.weight", "fc.bias"]
+    assert axes.get_ylim() == (1.5, -0.5)  # the first tensor at the top
 
 
 def test_marks_of_equal_shares_do_not_cover_each_other(folders: tuple[Path, Path]) -> None:
-    figure = charts.layers(load(*folders).layers)
-    assert figure is not None
-    marks = [
-        (x, y) for trace in figure.data if trace.hoverinfo != "skip"
-        for x, y in zip(trace.x, trace.y, strict=True)
-    ]  # fmt: skip
-    assert len(marks) == 2 * 7 and len(set(marks)) == len(marks)
-    assert all(abs(y - round(y)) < 0.4 for _, y in marks)
-    assert {"1", "2", "5", "10"} <= set(figure.layout.xaxis.ticktext)
+    chart = layers(load(*folders).layers)
+    assert chart is not None
+    spots = [(x, y) for marks in chart.marks for x, y in zip(marks.x, marks.y, strict=True)]
+    assert len(spots) == 2 * 7 and len(set(spots)) == len(spots)
+    assert all(abs(y - round(y)) < 0.4 for _, y in spots)
+    labels = drawn(chart, style="page").get_xticklabels()
+    assert {"1", "2", "5", "10"} <= {tick.get_text() for tick in labels}
 
 
-def test_a_strip_below_the_budgets_tells_the_best(folders: tuple[Path, Path]) -> None:
-    figure = charts.budget(load(*folders).rounds, "accuracy")
-    strip = [trace for trace in figure.data if trace.yaxis == "y2"]
-    assert strip and figure.layout.yaxis2.ticktext == ("best",)
-    assert all(bar.x[1] <= after.x[0] for bar, after in zip(strip, strip[1:], strict=False))
-    colours = {trace.name: trace.line.color for trace in figure.data if trace.name}
-    for trace in strip:
-        method = trace.text[0].split(" is best")[0]
-        assert trace.line.color == colours[method]
+def test_a_strip_above_the_budgets_tells_the_best(folders: tuple[Path, Path]) -> None:
+    chart = figures.budget(load(*folders).rounds)
+    strip = chart.strip
+    assert strip is not None and strip.name == "best" and strip.spans
+    assert all(one[1] <= after[0] for one, after in pairwise(strip.spans))
+    colours = {marks.name: marks.look.colour for marks in chart.marks}
+    shown = [to_hex(bar.get_facecolor()[0]) for bar in drawn(chart, style="page").collections]
+    assert shown == [colours[name].lower() for _, _, name in strip.spans]
+    for _, _, name in strip.spans:
+        assert f"<title>{name} is best\nfrom " in chart_svg(chart, "budget")
 
 
 @pytest.mark.slow
@@ -134,5 +140,5 @@ def test_panels_of_one_cell_are_left_out(tmp_path: Path) -> None:
     assert "chart-metric" in ids and "chart-metric-2" not in ids
     assert "Left out, with one cell each: topk({p}) | float32 | golomb." in page.text
     runs = load(tmp_path / "a", tmp_path / "b").runs
-    assert len([axes for axes in plot.matrix(runs).figure.axes if axes.images]) == 1
-    assert plot.matrix(runs, method="topk({p}) | float32 | golomb").images
+    assert len([axes for axes in plot.matrix(runs).figure.axes if axes.texts]) == 1
+    assert plot.matrix(runs, method="topk({p}) | float32 | golomb").texts

@@ -47,6 +47,16 @@ def test_other_numbers() -> None:
     assert units.score(31.4159, "perplexity") == "31.42"
 
 
+def test_epsilon_stands_beside_metric_and_bits_where_a_run_has_one() -> None:
+    plain = cell(1, 1.0, 0.9)
+    private = cell(10, 0.1, 0.8, epsilon=4.377178)
+    assert "epsilon" not in printed([plain], 200)
+    text = printed([plain, private], 200)
+    heading = next(line for line in text.splitlines() if "epsilon" in line)
+    assert "accuracy" in heading or "metric" in heading
+    assert [("4.38" in line or "4.377" in line) for line in text.splitlines()].count(True) == 1
+
+
 @pytest.mark.parametrize("width", [80, 100, 200])
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
 def test_no_number_is_cut_off(tmp_path: Path, width: int, seeds: tuple[int, ...]) -> None:

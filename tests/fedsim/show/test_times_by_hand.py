@@ -71,7 +71,8 @@ def test_the_table_says_how_many_seeds_are_there() -> None:
     """`not reached`, 2 of 3: a mean over the seeds that arrive would flatter the cell."""
     console = Console(width=100)
     with console.capture() as said:
-        console.print(pricing._laid(to_target(ROUNDS, 0.9), "4g", 0.9, "accuracy", False, console))
+        times = to_target(ROUNDS, 0.9)
+        console.print(pricing._laid(times, "4g", 0.9, "accuracy", False, "n", console))
     lines = [" ".join(line.split()) for line in said.get().splitlines()]
     (two,), (both,) = ([x for x in lines if name in x] for name in ("two 1 0.1", "both 1 0.1"))
     assert "not reached" in two and "2 of 3" in two

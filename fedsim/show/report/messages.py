@@ -1,21 +1,20 @@
 """What messages are made of: the parts of their bits, and how much of each tensor they hold."""
 
-from html import escape
-
 import numpy as np
 import pandas as pd
 
 from fedsim.ground import units
-from fedsim.show.chart import Axis, Chart, Marks
+from fedsim.show.chart import Axis, Chart, Marks, stacked
 from fedsim.show.curves import by_cell, cells_of
 from fedsim.show.figures import legend, paler
-from fedsim.show.report.charts.frame import Drawn, bars
-from fedsim.show.report.charts.lines import drawn
 from fedsim.show.style import cell_label, looks
 
 # Paul Tol's "bright" scheme, safe for the colour-blind.
 _PARTS = {"header": "#bbbbbb", "position": "#4477aa", "value": "#ccbb44", "side": "#ee6677"}
-_BESIDE = {"buffers": ("up_buffer_bits", "#66ccee"), "reports": ("up_report_bits", "#aa3377")}
+_BESIDE = {
+    "buffers": ("up_buffer_bits", "#66ccee"), "reports": ("up_report_bits", "#aa3377"),
+    "sampler": ("up_sampler_bits", "#228833"),
+}  # fmt: skip
 _LANES = 0.75  # how much of a row its marks spread over
 _LAYERS = (
     "A row per tensor of the model, in its order; a mark per cell that does not send all: the mean "
@@ -24,13 +23,13 @@ _LAYERS = (
 
 
 def sent_beside(runs: pd.DataFrame) -> list[str]:
-    """What any run's clients sent beside their updates: `buffers` (BatchNorm's statistics),
-    `reports` (what a controller asked them)."""
+    """What any run's clients sent in addition to their updates: `buffers` (BatchNorm's statistics),
+    `reports` (what a controller or a sampler asked them), `sampler` (what it asked in between)."""
     sent = {part: column for part, (column, _) in _BESIDE.items() if column in runs.columns}
     return [part for part, column in sent.items() if (runs[column] > 0).any()]
 
 
-def split(runs: pd.DataFrame) -> Drawn | None:
+def split(runs: pd.DataFrame) -> Chart | None:
     """What a client's upstream messages consist of: a bar per cell, its parts in percent; None
     where no message was used.
 
@@ -53,23 +52,17 @@ def split(runs: pd.DataFrame) -> Drawn | None:
             f"{bar}\n{part}: {units.bits(bits)} of {units.bits(total)}, {percent:.1f} %"
             for bar, bits, total, percent in rows
         ]
-        parts[part] = (colour, list(share), texts)
-    height = 150 + (32 if len(means) < 12 else 24) * len(means)
-    figure = bars(parts, list(means.index), height, "share of upstream bits (%)")
-    figure["layout"]["xaxis"] |= {"range": [0, 100.01], "dtick": 25}
-    return figure
+        parts[part] = (colour, share.to_numpy(float), texts)
+    return stacked(parts, list(means.index), Axis("share of upstream bits (%)"))
 
 
-def layers(table: pd.DataFrame) -> tuple[Drawn, str] | None:
+def layers(table: pd.DataFrame) -> Chart | None:
     """How much of each tensor travels: a row per tensor, a mark per cell; None where all travels.
 
     Within a row each cell has a lane, so that equal shares do not cover each other.
 
     Args:
         table: the frame of `fedsim.load(...).layers`; means are over its rounds and seeds.
-
-    Returns:
-        The figure and its caption.
     """
     table = table.assign(density=table["sent"] / table["entries"])
     order = list(dict.fromkeys(table["tensor"]))
@@ -92,18 +85,11 @@ def layers(table: pd.DataFrame) -> tuple[Drawn, str] | None:
         height = _LANES * ((lane + 0.5) / len(partial) - 0.5)
         marks.append(Marks(
             x=list(100 * shown["density"]), y=np.flatnonzero(own["density"] > 0) + height,
-            kind="points", look=styles[cell], name=named[cell], group=cell.method, texts=texts,
+            kind="points", look=styles[cell], name=named[cell], texts=texts, apart=False,
             size=6 if len(partial) < 3 else 5,
         ))  # fmt: skip
     x = Axis("entries sent per message (% of the tensor)", "percent")
-    row = max(24.0, min(10 + 6 * len(partial), 100, 2400 / len(order)))
-    figure = drawn(
-        Chart(title="", x=x, y=Axis(), marks=marks + reading), round(150 + row * len(order))
-    )
-    figure["layout"]["yaxis"] |= {
-        "tickvals": list(range(len(order))), "ticktext": [escape(str(tensor)) for tensor in order],
-        "range": [len(order) - 0.5, -0.5], "showgrid": False, "zeroline": False,
-        "minor": {"tickvals": [place + 0.5 for place in range(len(order) - 1)], "showgrid": True,
-                  "gridcolor": "#dddddd"},
-    }  # fmt: skip
-    return figure, _LAYERS + paler([cells[place] for place in partial])
+    row = max(0.25, min(0.1 + 0.06 * len(partial), 1.0, 25 / len(order)))  # inches
+    y = Axis(rows=[str(tensor) for tensor in order], height=row)
+    caption = _LAYERS + paler([cells[place] for place in partial])
+    return Chart(title="", x=x, y=y, marks=marks + reading, caption=caption)

@@ -1,1 +1,0 @@
-"""The report's interactive figures. User text is escaped: plotly reads tags in its labels."""
