@@ -39,7 +39,7 @@ def recommended(frame: pd.DataFrame) -> list[Advice]:
 
     A method whose error is 1 or more sends nothing that is nearer to the update than zeros: it is
     not recommended, though with error feedback it may train. Nor is a method whose messages need a
-    server of their own (``marina``): a first message says little of those that follow.
+    server of their own (``marina``): a first message predicts little of those that follow.
 
     Args:
         frame: what ``fedsim.measure`` gave.
