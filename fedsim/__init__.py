@@ -4,15 +4,20 @@ Real training, real encoded messages, exact bits. ``run`` does one run and ``swe
 grid of them; ``load`` gives their results as pandas frames.
 """
 
-from strategies import quiet  # noqa: I001 - before flwr and ray are imported
-
 from typing import TYPE_CHECKING
 
-from compressors.lazy import make_lazy
+from fedsim.ground.packages import both_there
+
+with both_there():
+    from compressors.lazy import make_lazy
+    from strategies import quiet  # before flwr and ray are imported
+
+from fedsim.ground.version import VERSION as __version__
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim.ground.errors import DataError, RunFailed, StoppedEarly, UsageError
     from fedsim.measure.coders import measure_coders
+    from fedsim.measure.ddp import ddp_hook
     from fedsim.measure.methods import measure
     from fedsim.results.compare import compare
     from fedsim.results.load import Results
@@ -31,6 +36,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.settings.grids import Cell
     from fedsim.show import plot
     from fedsim.show.answer import best
+    from fedsim.show.blocks import compare_methods
     from fedsim.show.export import table
     from fedsim.show.loaded import load
     from fedsim.show.report import report
@@ -62,8 +68,11 @@ __all__ = [
     "Training",
     "UsageError",
     "Wandb",
+    "__version__",
     "best",
     "compare",
+    "compare_methods",
+    "ddp_hook",
     "load",
     "measure",
     "measure_coders",

@@ -6,7 +6,7 @@ from unicodedata import normalize
 
 
 class Paper(NamedTuple):
-    """What a reference says beside its year.
+    """The text of a reference without its year.
 
     Attributes:
         authors: as BibTeX has them.

@@ -4,11 +4,8 @@ import argparse
 import os
 import re
 import select
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, NoReturn, TextIO
@@ -18,6 +15,7 @@ from compressors.usercode import typed
 from fedsim.commands import (
     codec,
     comparing,
+    creating,
     deploying,
     doctor,
     experiment,
@@ -26,6 +24,7 @@ from fedsim.commands import (
     pricing,
     reporting,
     running,
+    schema,
     searching,
     showing,
     sweeping,
@@ -33,18 +32,19 @@ from fedsim.commands import (
     verifying,
 )
 from fedsim.commands.flags import KNOWN
+from fedsim.commands.stopping import STATUSES, Stop
 from fedsim.ground.errors import RunFailed, UsageError, unknown
 from fedsim.ground.sigchld import children_waited
 from fedsim.ground.terminal import every_letter_shown
-from fedsim.settings.config import CHECKPOINT_SECONDS
 
 COMMANDS = (
     searching, sweeping, running, deploying, reporting, showing, comparing, verifying, pricing,
-    listing, codec, measuring, experiment, theory, doctor,
+    listing, codec, measuring, experiment, creating, schema, theory,
+    doctor,
 )  # fmt: skip
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 
-DONE, SOME_FAILED, BAD_USAGE, STOPPED = 0, 1, 2, 130
+DONE, SOME_FAILED, BAD_USAGE = 0, 1, 2
 
 _NUMBERS = {int: "a whole number", float: "a number"}
 """What is asked for where a text is none of these types."""
@@ -52,7 +52,35 @@ _NUMBERS = {int: "a whole number", float: "a number"}
 _ALIKE = 0.8
 """How alike two flags are, of 1, where one is surely the other mistyped."""
 
-_EPILOG = """exit codes: 0 done, 1 some runs failed, 2 bad usage, 130 stopped (Ctrl-C)
+ELSEWHERE = {
+    "--epochs": "--local-epochs E, or --temporal n local iterations",
+    "--num-rounds": "--rounds R",
+    "--num-clients": "--clients N",
+    "--clients-per-round": "--cohort K",
+    "--fraction-fit": "--cohort K of --clients N",
+    "--fraction-train": "--cohort K of --clients N",
+    "--participation": "--cohort K of --clients N",
+    "--learning-rate": "--lr",
+    "--local-steps": "--temporal n",
+    "--dataset": "--task; `fedsim list tasks` prints them",
+    "--model": "--task; `fedsim list tasks` prints them",
+    "--algorithm": "--strategy; `fedsim list strategies` prints them",
+    "--aggregator": "--strategy; `fedsim list strategies` prints them",
+    "--compressor": "--method; `fedsim list methods` prints them",
+    "--compression": "--method; `fedsim list methods` prints them",
+    "--sparsity": "--gradient p, the share of entries that travel",
+    "--alpha": "--partition 'dirichlet(ALPHA)'",
+    "--gpu": "--device cuda",
+    "--num-gpus": "--device cuda",
+    "--num-workers": "--workers",
+    "--output": "--out DIR",
+    "--quiet": "--json, or 2> FILE for the progress",
+    "--verbose": "--debug before the command, for tracebacks",
+}
+"""Flags of other simulators and programs: what they are here."""
+
+_EPILOG = """exit codes: 0 done, 1 some runs failed, 2 bad usage
+130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP
 With --json a command prints one JSON document on stdout and nothing else."""
 
 
@@ -77,7 +105,10 @@ class Parser(argparse.ArgumentParser):
             flags = {setting.flag for setting in KNOWN.values()}
             of_run = dict.fromkeys(name for word in extra if (name := word.split("=")[0]) in flags)
             asked = ""
-            if meant := self._listed(given, extra) or self._nearest(extra, _ALIKE):
+            names = [word.split("=")[0] for word in extra]
+            if here := dict.fromkeys(ELSEWHERE[name] for name in names if name in ELSEWHERE):
+                asked = f"; in fedsim: {', '.join(here)}"
+            elif meant := self._listed(given, extra) or self._nearest(extra, _ALIKE):
                 asked = f"; did you mean {meant}?"
             elif of_run:
                 asked = f"; `fedsim run` takes {', '.join(of_run)}, and this command does not"
@@ -120,7 +151,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """See ``argparse``: exits with code 2."""
         refusal = f"{self.prog}: {printable(message)}"
-        self.exit(BAD_USAGE, f"{refusal}\n`{self.prog} --help` says what there is\n")
+        self.exit(BAD_USAGE, f"{refusal}\nsee `{self.prog} --help`\n")
 
 
 def _named(action: argparse.Action) -> str:
@@ -155,10 +186,11 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.add(commands)
-    for command in commands.choices.values():  # --debug may stand after the command too
+    for command in commands.choices.values():  # both may stand after the command too
         command.add_argument(
             "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
+        command.add_argument("--rows", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return top
 
 
@@ -169,39 +201,10 @@ def _unread(stream: TextIO) -> bool:
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-@contextmanager
-def _answering() -> Iterator[None]:
-    """Answers Ctrl-C at once, before Ray's workers and other threads end, which takes time."""
-    answered = False
-
-    def answer(*_: object) -> NoReturn:
-        nonlocal answered
-        if not answered:
-            print(
-                "fedsim: stopped; the same command goes on: a run from its last checkpoint (one "
-                f"every {CHECKPOINT_SECONDS:g} s), or from its start where there is none yet",
-                file=sys.stderr,
-            )
-        answered = True
-        raise KeyboardInterrupt
-
-    ours = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, answer) if ours else None
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not answered:  # raised without a signal
-            answer()
-        raise
-    finally:
-        if ours:
-            signal.signal(signal.SIGINT, before)
-
-
 def script() -> NoReturn:
-    """``main`` as a process of its own, which Ctrl-C ends without another second of tidying up."""
+    """``main`` as a process of its own, which a signal ends without more tidying up."""
     code = main()
-    if code == STOPPED:
+    if code in STATUSES:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -216,8 +219,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _carried_out(arguments: Sequence[str] | None) -> int:
     flags = parser().parse_args(arguments)
+    stop = flags.stop = Stop()
     try:
-        with _answering(), children_waited():
+        with stop.answered(), children_waited():
             if flags.rows is not None:  # the only file that adds methods: no folder of results does
                 from compressors import add_rows
 
@@ -234,7 +238,7 @@ def _carried_out(arguments: Sequence[str] | None) -> int:
         print(printable(f"fedsim: {error}"), file=sys.stderr)
         return BAD_USAGE if isinstance(error, UsageError) else SOME_FAILED
     except KeyboardInterrupt:
-        return STOPPED
+        return stop.status
     except Exception as error:
         if isinstance(error, BrokenPipeError) and _unread(sys.stdout):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as `| head` wishes

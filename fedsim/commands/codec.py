@@ -113,18 +113,18 @@ def command_decompress(flags: argparse.Namespace) -> int:
     from fedsim.settings.methods import compressor_of
 
     method = compressor_of(flags.method)
-    like = read(flags.like, flags, values=False)
-    tensorfiles.check_output(flags.output, len(like.tensors))
+    template = read(flags.like, flags, values=False)
+    tensorfiles.check_output(flags.output, len(template.tensors))
     check_place(flags.output, "-o")
     try:
-        decoded = decompress(method, Path(flags.file).read_bytes(), like.tensors)
+        decoded = decompress(method, Path(flags.file).read_bytes(), template.tensors)
     except OSError as error:
         raise UsageError(f"{flags.file} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{flags.file}: {error}") from error
-    ordered = {name: decoded[name] for name in like.tensors}
+    ordered = {name: decoded[name] for name in template.tensors}
     try:
-        tensorfiles.write(flags.output, ordered, like.bare)
+        tensorfiles.write(flags.output, ordered, template.bare)
     except OSError as error:
         raise unwritten("-o", flags.output, error) from error
     entries = sum(x.numel() for x in ordered.values())
@@ -136,7 +136,7 @@ def command_decompress(flags: argparse.Namespace) -> int:
 
 
 def read(path: str, flags: argparse.Namespace, values: bool = True) -> TensorFile:
-    """The tensors of a file, as ``--as-float32`` says; what is left out is told on stderr."""
+    """The tensors of a file, by ``--as-float32``; those left out are named on stderr."""
     from fedsim.measure import tensorfiles
 
     file = tensorfiles.read(path, flags.as_float32, values)

@@ -1,11 +1,20 @@
-"""``fedsim compare``: two folders of runs, cell by cell, by a paired test over seeds."""
+"""``fedsim compare``: folders of runs, by paired tests over the seeds that all have."""
 
 import argparse
 from math import isnan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fedsim.commands import flags as shared
+from fedsim.commands.codec import check_place
 from fedsim.commands.document import print_document, records
 from fedsim.ground import units
+from fedsim.ground.errors import UsageError, unwritten
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedsim.results.ranks import Comparison
+    from fedsim.show.blocks import Blocks
 
 HEADINGS = (
     "n", "p", "seeds", "A", "B", "A - B", "p-value", "up B / A", "total B / A", "better",
@@ -19,28 +28,170 @@ def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "compare",
-        help="compare two folders of runs by a paired test over their seeds",
-        description="Compares the runs of two folders, each of one method, cell by cell: the mean "
-        "difference of the last evaluation over the seeds that both have, its 95 % interval, "
-        "and a paired test, corrected for the number of cells by Holm's method.",
+        help="compare methods by paired tests over their seeds",
+        description="Compares the methods of folders over the tasks and seeds that all have: the "
+        "mean difference of the last evaluation to the best method, its 95 % interval, paired "
+        "tests corrected by Holm's method, Friedman's and Nemenyi's tests, and equivalence within "
+        "a margin. Two folders of one method each are also compared cell by cell.",
     )
-    parser.add_argument("first", metavar="A", help="a run, or a sweep of one method")
-    parser.add_argument("other", metavar="B", help="what it is compared with")
+    parser.add_argument("folders", metavar="DIR", nargs="+", help="a run or a sweep; several")
+    parser.add_argument("--reference", metavar="METHOD", help="differences are to it, not the best")
+    parser.add_argument(
+        "--margin", metavar="METRIC", type=shared.number,
+        help="differences below it do not matter (default: 0.01 of a fraction such as accuracy)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--test", choices=("t", "wilcoxon"), default="t",
+        help="of two methods: Student's paired test, or Wilcoxon's signed ranks (default: t)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--budget", metavar="BITS,...", default="",
+        help="compare within so many bits of a client, such as 2Mbit; of several, their mean",
+    )  # fmt: skip
+    parser.add_argument(
+        "--budget-of", choices=("up", "total"), default="up",
+        help="which bits of a client: upstream, or both ways (default: up)",
+    )  # fmt: skip
+    parser.add_argument("--csv", metavar="FILE", help="write every pair of methods there")
+    parser.add_argument("--figure", metavar="FILE", help="draw mean ranks there: PNG, PDF or SVG")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
 
 
 def command(flags: argparse.Namespace) -> int:
-    """Prints the table."""
+    """Prints the table, or two: cell by cell, and method by method."""
+    for name in ("csv", "figure"):
+        check_place(getattr(flags, name), f"--{name}")
     from rich.console import Console
 
-    from fedsim.results.compare import compare
+    from fedsim.results.compare import by_folder, compare, compressed
+    from fedsim.show.blocks import blocks_of, compared_blocks
+    from fedsim.show.layout import wrapped
+
+    lots = by_folder(*flags.folders)
+    two = len(lots) == 2 and all(compressed(lot.runs)["label"].nunique() < 2 for lot in lots)
+    cells = compare(*flags.folders) if two else None
+    blocks, found, why = None, None, ""
+    try:
+        budgets = [own for own in flags.budget.split(",") if own.strip()]
+        blocks = blocks_of(lots, budgets, flags.budget_of)
+        found = compared_blocks(blocks, flags.reference, flags.margin, flags.test)
+    except UsageError as error:
+        # Cells may be compared where the best ones have no seeds in common, or one name.
+        if cells is None or _asked(flags):
+            raise
+        why = str(error)
+    _write(flags, found)
+    if flags.json:
+        print_document(_document(cells, found))
+        return 0
+    if cells is not None:
+        _print_cells(cells)
+    if found is not None and blocks is not None and (cells is None or _asked(flags)):
+        _print_methods(found, blocks)
+    answer = found.answer if found is not None else f"No answer: {why}."
+    print(wrapped(answer, Console().width))
+    return 0
+
+
+def _asked(flags: argparse.Namespace) -> bool:
+    """Whether a flag asks for the comparison of methods."""
+    names = ("reference", "margin", "budget", "csv", "figure")
+    return flags.test != "t" or any(getattr(flags, name) not in (None, "") for name in names)
+
+
+def _write(flags: argparse.Namespace, found: "Comparison | None") -> None:
+    """The files that flags name."""
+    if found is not None and flags.csv:
+        from fedsim.ground.files import write_text
+        from fedsim.results.neutral import csv_text
+
+        try:
+            write_text(flags.csv, csv_text(found.pairs))
+        except OSError as error:
+            raise unwritten("--csv", flags.csv, error) from error
+    if found is not None and flags.figure:
+        from fedsim.show.plot import critical_difference, save
+        from fedsim.show.plot.paper import without_rc
+
+        with without_rc():
+            save(critical_difference(found), flags.figure)
+
+
+def _document(cells: "pd.DataFrame | None", found: "Comparison | None") -> dict[str, Any]:
+    """What ``--json`` prints; without ``cells`` where there are no two methods alone."""
+    document: dict[str, Any] = {} if cells is None else {"cells": records(cells)}
+    if found is not None:
+        document |= {
+            "answer": found.answer, "reference": found.reference, "blocks": found.blocks,
+            "left_out": found.left_out, "metric_name": found.metric_name, "margin": found.margin,
+            "test": found.test, "friedman_chi2": found.chi2,
+            "friedman_p_value": found.chi2_p_value, "iman_davenport_f": found.f_value,
+            "iman_davenport_p_value": found.f_p_value,
+            "critical_difference": found.critical_difference,
+            "methods": records(found.methods), "pairs": records(found.pairs),
+        }  # fmt: skip
+    return document
+
+
+def _print_methods(found: "Comparison", blocks: "Blocks") -> None:
+    """A row per method, the best first, with what the tests say below."""
+    from rich.console import Console
+
     from fedsim.show.layout import Column, laid, print_whole
 
-    table = compare(flags.first, flags.other)
-    if flags.json:
-        print_document({"cells": records(table)})
-        return 0
+    console, name = Console(), found.metric_name
+    kinds = {"method": "name", "better": "words"}
+    heads = ("method", "n", "p", name, "up" if blocks.budget_of == "up" else "bits",
+             "difference", "rank", "p-value", "better")  # fmt: skip
+    columns = [Column(head, kinds.get(head, "number")) for head in heads]  # type: ignore[arg-type]
+    rows = [(_method(row, found, blocks), "") for row in found.methods.to_dict("records")]
+    words = (
+        f"Of {found.blocks} blocks (task and seed) that all methods have. Difference: to "
+        f"{found.reference}, with its paired interval of 95 % (Student's t, uncorrected). "
+        f"p-value: {'paired t-test' if found.test == 't' else 'Wilcoxon'}, corrected for "
+        f"{len(found.pairs)} pairs (Holm). Rank: the mean, 1 is the best; ranks that differ by "
+        f"less than {found.critical_difference:.3g} cannot be told apart (Nemenyi)."
+    )
+    if not isnan(found.chi2):
+        words += (
+            f" Friedman: chi2 {found.chi2:.3g}, p {found.chi2_p_value:.2g}; Iman-Davenport: "
+            f"F {found.f_value:.3g}, p {found.f_p_value:.2g}."
+        )
+    if (blocks.cells["cells"] > 1).any():
+        words += " Each method counts with its best cell (n, p), chosen by the same seeds."
+    if found.left_out:
+        words += f" Left out: {found.left_out} blocks that some methods lack."
+    if blocks.failed:
+        words += f" Failed runs count nowhere: {blocks.failed}."
+    title = f"{len(found.methods)} methods by the last evaluation"
+    print_whole(console, laid(columns, rows, console.width, keys=1, title=title, caption=words))
+
+
+def _method(row: dict[str, Any], found: "Comparison", blocks: "Blocks") -> list[str]:
+    """The row of a method; n and p are empty where tasks or budgets have unlike best cells."""
+    name, own = found.metric_name, blocks.cells[blocks.cells["label"] == row["label"]]
+    alone = len(own[["temporal", "gradient"]].drop_duplicates()) == 1
+    where = [str(own["temporal"].iloc[0]), units.plain(own["gradient"].iloc[0])]
+    is_reference = row["label"] == found.reference
+    sign = "+" if row["difference"] > 0 else ""
+    return [
+        row["label"], *(where if alone else ["", ""]), units.score(row["metric"], name),
+        units.bits(own["bits"].mean()),
+        "" if is_reference else sign + units.averaged(row["difference"], row["half"], name),
+        f"{row['rank']:.2f}",
+        "" if isnan(row["p_corrected"]) else f"{row['p_corrected']:.2g}",
+        "reference" if is_reference else {"": "cannot be told", "yes": "yes", "no": "no"}[
+            row["better"]] + (", equivalent" if row["equivalent"] else ""),
+    ]  # fmt: skip
+
+
+def _print_cells(table: "pd.DataFrame") -> None:
+    """Two methods, a row per cell."""
+    from rich.console import Console
+
+    from fedsim.show.layout import Column, laid, print_whole
+
     console = Console()
     first, other = table["method"].iloc[0], table["other_method"].iloc[0]
     title = f"A: {first}, B: {other}, by the last evaluation"
@@ -63,7 +214,6 @@ def command(flags: argparse.Namespace) -> int:
     columns = [Column(head, "words" if head == "better" else "number") for head in HEADINGS]
     rows = [(_texts(cell), "") for cell in table.to_dict("records")]
     print_whole(console, laid(columns, rows, console.width, keys=3, title=title, caption=words))
-    return 0
 
 
 def _texts(cell: dict[str, Any]) -> list[str]:

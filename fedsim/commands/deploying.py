@@ -17,7 +17,7 @@ from fedsim.settings.config import SETTINGS, RunConfig
 _NOT_HERE = (
     "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "track", "label",
     "stack", "memory", "memory_as", "network", "availability", "dropout", "ask", "deadline",
-    "staleness", "buffer_size",
+    "staleness", "buffer_size", "sampler", "stop_at_joules",
 )  # fmt: skip
 """Settings of other engines, of what only `run` does, and of simulated time."""
 
@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
         "round takes 10 s or more: Flower starts a process for every message and asks for "
         "messages every 3 s.",
     )
-    parser.add_argument("--config", metavar="FILE", help="settings from a TOML file")
+    shared.add_config(parser, "settings")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument("--port", type=int, metavar="INT", help="of the SuperLink; default: free")
     parser.add_argument("--insecure", action="store_true", help="without TLS and keys")

@@ -51,9 +51,9 @@ def command(flags: argparse.Namespace) -> int:
     if kind == "cuda":
         import torch
 
-        from compressors.devicecheck import told
+        from compressors.devicecheck import report
 
-        return max(int(bool(lacking)), told(torch.device(flags.device)))
+        return max(int(bool(lacking)), report(torch.device(flags.device)))
     return int(bool(lacking))
 
 

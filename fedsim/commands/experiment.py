@@ -48,7 +48,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--only", metavar="ROW,...", help="only these rows")
     parser.add_argument(
         "--add", metavar="METHOD", default="",
-        help="a method's text beside the rows, with {p} for its fraction, and settings behind it "
+        help="a further method's text, with {p} for its fraction, and settings behind it "
         "('... --strategy nesterov'); the rows are not run again (like-for-like)",
     )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1, help="cells at the same time (default: 1)")
@@ -88,6 +88,7 @@ def command(flags: argparse.Namespace) -> int:
         raise UsageError(unknown("experiment", flags.name, known))
     experiment = load(folder, flags.name).EXPERIMENT
     out = Path(flags.out or Path("fedsim-results") / f"{flags.name}-{flags.scale}")
+    flags.stop.folder = out
     only = flags.only.split(",") if flags.only else None
     if flags.dry_run and experiment.cells is None is experiment.plan:  # it would train
         raise UsageError(

@@ -1,17 +1,21 @@
 """Run settings as flags, each with the sentence of its declaration as help."""
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from fedsim.ground.errors import UsageError, comma
+from compressors.calls import read, shortened
+from compressors.catalogue import check_names
+from fedsim.ground.errors import UsageError, comma, unknown
 from fedsim.results.folders import kind_of
 from fedsim.settings.config import SETTINGS, RunConfig, default_of
 from fedsim.settings.contents import fits
 from fedsim.settings.declared import flag
-from fedsim.settings.fields import SCORE
 from fedsim.settings.strategies import FLAGS, check_text
+from fedsim.settings.trusted import CODE
+from fedsim.tasks.tasklist import LISTED, OWN_TASK
 
 KNOWN = {
     **{name: setting for name, setting in SETTINGS.items() if not setting.group}, **FLAGS,
@@ -23,7 +27,7 @@ _TITLES = {"": "settings of the runs", "strategy": "settings of the strategy, in
 
 
 def number(text: str) -> float:
-    """A number of a flag; ``ArgumentTypeError`` says how a percentage is written."""
+    """A number of a flag; ``ArgumentTypeError`` shows how a percentage is written."""
     try:
         return float(text)
     except ValueError as error:
@@ -72,7 +76,25 @@ def given(flags: argparse.Namespace, skip: Iterable[str] = ()) -> dict[str, Any]
     for name, value in typed.items():
         KNOWN[name].fitting(KNOWN[name].as_stored(value))
     check_text(typed.get("strategy", default_of("strategy")))
+    _check_names(typed)
     return typed
+
+
+def _check_names(typed: dict[str, Any]) -> None:
+    """Refuses unknown names of tasks and methods before torch, which takes seconds, is imported."""
+    name = typed.get("task", default_of("task"))
+    elsewhere = ":" in name or name.endswith(".py") or "torch" in sys.modules
+    if name not in LISTED and not elsewhere:
+        raise UsageError(f"--task: {unknown('task', name, LISTED)}; {OWN_TASK}")
+    method = typed.get("method", default_of("method"))
+    try:
+        call = read(method)
+    except ValueError:  # told later, with its place
+        return
+    try:
+        check_names(call)
+    except ValueError as error:
+        raise UsageError(f"--method: method {shortened(method)}: {error}") from error
 
 
 def numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]:
@@ -82,7 +104,7 @@ def numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]:
     """
     try:
         read = [kind(part) for part in text.split(",")]
-        if 0 in read and comma(text):
+        if kind is not int and 0 in read and comma(text):
             raise argparse.ArgumentTypeError(comma(text)[2:])
         return read
     except (ValueError, argparse.ArgumentTypeError) as error:
@@ -109,11 +131,33 @@ def folder(
         config: the run, or one of several.
         digest: of all of them: with what files hold, and without.
     """
-    if flags.out:
-        return Path(flags.out)
+    flags.stop.folder = Path(flags.out) if flags.out else _named(name, config, digest)
+    return flags.stop.folder
+
+
+def _named(name: str, config: RunConfig, digest: Callable[[bool], str]) -> Path:
+    """The folder's default."""
     made, before = (Path("fedsim-results", f"{name}-{digest(files)}") for files in (True, False))
     goes_on = not made.exists() and kind_of(before) and fits(before, config.content)
     return before if goes_on else made
+
+
+def add_config(parser: Any, what: str) -> None:
+    """Adds ``--config``, and ``--own`` for the code that its file may name.
+
+    ``what``: what the file holds.
+    """
+    parser.add_argument("--config", metavar="FILE", help=f"{what} from a TOML file")
+    parser.add_argument(
+        "--own", metavar="FILE.py:NAME", action="append", default=[],
+        help="a task or strategy of your own that --config names, and whose file may be executed",
+    )  # fmt: skip
+
+
+def trusted(flags: argparse.Namespace) -> list[str]:
+    """The code that a command names by its flags."""
+    given = vars(flags)  # a command lacks some of them
+    return [*filter(None, map(given.get, (*CODE, "rows"))), *flags.own]
 
 
 def add_table(parser: Any, seeds: bool = True) -> None:
@@ -136,6 +180,7 @@ def columns(flags: argparse.Namespace) -> list[str] | None:
     """
     if flags.columns is None:
         return None
+    from fedsim.ground.records import SCORE
     from fedsim.show.tables import check_columns
 
     names = [name.strip() for name in flags.columns.split(",")]

@@ -1,7 +1,9 @@
 """``fedsim list``: what there is to choose from."""
 
 import argparse
+import ast
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args
 
 from compressors.catalogue import ROWS, Kind
@@ -10,11 +12,15 @@ from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
 from fedsim.ground.errors import UsageError
 from fedsim.network.presets import PRESETS
+from fedsim.results.listed import USUAL, results_in
 from fedsim.settings.controllers.listed import CONTROLLERS
+from fedsim.settings.samplers.listed import SAMPLERS
 from fedsim.tasks.tasklist import LISTED
+from strategies import algorithms
 
 Listed = dict[str, Any]
 CODERS = ("positions", "symbols", "coder")
+_SOURCE = "Source: "
 METHODS = tuple(kind for kind in get_args(Kind) if kind not in CODERS)
 _HEADINGS = {
     "method": "Methods", "compressor": "Compressors", "codec": "Codecs", "coder": "Coders",
@@ -31,6 +37,31 @@ def _rows(kinds: tuple[str, ...]) -> list[Listed]:
     ]  # fmt: skip
 
 
+def _strategies() -> list[Listed]:
+    """The first paragraph of each class's docstring and its source, read without torch."""
+    base, listed = Path(algorithms.__file__).parent, []
+    for name, place in algorithms.ALGORITHMS.items():
+        file, _, kind = place.partition(":")
+        tree = ast.parse((base / f"{file}.py").read_text(encoding="utf-8"))
+        classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+        text = next(ast.get_docstring(node) or "" for node in classes if node.name == kind)
+        parts = [" ".join(part.split()).replace("``", "") for part in text.split("\n\n")]
+        source = next(part for part in parts if part.startswith(_SOURCE))
+        about = {"title": parts[0].removesuffix("."), "source": source.removeprefix(_SOURCE)}
+        listed.append({"name": name, "kind": "strategy", **about})
+    return listed
+
+
+def _columns() -> list[Listed]:
+    from fedsim.results.summaries import TABLES
+
+    return [
+        {"name": spec.name, "kind": file, "title": spec.sentence, "unit": spec.unit,
+         "type": spec.kind.__name__}
+        for file, specs in TABLES.items() for spec in specs
+    ]  # fmt: skip
+
+
 WHAT: dict[str, Callable[[], list[Listed]]] = {
     "tasks": lambda: [
         {"name": name, "kind": "task", "title": listed.title, "source": listed.source}
@@ -38,6 +69,7 @@ WHAT: dict[str, Callable[[], list[Listed]]] = {
     ],
     "methods": lambda: [row | {"bibtex": bibtex(row["source"])} for row in _rows(METHODS)],
     "coders": lambda: _rows(CODERS),
+    "strategies": _strategies,
     "networks": lambda: [
         {"name": name, "kind": "network", "title": f"{preset.title}: {preset.text}",
          "source": preset.source}
@@ -49,16 +81,27 @@ WHAT: dict[str, Callable[[], list[Listed]]] = {
         for name, row in CONTROLLERS.items()
     ],
     "experiments": experiments,
+    "columns": _columns,
+    "runs": lambda: results_in(USUAL),
+    "samplers": lambda: [
+        {"name": name, "kind": "sampler", "title": row.title, "source": row.source,
+         "example": row.example}
+        for name, row in SAMPLERS.items()
+    ],
 }  # fmt: skip
 
 
 def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
-        "list", help="list tasks, methods, coders, networks, controllers or experiments",
-        description="Lists the names that settings take, each with its title and source.",
+        "list", help=f"list {', '.join([*WHAT][:-1])} or {[*WHAT][-1]}",
+        description="Lists the names that settings take, each with its title and source; the "
+        "columns of results, each with its unit; or the results in a folder, newest first.",
     )  # fmt: skip
     parser.add_argument("kind", nargs="?", choices=WHAT, help="what to list")
+    parser.add_argument(
+        "folder", nargs="?", metavar="DIR", help=f"of results, with `runs` (default: {USUAL})"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
 
@@ -67,7 +110,9 @@ def command(flags: argparse.Namespace) -> int:
     """Prints the list, under a heading per kind where there are several kinds."""
     if flags.kind is None:
         raise UsageError(f"nothing to list is named: give one of {', '.join(WHAT)}")
-    listed = WHAT[flags.kind]()
+    if flags.folder is not None and flags.kind != "runs":
+        raise UsageError(f"DIR is {flags.folder!r}: it belongs to `fedsim list runs`")
+    listed = WHAT[flags.kind]() if flags.folder is None else results_in(Path(flags.folder))
     if flags.json:
         print_document(listed)
         return 0
@@ -75,15 +120,17 @@ def command(flags: argparse.Namespace) -> int:
 
     from fedsim.show.layout import Column, Row, laid, print_whole
 
-    kinds = list(dict.fromkeys(row["kind"] for row in listed))
+    last = {"columns": "unit", "runs": "date"}.get(flags.kind, "source")
+    kinds = [] if flags.kind == "runs" else list(dict.fromkeys(row["kind"] for row in listed))
     rows: list[Row] = []
-    for kind in kinds:
+    for kind in kinds or [None]:
         if len(kinds) > 1:
             rows += [(("", "", ""), "")] if rows else []
-            rows.append(((_HEADINGS.get(kind, kind), "", ""), "bold"))
-        of_kind = (row for row in listed if row["kind"] == kind)
-        rows += [((row["name"], row["title"], row["source"]), "") for row in of_kind]
-    columns = (Column("name", "name"), Column("title", "words"), Column("source", "words"))
+            rows.append(((_HEADINGS.get(str(kind), str(kind)), "", ""), "bold"))
+        of_kind = (row for row in listed if kind in (None, row["kind"]))
+        rows += [((row["name"], row["title"], row[last]), "") for row in of_kind]
+    name = Column("name", "number" if flags.kind == "strategies" else "name")  # is not broken
+    columns = (name, Column("title", "words"), Column(last, "words"))
     console = Console()
     gap = 2 if console.width >= 80 else 1
     print_whole(console, laid(columns, rows, console.width, gap=gap))

@@ -9,6 +9,7 @@ from fedsim.commands.document import print_document, records
 from fedsim.ground import units
 from fedsim.ground.errors import unwritten
 from fedsim.network.presets import PRESETS
+from fedsim.results.neutral import csv_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +51,7 @@ def command(flags: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fedsim.network.spec import parse
+    from fedsim.results.labels import delay_symbol
     from fedsim.results.load import load
     from fedsim.search.goal import Goal
     from fedsim.show.inputs import check_task
@@ -70,22 +72,23 @@ def command(flags: argparse.Namespace) -> int:
         except OSError as error:
             raise unwritten("--out", flags.out, error) from error
     target = float("nan") if flags.target is None else flags.target
-    rounds = {network.name: priced(results, network) for network in networks}
+    rounds = {network.name: priced(results, network, run_flops) for network in networks}
     if not networks:
         rounds = dict([own_times(results)])
     tables = {name: to_target(frame, target, results.runs) for name, frame in rounds.items()}
     across, there = None, next(iter(tables.values()))
     if networks and flags.target is not None and (there["reached"] == there["seeds"]).any():
-        across = over_bandwidths(results, networks[0], flags.target)
+        across = over_bandwidths(results, networks[0], flags.target, flops=run_flops)
     if flags.out is not None:
         _write(Path(flags.out), rounds, tables, across, flags.target)
     if flags.json:
         print_document({"networks": {name: records(table) for name, table in tables.items()},
                         "fastest": across.fastest() if across else []})  # fmt: skip
         return 0
-    console = Console()
+    console, symbol = Console(), delay_symbol(results.runs)
     for name, table in tables.items():
-        print_whole(console, _laid(table, name, flags.target, metric, not networks, console))
+        laid = _laid(table, name, flags.target, metric, not networks, symbol, console)
+        print_whole(console, laid)
         if downlink := download_told(rounds[name]):
             console.print(downlink, highlight=False)
     if networks and flags.target is not None:
@@ -95,19 +98,42 @@ def command(flags: argparse.Namespace) -> int:
     return 0
 
 
+def run_flops(folder: Path) -> float:
+    """The floating-point operations of a local iteration of a run, counted on its task's data."""
+    from fedsim.settings.config import from_toml
+
+    config = from_toml(folder / "config.toml")
+    key = config.plan.task.written, config.plan.batch_size, config.training.precision
+    if key not in _COUNTED:
+        from fedsim.federation.clientdata import ClientData
+        from fedsim.federation.flops import iteration_flops
+        from fedsim.federation.trainer import Trainer
+
+        _COUNTED[key] = iteration_flops(Trainer(config, ClientData.of(config)))
+    return _COUNTED[key]
+
+
+_COUNTED = dict[tuple[str, int, str], float]()
+"""By task, samples a batch and precision."""
+
+
 def _laid(
-    table: "pd.DataFrame", name: str, target: float | None, metric: str, own: bool, console: Any
-) -> Any:
+    table: "pd.DataFrame", name: str, target: float | None, metric: str, own: bool, symbol: str,
+    console: Any,
+) -> Any:  # fmt: skip
     """A network's table; ``own``: the runs went by that clock themselves."""
     from fedsim.show.layout import Column, Row, laid
 
     tasks = ["task"] if table["task"].nunique() > 1 else []
-    headings = [*tasks, "method", "n", "p", "whole run"]
+    energy = ["energy"] if "energy_joules" in table else []
+    headings = [*tasks, "method", symbol, "p", "whole run", *energy]
     headings += [] if target is None else [f"to {metric} {target:g}", "seeds there"]
     rows: list[Row] = []
     for cell in table.to_dict("records"):
         texts = [*(cell[name] for name in tasks), cell["label"], str(cell["temporal"]),
                  units.plain(cell["gradient"]), units.duration(cell["sim_seconds"])]  # fmt: skip
+        if energy:
+            texts.append(f"{cell['energy_joules']:.4g} J")
         if target is not None:
             reached = units.duration(cell["target_seconds"]) or "not reached"
             texts += [reached, f"{cell['reached']} of {cell['seeds']}"]
@@ -149,7 +175,7 @@ def _write(
     from fedsim.show.plot.paper import drawn, save, without_rc
 
     joined = pd.concat([table.assign(network=name) for name, table in tables.items()])
-    write_text(out / "times.csv", joined.to_csv(index=False))
+    write_text(out / "times.csv", csv_text(joined))
     with without_rc():
         for place, (name, frame) in enumerate(rounds.items(), start=1):
             number = f"-{place}" if len(rounds) > 1 else ""

@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--budget-of", choices=("up", "total"),
         help="which bits of a client budgets and the front count: up, or total (both ways; "
-        "default: as the runs were given it, which is up where they were not)",
+        "default: the runs' own setting, else up)",
     )  # fmt: skip
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -39,9 +39,9 @@ def command(flags: argparse.Namespace) -> int:
 
     from fedsim.network.quantities import quantity
     from fedsim.show.answer import best, best_table
+    from fedsim.show.headline import print_summary
     from fedsim.show.layout import print_whole
     from fedsim.show.report import counted, summarize
-    from fedsim.show.tables import summary_table
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
@@ -56,9 +56,7 @@ def command(flags: argparse.Namespace) -> int:
         print_document({"out": str(page.parent), "report": str(page), "cells": cells, **answer})
     else:
         console = Console()
-        print_whole(
-            console, summary_table(results.runs, console.width, columns, flags.per_seed)
-        )
+        print_summary(console, results.runs, columns, flags.per_seed)
         if budget is not None:
             print_whole(console, best_table(results, budget, console.width, budget_of))
         print(printable(f"Report: {page}"))

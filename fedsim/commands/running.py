@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from compressors.printing import printable
+from fedsim.commands import drying
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
+from fedsim.settings import trusted
 from fedsim.settings.config import (
     TABLE,
     RunConfig,
@@ -27,13 +29,14 @@ def add(commands: Any) -> None:
         description="Trains one federation and counts every bit. The same command resumes a "
         "stopped run.",
     )
-    parser.add_argument("--config", metavar="FILE", help="settings from a TOML file")
+    shared.add_config(parser, "settings")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument(
-        "--ray-address", metavar="ADDRESS", help="a running Ray cluster, for --engine flower"
+        "--ray-address", metavar="ADDRESS", help="a running Ray cluster, for --engine ray or flower"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     shared.add_table(parser, seeds=False)
+    drying.add(parser)
     shared.add_settings(parser)
     parser.set_defaults(command=command)
 
@@ -42,13 +45,16 @@ def command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
     config = from_flags(flags)  # a wrong value is told before torch is imported
     columns = shared.columns(flags)
+    if flags.dry_run:
+        return drying.show({"run": config}, 1, flags.json)
     from fedsim.results.schema import write_summary
     from fedsim.runs.progress import Bars, Named, short_rounds
     from fedsim.runs.run import run
+    from fedsim.settings.grids import Cell
     from fedsim.settings.masks import much_forgotten
 
     out = shared.folder(flags, f"{config.plan.task.name}-run", config, config.digest_of)
-    name = f"n{config.temporal}-p{config.plan.method.gradient:g}-s{config.seed}"
+    name = Cell.of(config).name
     bars = Bars({name: config.plan.rounds}, config.plan.task.metric_name, quiet=flags.json)
     with bars:
         bars.say(short_rounds([config]))
@@ -71,6 +77,7 @@ def command(flags: argparse.Namespace) -> int:
         console = Console()
         print_whole(console, summary_table(results.runs, console.width, columns))
         print(printable(f"Results: {out}"))
+        print(printable(f"Report:  {out / 'report.html'}"))
     return 0
 
 
@@ -83,4 +90,5 @@ def from_flags(flags: argparse.Namespace) -> RunConfig:
     values = over(flattened(written, flags.config), typed)
     if "temporal" not in values and isinstance(budget := values.get("iterations"), int):
         values["temporal"] = min(default_of("temporal"), max(1, budget))  # a short run is one round
+    trusted.check(values, flags.config, shared.trusted(flags))
     return from_flat(values)

@@ -60,7 +60,8 @@ def add(commands: Any) -> None:
                              help="the metric to come to, such as 0.9")  # fmt: skip
             one.add_argument(
                 "--network", metavar="NETWORK", default="up=1Mbit",
-                help="its latency, compute time and server links hold, as of `fedsim price`",
+                help="uses this network's latency, compute time and server links, as "
+                "`fedsim price` does",
             )  # fmt: skip
         one.add_argument(
             "--style", choices=("screen", "paper"), default="screen",

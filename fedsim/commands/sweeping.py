@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compressors.printing import printable
+from fedsim.commands import drying
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import TABLE, over
+from fedsim.settings.declared import flag
 from fedsim.settings.fields import GRADIENT
 from fedsim.settings.versions import read
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from fedsim.settings import grids
     from fedsim.settings.config import RunConfig
 
-_LISTS = ("temporal", "gradient")
+_LISTS = ("temporal", "local_epochs", "gradient")
 """Settings of a run that take several values here."""
 
 
@@ -32,18 +34,24 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "sweep",
         help="run a grid of temporal and gradient sparsities and report on it",
-        description="Trains every cell of the grid --temporal x --gradient x --seeds, and of every "
-        "--vary, counts every bit, and writes tables, figures and report.html. The same command "
-        "resumes a stopped sweep.",
+        description="Trains every cell of the grid --temporal (or --local-epochs) x --gradient x "
+        "--seeds, and of every --vary, counts every bit, and writes tables, figures and "
+        "report.html. The same command resumes a stopped sweep.",
     )
     parser.add_argument(
         "--temporal", metavar="N,...", help="local iterations per round (default: 10)"
     )
     parser.add_argument(
+        "--local-epochs", metavar="E,...",
+        help="epochs per round of each client's samples, in place of --temporal; takes --rounds",
+    )  # fmt: skip
+    parser.add_argument(
         "--gradient", metavar="P,...",
         help="fractions of entries sent, in (0, 1] (default: 0.01 where the method takes one)",
     )  # fmt: skip
-    parser.add_argument("--seeds", type=int, metavar="INT", help="how many seeds, from 0 up")
+    parser.add_argument(
+        "--seeds", metavar="INT|S,...", help="how many seeds, from 0 up; several: these seeds"
+    )
     parser.add_argument(
         "--vary", metavar="SETTING=V,...", action="append", default=[],
         help="several values of any other setting, such as lr=0.01,0.1; may be repeated",
@@ -51,9 +59,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--no-baseline", action="store_true", help="leave out the dense reference cell (1, 1)"
     )
-    parser.add_argument(
-        "--config", metavar="FILE", help="settings and grid, or a list of cells, from a TOML file"
-    )
+    shared.add_config(parser, "settings and grid, or a list of cells,")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument(
         "--jobs", type=int, metavar="INT",
@@ -61,11 +67,16 @@ def add(commands: Any) -> None:
         "memory lasts, else 1)",
     )  # fmt: skip
     parser.add_argument(
+        "--only", type=_part, metavar="I/K",
+        help="run part I of K parts of the cells; other processes run the others in the same --out",
+    )  # fmt: skip
+    parser.add_argument(
         "--ray-address", metavar="ADDRESS",
         help="run the cells on a Ray cluster; its machines need not see --out",
     )  # fmt: skip
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    drying.add(parser)
     shared.add_settings(parser, skip=(*_LISTS, "seed"))
     parser.set_defaults(command=command)
 
@@ -81,17 +92,21 @@ def command(flags: argparse.Namespace) -> int:
 
     cells = config.cells() if isinstance(config, grids.SweepConfig) else config
     out = shared.folder(flags, *named(config, cells, flags.config))
-    many = len(cells) >= 4 and all(cell.config.machine.engine == "local" for cell in cells)
-    jobs = 1 if flags.jobs is None and not many else flags.jobs
     if isinstance(config, grids.SweepConfig):
         config, cells = sweep.in_folder(config, out)
+    cells = sweep.part_of(cells, flags.only)
+    many = len(cells) >= 4 and all(cell.config.machine.engine == "local" for cell in cells)
+    jobs = 1 if flags.jobs is None and not many else flags.jobs
+    if flags.dry_run:
+        return drying.show({cell.name: cell.config for cell in cells}, jobs, flags.json)
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric, missing = cells[0].config.plan.task.metric_name, ""
     with Bars(rounds, metric, quiet=flags.json) as bars:
         bars.say(short_rounds(cell.config for cell in cells))
         runs = [cell.config for cell in cells]
         bars.say(much_forgotten(runs, [run.plan for run in runs]))
-        how: dict[str, Any] = {"jobs": jobs, "ray_address": flags.ray_address, "progress": bars}
+        how: dict[str, Any] = {"jobs": jobs, "ray_address": flags.ray_address, "progress": bars,
+                               "only": flags.only}  # fmt: skip
         if isinstance(config, grids.SweepConfig):
             summaries = sweep.sweep(config, out, **how)
         else:
@@ -110,10 +125,18 @@ def command(flags: argparse.Namespace) -> int:
     return int(any(s["status"] != "done" for s in summaries))
 
 
+def _part(text: str) -> tuple[int, int]:
+    """I/K as two numbers."""
+    number, slash, parts = text.partition("/")
+    if not (slash and number.isdecimal() and parts.isdecimal()):
+        raise argparse.ArgumentTypeError(f"it is {text!r} and takes I/K, such as 3/16")
+    return int(number), int(parts)
+
+
 def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
     """A grid, or the cells of a TOML file; flags go over the settings of the file."""
     given = shared.given(flags, skip=_LISTS)
-    from fedsim.settings import cellfile, grids, varied
+    from fedsim.settings import cellfile, grids, trusted, varied
     from fedsim.settings.methods import takes_fraction
 
     written = read(Path(flags.config)) if flags.config else {}
@@ -121,11 +144,11 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
         for name in (*grids.GRID, "vary"):  # flags of a grid, beside a file that lists cells
             if (value := getattr(flags, name)) not in (None, []):
                 raise UsageError(
-                    f"--{name} is {value}: {flags.config} lists cells, it is not a grid"
+                    f"{flag(name)} is {value}: {flags.config} lists cells, it is not a grid"
                 )
         if flags.no_baseline:
             raise UsageError(f"--no-baseline: {flags.config} lists cells, it is not a grid")
-        return cellfile.from_values(written, flags.config, given)
+        return cellfile.from_values(written, flags.config, given, shared.trusted(flags))
     typed = varied.read(flags.vary)
     own = grids.flat_grid(written, flags.config)
     values = {name: value for name, value in own.items() if name not in typed}
@@ -133,17 +156,23 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
     # What belongs to a strategy is that of each that is varied, and not of the default.
     merged = values | given if {"strategy", *given} & vary.keys() else over(values, given)
     values = merged | ({"vary": vary} if vary else {})
-    if flags.temporal is not None:
-        values["temporal"] = shared.numbers(flags.temporal, "temporal", int)
+    if flags.temporal is not None or flags.local_epochs is not None:  # over those of the file
+        values = {name: x for name, x in values.items() if name not in ("temporal", "local_epochs")}
+    for name in ("temporal", "local_epochs"):
+        if (text := getattr(flags, name)) is not None:
+            values[name] = shared.numbers(text, name, int)
     if flags.gradient is not None:
         values["gradient"] = shared.numbers(flags.gradient, "gradient", shared.number)
     methods = varied.checked(vary, "--vary").get("method", (values.get("method", "sbc"),))
     if "gradient" not in values and any(map(takes_fraction, methods)):
         values["gradient"] = [GRADIENT]
     if flags.seeds is not None:
-        values["seeds"] = flags.seeds
+        seeds = shared.numbers(flags.seeds, "seeds", int)
+        values["seeds"] = seeds if "," in flags.seeds else seeds[0]
     if flags.no_baseline:
         values["baseline"] = False
+    named = (place for own in typed.values() for place in own if isinstance(place, str))
+    trusted.check(values, flags.config or "--vary", [*shared.trusted(flags), *named])
     return grids.from_flat(values, flags.config or "sweep")
 
 
@@ -193,14 +222,13 @@ def show(
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
     from rich.console import Console
 
-    from fedsim.show.layout import print_whole
-    from fedsim.show.tables import summary_table
+    from fedsim.show.headline import print_summary
 
-    console = Console()
-    print_whole(console, summary_table(runs, console.width, columns, per_seed))
+    print_summary(Console(), runs, columns, per_seed)
     for summary in summaries:
         if summary["status"] != "done":
-            where = f"n={summary['temporal']} p={summary['gradient']:g} seed={summary['seed']}"
+            delay = f"{'E' if summary.get('local_epochs') else 'n'}={summary['temporal']}"
+            where = f"{delay} p={summary['gradient']:g} seed={summary['seed']}"
             print(printable(f"failed: {where}: {summary['error']}"), file=sys.stderr)
     print(printable(f"Results: {out}"))
     page = f"none: {missing}" if missing else out / "report.html"

@@ -10,7 +10,7 @@ from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError, unknown
 
 if TYPE_CHECKING:
-    from compressors.theory_tables import Row
+    from compressors.theory_tables import TableDict
     from fedsim.show.layout import Laid
 
 _LEFT = ("name", "approach", "method", "class", "note", "title", "source")
@@ -70,7 +70,7 @@ def command(flags: argparse.Namespace) -> int:
     return 0
 
 
-def _shown(title: str, rows: list[Row], notes: tuple[str, ...], width: int) -> Laid:
+def _shown(title: str, rows: list[TableDict], notes: tuple[str, ...], width: int) -> Laid:
     from fedsim.show.layout import Column, Kind, laid, unbroken_width
 
     names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]

@@ -1,6 +1,7 @@
 """``fedsim verify``: whether a folder of results holds what its runs did."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "verify",
         help="check a results folder: its sums, its messages, its model, its rounds",
-        description="Checks the sums and digests of every run of a folder. With kept messages "
-        "(--keep-payloads) it also rebuilds the model from them, round by round. With --rerun it "
-        "trains rounds again. It changes nothing in the folder. Exit code 1: something differs.",
+        description="Checks the sums and digests of every run of a folder, its settings, the score "
+        "of its model, and the tables and the page that were made of the runs. With kept messages "
+        "(--keep-payloads) it also replays the run from them, without training. With --rerun it "
+        "trains rounds again. It writes nothing, downloads nothing, and opens no file but those "
+        "in the folder and those that you name. Exit code 1: something differs.",
     )
     parser.add_argument("folder", metavar="DIR", help="what run, sweep or search wrote")
     parser.add_argument(
@@ -24,36 +27,85 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--own", metavar="FILE.py:NAME", action="append", default=[],
-        help="a task or strategy of your own that the runs name, and whose file may be executed",
+        help="a task, strategy or sampler of your own that the runs name, and whose file may be "
+        "executed",
+    )  # fmt: skip
+    parser.add_argument("--data", metavar="DIR", help="folder of the data sets of the runs")
+    parser.add_argument(
+        "--file", metavar="FILE", action="append", default=[],
+        help="weights, a network or a trace that the runs name, and that may be opened",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(command=command)
 
 
 def command(flags: argparse.Namespace) -> int:
-    """Says a line about every run; returns 1 where one differs."""
+    """Says a line about every run, about the tables made of them, and what was not checked.
+
+    Returns 1 where something differs.
+    """
     
     from rich.console import Console
     from rich.progress import track
 
     from fedsim.engines.flowerlog import flower_quiet
+    from fedsim.runs.verify.allowed import Allowed
+    from fedsim.runs.verify.made import verify_made
     from fedsim.runs.verify.rerun import Span
-    from fedsim.runs.verify.verify import folders, verify
+    from fedsim.runs.verify.verify import UNTOLD, folders, verify
 
-    span = None if flags.rerun is None else Span.parse(flags.rerun)
-    runs, told = folders(Path(flags.folder)), Console(stderr=True)
+    span, place = None if flags.rerun is None else Span.parse(flags.rerun), Path(flags.folder)
+    runs, told = folders(place), Console(stderr=True)
     shown = track(
         runs, "verifying", console=told, transient=True, disable=flags.json or not told.is_terminal
     )
     verdicts = []
     for folder in shown:
         with flower_quiet():
-            verdicts.append(verify(folder, span, flags.own))
+            verdicts.append(verify(folder, span, flags.own, flags.data, flags.file))
         if not flags.json:
-            print(printable(verdicts[-1].line))
+            print(one_line(verdicts[-1].line))
+    made = verify_made(place, Allowed(flags.own, flags.data, flags.file))
     wrong = sum(bool(verdict.failures) for verdict in verdicts)
+    of_tables = [what for one in made for what in one.unchecked]
+    unchecked = [*summed([one.unchecked for one in verdicts]), *of_tables, UNTOLD]
     if flags.json:
-        print_document({"runs": [vars(verdict) for verdict in verdicts], "differ": wrong})
-    elif len(runs) > 1:
-        print(f"{len(runs) - wrong} of {len(runs)} runs agree with what they recorded")
-    return int(wrong > 0)
+        print_document({
+            "runs": [vars(verdict) for verdict in verdicts], "differ": wrong,
+            "tables": [vars(verdict) for verdict in made], "unchecked": unchecked,
+        })  # fmt: skip
+    else:
+        for verdict in made:
+            if verdict.looked or verdict.failures:
+                print(one_line(verdict.line))
+        if len(runs) > 1:
+            print(f"{len(runs) - wrong} of {len(runs)} runs agree with what they recorded")
+        print(one_line(f"not checked: {'; '.join(unchecked)}"))
+    return int(wrong > 0 or any(verdict.failures for verdict in made))
+
+
+def one_line(text: str) -> str:
+    r"""Text of a stranger's for a terminal, on one line: a line break in it is an escape.
+
+    Example:
+        >>> one_line("n1\nn2: files agree")
+        'n1\\nn2: files agree'
+    """
+    return printable(text).replace("\n", "\\n")
+
+
+def summed(unchecked: Sequence[Sequence[str]]) -> list[str]:
+    """The checks that were not made, each once, with the number of runs that it is of.
+
+    Example:
+        >>> summed([["a"], ["a", "b"]])
+        ['a (2 of 2)', 'b (1 of 2)']
+        >>> summed([["a"]])
+        ['a']
+    """
+    many: dict[str, int] = {}
+    for own in unchecked:
+        for what in own:
+            many[what] = many.get(what, 0) + 1
+    of_all = len(unchecked)
+    return [f"{x} ({count} of {of_all})" if of_all > 1 else x for x, count in many.items()]

@@ -25,7 +25,8 @@ CELL = {
 }  # fmt: skip
 NAMES = [
     "search", "sweep", "run", "report", "verify", "list", "compress", "decompress", "measure",
-    "experiment", "theory", "price", "deploy", "compare", "doctor", "show",
+    "experiment", "theory", "price", "deploy", "compare", "doctor", "new", "schema",
+    "show",
 ]  # fmt: skip
 
 

@@ -15,8 +15,9 @@ from tests.support.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture
 
-NAMES = ("fedsim", "Python", "numpy", "torch", "numba", "flwr", "ray", "GPU", "triton",
-         "C compiler", "compiled loops", "data sets", "disk", "cores", "memory")  # fmt: skip
+NAMES = ("fedsim", "Python", "numpy", "torch", "numba", "flwr", "ray", "telemetry", "GPU",
+         "triton", "C compiler", "compiled loops", "data sets", "disk", "cores",
+         "memory")  # fmt: skip
 
 
 def test_a_screen_with_every_part(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +59,17 @@ def test_a_part_that_cannot_be_looked_at_leaves_the_rest(monkeypatch: pytest.Mon
     assert python.found.startswith("3.")
 
 
+@pytest.mark.parametrize("version", ["1.41.9", "1.42.0", "2.0.1"])
+def test_a_flower_that_is_newer_than_tested_is_told(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "version", lambda name: version)
+    part = LOOKS["flwr"]("flwr")
+    newer = version != "1.41.9"
+    assert ("newer than 1.41, the newest that fedsim was tested with" in part.found) == newer
+    assert ("`pip install 'flwr==1.41.*'`" in part.advice) == newer and not part.lacking
+
+
 def test_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def look(name: str) -> Part:
         return LOOKS[name](name)
@@ -78,6 +90,33 @@ def test_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--out" in look("disk").advice
     monkeypatch.setattr(machine, "_LEAST_MEMORY", 1e9)
     assert "--workers" in look("memory").advice
+
+
+OFF = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+@pytest.mark.parametrize(
+    ("given", "first", "found", "advised"),
+    [
+        ({}, False, "off: fedsim has set FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0",
+         "FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0"),
+        (OFF, False, "off: FLWR_TELEMETRY_ENABLED=0 in the environment", ""),
+        (OFF, True, "off: FLWR_TELEMETRY_ENABLED=0 in the environment", ""),
+        ({}, True, "on: Flower's (flwr was imported before fedsim", "FLWR_TELEMETRY_ENABLED=0"),
+        (OFF | {"FLWR_TELEMETRY_ENABLED": "1"}, False,
+         "on: Flower's (FLWR_TELEMETRY_ENABLED=1", "export FLWR_TELEMETRY_ENABLED=0`"),
+        (OFF | {"RAY_USAGE_STATS_ENABLED": "1"}, False,
+         "on: Ray's (RAY_USAGE_STATS_ENABLED=1", "export RAY_USAGE_STATS_ENABLED=0`"),
+    ],
+)  # fmt: skip
+def test_telemetry_is_on_or_off_and_why(
+    given: dict[str, str], first: bool, found: str, advised: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine.quiet, "GIVEN", given)
+    monkeypatch.setattr(machine.quiet, "FLOWER_FIRST", first)
+    part = LOOKS["telemetry"]("telemetry")
+    assert part.found.startswith(found) and not part.lacking
+    assert advised in part.advice and bool(advised) == bool(part.advice)
 
 
 def test_a_gpu_and_triton(monkeypatch: pytest.MonkeyPatch) -> None:

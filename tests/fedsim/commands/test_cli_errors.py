@@ -25,9 +25,9 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--method sbc --gradient nan": ("--gradient", ["nan", "(0, 1]"]),
     "--method sbc --gradient much": ("--gradient", ["'much'"]),
     "--method raw --gradient 0.1": ("--gradient", ["0.1", "'raw'", "{p}"]),
-    "--engine nope": ("--engine", ["'nope'", "local, flower"]),
+    "--engine nope": ("--engine", ["'nope'", "local, ray, flower"]),
     "--device tpu": ("--device", ["'tpu'", "cpu, cuda, mps"]),
-    "--strategy nope": ("--strategy", ["'nope'", "dsgd, majority"]),
+    "--strategy nope": ("--strategy", ["'nope'", "dsgd, fedper"]),
     "--weighting nope": ("--weighting", ["'nope'", "uniform, samples"]),
     "--partition nope": ("--partition", ["'nope'", "iid, contiguous, whole, natural, feature"]),
     "--partition dirichlet(-1)": ("--partition", ["dirichlet(-1)", "above 0"]),
@@ -47,6 +47,8 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--catch-up": ("--catch-up", ["--downlink is raw", "sbc(0.05)"]),
     "--network none.toml": ("--network", ["none.toml: there is no such file"]),
     "--nope": ("--nope", ["unrecognized", "--help"]),
+    "--epochs 3": ("--epochs", ["unrecognized", "--local-epochs"]),
+    "--learning_rate=0.1": ("--learning-rate", ["unrecognized", "--lr"]),
     "--gradints 1": ("--gradints", ["unrecognized", "did you mean --gradient?"]),
     "--out file/below": ("--out", ["file/below", "cannot be written"]),
     "--out file": ("--out", ["file", "cannot be written"]),
@@ -73,7 +75,7 @@ SWEEP = {
     "--jobs -1": ("--jobs", ["-1", "above 0"]),
     "--jobs x": ("--jobs", ["'x'"]),
     "--config grid.toml": ("grid.toml", ["temporal", "'x'", "number or a list"]),
-    "--seeds 0,1": ("--seeds", ["--seeds is '0,1': give a whole number"]),
+    "--seeds 2,2": ("--seeds", ["[2, 2]", "each seed once"]),
     "--seed 3": ("--seed", ["did you mean --seeds?"]),
     "--ray-address nope": ("--ray-address", ["'nope'", "no Ray cluster"]),
 }
@@ -149,14 +151,14 @@ def test_an_unknown_flag_leads_to_the_help_of_its_command(command: str, typed: T
     said = typed(command, "--jsn")
     assert said.code == 2 and said.err.splitlines() == [
         f"fedsim {command}: unrecognized arguments: --jsn; did you mean --json?",
-        f"`fedsim {command} --help` says what there is",
+        f"see `fedsim {command} --help`",
     ]
 
 
 OTHERS = {
     "report none": ["none", "no such folder"],
     "report .": ["no finished run", "summary.json"],
-    "list nope": ["'nope'", "tasks, methods, coders, networks, controllers, experiments"],
+    "list nope": ["'nope'", "tasks, methods, coders, strategies, networks, controllers"],
     "experiment nope": ["'nope'", "sbc-table2"],
     "experiment sbc-table2 --only nope": ["--only", "'nope'", "mnist_lenet5"],
     "experiment sbc-table2 --scale nope": ["--scale", "'nope'", "smoke, short"],
@@ -228,7 +230,7 @@ def test_what_nobody_thought_of_is_code_1_and_one_line(
         ("sweep --gradient 1,0.1,5%", "'5%' is not a number; write 0.05"),
         ("search --time 10", "--time is '10': it needs a unit: s, min or h, such as 10min"),
         ("run --stop-at-bits 0bit", "such as 2e6, 500kbit, 2Mbit or 1Gbit\n"),  # 0bit is not meant
-        ("list", "give one of tasks, methods, coders, networks, controllers, experiments"),
+        ("list", "give one of tasks, methods, coders, strategies, networks, controllers"),
     ],
 )
 def test_the_answer_says_what_to_write(text: str, told: str, typed: Typed) -> None:

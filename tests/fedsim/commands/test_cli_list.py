@@ -7,6 +7,7 @@ import pytest
 from compressors import ROWS
 from fedsim.commands.bibliography import PAPERS
 from fedsim.commands.listing import CODERS
+from strategies.algorithms import ALGORITHMS
 from tests.support.commands import Typed, document, typed
 
 __all__ = ["typed"]  # the fixture
@@ -15,8 +16,11 @@ LISTED = {
     "tasks": ("task", {"digits", "mnist_lenet5", "fashion_lenet5"}),
     "methods": (None, {"sbc", "gradient_dropping", "raw", "topk", "one_sided", "mean", "ef"}),
     "coders": (None, {"golomb", "fixed"}),
+    "strategies": ("strategy", {*ALGORITHMS}),
     "experiments": ("experiment", {"sbc-table2"}),
     "controllers": ("controller", {"fixed", "warmup", "plateau", "link", "noise", "adacomm"}),
+    "samplers": ("sampler", {"uniform", "weighted", "link", "oort", "power_of_choice"}),
+    "columns": (None, {"up_wire_bits", "sim_end_seconds", "tensor", "ratio_both"}),
 }
 
 
@@ -29,7 +33,8 @@ def test_list(
     assert (said.code, said.err) == (0, "")
     kind, names = wanted
     assert {row["name"] for row in rows} >= names
-    assert all(row[key] for row in rows for key in ("name", "kind", "title", "source"))
+    last = "unit" if what == "columns" else "source"
+    assert all(row[key] for row in rows for key in ("name", "kind", "title", last))
     assert kind is None or {row["kind"] for row in rows} == {kind}
     for columns in (80, 100):
         monkeypatch.setenv("COLUMNS", str(columns))

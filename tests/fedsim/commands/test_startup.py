@@ -29,7 +29,7 @@ COMMANDS = (
     "search", "run", "sweep", "deploy", "report", "verify", "compress", "decompress", "measure",
     "experiment", "doctor",
 )
-FIGURES = ("matplotlib", "plotly")
+FIGURES = ("matplotlib",)
 DATA = ("sklearn", "flwr_datasets", "datasets", "torchvision")
 CLUSTER = ("ray",)
 HEAVY = ("torch", "flwr", "pandas", "numba", "ray", "pyarrow", "numpy", "optuna", "scipy")
@@ -49,7 +49,9 @@ def test_help_imports_nothing_that_a_run_needs(command: str) -> None:
     start((*HEAVY, *FIGURES, *DATA, "rich", "tomllib"), *command.split(), "--help")
 
 
-@pytest.mark.parametrize("what", ["tasks", "methods", "coders", "experiments"])
+@pytest.mark.parametrize(
+    "what", ["tasks", "methods", "coders", "strategies", "experiments", "columns"]
+)
 def test_lists_import_nothing_that_a_run_needs(what: str) -> None:
     start(HEAVY + FIGURES + DATA, "list", what)
     start(HEAVY + FIGURES + DATA, "list", what, "--json")
@@ -58,6 +60,7 @@ def test_lists_import_nothing_that_a_run_needs(what: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     ["swep", "list taks", "sweep --tempral 1", "run --seed x", "theory tabel1", "",
+     "run --task nope", "sweep --method sbcc", "run --method ef(topk(0.1)|float23)",
      "run --clients 0", "run --config WRONG", "sweep --engine fast", "search --lr 0",
      "deploy --cohort -1"],
 )  # fmt: skip

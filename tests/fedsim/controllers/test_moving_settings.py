@@ -20,7 +20,7 @@ __all__ = ["make_task"]  # the fixture
     [
         ({"controller": "plato"}, "unknown controller"),
         ({"controller": "warmup(3)", "method": "sbc(0.1)"}, "has no place for a fraction"),
-        ({"controller": "noise", "strategy": "gradients", "temporal": 1}, "which has n = 1"),
+        ({"controller": "noise", "strategy": "gradients", "temporal": 1}, "--controller is"),
         ({"controller": "adacomm(9)", "method": "dgc({p})", "temporal": 1, "momentum": 0}, "n = 1"),
         ({"controller": "link(1)"}, "give --network"),
         ({"controller": "fixed", "network": "4g"}, "compute=20ms"),

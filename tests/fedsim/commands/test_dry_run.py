@@ -1,0 +1,42 @@
+"""``--dry-run`` says what runs will take, and writes nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from fedsim import RunConfig, run
+from fedsim.runs.estimates import Trials
+from tests.support.commands import SMALL, Typed, document, typed
+
+__all__ = ["typed"]  # the fixture
+
+
+def test_messages_are_as_long_as_in_the_run(tmp_path: Path) -> None:
+    """Raw messages have one length; those of sbc differ by a few bits. One of two clients."""
+    for method, within in (("raw", 0.0), ("sbc(0.1)", 0.03)):
+        config = RunConfig.of(method=method, temporal=5, iterations=20, cohort=2)
+        made = Trials().of(config)
+        summary = run(config, tmp_path / method).summary
+        assert made.up_bits == pytest.approx(summary["up_wire_bits"], rel=within)
+        assert (made.rounds, made.messages) == (4, 8)
+        assert made.seconds > 0
+
+
+def test_relayed_messages_and_local_epochs_are_counted() -> None:
+    """Three messages of the others in every round; 360 samples in batches of 32 are 11."""
+    more = {"rounds": 3, "local_epochs": 2, "method": "raw"}
+    relayed = Trials().of(RunConfig.of(downlink="relay", **more))
+    assert relayed.down_bits == 3 * relayed.up_bits
+    trials = Trials()
+    step = trials.of(RunConfig.of(**more | {"local_epochs": 1})).seconds
+    assert trials.of(RunConfig.of(**more)).seconds > step
+
+
+def test_nothing_is_written(typed: Typed) -> None:
+    said = typed("sweep", *SMALL, "--temporal", "5,10", "--dry-run", "--json")
+    assert said.code == 0
+    told = document(said.out)
+    assert [one["rounds"] for one in told["runs"]][-2:] == [4, 2] and told["seconds"] > 0
+    said = typed("run", "--method", "raw", "--iterations", "20", "--dry-run")
+    assert said.code == 0 and "1 run: about" in said.out
+    assert list(Path.cwd().iterdir()) == []
