@@ -23,6 +23,7 @@ from torch import nn
 
 from fedsim import TASKS, RunConfig, SweepConfig, Task
 from fedsim.runs.sweep import run_cells
+from fedsim.settings.grids import seeds_of
 from fedsim.tasks.digits import DIGITS
 from fedsim.tasks.lenet import MNIST_LENET5
 
@@ -65,7 +66,8 @@ def swept(grid: SweepConfig, stack: int) -> tuple[float, list[float]]:
 
 def ratios(grid: SweepConfig, repeats: int) -> tuple[float, float, float]:
     """Seconds one by one and together, and the median of the ratios."""
-    one, together = partial(swept, grid, 1), partial(swept, grid, CLIENTS * grid.seeds)
+    clients = CLIENTS * len(seeds_of(grid.seeds))
+    one, together = partial(swept, grid, 1), partial(swept, grid, clients)
     for a, b in zip(one()[1], together()[1], strict=True):
         if abs(a - b) > 0.05 * abs(a) + 0.01:
             raise SystemExit(f"losses {a} one by one and {b} together")

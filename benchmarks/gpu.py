@@ -35,10 +35,10 @@ from compressors import compress, decompress, parse
 from compressors.devicecheck import absent, by_loops
 from compressors.kernels.gpu.codes import Numbers, quantize
 from compressors.kernels.gpu.entries import Entries
-from compressors.kernels.gpu.layout import layout_of
+from compressors.kernels.gpu.layout import programs_of
 from compressors.kernels.gpu.select import largest
 from compressors.kernels.gpu.stream import put_plane, stream
-from compressors.kernels.kinds import NATURAL, Kind
+from compressors.kernels.kinds import NATURAL, SymbolKind
 
 Shapes = dict[str, tuple[int, ...]]
 ROOT = Path(__file__).parents[1]
@@ -62,7 +62,7 @@ def works(x: Tensor) -> list[Work]:
     """What is timed on the flat float32 vector ``x``."""
     n, into = x.numel(), torch.empty_like(x)
     k = round(0.01 * n)
-    layout = layout_of((n,), x.device)
+    layout = programs_of((n,), x.device)
     cnat, update = parse("cnat"), {"x": x}
     return [
         Work("copy", lambda: into.copy_(x), moved=8 * n, key="copy"),
@@ -77,10 +77,10 @@ def works(x: Tensor) -> list[Work]:
 
 def packed_cnat(x: Tensor) -> Callable[[], Tensor]:
     """Natural compression of ``x`` to symbols and to packed bits, all of it on the device."""
-    n, layout = x.numel(), layout_of((x.numel(),), x.device)
+    n, layout = x.numel(), programs_of((x.numel(),), x.device)
     none, starts, table = layout.tables[3], layout.tables[3], layout.tables[2]
     entries = Entries(x, starts, None, none, table, none, (n,))
-    kind, zero = Kind(NATURAL, torch.int16, True, (1, 254, 8)), x.new_zeros(1)
+    kind, zero = SymbolKind(NATURAL, torch.int16, True, (1, 254, 8)), x.new_zeros(1)
     numbers = Numbers(zero, zero, none, 0, None, zero)
     keys = torch.tensor([[3, 5]], device=x.device)
 
@@ -121,7 +121,7 @@ def _by_host(work: Callable[[], Any]) -> Any:
 def agree(x: Tensor) -> None:
     """Raises ``SystemExit`` unless our selection has the magnitudes of torch.topk's."""
     k = round(0.01 * x.numel())
-    places = largest(x, layout_of((x.numel(),), x.device), np.array([k]), 1)
+    places = largest(x, programs_of((x.numel(),), x.device), np.array([k]), 1)
     ours = x[places.positions].abs().sort().values
     if not torch.equal(ours, torch.topk(x.abs(), k).values.sort().values):
         raise SystemExit("exact top-k differs from torch.topk")

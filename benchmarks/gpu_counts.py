@@ -30,7 +30,7 @@ from compressors import State, compress, decompress, given, message, parse
 from compressors.device import plan, read, write
 from compressors.kept_arrays import forget
 from compressors.kernels.gpu import clear, codes, join, measure, select, stream, unpack
-from compressors.kernels.gpu.layout import layout_of
+from compressors.kernels.gpu.layout import programs_of
 from compressors.message import Packet, Upload, compress_all
 from compressors.segments import layout
 from fedsim.federation.masking import Masking, mask_all
@@ -179,9 +179,9 @@ def from_bytes(text: str, shapes: Shapes) -> Counts:
     real = {name: torch.ones(shape) for name, shape in shapes.items()}
     payload = compress(method, real)[0].payload
     with absent(counts), FakeTensorMode():
-        like = {name: torch.empty(shape, device=CUDA) for name, shape in shapes.items()}
-        decompress(method, payload, like)
-        return only(counts, partial(decompress, method, payload, like))
+        template = {name: torch.empty(shape, device=CUDA) for name, shape in shapes.items()}
+        decompress(method, payload, template)
+        return only(counts, partial(decompress, method, payload, template))
 
 
 def only(counts: Counts, work: Callable[[], Any]) -> Counts:
@@ -197,7 +197,7 @@ def selecting(n: int, p: float) -> Counts:
     counts = Counts()
     with absent(counts), FakeTensorMode():
         flat = torch.empty(n, device=CUDA)
-        work = partial(select.largest, flat, layout_of((n,), CUDA), np.array([round(p * n)]), 1)
+        work = partial(select.largest, flat, programs_of((n,), CUDA), np.array([round(p * n)]), 1)
         work()
         return only(counts, work)
 

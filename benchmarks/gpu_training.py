@@ -17,7 +17,7 @@ from targets import Target
 from compressors import State, Tensors, decompress, parse
 from compressors.message import Upload, compress_all
 from fedsim.tasks.models.cifar import resnet
-from strategies import Job, Trained
+from strategies import TrainJob, TrainResult
 
 LENET5 = stack.MODELS[-1]
 RESNET20 = Model("ResNet-20", partial(resnet, 20), 32, 3)
@@ -39,28 +39,28 @@ def share(model: Model, clients: int, device: str, repeats: int, most: float) ->
     of the server as large as theirs is decoded once.
     """
     trainer, whole, jobs = stack.made(model, clients, device)
-    jobs = [Job(**{**job._asdict(), "iterations": ITERATIONS}) for job in jobs]
-    method, like = parse(METHOD), {n: p.detach() for n, p in trainer.parameters.items()}
-    updates = [answer.update for answer in whole.train(jobs) if isinstance(answer, Trained)]
+    jobs = [TrainJob(**{**job._asdict(), "iterations": ITERATIONS}) for job in jobs]
+    method, template = parse(METHOD), {n: p.detach() for n, p in trainer.parameters.items()}
+    updates = [answer.update for answer in whole.train(jobs) if isinstance(answer, TrainResult)]
     memories: list[State | None] = [None] * len(updates)
-    _messages(method, updates, memories, like)  # compiles
+    _messages(method, updates, memories, template)  # compiles
     shares = []
     for _ in range(repeats):
         training = stack.timed(lambda: whole.train(jobs), device)
-        coding = stack.timed(lambda: _messages(method, updates, memories, like), device)
+        coding = stack.timed(lambda: _messages(method, updates, memories, template), device)
         shares.append(100 * coding / (training + coding))
     what = f"compression's part of a round: {model.name}, {clients} clients, {METHOD}, "
     return Target(f"{what}{ITERATIONS} iterations", median(shares), most, "%")
 
 
 def _messages(
-    method: Any, updates: Sequence[Tensors], memories: list[State | None], like: Tensors
+    method: Any, updates: Sequence[Tensors], memories: list[State | None], template: Tensors
 ) -> None:
     states = enumerate(zip(updates, memories, strict=True))
     made = compress_all([Upload(method, update, state, i) for i, (update, state) in states])
     packets = [one for one in made if not isinstance(one, Exception)]
     memories[:] = [state for _, state in packets]
-    decompress(method, packets[0][0].payload, like)
+    decompress(method, packets[0][0].payload, template)
 
 
 def report(device: str, repeats: int) -> tuple[str, list[Target]]:

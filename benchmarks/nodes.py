@@ -77,7 +77,7 @@ def measure(
         task="digits", method="sbc(0.01)", downlink="sbc(0.05)", temporal=2, partition="drawn(20)",
         iterations=2 * rounds, clients=clients, cohort=cohort, evaluate_every=1000,
     )  # fmt: skip
-    ray, half = here.but(engine="flower"), rounds // 2
+    ray, half = here.but(engine="ray"), rounds // 2
     ways = {
         "local": (here, 0, 0), "Ray, one machine": (ray, 1, 0), "Ray, two machines": (ray, 2, 0),
     }  # fmt: skip

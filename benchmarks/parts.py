@@ -80,7 +80,7 @@ GOALS = (
     Goal("many", "a round beside one of 100 clients", "times (processor)", 1.37, 1.05),
     Goal("clients", "LeNet5 with Adam, memory per client ever seen, --memory 64MiB", "MB", 4.9,
          None),
-    Goal("engine", "`--engine flower`, one worker, LeNet5: per message", "ms", 37.0, 12.0),
+    Goal("engine", "`--engine ray`, one worker, LeNet5: per message", "ms", 37.0, 12.0),
     Goal("engine", "the same, engine local", "ms", 6.3, None),
     Goal("soak", "10,000 rounds of digits: own memory at the end beside round 500", "times", 1.1,
          1.05),
@@ -204,11 +204,11 @@ def of_clients() -> Values:
 
 
 def of_engine() -> Values:
-    """What a round takes besides training, per client, on both engines."""
+    """What a round takes besides training, per client, with the engines ray and local."""
     import round as rounds
 
     return {
-        "`--engine flower`, one worker, LeNet5: per message": rounds.per_message("flower"),
+        "`--engine ray`, one worker, LeNet5: per message": rounds.per_message("ray"),
         "the same, engine local": rounds.per_message("local"),
     }
 

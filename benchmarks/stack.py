@@ -30,7 +30,7 @@ from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks.digits import build as digits_cnn
 from fedsim.tasks.lenet import MNIST_LENET5, LeNet5
-from strategies import Job, Trained
+from strategies import TrainJob, TrainResult
 
 STEPS = 3
 
@@ -72,7 +72,7 @@ def random_data(clients: int, side: int, channels: int) -> Data:
     return Data(x, torch.arange(n) % 10, x[:32], torch.arange(32) % 10, "random images")
 
 
-def made(model: Model, clients: int, device: str) -> tuple[Trainer, Stack, list[Job]]:
+def made(model: Model, clients: int, device: str) -> tuple[Trainer, Stack, list[TrainJob]]:
     """A trainer, its stack of all ``clients``, and their first round."""
     task = replace(
         MNIST_LENET5, name=f"stack-{len(TASKS)}", build=model.build, batch_size=32,
@@ -88,14 +88,14 @@ def made(model: Model, clients: int, device: str) -> tuple[Trainer, Stack, list[
     trainer = Trainer(config, ClientData.of(config))
     weights = {n: p.detach().clone() for n, p in trainer.parameters.items()}
     fit: Fit = fit_of(config)
-    jobs = [Job(client, weights, {}, 0, STEPS, {}, 0) for client in range(clients)]
+    jobs = [TrainJob(client, weights, {}, 0, STEPS, {}, 0) for client in range(clients)]
     return trainer, Stack(trainer, fit), jobs
 
 
 def agree(first: Sequence[Any], other: Sequence[Any]) -> None:
     """Raises ``SystemExit`` unless both ways gave the same updates."""
     for a, b in zip(first, other, strict=True):
-        if not isinstance(b, Trained):
+        if not isinstance(b, TrainResult):
             raise SystemExit(f"a client of the stack failed: {b}")
         for name, x in a.update.items():
             if float((x - b.update[name]).norm()) > 1e-2 * float(x.norm()):
@@ -110,9 +110,9 @@ def ratio(
     The updates of three steps are compared: more would let last bits grow.
     """
     trainer, stack, jobs = made(model, clients, device)
-    first, jobs = jobs, [Job(**{**job._asdict(), "iterations": steps}) for job in jobs]
+    first, jobs = jobs, [TrainJob(**{**job._asdict(), "iterations": steps}) for job in jobs]
 
-    def alone(jobs: list[Job]) -> list[Trained]:
+    def alone(jobs: list[TrainJob]) -> list[TrainResult]:
         return [trainer.train(*job) for job in jobs]
 
     with products(tf32=False):

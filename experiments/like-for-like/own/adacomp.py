@@ -64,9 +64,9 @@ class AdaComp:
         plain(self)
         check_whole("adacomp: size", self.size, 1, 1 << 24)
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """A zero residual per tensor."""
-        return nest("residue", empty_like(like))
+        return nest("residue", empty_like(template))
 
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
@@ -101,19 +101,19 @@ class AdaComp:
             Fixed().write_symbols(codes, 2, out)
         return SentTensor(signed(magnitude.to(whole.device), codes), chosen, shape)
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        return read_each(bits, like, lambda i, x: self._read_one(bits, x))
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
+        return read_each(bits, template, lambda i, x: self._read_one(bits, x))
 
-    def _read_one(self, bits: BitReader, like: Tensor) -> Tensor:
-        places = read_places(bits, like.numel()) if like.numel() else np.zeros(0, np.int64)
-        chosen = bits.places = torch.from_numpy(places).to(like.device)
+    def _read_one(self, bits: BitReader, template: Tensor) -> Tensor:
+        places = read_places(bits, template.numel()) if template.numel() else np.zeros(0, np.int64)
+        chosen = bits.places = torch.from_numpy(places).to(template.device)
         if not places.size:
-            return torch.zeros(like.shape, device=like.device)
+            return torch.zeros(template.shape, device=template.device)
         with bits.span("side"):
-            magnitude = torch.from_numpy(bits.float32s(1))[0].to(like.device)
+            magnitude = torch.from_numpy(bits.float32s(1))[0].to(template.device)
         with bits.span("values"):
-            codes = Fixed().read_symbols(bits, places.size, 2, like.device)
-        return scatter(signed(magnitude, codes), chosen, like.shape)
+            codes = Fixed().read_symbols(bits, places.size, 2, template.device)
+        return scatter(signed(magnitude, codes), chosen, template.shape)
 
     def bound_on(self, d: int) -> Bound:
         """None."""

@@ -88,18 +88,18 @@ class Atomo:
         left = left.astype(np.float32)
         return torch.from_numpy(left), torch.from_numpy(v[kept].astype(np.float32))
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        if not self._pays(like.shape):
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        if not self._pays(template.shape):
             with bits.span("values"):
-                return _floats(bits, tuple(like.shape)).to(like.device)
-        n, m = _sides(like.shape)
+                return _floats(bits, tuple(template.shape)).to(template.device)
+        n, m = _sides(template.shape)
         with bits.span("header"):
             k = bits.gamma() - 1
         if k > min(n, m):
             raise PayloadError(f"atomo: {k} atoms announced for a matrix of {n} by {m}")
         with bits.span("values"):
             p, q = _floats(bits, (k, n)), _floats(bits, (k, m))
-        return _added(p, q, like)
+        return _added(p, q, template)
 
     def _pays(self, shape: torch.Size) -> bool:
         """Whether the expected atoms have fewer numbers than the tensor has entries."""
@@ -118,11 +118,11 @@ def _sides(shape: torch.Size) -> tuple[int, int]:
     return (shape[0] if shape else 1), prod(shape[1:])
 
 
-def _added(p: Tensor, q: Tensor, like: Tensor) -> Tensor:
-    """The sum of atoms (k, n) and (k, m), shaped and placed like ``like``."""
+def _added(p: Tensor, q: Tensor, template: Tensor) -> Tensor:
+    """The sum of atoms (k, n) and (k, m), shaped and placed like ``template``."""
     if not len(p):
-        return torch.zeros(like.shape, device=like.device)
-    return product(p, q).to(like.device).view(like.shape)
+        return torch.zeros(template.shape, device=template.device)
+    return product(p, q).to(template.device).view(template.shape)
 
 
 def _floats(bits: BitReader, shape: tuple[int, ...]) -> Tensor:

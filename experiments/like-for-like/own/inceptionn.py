@@ -67,18 +67,18 @@ class Inceptionn:
             out.float32s(flat[tags == 3])
         return SentTensor(self._decoded(flat, tags, x), ALL, x.shape)
 
-    def _decoded(self, flat: np.ndarray, tags: np.ndarray, like: Tensor) -> Tensor:
+    def _decoded(self, flat: np.ndarray, tags: np.ndarray, template: Tensor) -> Tensor:
         """What arrives of entries ``flat`` (n,): each cut to the steps of its tag."""
         steps = np.array([1, 1 << max(self.b, 7), 1 << _FINE, 1], np.float32)[tags]
         with np.errstate(over="ignore"):
             cut = np.trunc(flat * steps) / steps
         done = np.where(tags == 3, flat, np.where(tags == 0, np.float32(0), cut))
-        return torch.from_numpy(done + np.float32(0)).to(like.device).view(like.shape)
+        return torch.from_numpy(done + np.float32(0)).to(template.device).view(template.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        n = like.numel()
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        n = template.numel()
         if n == 0:
-            return torch.zeros_like(like)
+            return torch.zeros_like(template)
         done = np.zeros(n, np.float32)
         with bits.span("values"):
             tags = bits.uints(n, 2, np.uint8)
@@ -89,7 +89,7 @@ class Inceptionn:
                 value = level / np.float32(1 << step)
                 done[here] = np.where(codes >> np.uint16(width), -value, value) + np.float32(0)
             done[tags == 3] = bits.float32s(int((tags == 3).sum()))
-        return torch.from_numpy(done).to(like.device).view(like.shape)
+        return torch.from_numpy(done).to(template.device).view(template.shape)
 
     def bound_on(self, d: int) -> Bound:
         """None."""

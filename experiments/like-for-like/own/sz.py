@@ -74,10 +74,10 @@ class SZ:
             out.float32s(flat[codes == 0])
         return SentTensor(torch.from_numpy(done).to(x.device).view(x.shape), ALL, x.shape)
 
-    def read(self, bits: BitReader, like: Tensor, seed: int) -> Tensor:
-        n = like.numel()
+    def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
+        n = template.numel()
         if n == 0:
-            return torch.zeros_like(like)
+            return torch.zeros_like(template)
         with bits.span("side"):
             limit = float(bits.float32s(1)[0])
         if not 0 <= limit <= 3.1e38:
@@ -85,9 +85,9 @@ class SZ:
         with bits.span("values"):
             symbols = Ans().read_symbols(bits, n, _ALPHABET, torch.device("cpu")).numpy()
             raw = bits.float32s(int(np.count_nonzero(symbols == 0)))
-        done = np.empty(_sides(like), np.float32)
+        done = np.empty(_sides(template), np.float32)
         _decode(symbols.reshape(done.shape), raw, limit, _MIDDLE, done)
-        return torch.from_numpy(done).to(like.device).view(like.shape)
+        return torch.from_numpy(done).to(template.device).view(template.shape)
 
     def bound_on(self, d: int) -> Bound:
         """d (bound spread)^2 of error, and spread^2 <= 2 ||x||^2, as for minmax."""

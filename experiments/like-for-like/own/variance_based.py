@@ -77,9 +77,9 @@ class VarianceBased:
                 limit = "a number above 0" + (" and at most 1" if name == "decay" else "")
                 raise ValueError(f"variance_based: {name} is {shown(value)}: give {limit}")
 
-    def init(self, like: Tensors) -> State:
+    def init(self, template: Tensors) -> State:
         """A zero sum and a zero sum of squares per tensor."""
-        zeros = empty_like(like)
+        zeros = empty_like(template)
         return nest("sums", zeros) | nest("squares", {n: x.double() for n, x in zeros.items()})
 
     def write(
@@ -118,20 +118,20 @@ class VarianceBased:
         out.uints(codes, 4)
         return SentTensor(_values(codes, top).to(r.device), chosen, r.shape)
 
-    def read(self, bits: BitReader, like: Tensors, seed: int) -> dict[str, Tensor]:
-        return read_each(bits, like, lambda i, x: self._read_one(bits, x))
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
+        return read_each(bits, template, lambda i, x: self._read_one(bits, x))
 
-    def _read_one(self, bits: BitReader, like: Tensor) -> Tensor:
-        places = read_places(bits, like.numel()) if like.numel() else np.zeros(0, np.int64)
+    def _read_one(self, bits: BitReader, template: Tensor) -> Tensor:
+        places = read_places(bits, template.numel()) if template.numel() else np.zeros(0, np.int64)
         bits.places = torch.from_numpy(places)
         if not places.size:
-            return torch.zeros(like.shape, device=like.device)
+            return torch.zeros(template.shape, device=template.device)
         with bits.span("side"):
             top = bits.uint(8)
         codes = bits.uints(places.size, 4)
         if not 1 <= top <= 254 or int((codes & np.uint64(7)).max()) >= top:
             raise PayloadError(f"an exponent of {top} with {places.size} entries below it")
-        return scatter(_values(codes, top), bits.places, like.shape).to(like.device)
+        return scatter(_values(codes, top), bits.places, template.shape).to(template.device)
 
     def bound_on(self, d: int) -> Bound:
         """None."""
