@@ -1,0 +1,22 @@
+"""The table of accuracy, bits and epsilon is that of its file; its epsilons are the strategies'."""
+
+import runpy
+
+from fedsim.settings.strategies import value_of
+from tests.support.markdown import ROOT
+
+MADE = runpy.run_path(str(ROOT / "docs" / "make_privacy.py"))
+
+
+def test_the_table_is_that_of_the_file() -> None:
+    assert MADE["page"]() == (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8"), (
+        "run: PYTHONPATH=. python docs/make_privacy.py --page"
+    )
+    assert len(MADE["read"]()) == len(MADE["METHODS"]) * len(MADE["STRATEGIES"]) * MADE["SEEDS"]
+
+
+def test_epsilons_are_those_of_the_runs_settings() -> None:
+    for row in MADE["read"]():
+        plan = MADE["config"](row["method"], row["strategy"], int(row["seed"])).plan
+        epsilon = value_of(row["strategy"]).epsilon(plan.rounds)
+        assert row["epsilon"] == ("" if epsilon is None else f"{epsilon:.4f}")
