@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from runpy import run_path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from fedsim.federation import precheck
 
 HERE = Path(__file__).parent
 TABLE, PAGE = HERE / "pairs.csv", HERE / "pairs.md"
+WRAPPED = run_path(str(HERE / "wrap.py"))["wrapped"]
 
 BASE: dict[str, Any] = {
     "task": "digits", "clients": 4, "temporal": 2, "iterations": 4, "batch_size": 8,
@@ -50,6 +52,12 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "diana": {"strategy": "diana", "method": "diana(qsgd(7))"},
     "fetchsgd": {"strategy": "fetchsgd", "method": "fetchsgd(0.05)", "momentum": 0.0},
     "fedper": {"strategy": "fedper"},
+    "fedrep": {"strategy": "fedrep(head_steps=1)"},
+    "fedbabu": {"strategy": "fedbabu"},
+    "median": {"strategy": "median"},
+    "trimmed mean": {"strategy": "trimmed_mean(0.4)"},
+    "krum": {"strategy": "krum(1)", "clients": 5},
+    "dp": {"strategy": "dp"},
 }
 """Each with a method that it takes."""
 
@@ -63,6 +71,9 @@ FEATURES: dict[str, dict[str, Any]] = {
     "availability": {"availability": "onoff(20s, 5s)"},
     "a minimum of replies": {"min_replies": 1},
     "a cohort": {"cohort": 2},
+    "a sampler by samples": {"cohort": 2, "sampler": "weighted(samples)"},
+    "a sampler by stale losses": {"cohort": 2, "sampler": "oort"},
+    "a sampler that asks for losses": {"cohort": 2, "sampler": "power_of_choice(3)"},
     "a compressed downlink": {"downlink": "ef(topk(0.2) | float32 | golomb)"},
     "a relayed downlink": {"downlink": "relay"},
     "catch-up": {
@@ -81,10 +92,14 @@ FEATURES: dict[str, dict[str, Any]] = {
     "a bound on the norm": {"max_norm": 1e6},
     "a trace of links": {"network": "trace={trace}, compute=20ms"},
     "kept payloads": {"keep_payloads": True},
+    "energy": {
+        "network": "4g, compute=2GFLOP/s, energy_up=1uJ/bit, energy_compute=2W",
+        "stop_at_joules": 1e6,
+    },
+    "a battery": {"network": "4g, compute=20ms, energy_up=1uJ/bit, battery=uniform(1J, 2J)"},
 }  # fmt: skip
 """What each adds to the settings of an algorithm."""
 
-_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 _TRACE = "client,seconds,up,down\n*,0,2000000,8000000\n*,1,1000000,4000000\n"
 
 
@@ -104,22 +119,12 @@ def with_batch_norm() -> nn.Module:
     )  # fmt: skip
 
 
-def fedper() -> Any:
-    """The algorithm of docs/own-strategy.md that keeps the last layer at each client."""
-    names: dict[str, Any] = {"__name__": "own_strategy"}
-    for block in _BLOCK.findall((HERE / "own-strategy.md").read_text(encoding="utf-8"))[:2]:
-        exec(block, names)
-    return names["FedPer"](layer="4.")
-
-
 def settings(algorithm: str, feature: str, trace: Path) -> dict[str, Any]:
     """The settings of a pair, as ``RunConfig.of`` takes them."""
     TASKS.setdefault(
         "digits_bn", replace(TASKS["digits"], name="digits_bn", build=with_batch_norm)
     )
     merged = BASE | ALGORITHMS[algorithm] | FEATURES[feature]
-    if merged.get("strategy") == "fedper":
-        merged["strategy"] = fedper()
     return merged | {"network": merged["network"].format(trace=trace)}
 
 
@@ -174,7 +179,7 @@ def reasons(rows: list[Pair]) -> str:
     for algorithm in ALGORITHMS:
         said = [(f, why) for a, f, why in rows if a == algorithm and why]
         lines += [f"\n**{algorithm}**\n"] if said else []
-        lines += [f"* {feature}: {why}." for feature, why in said]
+        lines += [line for feature, why in said for line in WRAPPED([f"* {feature}: {why}."])]
     return "\n".join(lines)
 
 
@@ -182,7 +187,7 @@ def page(rows: list[Pair]) -> str:
     """The text of ``docs/pairs.md`` with the tables of ``rows``."""
     count = sum(bool(pair.refusal) for pair in rows)
     parts = {
-        "count": f"Of {len(rows)} pairs {len(rows) - count} run and {count} are refused.",
+        "count": f"{len(rows) - count} of {len(rows)} pairs run, and {count} are refused.",
         "matrix": matrix(rows),
         "reasons": reasons(rows),
     }
