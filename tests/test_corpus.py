@@ -30,9 +30,9 @@ def corpus(name: str) -> list[Any]:
 
 @pytest.mark.parametrize("line", corpus("payloads.json"), ids=lambda line: line["why"])
 def test_a_payload_is_refused(line: dict[str, Any]) -> None:
-    like = {name: torch.empty(shape) for name, shape in line["like"].items()}
+    template = {name: torch.empty(shape) for name, shape in line["like"].items()}
     with pytest.raises(PayloadError, match=line["refused"]):
-        decoded(line["method"], bytes.fromhex(line["payload"]), like)
+        decoded(line["method"], bytes.fromhex(line["payload"]), template)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

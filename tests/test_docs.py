@@ -34,6 +34,9 @@ def commands(page: Path) -> list[list[str]]:
 
 def shortened(arguments: list[str]) -> list[str]:
     """The same command over less data, for fewer iterations."""
+    if arguments[0] in ("run", "sweep") and "--local-epochs" in arguments:
+        after = arguments.index("--rounds") + 1
+        return [*arguments[:after], "2", *arguments[after + 1 :], "--evaluate-every", "50"]
     if arguments[0] in ("run", "sweep"):
         given = arguments[arguments.index("--temporal") + 1] if "--temporal" in arguments else "10"
         longest = max(int(n) for n in given.split(","))
@@ -99,6 +102,10 @@ def prepared(made: Path) -> Path:
     save_file({"w": values.reshape(20, 25), "b": values[:20]}, made / "update.safetensors")
     own = next(b for b in blocks(ROOT / "docs" / "own-task.md") if b.language == "python")
     (made / "spirals.py").write_text(own.text.split("result = ")[0])
+    films = next(b for b in blocks(ROOT / "docs" / "batches.md") if b.language == "python")
+    (made / "films.py").write_text(films.text)
+    sampler = next(b for b in blocks(ROOT / "docs" / "samplers.md") if b.language == "python")
+    (made / "rested.py").write_text(sampler.text)
     page = blocks(ROOT / "docs" / "own-strategy.md")
     (made / "mine.py").write_text("".join(b.text for b in page if b.language == "python"))
     return made

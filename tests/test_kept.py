@@ -89,7 +89,7 @@ def test_a_run_is_extended(kept: Path, typed: Typed, no_page: None) -> None:
 
 def test_a_stopped_run_goes_on(kept: Path, typed: Typed) -> None:
     seen: list[int] = []
-    config = from_toml(kept / "stopped" / "config.toml")
+    config = from_toml(kept / "stopped" / "config.toml", trust_code=True)
     fedsim.run(config, kept / "stopped", callbacks=[recording(seen)], progress=False)
     assert seen == [4]
     whole = column(kept / "run", "clients", "digest_up")
@@ -98,11 +98,27 @@ def test_a_stopped_run_goes_on(kept: Path, typed: Typed) -> None:
     assert typed("verify", kept / "stopped", "--own", "task.py:TASK").code == 0
 
 
+def test_a_run_that_was_stopped_with_late_updates_under_way_goes_on(
+    kept: Path, typed: Typed
+) -> None:
+    """In 0.1.0 the clock had forecasts; last digits of its seconds may differ."""
+    config = from_toml(kept / "late-stopped" / "config.toml", trust_code=True)
+    seen: list[int] = []
+    fedsim.run(config, kept / "late-stopped", callbacks=[recording(seen)], progress=False)
+    assert seen == [6, 7, 8]
+    folders = kept / "late", kept / "late-stopped"
+    whole, again = (pd.read_parquet(folder / "rounds.parquet") for folder in folders)
+    same = ["clients", "failures", "late", "lost", "returned", "up_wire_bits", "digest_model"]
+    pd.testing.assert_frame_equal(again[same], whole[same])
+    assert again["sim_end_seconds"].tolist() == pytest.approx(whole["sim_end_seconds"], rel=1e-12)
+    assert typed("verify", kept / "late-stopped", "--own", "task.py:TASK").code == 0
+
+
 @pytest.mark.slow
 def test_reports_and_comparisons(kept: Path, typed: Typed) -> None:
     said = typed("report", kept / "run", kept / "sweep", "--out", "both")
     assert said.code == 0, said.err
-    assert Path("both", "report.html").stat().st_size > 100_000
+    assert Path("both", "report.html").read_text().count("<svg ") >= 3
     shutil.copytree(kept / "sweep", "again")
     said = typed("compare", kept / "sweep", "again")
     assert said.code == 0, said.err
@@ -141,7 +157,7 @@ def test_ef_without_a_mask_that_was_stopped_goes_on_as_it_was_made(
         task="task.py:TASK", clients=2, evaluate_every=1, temporal=2, iterations=8,
         method="ef(topk(0.1) | float32 | golomb)",
     )  # fmt: skip
-    assert not typed.plan.masks and from_toml(folder / "config.toml").plan.masks
+    assert not typed.plan.masks and from_toml(folder / "config.toml", trust_code=True).plan.masks
     with pytest.raises(fedsim.UsageError, match="momentum_masking True there, False here"):
         fedsim.run(typed.but(momentum_masking="off"), folder, progress=False)
     result = fedsim.run(typed, folder, callbacks=[recording(seen)], progress=False)
@@ -158,9 +174,9 @@ def test_a_file_that_fedsim_wrote_has_the_meaning_of_its_version(
     shutil.copy(kept / "feedback" / "config.toml", "copied.toml")
     Path("own.toml").write_text('method = "ef(topk(0.1) | float32)"\ntemporal = 2\n')
     files = kept / "feedback" / "config.toml", Path("copied.toml"), kept / "search" / "best.toml"
-    assert all(from_toml(file).plan.masks for file in files)
+    assert all(from_toml(file, trust_code=True).plan.masks for file in files)
     assert not from_toml(Path("own.toml")).plan.masks
-    sweep = from_sweep(kept / "sweep" / "sweep.toml")
+    sweep = from_sweep(kept / "sweep" / "sweep.toml", trust_code=True)
     assert sweep.base.training.momentum_masking == "ef" and sweep.base.plan.masks
     typed("run", "--config", "own.toml", "--iterations", "4", "--out", "new")
     written = tomllib.loads(Path("new/config.toml").read_text())
@@ -205,8 +221,8 @@ def test_a_search_goes_on(kept: Path, typed: Typed, caplog: pytest.LogCaptureFix
     assert (said.err + caplog.text).count("goes on as it was made") == 1 and "trial 3" in said.err
     assert "trial 2:" not in said.err
     cells = (kept / "search").glob("cells/*/config.toml")
-    assert all(from_toml(cell).plan.masks for cell in cells)
-    assert from_toml(kept / "search" / "best.toml").plan.masks
+    assert all(from_toml(cell, trust_code=True).plan.masks for cell in cells)
+    assert from_toml(kept / "search" / "best.toml", trust_code=True).plan.masks
 
 
 @pytest.fixture
@@ -260,4 +276,5 @@ def test_a_sweep_over_masking_goes_on_as_it_was_made(
     cells = varied / "cells"
     masks = {folder.name.rpartition("-")[2]: masking(folder) for folder in cells.iterdir()}
     assert masks == {"auto": "ef", "off": "off"}
-    assert sorted(from_sweep(varied / "sweep.toml").vary["momentum_masking"]) == ["ef", "off"]
+    written = from_sweep(varied / "sweep.toml", trust_code=True)
+    assert sorted(written.vary["momentum_masking"]) == ["ef", "off"]

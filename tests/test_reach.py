@@ -3,11 +3,14 @@
 import shutil
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from fedsim.runs.machine import TESTED, release
+from tests.support.markdown import ROOT
 from tests.support.reach import NEEDS, bounds, find, use_lowest, use_wheel
 
 
@@ -48,6 +51,19 @@ def test_every_library_has_a_lowest_version() -> None:
     found = bounds()
     assert {"torch", "flwr", "ray", "numpy", "pandas", "pytest", "torchvision"} <= {*found}
     assert not [name for name, version in found.items() if not version]
+
+
+def test_flower_is_allowed_one_minor_release_above_the_newest_that_was_tested() -> None:
+    """Above the pinned one, that is: ``fedsim doctor`` says where the other is installed."""
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    (pinned,) = (line.removeprefix("flwr==") for line in pins if line.startswith("flwr=="))
+    assert release(pinned) == TESTED["flwr"]
+    major, minor = TESTED["flwr"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = project["project"]["dependencies"] + project["dependency-groups"]["node"]
+    found = [line.partition(",")[2] for line in asked if line.startswith("flwr")
+             and not line.startswith("flwr-")]  # fmt: skip
+    assert found == [f"<{major}.{minor + 2}"] * 2
 
 
 def test_an_interpreter_is_found_or_not() -> None:

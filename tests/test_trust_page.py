@@ -41,4 +41,13 @@ def test_as_many_federations_are_drawn_as_the_page_says() -> None:
     drawn = (ROOT / "tests/fedsim/runs/test_whole_federations.py").read_text(encoding="utf-8")
     (few,) = re.findall(r"max_examples=(\d+)", drawn)
     (many,) = re.findall(r'"FEDSIM_FEDERATIONS", "(\d+)"', drawn)
-    assert f"{few} drawn federations are, in the gate, and {many} in `make test-all`" in TEXT
+    page = " ".join(TEXT.split())
+    assert f"{few} drawn federations are, in the gate, and {many} in `make test-all`" in page
+
+
+def test_every_promise_names_a_test() -> None:
+    table = TEXT.partition("## Promises and their tests")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    promises = [row for row in rows if row[0] not in ("promise", "---")]
+    assert len(promises) > 20
+    assert [row[0] for row in promises if not re.search(r"`[\w/]*test_\w+\.py", row[-1])] == []

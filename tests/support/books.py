@@ -20,10 +20,10 @@ def names(folder: Path, client: int, way: str) -> dict[int, Path]:
     return {int(file.parent.name.removeprefix("round-")): file for file in files}
 
 
-def applied(folder: Path, client: int, config: RunConfig, like: Sums) -> Sums:
+def applied(folder: Path, client: int, config: RunConfig, template: Sums) -> Sums:
     """The sum of the client's updates that moved the model."""
     method, files = config.plan.method.compressor, names(folder, client, "up").values()
-    return _sum([decompress(method, file.read_bytes(), like) for file in files])
+    return _sum([decompress(method, file.read_bytes(), template) for file in files])
 
 
 def trained(
@@ -43,12 +43,12 @@ def trained(
     return _sum(updates)
 
 
-def held(memory: State, last_applied: int, config: RunConfig, like: Sums) -> Sums:
+def held(memory: State, last_applied: int, config: RunConfig, template: Sums) -> Sums:
     """The client's residual, and its last message where that was not applied."""
     parts: list[Any] = [unnest("uplink/residual", memory)]
     if int(memory["pending/round"]) != last_applied:
         payload = memory["pending/payload"].numpy().tobytes()
-        parts.append(decompress(config.plan.method.compressor, payload, like))
+        parts.append(decompress(config.plan.method.compressor, payload, template))
     return _sum(parts)
 
 

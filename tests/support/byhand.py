@@ -33,10 +33,10 @@ def sends(method: str, kept: str, messages: list[Message]) -> State:
     """Sends the updates one after the other; returns the memory after the last."""
     made, state = parse(method), None
     for update, arrives, left in messages:
-        like = {"w": torch.tensor(update)}
-        packet, state = compress(made, like, state)
+        template = {"w": torch.tensor(update)}
+        packet, state = compress(made, template, state)
         assert packet.sent["w"].decoded.tolist() == arrives
         assert state[f"{kept}/w"].tolist() == left
-        assert decompress(made, packet.payload, like)["w"].tolist() == arrives
+        assert decompress(made, packet.payload, template)["w"].tolist() == arrives
     assert state is not None
     return state

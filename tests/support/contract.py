@@ -67,8 +67,8 @@ def test_a_message(method: str, device: str, update: dict[str, Tensor]) -> None:
 
 
 def decodes_to_what_was_sent(compressor: Compressor, packet: Packet, update: Tensors) -> None:
-    like = {name: torch.full_like(x, math.nan) for name, x in update.items()}  # values unread
-    got = decompress(compressor, packet.payload, like)
+    template = {name: torch.full_like(x, math.nan) for name, x in update.items()}  # values unread
+    got = decompress(compressor, packet.payload, template)
     assert list(got) == list(packet.sent) == list(update)
     for name, x in update.items():
         assert got[name].shape == x.shape
@@ -207,9 +207,9 @@ def test_another_method_or_other_tensors_are_refused(method: str) -> None:
     payload = compress(parse(method), update)[0].payload
     renamed = {name.upper(): x for name, x in update.items()}
     reshaped = {name: x.reshape(-1) for name, x in update.items()}
-    for like in (renamed, reshaped, dict(reversed(update.items())), {}):
+    for template in (renamed, reshaped, dict(reversed(update.items())), {}):
         with pytest.raises(ValueError, match="was not made by"):
-            decoded(method, payload, like)
+            decoded(method, payload, template)
     with pytest.raises(ValueError, match="was not made by"):
         decoded("per_tensor(topk(0.123) | float32)", payload, update)
 

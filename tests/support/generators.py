@@ -116,15 +116,15 @@ def _as_whole(x: Tensor) -> Tensor:
     return x.view(whole) if x.is_floating_point() else x
 
 
-def residual(state: State, name: str, like: Tensor) -> Tensor:
+def residual(state: State, name: str, template: Tensor) -> Tensor:
     """What the memory keeps of tensor ``name``: zero where the method keeps nothing of it."""
     kept = [x for key, x in state.items() if f"/{key}".endswith(f"/residual/{name}")]
-    return kept[0] if kept else torch.zeros_like(like)
+    return kept[0] if kept else torch.zeros_like(template)
 
 
-def decoded(method: str, payload: bytes, like: Tensors) -> dict[str, Tensor]:
+def decoded(method: str, payload: bytes, template: Tensors) -> dict[str, Tensor]:
     """What a receiver that knows the method's text makes of a payload."""
-    return decompress(parse(method), payload, like)
+    return decompress(parse(method), payload, template)
 
 
 def rising_or_refused(code: PositionCode, payload: bytes, n: int, k: int) -> bool:

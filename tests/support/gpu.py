@@ -16,7 +16,7 @@ from compressors import Packet, State, Tensors, compress, decompress, parse, seg
 from compressors import device as room
 from compressors.device import plan
 from compressors.kernels.gpu.language import interpreted, present, tl
-from compressors.kernels.gpu.layout import Layout, fetch, layout_of
+from compressors.kernels.gpu.layout import Programs, fetch, programs_of
 from compressors.segments.plan import plan_of
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -69,10 +69,10 @@ def there(*arrays: object) -> list[Tensor]:
     return [torch.as_tensor(np.asarray(a, np.int64), device=DEVICE) for a in arrays]
 
 
-def joined(parts: list[np.ndarray]) -> tuple[Tensor, Layout]:
+def joined(parts: list[np.ndarray]) -> tuple[Tensor, Programs]:
     """Float32 vectors as one on the device, and where each stands."""
     flat = torch.from_numpy(np.concatenate(parts).astype(np.float32)).to(DEVICE)
-    return flat, layout_of(tuple(part.size for part in parts), DEVICE)
+    return flat, programs_of(tuple(part.size for part in parts), DEVICE)
 
 
 def looked_at(n: int, lanes: int) -> np.ndarray:
@@ -114,10 +114,10 @@ def same_as_host(text: str, updates: list[Tensors], seed: int = 0) -> list[Packe
     return packets
 
 
-def received(text: str, payload: bytes, like: Tensors) -> dict[str, Tensor]:
+def received(text: str, payload: bytes, template: Tensors) -> dict[str, Tensor]:
     """``decompress`` on the device."""
     with taken():
-        return decompress(parse(text), payload, {n: x.to(DEVICE) for n, x in like.items()})
+        return decompress(parse(text), payload, {n: x.to(DEVICE) for n, x in template.items()})
 
 
 def equal_bits(a: Tensor, b: Tensor) -> bool:

@@ -64,7 +64,8 @@ class Cells:
     limits = {"temporal": (1, 8), "gradient": (0.1, 1.0), "lr": (0.01, 0.1)}
     base = SimpleNamespace(
         seed=SEED, machine=SimpleNamespace(device="cpu"), plan=SimpleNamespace(
-            iterations=8, task=SimpleNamespace(written="digits"), strategy="dsgd"
+            iterations=8, task=SimpleNamespace(written="digits"), strategy="dsgd",
+            sampler="uniform", partition="iid",
         )
     )
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from compressors import Packet, PayloadError, State, Tensors, compress, parse, segments
 from compressors.message import Received, receive
-from compressors.segments.write import Written
+from compressors.segments.write import HostMessage
 
 TEXTS = (
     "raw",
@@ -59,7 +59,7 @@ def part_by_part() -> Iterator[None]:
 
 def is_one_pass(packet: Packet) -> bool:
     """Whether a message was made in one pass."""
-    return isinstance(getattr(packet, "written", None), Written)
+    return isinstance(getattr(packet, "written", None), HostMessage)
 
 
 def both_ways(text: str, updates: list[Tensors], seed: int = 0) -> list[Packet]:
@@ -86,17 +86,17 @@ def both_ways(text: str, updates: list[Tensors], seed: int = 0) -> list[Packet]:
                 assert mine.indices is one.indices
         assert list(here) == list(there)
         assert all(equal(here[key], x) for key, x in there.items())
-        like = {name: torch.empty_like(x) for name, x in update.items()}
-        assert read_alike(text, packet.payload, like) is not None
+        template = {name: torch.empty_like(x) for name, x in update.items()}
+        assert read_alike(text, packet.payload, template) is not None
         packets.append(packet)
     return packets
 
 
-def read_alike(text: str, payload: bytes, like: Tensors) -> Received | None:
+def read_alike(text: str, payload: bytes, template: Tensors) -> Received | None:
     """What a payload says, or None where it is refused: in the same words both ways."""
-    mine, theirs = _tried(lambda: receive(parse(text), payload, like)), None
+    mine, theirs = _tried(lambda: receive(parse(text), payload, template)), None
     with part_by_part():
-        theirs = _tried(lambda: receive(parse(text), payload, like))
+        theirs = _tried(lambda: receive(parse(text), payload, template))
     if isinstance(theirs, str) or isinstance(mine, str):
         assert mine == theirs, text
         return None

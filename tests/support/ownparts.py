@@ -43,8 +43,8 @@ class Whole:
         out.float32s(x.numpy())
         return SentTensor(x, ALL, x.shape)
 
-    def read(self, bits: Any, like: Tensor, seed: int) -> Tensor:
-        return torch.from_numpy(bits.float32s(like.numel())).view(like.shape)
+    def read(self, bits: Any, template: Tensor, seed: int) -> Tensor:
+        return torch.from_numpy(bits.float32s(template.numel())).view(template.shape)
 
 
 @dataclass(frozen=True)

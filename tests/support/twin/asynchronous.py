@@ -49,7 +49,7 @@ class Asynchronous(Federation):
 
     def ask_client(self, number: int) -> None:
         """Sends a client the model; it trains at once, unless it leaves before."""
-        client, temporal = self.clients[number], self.settings["temporal"]
+        client, temporal = self.clients[number], self.settings.get("temporal", 0)
         self.messages[number] += 1
         row = blank(number) | {"message": self.messages[number]}
         wire, row["down_content_bits"] = self.server.bits(client)
@@ -74,12 +74,13 @@ class Asynchronous(Federation):
             exchange.leaves, up = True, None
             row["lost"] += self.is_lost(client) if iterations else 0
         exchange.work = self.clock.send(number, wire, iterations, up)
+        row["energy_joules"] = self.clock.network.request(number, wire, iterations, up)
         self.at_work.append(exchange)
 
     def order(self, number: int) -> Order:
         """What a client is told to do: as all others that are asked in the same row."""
         if self.controller is None:
-            return Order(min(self.settings["temporal"], self.left), None)
+            return Order(self.steps_of(number), None)
         told = replace(self.told, seconds=self.clock.now)
         return self.controller.choose_all([number], told)[number]
 
@@ -107,8 +108,10 @@ class Asynchronous(Federation):
     def drawn(self) -> int | None:
         """Whom, if anybody can be asked."""
         busy = [e.client.number for e in self.at_work + self.come + self.silent]
-        idle = [c.number for c in self.clients if c.number not in busy]
+        idle = [c.number for c in self.clients if c.number not in busy + self.empty]
         if self.settings.get("availability") is None:
+            if not self.sampler.uniform:
+                return next(iter(self.sampler.choose(self.turn + 1, 1, idle)), None)
             return self.draws.next_client(self.turn + 1, idle) if idle else None
         in_turn = [c for c in self.draws.in_turn(self.turn + 1) if c in idle]
         for attempt in range(1 if self.availability.by_clock or busy else 1_000):
@@ -119,6 +122,8 @@ class Asynchronous(Federation):
                 share, chances = self.availability.share, self.draws.there(number, attempt)
                 there = [c for c in idle if share is not None and chances[c] < share]
             if free := [c for c in in_turn if c in there]:
+                if not self.sampler.uniform:
+                    return self.sampler.choose(self.turn + 1, 1, sorted(free))[0]
                 return free[0]
         return None
 
@@ -146,6 +151,12 @@ class Asynchronous(Federation):
                     self.places += 1
         self.silent = [e for e in self.silent if e not in self.come]
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether nobody is at work, or has energy left."""
+        at_work = self.at_work or self.come or self.silent
+        return not at_work and len(self.empty) == len(self.clients)
+
     def due(self, exchange: Exchange) -> float:
         """Until when the server waits for a reply."""
         return float(exchange.work.begun + self.deadline)
@@ -156,6 +167,7 @@ class Asynchronous(Federation):
         row = exchange.row | self.whole(exchange) | {"staleness": stale, "used": False}
         is_late = exchange in self.overdue
         row["overdue"] = int(is_late)
+        self.spend(exchange.client.number, row["energy_joules"])
         if not is_late:
             self.places += 1
         if exchange.leaves:
@@ -181,13 +193,18 @@ class Asynchronous(Federation):
     def round(self, number: int) -> bool:
         """A row: as many updates as a cohort has."""
         begin, rows, orders = self.clock.now, [], []
+        self.told_samples = self.sampler.tell() if number == 1 else 0
         self.look(number)
         if number == 1 and self.settings.get("availability") is None:
-            for client in self.draws.cohort(1, self.at_once, range(len(self.clients))):
+            everybody = range(len(self.clients))
+            first = self.draws.cohort(1, self.at_once, everybody)
+            if not self.sampler.uniform:
+                first = self.sampler.choose(0, self.at_once, everybody)
+            for client in first:
                 self.ask_client(client)
         elif number == 1:
             self.places = self.at_once
-        while len(rows) < self.cohort:
+        while len(rows) < self.cohort and not (rows and self.exhausted):
             self.fill()
             if not self.come:
                 self.next_event()
@@ -195,9 +212,12 @@ class Asynchronous(Federation):
                 orders.append(self.come[0].order)
                 rows.append(self.comes(self.come.pop(0)))
         used = [r for r in rows if r["used"]]
-        if len(used) < self.least and not self.may_be_empty:
+        if len(used) < self.least and not self.may_be_empty and not self.exhausted:
             return False
-        n = min(self.settings["temporal"], self.left)
+        n = max(o.n for o in orders) if self.epochs else min(self.settings["temporal"], self.left)
+        if self.epochs:
+            for r, o in zip(rows, orders, strict=True):
+                r["local_iterations"] = o.n
         if self.controller is not None:
             n = max(o.n for o in orders)
             typed = 1.0 if self.clients[0].method.p is None else self.clients[0].method.p

@@ -32,8 +32,26 @@ CONTROLLERS = (
 )  # fmt: skip
 
 
+RATES = (
+    "up=2kbit, down=4kbit, latency=20ms, compute=lognormal(4kFLOP/s, 0.3)",
+    "up=uniform(200bit, 2kbit), down=4kbit, compute=uniform(20ms, 0.2s)",
+    "up=lognormal(2kbit, 0.5), down=4kbit, latency=uniform(10ms, 90ms), compute=3kFLOP/s",
+)
+ENERGIES = (
+    "energy_up=2mJ/bit, energy_compute=5W",
+    "energy_up=lognormal(2mJ/bit, 0.3), energy_down=1mJ/bit, energy_compute=uniform(1W, 9W)",
+    "energy_down=lognormal(1mJ/bit, 0.5), energy_compute=uniform(1mJ/FLOP, 3mJ/FLOP)",
+)
+
+
 COMPOSED = 1_000_000
 """Cases from this number on are compositions: FedProx around an algorithm with local steps."""
+EPOCHS = 2_000_000
+"""Cases from this number on train local epochs, around an algorithm with local steps."""
+SAMPLED = 3_000_000
+"""Cases from this number on have a sampler, and mostly a cohort that it draws."""
+POWERED = 4_000_000
+"""Cases from this number on have energy in their network, and mostly batteries or a limit."""
 INSIDE = tuple(name for name in dict.fromkeys(STRATEGIES) if name not in GRADIENTS)
 
 
@@ -69,6 +87,12 @@ class Drawn:
         s["batch_size"] = self.one(2, 3, 5)
         if s["strategy"] in WITHOUT_WAITING:
             self.network()
+
+    def epochs(self) -> None:
+        """Whole epochs of each client's samples, in place of iterations."""
+        del self.settings["temporal"], self.settings["iterations"]
+        self.settings |= {"rounds": self.one(4, 6), "local_epochs": self.one(1, 1, 2)}
+        self.settings["partition"] = self.one("linear", "linear", "iid")
 
     def network(self) -> None:
         """Links that are alike, or vary, or follow a trace, and what the server shares."""
@@ -202,6 +226,24 @@ class Drawn:
     def staleness(self) -> None:
         self.settings["staleness"] = self.one("constant", "polynomial(1)", "hinge(2, 1)")
 
+    def sampler(self) -> None:
+        self.settings["sampler"] = self.one("weighted(samples)", "link(fastest)")
+        self.settings["partition"] = self.one("linear", "linear", "iid", "contiguous")
+        if self.settings["sampler"] == "link(fastest)":
+            self.needs_network()
+        if self.rng.random() < 0.8:
+            self.cohort()
+
+    def energy(self) -> None:
+        """What messages and work cost, and who has how much."""
+        text = f"{self.one(*RATES)}, {self.one(*ENERGIES)}"
+        kind = self.one("battery", "battery", "limit", "both", "none")
+        if kind in ("battery", "both"):
+            text += self.one(", battery=uniform(1J, 9J)", ", battery=4J")
+        if kind in ("limit", "both"):
+            self.settings["stop_at_joules"] = self.one("5J", 12.0, 25.0)
+        self.settings["network"] = text
+
     def buffer_size(self) -> None:
         self.settings["buffer_size"] = self.one(1, 2, 3, 7)
 
@@ -216,7 +258,10 @@ WITHOUT_ROUNDS += ("min_replies", "controller", "controller")
 POOLS = {
     "fedbuff": (*WITHOUT_ROUNDS, "buffer_size", "buffer_size", "weighting"),
     "fedasync": WITHOUT_ROUNDS,
-    "sharded": ("downlink", "downlink", "step", "momentum", "stop", "evaluate"),
+    "sharded": (
+        "downlink", "downlink", "step", "momentum", "stop", "evaluate", "cohort", "ask", "dropout",
+        "availability", "deadline", "deadline", "min_replies",
+    ),
     "marina": ("network", "downlink", "step", "momentum", "stop", "evaluate", "weighting"),
 }
 
@@ -225,10 +270,21 @@ def case(number: int, folder: Path) -> dict[str, Any]:
     """The settings of a case, as ``RunConfig`` takes them; its files go into a folder."""
     for attempt in range(1_000):
         drawn = Drawn(np.random.default_rng([20_24, number, attempt]), folder)
-        drawn.base(STRATEGIES if number < COMPOSED else INSIDE)
-        if number >= COMPOSED:
+        sampled, powered = SAMPLED <= number < POWERED, number >= POWERED
+        inside, epochs = COMPOSED <= number < SAMPLED, EPOCHS <= number < SAMPLED
+        whole = not (sampled or powered)
+        strategies = tuple(name for name in STRATEGIES if name != "sharded" or whole)
+        drawn.base(INSIDE if inside else strategies)
+        if epochs:
+            drawn.epochs()
+        elif inside:
             drawn.proximal()
+        if sampled:
+            drawn.sampler()
         pool = POOLS.get(drawn.settings["strategy"], FEATURES)
+        if powered:
+            drawn.energy()
+            pool = tuple(name for name in pool if name != "network")
         count = drawn.one(2, 2, 3, 3, 4)
         for name in drawn.rng.choice(sorted(set(pool)), count, replace=False, p=weights(pool)):
             getattr(drawn, name)()
@@ -252,16 +308,20 @@ def features(settings: dict[str, Any]) -> list[str]:
     for name, value in settings.items():
         if name in ("seed", "clients", "iterations", "batch_size", "gradient", "lr", "temporal"):
             continue
+        if name == "rounds":
+            continue
         word = value.name if name == "task" else str(value)
-        if "/" in word:
+        if "/" in word and (name != "network" or "trace=" in word):
             word = "trace" if name == "network" else "csv"
         elif name == "network":
             word = "varies" if "(" in word else "alike"
         elif name not in ("method", "downlink"):
             word = word.split("(")[0].split("=")[0]
-        if name in ("cohort", "ask", "deadline", "stop_at_bits", "server_lr"):
+        if name in ("cohort", "ask", "deadline", "stop_at_bits", "stop_at_joules", "server_lr"):
             word = "given"
         found.append(f"{name}: {word}")
         if name == "network" and "server" in str(value):
             found.append("network: server shared")
+        if name == "network" and "energy" in str(value):
+            found.append("network: battery" if "battery" in str(value) else "network: energy")
     return found

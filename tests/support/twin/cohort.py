@@ -1,6 +1,7 @@
 """Who is there, and who leaves (docs/networks.md, "Cohorts as they are")."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,17 @@ class Availability:
         """Whether the time says who is there, and not the round."""
         return self.share is None
 
-    def by_chance(self, round_number: int, least: int) -> list[int]:
-        """Who is there in a round where that does not go by the clock: at least so many."""
+    def by_chance(self, round_number: int, least: int, empty: Sequence[int]) -> list[int]:
+        """Who is there in a round where that does not go by the clock: at least so many.
+
+        ``empty``: whose battery is, and who is not there any more.
+        """
         assert self.share is not None
         for attempt in range(1_000):
-            there = self.draws.there(round_number, attempt)
-            if sum(there < self.share) >= least:
-                return [c for c in self.everybody if there[c] < self.share]
+            chances = self.draws.there(round_number, attempt)
+            there = [c for c in self.everybody if chances[c] < self.share and c not in empty]
+            if len(there) >= least:
+                return there
         raise RuntimeError("too few are ever there")
 
     def at(self, time: float) -> list[int]:

@@ -34,6 +34,7 @@ class Draws:
         self.test_y = federation.data.test_y.numpy()
         self.shards = federation.shards  # by client: the places of its training samples
         size = config.training.batch_size or config.plan.task.batch_size
+        self.batch_size = size
         self._batches = [Batches(s, size, config.seed, c) for c, s in enumerate(self.shards)]
         model = build_model(config.plan.task, config.seed, federation.data)
         self.model = {n: p.detach().double().numpy() for n, p in model.named_parameters()}
@@ -92,12 +93,13 @@ class Draws:
         """A varying quantity of every client's link.
 
         Args:
-            name: "up", "down", "latency" or "compute".
+            name: "up", "down", "latency", "compute", or one of its energies or its battery.
             kind: "lognormal" (median, sigma) or "uniform" (least, greatest).
             first: the median, or the least value.
             second: sigma of the logarithm, or the greatest value.
         """
-        purpose = {"up": 1, "down": 2, "latency": 3, "compute": 4}[name]
+        names = ("up", "down", "latency", "compute", "energy_up", "energy_down", "energy_compute")
+        purpose = 1 + (*names, "battery").index(name)
         generator = np.random.default_rng([self.seed, purpose])
         if kind == "lognormal":
             return first * np.exp(second * generator.standard_normal(self.clients))
@@ -106,6 +108,11 @@ class Draws:
     def next_client(self, turn: int, idle: Sequence[int]) -> int:
         """Whom an asynchronous server asks in its turn 1, 2, ... of those that are not at work."""
         return idle[derive(self.seed, "next client", turn) % len(idle)]
+
+    def sampler_lots(self, number: int) -> np.ndarray:
+        """A sampler's lot of every client in a draw, exponentially distributed."""
+        generator = np.random.default_rng([derive(self.seed, "sampler", number), 0])
+        return generator.exponential(size=self.clients)
 
     def coin(self, round_number: int, p: float) -> bool:
         """MARINA's coin of a round: whether it is dense."""

@@ -19,6 +19,7 @@ from tests.support.twin.messages import Message, Method
 from tests.support.twin.network import Network, number
 from tests.support.twin.orders import Order, Told, controller, cosine
 from tests.support.twin.rules import ENTRIES, RULES, FedAvg, Uplink
+from tests.support.twin.samplers import Sampler
 
 NEWS = 8  # bits that say which update of a client was taken last
 
@@ -70,14 +71,26 @@ class Federation:
         ]
         self.clock = Clock(Network(get("network") or "", self.draws))
         self.cohort = get("cohort") or clients
+        given = get("sampler") or "uniform"
+        self.sampler = Sampler(given, self.draws, self.clock, sum(tensors))
+        self.told_samples = 0  # bits, of the round
         self.deadline = number(str(get("deadline") or "inf"))
         self.late = get("late", "hold")
         self.before, self.after = leaving(get("dropout"))
         self.availability = Availability(get("availability"), self.draws)
         shaped = any(get(s) is not None for s in ("availability", "dropout", "deadline", "ask"))
         self.least = get("min_replies") or (1 if shaped else self.cohort)
+        self.spent = [0.0] * clients  # joules
+        self.empty: list[int] = []  # clients that have none left
+        if "battery" in self.clock.network.said and not shaped:
+            everybody = get("strategy") == "marina"  # which takes every reply
+            self.least = get("min_replies") or (self.cohort if everybody else 1)
         self.may_be_empty = shaped and get("min_replies") is None and "empty" not in known
+        self.epochs: int | None = get("local_epochs")
         self.controller = controller(settings, self.clock.network)
+        if self.controller is not None and self.epochs is not None:
+            self.controller.steps_of = self.steps_of
+        self.behind = 0.0  # iterations behind used updates, of epochs: the mean of each round's
         self.last: dict[int, tuple[int, int]] = {}  # bits and entries of a client's last message
         self.at_work: list[Exchange] = []
         self.too_late: list[Exchange] = []  # came as the round before ended, and were not taken
@@ -89,7 +102,11 @@ class Federation:
         stop = number(str(self.settings.get("stop_at_bits") or "inf"))
         scored = set()  # rounds
         sent = self.result.summary
-        while self.iteration < self.settings["iterations"] and sent["up_wire_bits"] < stop:
+        joules = number(str(self.settings.get("stop_at_joules") or "inf"))
+        while (
+            self.goes_on and sent["up_wire_bits"] < stop and sent["energy_joules"] < joules
+            and not self.exhausted
+        ):  # fmt: skip
             before = sent["up_wire_bits"]
             if not self.round(len(self.result.rounds) + 1):
                 self.result.failed = len(self.result.rounds) + 1
@@ -102,8 +119,40 @@ class Federation:
             self.result.model = self.server.model[:ENTRIES]
             scored.add(len(self.result.rounds))
         every = self.settings.get("evaluate_every") or 1
-        self.result.score_only(scored, every * self.settings["temporal"])
+        if self.epochs is None:
+            self.result.score_only(scored, every * self.settings["temporal"])
+        else:
+            rounds = len(self.result.rounds)
+            self.result.score_only(scored | {*range(every, rounds + 1, every)}, 1_000_000)
         return self.result
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether rounds, or iterations, are left."""
+        if self.epochs is not None:
+            return len(self.result.rounds) < int(self.settings["rounds"])
+        return self.iteration < int(self.settings["iterations"])
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether too few have energy left."""
+        return len(self.clients) - len(self.empty) < self.least
+
+    def spend(self, client: int, joules: float) -> None:
+        """A client has spent so much; its battery may be empty now."""
+        self.spent[client] += joules
+        if self.spent[client] >= self.clock.network.joules["battery"][client]:
+            self.empty.append(client)
+
+    def steps_of(self, client: int) -> int:
+        """The iterations that a client does in a round: those of its epochs, or as many as all.
+
+        An epoch is the whole batches of a client's samples (docs/tasks.md).
+        """
+        if self.epochs is None:
+            return int(min(self.settings["temporal"], self.left))
+        samples = self.clients[client].samples
+        return self.epochs * (samples // min(samples, self.settings["batch_size"]))
 
     def round(self, number: int) -> bool:
         """One round; False where too few replies came."""
@@ -111,6 +160,7 @@ class Federation:
         rows: dict[int, dict[str, Any]] = {}  # of clients, in this round
         late, self.too_late = self.too_late, []  # these are charged in this round
         free, came = self.wait_for_clients(number, late)
+        self.told_samples = self.sampler.tell() if number == 1 else 0
         asked = self.whom(number, self.settings.get("ask") or self.cohort, free)
         if not asked and isinstance(self.rule, FedAvg) and "nobody" in self.known:
             return False
@@ -140,6 +190,8 @@ class Federation:
 
     def whom(self, number: int, count: int, free: list[int]) -> list[int]:
         """Whom of those who can be asked the round asks."""
+        if not self.sampler.uniform:
+            return self.sampler.choose(number, count, free)
         if not self.availability.by_clock:
             return self.draws.cohort(number, count, free)
         return sorted([c for c in self.draws.in_turn(number) if c in free][:count])
@@ -147,7 +199,7 @@ class Federation:
     def orders(self, asked: list[int], number: int, time: float) -> dict[int, Order]:
         """What clients are told to do."""
         if self.controller is None:
-            return {c: Order(min(self.settings["temporal"], self.left), None) for c in asked}
+            return {c: Order(self.steps_of(c), None) for c in asked}
         loss, agreement, updates = None, None, self.server.updates[-2:]
         if self.result.rounds and self.result.rounds[-1]["clients"] > 0:
             loss = self.result.rounds[-1]["train_loss"]
@@ -169,9 +221,10 @@ class Federation:
             counted = at_work | {e.client.number for e in late + came}
             busy = counted if self.late == "count" else at_work
             if self.availability.by_clock:
-                there = self.availability.at(self.clock.now)
+                here = self.availability.at(self.clock.now)
+                there = [c for c in here if c not in self.empty]
             else:
-                there = self.availability.by_chance(number, self.least)
+                there = self.availability.by_chance(number, self.least, self.empty)
             free = [c for c in there if c not in busy]
             to_come = len(busy) if self.late == "count" else 0
             if min(len(there), len(free) + to_come) >= self.least:
@@ -215,6 +268,9 @@ class Federation:
                 exchange.leaves, up = True, None
                 row["lost"] += self.is_lost(client)
         exchange.work = self.clock.send(client.number, wire + order.bits, iterations, up)
+        joules = self.clock.network.request(client.number, wire + order.bits, iterations, up)
+        row["energy_joules"] = joules
+        self.spend(client.number, joules)
         return exchange
 
     def news(self, exchange: Exchange) -> None:
@@ -316,7 +372,12 @@ class Federation:
         used = [e.client.number for e in taken]
         for client in rows:
             rows[client]["used"] = client in used
-        n = max((o.n for o in orders.values()), default=min(self.settings["temporal"], self.left))
+        nobody = 0 if self.epochs else min(self.settings["temporal"], self.left)
+        n = max((o.n for o in orders.values()), default=nobody)
+        if self.epochs:
+            for client in rows:  # of one whose late upload is charged, and no more, none
+                trains = client in orders or rows[client]["used"]
+                rows[client]["local_iterations"] = self.steps_of(client) if trains else 0
         row = self.totals(number, begin, [rows[c] for c in sorted(rows)], n)
         if self.controller is not None:
             typed = 1.0 if self.clients[0].method.p is None else self.clients[0].method.p
@@ -334,11 +395,18 @@ class Federation:
         self, number: int, begin: float, rows: list[dict[str, Any]], n: int
     ) -> dict[str, Any]:
         """The row of a round of n iterations, from its clients' rows."""
-        self.iteration += n
+        row: dict[str, Any] = {"round": number, "local_iterations": n}
+        if self.epochs:
+            did = [r["local_iterations"] for r in rows if r["used"]]
+            row["used_iterations"] = float(np.mean(did)) if did else 0.0
+            self.behind += row["used_iterations"]
+            self.iteration = math.floor(self.behind + 0.5)
+        else:
+            self.iteration += n
         model = self.server.model[:ENTRIES]
         loss = task.loss(model, self.draws.test_x, self.draws.test_y)
-        row = {"round": number, "iteration": self.iteration, "local_iterations": n}
-        row |= {"metric": loss, "loss": loss}
+        row |= {"iteration": self.iteration, "metric": loss, "loss": loss}
+        row |= {"up_sampler_bits": self.told_samples}
         row |= {"sim_seconds": self.clock.now - begin, "sim_end_seconds": self.clock.now}
         return self.result.add(row, rows, len(self.clients))
 
@@ -347,7 +415,9 @@ def simulate(settings: dict[str, Any], config: RunConfig, known: Sequence[str]) 
     """A run by the twin."""
     from tests.support.twin.asynchronous import Asynchronous
     from tests.support.twin.sharded import Sharded
+    from tests.support.twin.workers import AWAY, Workers
 
-    kinds = {"fedbuff": Asynchronous, "fedasync": Asynchronous, "sharded": Sharded}
+    sharded = Workers if AWAY & {*settings} else Sharded
+    kinds = {"fedbuff": Asynchronous, "fedasync": Asynchronous, "sharded": sharded}
     kind = kinds.get(settings.get("strategy", "dsgd"), Federation)
     return kind(settings, config, known).run()

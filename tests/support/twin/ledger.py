@@ -13,13 +13,14 @@ MEANS = ("train_loss", *(f"sim_{part}_seconds" for part in PARTS))  # over the c
 SUMS = (
     "failures", "failed_up_bits", "returned", "lost", "late", "up_wire_bits", "up_content_bits",
     "up_report_bits", "up_sent", "down_wire_bits", "down_content_bits", "down_order_bits",
-    "down_news_bits",
+    "down_news_bits", "energy_joules",
 )  # fmt: skip
 
 
 def blank(client: int) -> dict[str, Any]:
     """A client's row in a round, before anything is known."""
     row: dict[str, Any] = dict.fromkeys(SUMS, 0)
+    row["energy_joules"] = 0.0
     return row | {"client": client, "samples": 0, "train_loss": math.nan}
 
 
@@ -49,8 +50,9 @@ class Result:
         asked = [r for r in rows if r.get("asked", True)]
         row |= {"clients": len(used), "absent": 0}
         row |= {name: sum(r[name] for r in rows) for name in SUMS}
+        row["up_wire_bits"] += row["up_sampler_bits"]
         row |= {name: np.mean([r[name] for r in used]) if used else math.nan for name in MEANS}
-        for name in SUMS:  # bits of a client of every round
+        for name in (*SUMS, "up_sampler_bits"):  # bits of a client of every round
             among = {"up": len(used), "down": len(asked)}.get(name.split("_")[0], 1)
             self.summary[name] += row[name] / max(1, among)
         for name in ("up_wire_bits", "up_content_bits", "down_wire_bits"):

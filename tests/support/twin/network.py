@@ -6,9 +6,12 @@ from pathlib import Path
 
 from tests.support.twin.draws import Draws
 
-UNITS = {"Gbit": 1e9, "Mbit": 1e6, "kbit": 1e3, "bit": 1.0, "ms": 1e-3, "min": 60.0, "s": 1.0}
+UNITS = {"mJ/bit": 1e-3, "mJ/FLOP": 1e-3, "kFLOP/s": 1e3, "FLOP/s": 1.0, "J": 1.0, "W": 1.0}
+UNITS |= {"Gbit": 1e9, "Mbit": 1e6, "kbit": 1e3, "bit": 1.0, "ms": 1e-3, "min": 60.0, "s": 1.0}
 SAME = 1e-12  # of a time: what is nearer is the same moment
 STANDARD = {"up": math.inf, "down": math.inf, "latency": 0.0, "compute": 0.0}
+SPENT = {"energy_up": 0.0, "energy_down": 0.0, "energy_compute": 0.0, "battery": math.inf}
+MULTIPLIED = 2 * 2 * 8  # operations of a sample: forward and backward, 8 weights, times and plus
 
 
 def number(text: str) -> float:
@@ -84,13 +87,22 @@ class Network:
         self.clients = draws.clients
         self.server = {way: number(self.said.get(f"server_{way}", "inf")) for way in ("up", "down")}
         self.values = {name: self._drawn(name, draws) for name in STANDARD}
+        operations = MULTIPLIED * draws.batch_size
+        if "FLOP" in self.said.get("compute", ""):
+            self.values["compute"] = [operations / rate for rate in self.values["compute"]]
+        self.spends = any(name in self.said for name in SPENT)
+        self.joules = {name: self._drawn(name, draws) for name in SPENT}
+        by_time = "FLOP" not in self.said.get("energy_compute", "")
+        work = self.values["compute"] if by_time else [operations] * draws.clients
+        self.joules["work"] = [a * b for a, b in zip(self.joules["energy_compute"], work,
+                                                     strict=True)]  # fmt: skip
         self.trace: dict[int, Steps] | None = None
         if "trace" in self.said:
             rows = table(self.said["trace"], "up", "down")
             self.trace = {c: Steps(rows[None if None in rows else c]) for c in range(draws.clients)}
 
     def _drawn(self, name: str, draws: Draws) -> list[float]:
-        kind, arguments = call(self.said.get(name, str(STANDARD[name])))
+        kind, arguments = call(self.said.get(name, str((STANDARD | SPENT)[name])))
         if not arguments:
             return [number(kind)] * draws.clients
         return [float(x) for x in draws.link(name, kind, *map(number, arguments))]
@@ -98,6 +110,12 @@ class Network:
     def varies(self) -> bool:
         """Whether clients differ, or their rates change."""
         return self.trace is not None or any("(" in text for text in self.said.values())
+
+    def request(self, client: int, down: float, iterations: int | None, up: float | None) -> float:
+        """Joules of a message to a client, its work and its reply; None: it leaves before."""
+        spent = down * self.joules["energy_down"][client]
+        spent += (iterations or 0) * self.joules["work"][client]
+        return spent + (up or 0) * self.joules["energy_up"][client]
 
     def rate(self, way: str, client: int, time: float) -> float:
         """What a client's link carries at a time."""

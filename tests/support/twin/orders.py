@@ -1,6 +1,7 @@
 """Controllers: n and p of every round and client (docs/controllers.md)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -50,7 +51,8 @@ class Controller:
 
     def __init__(self, settings: dict[str, Any], network: Network, arguments: list[str]) -> None:
         self.settings, self.network = settings, network
-        self.n, self.p = settings["temporal"], settings.get("gradient")
+        self.n, self.p = settings.get("temporal", 0), settings.get("gradient")
+        self.steps_of: Callable[[int], int] | None = None  # of clients that train local epochs
         self.has_p = "{p}" in settings.get("method", "raw")
         given = dict(self.standard)
         for name, text in zip(self.names, arguments, strict=False):
@@ -65,14 +67,14 @@ class Controller:
 
     def choose_all(self, clients: list[int], told: Told) -> dict[int, Order]:
         """The orders, by what ``look`` has seen."""
-        left = self.settings["iterations"] - told.iteration
+        left = self.settings.get("iterations", 0) - told.iteration
         steps = 0
         if self.settings["task"].lr_steps:
             steps = width(told.iteration)
         found = {}
         for client in clients:
             n, p = self.choose(client, told)
-            n = min(n, left)
+            n = min(n, left) if self.steps_of is None else self.steps_of(client)
             bits = width(n) + (16 if self.has_p else 0) + steps
             found[client] = Order(n, three_digits(p) if self.has_p else None, bits, self.report)
         return found

@@ -26,6 +26,14 @@ class Part:
     steps: int = 0
 
 
+def part_of(whole: np.ndarray, places: slice, workers: range) -> Part:
+    """The part of these places, which all workers know."""
+    model, weight = whole[places].copy(), task.TENSORS[0]
+    of_bias = max(0, places.stop - max(places.start, weight))
+    tensors = [k for k in (len(model) - of_bias, of_bias) if k]
+    return Part(places, tensors, model, [model for _ in workers], [0] * len(workers))
+
+
 @dataclass
 class Turn:
     """A message of a worker: it pulls all parts, does one iteration, and pushes to all parts."""
@@ -48,18 +56,12 @@ class Sharded(Federation):
         self.pull_method = Method.of(get("downlink") or get("method", "raw"), get("gradient"))
         self.workers = range(len(self.clients))
         edges = [w * ENTRIES // len(self.clients) for w in range(len(self.clients) + 1)]
-        self.parts = [self.part(slice(a, b)) for a, b in zip(edges, edges[1:], strict=False)]
+        spans = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+        self.parts = [part_of(self.server.model, span, self.workers) for span in spans]
         self.turns = [self.turn(worker, 1) for worker in self.workers]
         self.next = [self.turn(worker, 2) for worker in self.workers]
         self.rows: list[dict[str, Any]] = []  # of the round
         self.events: list[Work] = []  # at one moment
-
-    def part(self, places: slice) -> Part:
-        """The part of these places."""
-        model, weight = self.server.model[places].copy(), task.TENSORS[0]
-        of_bias = max(0, places.stop - max(places.start, weight))
-        tensors = [k for k in (len(model) - of_bias, of_bias) if k]
-        return Part(places, tensors, model, [model for _ in self.workers], [0] * len(self.workers))
 
     def turn(self, worker: int, message: int) -> Turn:
         """A message of a worker."""
