@@ -12,7 +12,7 @@ define environment
 endef
 SHARING := --dist loadfile --no-loadscope-reorder  # tests/conftest.py: what files share
 
-.PHONY: demo install-node test test-slow test-all fuzz mutants lint docs install install-dev bench peers gpu clean
+.PHONY: demo install-node test test-slow test-all fuzz mutants lint claims docs install install-dev bench peers gpu clean
 
 demo: install            ## train, count bits, report: the sparsity plane's first cell
 	$(BIN)/fedsim sweep --temporal 10 --gradient 0.01
@@ -25,7 +25,7 @@ test-slow: install-dev   ## Ray, a deployment, kills, hostile bytes, the command
 	$(BIN)/python -m pytest -n 2 $(SHARING) -m 'slow and not proof'
 
 test-all: install-dev    ## all of it with the longest proofs, which a release needs: an hour and a half
-	FEDSIM_TWIN=10000 $(BIN)/python -m pytest -n 2 $(SHARING) -m ''
+	FEDSIM_TWIN=10000 FEDSIM_KILLS=20 $(BIN)/python -m pytest -n 2 $(SHARING) -m ''
 
 fuzz: install-dev        ## 100,000 hostile inputs into every decoder: about an hour
 	FEDSIM_FUZZ=100000 $(BIN)/python -m pytest -m slow -o faulthandler_timeout=1800 tests/compressors/test_fuzz.py
@@ -38,6 +38,9 @@ mutants: install-dev     ## breaks one thing at a time, 400 in all, and tells wh
 lint: install-dev        ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+claims: install          ## runs the claims of CLAIMS.md that take at most two minutes each
+	$(BIN)/python docs/run_claims.py
 
 docs: install-dev        ## the site, into site/
 	$(BIN)/python -m mkdocs build --strict

@@ -21,7 +21,7 @@ Every method and part that has a name. `python docs/make_catalogue.py` makes thi
 * [grammar.md](grammar.md) shows how to combine the names.
 * A bare pipeline means `per_tensor(...)`.
 * `sbc` and `ef(..., mask=true)` alone mask momentum ([strategies.md](strategies.md)).
-* The last column says what makes and reads the messages of an update on a GPU: `kernels` there,
+* The last column shows what makes and reads the messages of an update on a GPU: `kernels` there,
   or the `host` ([gpu.md](gpu.md)).
 """
 

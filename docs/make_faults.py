@@ -30,11 +30,18 @@ TOLD = [
     ("worker without memory for a message", "a process that trains clients, or the server, is"
      " refused memory for a message between them: another process does what it had", "local",
      "the same"),
-    ("run on Ray stopped", "a run is stopped without a word, and goes on, on Ray and on the local"
-     " engine", "Ray", "`tests/fedsim/engines/test_on_ray.py`"),
-    ("Ray worker killed", "a Ray worker dies", "Ray", "the same"),
+    ("MemoryError in a worker", "training in such a process is refused memory once: the client is"
+     " named as failed in that round", "local", "`tests/fedsim/runs/test_machine_faults.py`"),
+    ("disk full", "a small disk is full in a sweep and in a search", "local", "the same"),
+    ("shared memory full", "`/dev/shm` is full from the start", "local, with worker processes",
+     "the same"),
+    ("run on Ray stopped", "a run is stopped without a word, and goes on with each of the three"
+     " engines", "ray, flower", "`tests/fedsim/engines/test_on_ray.py`"),
+    ("Ray worker killed", "a Ray worker dies: another does its message again", "ray", "the same"),
     ("Ray machine killed", "a machine of a Ray cluster dies, and no other has room for its worker",
-     "Ray", "`tests/fedsim/engines/test_ray_two_nodes.py`"),
+     "ray", "`tests/fedsim/engines/test_ray_two_nodes.py`"),
+    ("Flower worker killed", "a worker of Flower's simulation dies: the run ends, and the same"
+     " command goes on", "flower", "`tests/fedsim/engines/test_flower_engine.py`"),
     ("kill -9", "`kill -9` of a run and of sweeps", "local",
      "`tests/fedsim/runs/test_resume.py`, `test_kill.py`, `test_kill_buffers.py`"),
     ("reply changed", "any record of a reply is replaced, doubled, reordered, cut or missing: the"

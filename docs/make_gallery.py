@@ -2,7 +2,7 @@
 
     python docs/make_gallery.py [OUT]
 
-takes 80 seconds of one core; a folder OUT keeps the runs, and the same command goes on
+takes three minutes of one core; a folder OUT keeps the runs, and the same command goes on
 where it was stopped. The search is not run: its picture is drawn from its committed trials. The
 picture of the page needs chromium.
 """

@@ -23,7 +23,7 @@ from fedsim import TASKS, RunConfig, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks.base import Data, Task
-from strategies import Algorithm, Change, Client
+from strategies import Algorithm, Client, ClientUpdate
 
 ROBUST, NOISE = (Path(__file__).with_name(name) for name in ("robust.csv", "noise.csv"))
 PAGE = Path(__file__).with_name("trust.md")
@@ -39,10 +39,10 @@ class Liar(Client):
 
     factor: float
 
-    def update(self, came, own, job, trained):
-        """See ``Client.update``."""
+    def make_update(self, delivery, state, job, result):
+        """See ``Client.make_update``."""
         factor = self.factor if job.client < LIARS else 1.0
-        return Change({name: factor * x for name, x in trained.update.items()})
+        return ClientUpdate({name: factor * x for name, x in result.update.items()})
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Mean(Algorithm):
         """One update of all, (clients, entries)."""
         return sent.mean(0)
 
-    def step(self, uplinks, memory, model, now):
+    def step(self, uplinks, state, model, info):
         """See ``Algorithm.step``."""
         updates = [up.update for up in uplinks.values()]
         rows = [torch.cat([update[n].flatten() for n in model]) for update in updates]
         whole = self.combined(torch.stack(rows))
         parts = whole.split([x.numel() for x in model.values()])
-        return {n: part.view_as(model[n]) for n, part in zip(model, parts, strict=True)}, memory
+        return {n: part.view_as(model[n]) for n, part in zip(model, parts, strict=True)}, state
 
 
 class Median(Mean):
