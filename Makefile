@@ -66,7 +66,7 @@ install-dev: .venv/installed-dev
 .venv/installed: pyproject.toml constraints.txt
 	$(environment)
 	@echo "installing: some minutes, about $(if $(TORCH_INDEX),2 GB,7 GB (torch with CUDA's libraries))"
-	$(PIP) -c $(PINS) -e .
+	$(PIP) -c $(PINS) -e '.[all]'
 	touch $@
 
 .venv/installed-dev: .venv/installed

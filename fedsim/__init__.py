@@ -4,6 +4,8 @@ Real training, real encoded messages, exact bits. ``run`` does one run and ``swe
 grid of them; ``load`` gives their results as pandas frames.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fedsim.ground.packages import both_there
@@ -12,6 +14,7 @@ with both_there():
     from compressors.lazy import make_lazy
     from strategies import quiet  # before flwr and ray are imported
 
+from fedsim.ground.extras import named_extra
 from fedsim.ground.version import VERSION as __version__
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
@@ -86,4 +89,11 @@ __all__ = [
     "table",
 ]
 
-make_lazy(__name__, quiet.level_kept)
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    with quiet.level_kept(), named_extra():
+        yield
+
+
+make_lazy(__name__, _importing)

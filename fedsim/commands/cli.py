@@ -34,6 +34,7 @@ from fedsim.commands import (
 from fedsim.commands.flags import KNOWN
 from fedsim.commands.stopping import STATUSES, Stop
 from fedsim.ground.errors import RunFailed, UsageError, unknown
+from fedsim.ground.extras import check_extra, named_extra
 from fedsim.ground.sigchld import children_waited
 from fedsim.ground.terminal import every_letter_shown
 
@@ -177,13 +178,14 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    top.set_defaults(extra=None)
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and stop")
     top.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     top.add_argument(
         "--rows", metavar="FILE.py", help="a file that adds methods of your own to the catalogue, "
         "or a folder of such: `fedsim --rows mine.py run --method mine`"
     )  # fmt: skip
-    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    commands = top.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     for module in COMMANDS:
         module.add(commands)
     for command in commands.choices.values():  # both may stand after the command too
@@ -221,7 +223,9 @@ def _carried_out(arguments: Sequence[str] | None) -> int:
     flags = parser().parse_args(arguments)
     stop = flags.stop = Stop()
     try:
-        with stop.answered(), children_waited():
+        with stop.answered(), children_waited(), named_extra():
+            if flags.extra is not None:
+                check_extra(flags.extra, f"fedsim {flags.subcommand}")
             if flags.rows is not None:  # the only file that adds methods: no folder of results does
                 from compressors import add_rows
 

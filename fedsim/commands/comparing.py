@@ -55,7 +55,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--csv", metavar="FILE", help="write every pair of methods there")
     parser.add_argument("--figure", metavar="FILE", help="draw mean ranks there: PNG, PDF or SVG")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, extra="report")
 
 
 def command(flags: argparse.Namespace) -> int:

@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--insecure", action="store_true", help="without TLS and keys")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     shared.add_settings(parser, skip=_NOT_HERE)
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, extra="sim")
 
 
 def command(flags: argparse.Namespace) -> int:

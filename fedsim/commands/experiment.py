@@ -59,7 +59,7 @@ def add(commands: Any) -> None:
         help="train nothing: list the runs and write runs.toml, which `fedsim sweep --config` "
         "runs; where runs are chosen by others, say how many there will be",
     )  # fmt: skip
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, extra="sim")
 
 
 def load(folder: Path, name: str) -> ModuleType:

@@ -58,7 +58,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--seed", type=int, default=0, help="for random methods (default: 0)")
     parser.add_argument("--csv", metavar="FILE", help="write the table there too, with all digits")
     add_shared(parser)
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, extra="report")
 
 
 class _Job(NamedTuple):

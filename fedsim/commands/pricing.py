@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--out", metavar="DIR", help="write times.csv and figures there")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, extra="report")
 
 
 def command(flags: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, extra="report")
 
 
 def command(flags: argparse.Namespace) -> int:

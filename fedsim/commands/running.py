@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
     shared.add_table(parser, seeds=False)
     drying.add(parser)
     shared.add_settings(parser)
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, extra="sim")
 
 
 def command(flags: argparse.Namespace) -> int:

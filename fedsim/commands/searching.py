@@ -62,7 +62,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     shared.add_settings(parser, skip=_SEARCHED)
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, extra="search")
 
 
 def command(flags: argparse.Namespace) -> int:

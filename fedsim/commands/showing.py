@@ -69,7 +69,7 @@ def add(commands: Any) -> None:
         )  # fmt: skip
         one.add_argument("--figsize", metavar="W,H", help="width and height in inches")
         one.add_argument("--out", metavar="FILE", help="the file (default: FIGURE.png)")
-        one.set_defaults(command=command, figure=name)
+        one.set_defaults(command=command, figure=name, extra="report")
 
 
 def command(flags: argparse.Namespace) -> int:

@@ -78,7 +78,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     drying.add(parser)
     shared.add_settings(parser, skip=(*_LISTS, "seed"))
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, extra="sim")
 
 
 def command(flags: argparse.Namespace) -> int:

@@ -36,7 +36,7 @@ def add(commands: Any) -> None:
         help="weights, a network or a trace that the runs name, and that may be opened",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, extra="report")
 
 
 def command(flags: argparse.Namespace) -> int:

@@ -11,13 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from compressors.usercode import typed
+from fedsim.ground.extras import install
 from fedsim.ground.files import cores, ram
 from strategies import quiet
 
 NEEDED = ("numpy", "torch", "numba", "flwr", "pandas", "pyarrow")
 TESTED = {"flwr": (1, 41)}
 """The newest minor release that the tests ran with, of a package that makes no promises."""
-_INSTALL = "install fedsim's dependencies: `pip install -e .` in its folder, or `make install`"
+_INSTALL = "install fedsim's extras: `pip install -e '.[all]'` in its folder, or `make install`"
 _LEAST_DISK, _LEAST_MEMORY = 2.0, 1.0  # GiB
 
 DATA = {
@@ -101,8 +102,8 @@ def release(version: str) -> tuple[int, int]:
 
 def _ray(name: str) -> Part:
     if find_spec(name) is None:
-        return Part(name, "missing", "install it (`pip install ray`) for --engine ray or flower, "
-                    "for clusters and for --jobs on a GPU; other runs do without")  # fmt: skip
+        advice = f"install (`{install('ray')}`) for --engine ray or flower, for clusters and "
+        return Part(name, "missing", advice + "for --jobs on a GPU; other runs do without")
     return Part(name, version(name))
 
 

@@ -18,6 +18,7 @@ from fedsim.engines import cluster
 from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.stackable import fit_of
 from fedsim.ground.errors import UsageError, resumed, without_home, writing
+from fedsim.ground.extras import check_extra
 from fedsim.ground.files import write_text
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import devices, lock
@@ -153,6 +154,7 @@ def run_on_ray(
 
     Raises ``UsageError`` where no cluster answers at ``address``.
     """
+    check_extra("ray", f"--jobs {jobs} on Ray")
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

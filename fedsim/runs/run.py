@@ -41,6 +41,7 @@ from fedsim.ground.errors import (
     without_home,
     writing,
 )
+from fedsim.ground.extras import check_extra
 from fedsim.ground.files import write_bytes, write_text
 from fedsim.ground.sigchld import children_waited
 from fedsim.ground.threads import one_thread
@@ -147,6 +148,8 @@ def engine_of(
             f"--ray-address is {address!r} and {what}: a cluster is for --engine ray or flower, "
             "and all of its cores serve clients"
         )
+    if engine != "local":
+        check_extra("ray", f"--engine {engine}")
     if engine == "ray":
         return on_actors(config, address)
     if engine == "flower":

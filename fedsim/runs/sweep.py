@@ -15,6 +15,7 @@ from typing import Any
 from fedsim.federation import precheck
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import UsageError, expect
+from fedsim.ground.extras import check_extra
 from fedsim.ground.files import cores
 from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.schema import (
@@ -254,7 +255,9 @@ def check(cells: Sequence[Cell], jobs: int | None, here: bool = True) -> None:
         raise UsageError(f"--jobs is {jobs}: give a number above 0")
     cellfile.check_names(cells)
     for cell in cells:
-        if (engine := cell.config.machine.engine) != "local" and (jobs != 1 or not here):
+        if (engine := cell.config.machine.engine) != "local":
+            check_extra("ray", f"--engine {engine}")
+        if engine != "local" and (jobs != 1 or not here):
             raise UsageError(
                 f"--engine is {engine!r} and --jobs is {jobs}: this engine starts Ray itself; run "
                 "its cells with --jobs 1 and without --ray-address"

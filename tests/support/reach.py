@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.support.markdown import ROOT
 
-EXTRAS = ("vision", "tensorboard")
+EXTRAS = ("report", "sim", "search", "ray", "vision", "tensorboard")
 """Optional libraries of ``pyproject.toml`` whose lowest versions are installed as well."""
 
 TOOLS = ("hypothesis", "pytest", "pytest-rerunfailures", "pytest-xdist")
@@ -73,6 +73,7 @@ def bounds() -> dict[str, str]:
     extras = project["optional-dependencies"]
     asked = [*project["dependencies"], *(line for extra in EXTRAS for line in extras[extra])]
     asked += [line for line in extras["dev"] if line.partition(">")[0] in TOOLS]
+    asked = [line for line in asked if not line.startswith("fedsim-lab[")]
     spelled = re.compile(r"([\w-]+)(?:\[[\w,-]+\])?(?:>=([^,]+)(?:,<.+)?)?")
     split = map(spelled.fullmatch, asked)
     return {found[1]: found[2] or "" for found in split if found}
@@ -127,7 +128,7 @@ class Place:
 def use_wheel(folder: Path, interpreter: str, cache: Path) -> None:
     """The wheel with the versions of ``constraints.txt``, under ``interpreter``."""
     place = Place(folder, interpreter, cache)
-    place.install("--constraints", str(ROOT / "constraints.txt"), place.wheel)
+    place.install("--constraints", str(ROOT / "constraints.txt"), f"{place.wheel}[all]")
     place.use()
 
 

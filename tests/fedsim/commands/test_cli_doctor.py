@@ -77,7 +77,7 @@ def test_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine.shutil, "which", lambda name: None)
     assert "install gcc" in look("C compiler").advice
     monkeypatch.setattr(machine, "find_spec", lambda name: None)
-    assert "pip install ray" in look("ray").advice and not look("ray").lacking
+    assert "fedsim-lab[ray]" in look("ray").advice and not look("ray").lacking
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
     assert "set FEDSIM_DATA" in look("data sets").advice
     monkeypatch.setenv("FEDSIM_DATA", str(tmp_path / "none"))
