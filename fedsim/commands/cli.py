@@ -5,9 +5,11 @@ import os
 import re
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from difflib import get_close_matches
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any, NoReturn, TextIO
 
 from compressors.printing import printable
@@ -91,10 +93,42 @@ class Parser(argparse.ArgumentParser):
     A command's own parser refuses the flags that it does not know, and names the nearest: argparse
     would leave them to the parser of all commands, whose help does not list them. Flags are whole
     words: ``--seed`` of another command is not the beginning of ``--seeds``.
+
+    Args:
+        main: the flags of the page that ``--help`` prints, with a sentence or their own help,
+            where ``--help-all`` prints all flags; empty: ``--help`` prints all.
+        given: as ``argparse`` takes them.
     """
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, main: Mapping[str, str] = MappingProxyType({}), **given: Any) -> None:
         super().__init__(**given, allow_abbrev=False)
+        self.main = main
+        if main:
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all flags")
+
+    def format_help(self) -> str:
+        """See ``argparse``; the page of the main flags, where the command has one."""
+        if not self.main:
+            return super().format_help()
+        page = self._get_formatter()
+        page.add_usage("%(prog)s [--FLAG VALUE ...]", [], [])
+        page.add_text(self.description)
+        for group in self._action_groups:
+            page.start_section((group.title or "").partition(" (")[0])
+            for action in group._group_actions:
+                if action.dest in self.main:
+                    line = copy(action)
+                    line.help = self.main[action.dest] or action.help
+                    page.add_argument(line)
+            page.end_section()
+        listed = [a for a in self._actions if a.help != argparse.SUPPRESS]
+        more = sum(action.dest not in self.main for action in listed)
+        page.add_text(f"`{self.prog} --help-all` shows {more} more flags.")
+        return page.format_help()
+
+    def format_full_help(self) -> str:
+        """The page of all flags."""
+        return super().format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """See ``argparse``; nothing is left over."""
@@ -158,6 +192,15 @@ class Parser(argparse.ArgumentParser):
 def _named(action: argparse.Action) -> str:
     """What an argument is called in refusals."""
     return (*action.option_strings, str(action.metavar or action.dest).lower())[0]
+
+
+class _HelpAll(argparse.Action):
+    """Prints the page of all flags."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        assert isinstance(parser, Parser)
+        print(parser.format_full_help(), end="")
+        parser.exit()
 
 
 class _Version(argparse.Action):

@@ -23,6 +23,24 @@ KNOWN = {
 }  # fmt: skip
 """Every setting that is a flag: a run's, and those of strategies."""
 
+MAIN = dict.fromkeys((
+    "help", "help_all", "config", "out", "open", "json", "dry_run", "jobs", "temporal", "gradient",
+    "iterations", "seed", "seeds", "vary", "clients", "cohort", "batch_size", "lr", "device",
+    "budget", "target", "time", "trials", "methods",
+), "") | {
+    "task": "one of `fedsim list tasks`, or FILE.py:NAME for one of your own (default: digits)",
+    "method": "how updates are compressed, one of `fedsim list methods` (default: sbc)",
+    "local_epochs": "epochs per round of each client's samples, in place of --temporal",
+    "rounds": "communication rounds, in place of --iterations",
+    "strategy": "the server's algorithm, one of `fedsim list strategies` (default: dsgd)",
+    "downlink": "how the global update is compressed; default: raw",
+    "budget_of": "which bits budgets count: up, or total (both ways) (default: up)",
+    "network": "simulate the time of rounds on a network, one of `fedsim list networks`",
+    "partition": "which client has which samples, such as iid or 'dirichlet(0.3)'",
+}  # fmt: skip
+"""The flags on the page that ``--help`` prints, as far as a command has them, with the sentence
+there; empty: the flag's own."""
+
 _TITLES = {"": "settings of the runs", "strategy": "settings of the strategy, in its parentheses"}
 
 

@@ -58,6 +58,7 @@ def command(flags: argparse.Namespace) -> int:
         console = Console()
         print_summary(console, results.runs, columns, flags.per_seed)
         if budget is not None:
-            print_whole(console, best_table(results, budget, console.width, budget_of))
+            answers = best_table(results, budget, console.width, budget_of, framing=False)
+            print_whole(console, answers)
         print(printable(f"Report: {page}"))
     return 0

@@ -25,6 +25,7 @@ def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "run",
+        main=shared.MAIN,
         help="do one run",
         description="Trains one federation and counts every bit. The same command resumes a "
         "stopped run.",

@@ -19,6 +19,7 @@ def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "search",
+        main=shared.MAIN,
         help="find the best method, n, p, coder and rate for a task",
         description="Searches method, delay n, fraction p, coder and learning rates by training: "
         "the best metric within --budget, the fewest bits to --target, or, with neither, the front "

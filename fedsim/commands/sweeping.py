@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "sweep",
+        main=shared.MAIN,
         help="run a grid of temporal and gradient sparsities and report on it",
         description="Trains every cell of the grid --temporal (or --local-epochs) x --gradient x "
         "--seeds, and of every --vary, counts every bit, and writes tables, figures and "

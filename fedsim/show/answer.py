@@ -164,8 +164,13 @@ def texts(table: pd.DataFrame, name: str, symbol: str = "n") -> tuple[list[str],
     return ["budget", *headings], [[limit, *row] for limit, row in zip(limits, rows, strict=True)]
 
 
-def best_table(results: Results, up_bits: float, width: int, budget_of: str = "up") -> Laid:
+def best_table(
+    results: Results, up_bits: float, width: int, budget_of: str = "up", framing: bool = True
+) -> Laid:
     """What `best` found, for a terminal of `width` columns.
+
+    ``framing``: whether the caption has the lengths with Flower's framing; not below another table
+    whose caption has them.
 
     Example:
         rich.print(best_table(fedsim.load("results/sbc"), 2e6, 80))
@@ -178,5 +183,5 @@ def best_table(results: Results, up_bits: float, width: int, budget_of: str = "u
         columns, lines, width, keys=3,  # method, n and p stand in every part
         title=f"Best within {units.bits(up_bits)} per client {ways}",
         caption=f"{SEEDS} Bits of payloads. none: no evaluation within the budget."
-        f"{framing_told(results.runs)}",
+        f"{framing_told(results.runs) if framing else ''}",
     )  # fmt: skip

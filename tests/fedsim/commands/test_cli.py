@@ -47,13 +47,13 @@ def test_help_of_all(typed: Typed) -> None:
 
 
 def test_every_setting_is_a_flag_with_its_default(typed: Typed) -> None:
-    text = " ".join(typed("run", "--help").out.split())
+    text = " ".join(typed("run", "--help-all").out.split())
     for name in KNOWN:
         assert f"--{name.replace('_', '-')} " in text
     assert "a name from `fedsim list tasks`, FILE.py:NAME for a task of your own" in text
     assert "or in Python a Task (default: digits)" in text
     assert "seed of every random draw (default: 0)" in text
-    text = " ".join(typed("sweep", "--help").out.split())
+    text = " ".join(typed("sweep", "--help-all").out.split())
     assert "stands for --gradient (default: sbc)" in text
     assert "local iterations per round (default: 10)" in text
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from fedsim.commands.flags import MAIN
 from fedsim.settings.fields import GROUPS, SETTINGS
 from fedsim.settings.strategies import FLAGS
 from tests.support.commands import Typed, typed
@@ -44,8 +45,17 @@ MORE = {
 
 @pytest.mark.parametrize("command", GONE)
 def test_every_flag_is_there(command: str, typed: Typed) -> None:
-    flags = set(re.findall(r"^  --([a-z-]+)", typed(command, "--help").out, flags=re.MULTILINE))
-    assert flags == ({*RUN} - GONE[command]) | MORE[command]
+    long = "--help" if command == "deploy" else "--help-all"
+    flags = set(re.findall(r"^  --([a-z-]+)", typed(command, long).out, flags=re.MULTILINE))
+    assert flags - {"help-all"} == ({*RUN} - GONE[command]) | MORE[command]
+
+
+@pytest.mark.parametrize("command", ["run", "sweep", "search"])
+def test_help_is_a_page_of_the_main_flags(command: str, typed: Typed) -> None:
+    page = typed(command, "--help").out
+    flags = re.findall(r"^  (?:-h, )?--([a-z-]+)", page, flags=re.MULTILINE)
+    assert {flag.replace("-", "_") for flag in flags} <= {*MAIN}
+    assert 15 <= len(flags) <= 30 and {"help-all", "out", "task"} <= {*flags}
 
 
 def test_every_setting_has_one_place_and_one_sentence() -> None:
