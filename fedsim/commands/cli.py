@@ -17,6 +17,7 @@ from compressors.usercode import typed
 from fedsim.commands import (
     codec,
     comparing,
+    completing,
     creating,
     deploying,
     doctor,
@@ -43,7 +44,7 @@ from fedsim.ground.terminal import every_letter_shown
 COMMANDS = (
     searching, sweeping, running, deploying, reporting, showing, comparing, verifying, pricing,
     listing, codec, measuring, experiment, creating, schema, theory,
-    doctor,
+    doctor, completing,
 )  # fmt: skip
 """Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
 
@@ -231,6 +232,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     for module in COMMANDS:
         module.add(commands)
+    commands.choices["completion"].set_defaults(top=top, parsers=commands.choices)
     for command in commands.choices.values():  # both may stand after the command too
         command.add_argument(
             "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS

@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
         description="Writes a file that runs, and its test, into the current folder: NAME.py and "
         "test_NAME.py; of an app, the folder NAME. Nothing is written over.",
     )  # fmt: skip
-    parser.add_argument("kind", choices=NEXT, help="what to write")
+    parser.add_argument("kind", choices=tuple(NEXT), help="what to write")
     parser.add_argument("name", metavar="NAME", help="a name of Python: letters, digits and _")
     parser.set_defaults(command=command)
 

@@ -98,7 +98,7 @@ def add(commands: Any) -> None:
         description="Lists the names that settings take, each with its title and source; the "
         "columns of results, each with its unit; or the results in a folder, newest first.",
     )  # fmt: skip
-    parser.add_argument("kind", nargs="?", choices=WHAT, help="what to list")
+    parser.add_argument("kind", nargs="?", choices=tuple(WHAT), help="what to list")
     parser.add_argument(
         "folder", nargs="?", metavar="DIR", help=f"of results, with `runs` (default: {USUAL})"
     )

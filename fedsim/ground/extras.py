@@ -13,6 +13,7 @@ EXTRAS = {
     "sim": _TABLES,
     "search": (*_TABLES, "optuna"),
     "ray": ("ray",),
+    "completion": ("shtab",),
 }
 """Extra -> the modules that are imported whatever the task is; ``pyproject.toml`` has the rest."""
 

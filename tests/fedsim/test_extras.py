@@ -35,7 +35,7 @@ for line in sys.argv[2].split(";"):
 LACKING = {
     "run": "sim", "sweep": "sim", "deploy": "sim", "search": "search", "report x": "report",
     "compare x": "report", "verify x": "report", "price x --network 4g": "report",
-    "experiment x": "sim", "show matrix x": "report",
+    "experiment x": "sim", "show matrix x": "report", "completion bash": "completion",
 }  # fmt: skip
 """Command -> the extra that it lacks."""
 

@@ -26,7 +26,7 @@ CELL = {
 NAMES = [
     "search", "sweep", "run", "report", "verify", "list", "compress", "decompress", "measure",
     "experiment", "theory", "price", "deploy", "compare", "doctor", "new", "schema",
-    "show",
+    "show", "completion",
 ]  # fmt: skip
 
 

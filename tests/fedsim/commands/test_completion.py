@@ -1,0 +1,31 @@
+"""``fedsim completion``: bash completes with the script that it prints."""
+
+import subprocess
+
+import pytest
+
+from tests.support.commands import Typed, typed
+
+__all__ = ["typed"]  # the fixture
+
+_COMPLETE = """
+source /dev/stdin
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_shtab_fedsim fedsim "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"
+echo "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.parametrize(
+    "line, word",
+    [("sw", "sweep"), ("run --loc", "--local-epochs"), ("run --task dig", "digits"),
+     ("sweep --method sb", "sbc"), ("run --strategy fedn", ""), ("list cod", "coders")],
+)  # fmt: skip
+def test_bash_completes(line: str, word: str, typed: Typed) -> None:
+    pytest.importorskip("shtab", reason="completion needs shtab (pip install 'fedsim-lab[all]')")
+    script = typed("completion", "bash").out
+    done = subprocess.run(
+        ["bash", "-c", _COMPLETE, "bash", "fedsim", *line.split()], input=script,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == word
