@@ -6,6 +6,7 @@ from typing import Any
 
 from compressors.printing import printable
 from fedsim.commands import flags as shared
+from fedsim.commands import opening
 from fedsim.commands.document import print_document, records
 
 
@@ -30,6 +31,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    opening.add(parser)
     parser.set_defaults(command=command, extra="report")
 
 
@@ -61,4 +63,6 @@ def command(flags: argparse.Namespace) -> int:
             answers = best_table(results, budget, console.width, budget_of, framing=False)
             print_whole(console, answers)
         print(printable(f"Report: {page}"))
+    if flags.open:
+        opening.open_page(page)
     return 0

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from compressors.printing import printable
-from fedsim.commands import drying
+from fedsim.commands import drying, opening
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
@@ -36,6 +36,7 @@ def add(commands: Any) -> None:
         "--ray-address", metavar="ADDRESS", help="a running Ray cluster, for --engine ray or flower"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    opening.add(parser)
     shared.add_table(parser, seeds=False)
     drying.add(parser)
     shared.add_settings(parser)
@@ -79,6 +80,8 @@ def command(flags: argparse.Namespace) -> int:
         print_whole(console, summary_table(results.runs, console.width, columns))
         print(printable(f"Results: {out}"))
         print(printable(f"Report:  {out / 'report.html'}"))
+    if flags.open:
+        opening.open_page(out / "report.html")
     return 0
 
 

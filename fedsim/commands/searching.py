@@ -7,6 +7,7 @@ from typing import Any
 
 from compressors.printing import printable
 from fedsim.commands import flags as shared
+from fedsim.commands import opening
 from fedsim.commands.document import print_document, records
 from fedsim.ground.errors import UsageError
 
@@ -62,6 +63,7 @@ def add(commands: Any) -> None:
         help="run the trials on a Ray cluster; its machines need not see --out",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    opening.add(parser)
     shared.add_settings(parser, skip=_SEARCHED)
     parser.set_defaults(command=command, extra="search")
 
@@ -103,6 +105,8 @@ def command(flags: argparse.Namespace) -> int:
         time=flags.time, trials=flags.trials, seeds=flags.seeds, jobs=flags.jobs,
         ray_address=flags.ray_address, say=say, follow=follow,
     )  # fmt: skip
+    if flags.open:
+        opening.open_page(result.out / "report.html")
     if flags.json:
         print_document({
             "out": str(result.out), "goal": result.goal.words(),

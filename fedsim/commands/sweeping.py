@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compressors.printing import printable
-from fedsim.commands import drying
+from fedsim.commands import drying, opening
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
@@ -77,6 +77,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    opening.add(parser)
     drying.add(parser)
     shared.add_settings(parser, skip=(*_LISTS, "seed"))
     parser.set_defaults(command=command, extra="sim")
@@ -123,6 +124,8 @@ def command(flags: argparse.Namespace) -> int:
     else:
         runs = shown(out, [cell.name for cell in cells], summaries)
         show(summaries, runs, out, missing, columns, flags.per_seed)
+    if flags.open:
+        opening.open_page(out / "report.html")
     return int(any(s["status"] != "done" for s in summaries))
 
 

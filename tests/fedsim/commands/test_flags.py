@@ -36,9 +36,10 @@ GONE = {
                "stop-at-joules"},
 }  # fmt: skip
 MORE = {
-    "run": {"columns", "dry-run"},
-    "sweep": {"seeds", "vary", "no-baseline", "jobs", "only", "columns", "per-seed", "dry-run"},
-    "search": {"budget", "target", "time", "trials", "methods", "seeds", "jobs"},
+    "run": {"columns", "dry-run", "open"},
+    "sweep": {"seeds", "vary", "no-baseline", "jobs", "only", "columns", "per-seed", "dry-run",
+              "open"},
+    "search": {"budget", "target", "time", "trials", "methods", "seeds", "jobs", "open"},
     "deploy": {"port", "insecure"},
 }
 
