@@ -136,28 +136,34 @@ def numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]:
 
 
 def folder(
-    flags: argparse.Namespace, name: str, config: RunConfig, digest: Callable[[bool], str]
-) -> Path:
+    flags: argparse.Namespace, name: str, config: RunConfig, digest: Callable[[bool], str],
+    former: str = "",
+) -> Path:  # fmt: skip
     """``--out``, or a folder named for what is run.
 
-    A version before named folders by settings alone; such a folder goes on as long as nothing says
-    that it is of other files of the user's.
+    Versions before named runs otherwise, or folders by settings alone; such a folder goes on as
+    long as nothing says that it is of other files of the user's.
 
     Args:
         flags: of the command.
         name: of the folder, without what follows.
         config: the run, or one of several.
         digest: of all of them: with what files hold, and without.
+        former: what the version before called the folder, without what follows.
     """
-    flags.stop.folder = Path(flags.out) if flags.out else _named(name, config, digest)
+    names = [name, former] if former else [name]
+    flags.stop.folder = Path(flags.out) if flags.out else _named(names, config, digest)
     return flags.stop.folder
 
 
-def _named(name: str, config: RunConfig, digest: Callable[[bool], str]) -> Path:
-    """The folder's default."""
-    made, before = (Path("fedsim-results", f"{name}-{digest(files)}") for files in (True, False))
-    goes_on = not made.exists() and kind_of(before) and fits(before, config.content)
-    return before if goes_on else made
+def _named(names: list[str], config: RunConfig, digest: Callable[[bool], str]) -> Path:
+    """The folder's default: the first of ``names`` with the digest, or an earlier run's folder."""
+    digests = [digest(files) for files in (True, False)]
+    path, *earlier = [Path("fedsim-results", f"{name}-{of}") for name in names for of in digests]
+    if path.exists():
+        return path
+    resumed = (old for old in earlier if kind_of(old) and fits(old, config.content))
+    return next(resumed, path)
 
 
 def add_config(parser: Any, what: str) -> None:

@@ -52,10 +52,11 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.results.schema import write_summary
     from fedsim.runs.progress import Bars, Named, short_rounds
     from fedsim.runs.run import run
-    from fedsim.settings.grids import Cell
+    from fedsim.settings.grids import Cell, run_name
     from fedsim.settings.masks import much_forgotten
 
-    out = shared.folder(flags, f"{config.plan.task.name}-run", config, config.digest_of)
+    former = f"{config.plan.task.name}-run"
+    out = shared.folder(flags, run_name(config), config, config.digest_of, former)
     name = Cell.of(config).name
     bars = Bars({name: config.plan.rounds}, config.plan.task.metric_name, quiet=flags.json)
     with bars:

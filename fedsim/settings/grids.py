@@ -90,6 +90,17 @@ class Cell:
         return cls.of(config.but(**{**_OF_CELLS, **as_many, "strategy": strategy}), own)
 
 
+def run_name(config: RunConfig) -> str:
+    """Task, method and delay of a run, as the name of its folder begins.
+
+    Example:
+        >>> run_name(RunConfig(method="topk(0.1) | float32", temporal=5))
+        'digits-topk-0.1-float32-n5'
+    """
+    method = re.sub(r"[^\w.]+", "-", config.method).strip("-")[:40]
+    return f"{config.plan.task.name}-{method}-{named_delay(config)}"
+
+
 @names_told
 @dataclass(frozen=True)
 class SweepConfig:

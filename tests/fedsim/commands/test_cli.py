@@ -174,9 +174,14 @@ def test_run_has_a_folder_of_its_own(typed: Typed, no_page: None) -> None:
     assert said.code == 0
     (folder,) = Path("fedsim-results").iterdir()
     digest = fedsim.RunConfig(iterations=20, evaluation=fedsim.Evaluation(every=2)).digest
-    assert folder.name == f"digits-run-{digest}"
+    assert folder.name == f"digits-sbc-n10-{digest}"
     assert f"Results: fedsim-results/{folder.name}" in said.out
     assert "accuracy" in said.err  # progress
+    former = folder.rename(folder.with_name(f"digits-run-{digest}"))  # as versions before named it
+    summary = (former / "summary.json").read_bytes()
+    again = typed("run", "--iterations", "20", "--evaluate-every", "2")
+    assert [*Path("fedsim-results").iterdir()] == [former] and f"Results: {former}" in again.out
+    assert (former / "summary.json").read_bytes() == summary  # it was done, and is not run again
 
 
 @pytest.mark.slow
