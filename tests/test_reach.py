@@ -1,5 +1,6 @@
 """The wheel runs outside the checkout; the lowest versions that are allowed were run."""
 
+import re
 import shutil
 import sys
 import tempfile
@@ -67,6 +68,15 @@ def test_flower_is_allowed_one_minor_release_above_the_newest_that_was_tested() 
     found = [line.partition(",")[2] for line in asked if line.startswith("flwr")
              and not line.startswith("flwr-")]  # fmt: skip
     assert found == [f"<{major}.{minor + 2}"] * 3
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", ".github/workflows/test.yml"])
+def test_what_was_not_run_here_is_marked_and_calls_the_makefile(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    targets = set(re.findall(r"(?:RUN|run:) make ([a-z-]+)", text))
+    listed = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert text.startswith("# Not run here") and targets
+    assert listed is not None and targets <= {*listed[1].split()}
 
 
 def test_an_interpreter_is_found_or_not() -> None:

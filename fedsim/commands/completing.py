@@ -8,7 +8,7 @@ from fedsim.settings.strategies import STRATEGIES
 from fedsim.tasks.tasklist import LISTED
 
 SHELLS = ("bash", "zsh")
-NAMES = {
+COMPLETED = {
     "--task": tuple(LISTED),
     "--method": tuple(row.name for row in ROWS),
     "--strategy": STRATEGIES,
@@ -37,8 +37,8 @@ def command(flags: argparse.Namespace) -> int:
     for parser in flags.parsers.values():
         for action in parser._actions:
             metavar = str(action.metavar)
-            if (flag := (*action.option_strings, "")[0]) in NAMES:
-                action.choices = NAMES[flag]
+            if (flag := (*action.option_strings, "")[0]) in COMPLETED:
+                action.choices = COMPLETED[flag]
             elif metavar == "DIR":
                 action.complete = shtab.DIRECTORY
             elif "FILE" in metavar:
