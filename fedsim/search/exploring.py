@@ -95,7 +95,7 @@ class Exploration:
         self.standings = standings or Standings(study.space.goal, limits.left)
         self.study, self.space, self.goal = study, study.space, study.space.goal
         self.cells, self.limits, self.say = out / "cells", limits, say
-        self.stopper = stopping.Stopper(self.goal)
+        self.stoppers = {name: stopping.Stopper(self.goal) for name in self.space.methods}
         self._running: dict[str, tuple[int, Params, float]] = {}
         self._again: list[tuple[int, Params]] = []
         self._failed: set[int] = set()
@@ -126,12 +126,11 @@ class Exploration:
             if folders:
                 there = f"{taken} of {len(folders)} runs in {self.cells}"
                 self.say(f"{there} are trials of this search")
-            self.study.begin()
         self.limits.begin(self.study.seconds)
         for trial in self.study.trials:
             if trial.values is not None and trial.state.name == "COMPLETE":
                 curve = self._curve(self.cells / trial.user_attrs["cell"])
-                self._learn(curve)
+                self._learn(trial.params["method"], curve)
                 point = at(self.space.used(trial.params))
                 self.standings.end(trial.user_attrs["cell"], point, curve)
         while True:
@@ -148,8 +147,8 @@ class Exploration:
     def _curve(self, folder: Path) -> Curve:
         return curves.read_curve(folder, self.goal.budget_of)
 
-    def _learn(self, curve: Curve) -> None:
-        self.stopper.learn(curve)
+    def _learn(self, method: str, curve: Curve) -> None:
+        self.stoppers[method].learn(curve)
         point, value = self.goal.point(curve), self.goal.value(curve)
         self._best = self._best if value is None else min(self._best, value)
         self._saturated |= point is not None and self.goal.saturated(point[1])
@@ -175,7 +174,7 @@ class Exploration:
                 self._running[cell.name] = number, params, clock()
                 self.standings.begin(cell.name, at(self.space.used(params)))
                 saved = checkpoint.load(folder, warn=False) if folder.is_dir() else None
-                self.stopper.begin(cell.name, saved.rounds if saved else ())
+                self.stoppers[params["method"]].begin(cell.name, saved.rounds if saved else ())
                 yield cell.name, cell.config, folder
 
     def _asked(self) -> Iterator[tuple[int, Params]]:
@@ -198,7 +197,7 @@ class Exploration:
         self.standings.round(name, row)
         if self.limits.trials_over() and not row["last"]:
             return OVER
-        return self.stopper.verdict(name, row)
+        return self.stoppers[self._running[name][1]["method"]].verdict(name, row)
 
     def _still_there(self) -> None:
         """Raises ``RunFailed`` where somebody removed the folder: no trial could be told."""
@@ -239,7 +238,7 @@ class Exploration:
         value = self.goal.value(curve) if good else None
         better, before = value is not None and value < self._best, self._saturated
         if good:
-            self._learn(curve)
+            self._learn(params["method"], curve)
         self.study.seconds = self.limits.spent()
         self.limits.reserved = self.limits.reserve()
         best = " · best so far" if better else ""

@@ -2,7 +2,8 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -28,8 +29,11 @@ from fedsim.search.methods import CODERS
 from fedsim.search.quiet import quiet
 from fedsim.search.space import Params, Space
 
-CELL, WHY, FIRST, SECONDS = "cell", "why", "first", "seconds"
-"""Attributes: a trial's folder, why it ended early, whose first trial it is; seconds spent."""
+CELL, WHY, SECONDS = "cell", "why", "seconds"
+"""Attributes: a trial's folder, why it ended early; seconds spent."""
+
+ADOPTED = "there before"
+"""Why a run of the folder, that no search has begun, ended."""
 
 EQUALS, TOOK = "equals", "took"
 """Attributes: what decides between trials of equal value (the less the better); its seconds."""
@@ -79,8 +83,9 @@ def _first_line(error: Exception) -> str:
 class Study:
     """Trials, told and to come. The same trials told give the same next trial, in any process.
 
-    The first trials are one per method, with the task's rate; then Optuna's TPE proposes, over all
-    settings at once.
+    Methods are strata: the next trial is of the method with the fewest trials, the first of these
+    in order; how trials ended does not matter. A method's first trial has the task's rate. Then
+    Optuna's TPE proposes its other settings, by the method's trials alone.
 
     Args:
         space: what is searched.
@@ -132,17 +137,9 @@ class Study:
 
     @property
     def new(self) -> bool:
-        """Whether no trial has been asked for yet."""
-        return not self._study.user_attrs.get("begun", False)
-
-    def begin(self) -> None:
-        """Plans the first trial of every method; what a kill left unplanned, too."""
-        planned = {t.user_attrs.get(FIRST) for t in self._study.get_trials(deepcopy=False)}
-        for number, method in enumerate(self.space.methods):
-            if method not in planned:
-                point = self.space.draw(number, method, self.seed)
-                self._study.enqueue_trial(point, user_attrs={FIRST: method})
-        self._study.set_user_attr("begun", True)
+        """Whether no trial has been asked for yet: all that there are were runs of the folder."""
+        trials = self._study.get_trials(deepcopy=False)
+        return all(t.user_attrs.get(WHY) == ADOPTED for t in trials)
 
     def adopt(self, params: Params, cell: str, curve: Curve, took: float) -> bool:
         """Takes a run of ``took`` seconds that was there before as a trial; whether it was taken.
@@ -157,42 +154,55 @@ class Study:
             return False
         self._study.add_trial(optuna.create_trial(
             values=values, params=params, distributions=self.distributions,
-            user_attrs={CELL: cell, WHY: "there before", TOOK: took, EQUALS: self._equals(curve)},
+            user_attrs={CELL: cell, WHY: ADOPTED, TOOK: took, EQUALS: self._equals(curve)},
         ))  # fmt: skip
         return True
 
     def left_running(self) -> Iterator[tuple[int, Params]]:
         """The trials that a kill has interrupted, to be done again."""
-        for trial in self._study.get_trials(states=(TrialState.RUNNING,)):
-            if trial.number not in self._asked:
-                yield self._given(trial.number, trial._trial_id)
+        for frozen in self._study.get_trials(states=(TrialState.RUNNING,)):
+            if frozen.number not in self._asked:
+                trial = self._asked[frozen.number] = Trial(self._study, frozen._trial_id)
+                with quiet():  # the values that it had, and those that it lacked
+                    for name, space in self.distributions.items():
+                        if isinstance(space, CategoricalDistribution):
+                            trial.suggest_categorical(name, space.choices)
+                        elif isinstance(space, IntDistribution):
+                            trial.suggest_int(name, space.low, space.high, log=True)
+                        elif isinstance(space, FloatDistribution):
+                            trial.suggest_float(name, space.low, space.high, log=True)
+                yield trial.number, dict(trial.params)
 
     def ask(self) -> tuple[int, Params]:
         """The number and the point of the next trial."""
-        number = len(self._study.get_trials(deepcopy=False))
-        return self._given(number, None)
-
-    def _given(self, number: int, trial_id: int | None) -> tuple[int, Params]:
+        trials = self._study.get_trials(deepcopy=False)
         with quiet():
-            self._study.sampler = optuna.samplers.TPESampler(
-                multivariate=True, n_startup_trials=1, seed=derive(self.seed, number) % 2**32
-            )
-            if trial_id is None:
-                trial = self._study.ask(self.distributions)
-            else:
-                trial = Trial(self._study, trial_id)
-                # the values that an interrupted trial had, and those that it lacked
-                trial.suggest_categorical("method", self.space.methods)
-                trial.suggest_categorical("coder", CODERS)
-                if self.space.downlinks:
-                    trial.suggest_categorical("downlink", self.space.downlinks)
-                for name, (low, high) in self.space.limits.items():
-                    if name == "temporal":
-                        trial.suggest_int(name, int(low), int(high), log=True)
-                    else:
-                        trial.suggest_float(name, low, high, log=True)
+            if not any(t.state == TrialState.WAITING for t in trials):  # one that a kill left
+                self._study.enqueue_trial(self._proposed(trials))
+            trial = self._study.ask(self.distributions)
         self._asked[trial.number] = trial
         return trial.number, dict(trial.params)
+
+    def _proposed(self, trials: Sequence[FrozenTrial]) -> Params:
+        """The point of the next trial, of the method whose turn it is."""
+        counts = Counter(t.params.get("method") for t in trials)
+        method = min(self.space.methods, key=lambda name: counts[name])
+        ended = [t for t in trials if t.params.get("method") == method and t.state.is_finished()]
+        if not ended:
+            return self.space.draw(len(trials), method, self.seed)
+        spaces = {k: space for k, space in self.distributions.items() if k != "method"}
+        stratum = optuna.create_study(
+            directions=self._study.directions, sampler=optuna.samplers.TPESampler(
+                multivariate=True, n_startup_trials=1, seed=derive(self.seed, len(trials)) % 2**32
+            )
+        )  # fmt: skip
+        stratum.add_trials([
+            optuna.create_trial(
+                state=t.state, values=t.values, params={k: t.params[k] for k in spaces},
+                distributions=spaces, intermediate_values=t.intermediate_values,
+            ) for t in ended
+        ])  # fmt: skip
+        return {"method": method, **stratum.ask(spaces).params}
 
     def tell(
         self, number: int, cell: str, curve: Curve, why: str = "", good: bool = True,

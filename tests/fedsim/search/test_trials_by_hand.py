@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import optuna
 import pytest
 from optuna.trial import TrialState
 
@@ -88,7 +89,6 @@ def test_what_has_no_evaluation_that_counts_is_infinitely_bad() -> None:
 def test_first_comes_one_trial_per_method_as_it_was_drawn() -> None:
     study = made_study(BUDGET)
     assert study.new
-    study.begin()
     first, second = study.ask(), study.ask()
     assert not study.new
     assert first == (0, POINT | {"temporal": 1}) and second[0] == 1
@@ -112,7 +112,6 @@ def test_what_a_study_is_told(
 ) -> None:
     """Of a trial that does not count, what it was worth at its steps is kept, but for a front."""
     study = made_study(goal)
-    study.begin()
     number, _ = study.ask()
     study.tell(number, "cell", curve(*points), "why", good)
     (told,) = study.trials
@@ -125,7 +124,6 @@ def test_what_a_study_is_told(
 
 def test_a_front_s_trial_that_does_not_count_is_told_without_steps() -> None:
     study = made_study(FRONT)
-    study.begin()
     number, _ = study.ask()
     study.tell(number, "cell", curve((8, 0.5)), "", good=False)
     (told,) = study.trials
@@ -135,14 +133,12 @@ def test_a_front_s_trial_that_does_not_count_is_told_without_steps() -> None:
 def test_a_study_goes_on_where_it_was_stopped() -> None:
     """One trial told, one interrupted: it comes again with its number and its point, once."""
     study = made_study(BUDGET)
-    study.begin()
     number, _ = study.ask()
     study.tell(number, "a", curve((500, 0.8)))
     _, interrupted = study.ask()
     study.seconds = 12.5
     again = made_study(BUDGET)
     assert not again.new and again.seconds == 12.5 and len(again.trials) == 1
-    again.begin()  # plans nothing twice
     assert list(again.left_running()) == [(1, interrupted)]
     assert list(again.left_running()) == []
     again.tell(1, "b", curve((500, 0.7)))
@@ -150,27 +146,52 @@ def test_a_study_goes_on_where_it_was_stopped() -> None:
     assert again.ask()[0] == 2
 
 
-def test_what_a_kill_left_unplanned_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The study was stopped while the second method's trial was drawn; the first is not planned
-    again."""
-    def stopped(cells: Any, number: int, method: str, seed: int) -> Any:
-        if number == 1:
-            raise KeyboardInterrupt
-        return POINT | {"method": method}
+def test_methods_take_turns_whatever_their_trials_come_to() -> None:
+    """Pruned and refused trials count. After three runs of the folder of sbc stc catches up."""
+    study, methods = made_study(BUDGET), list[str]()
+    for k in range(3):
+        study.adopt(POINT | {"temporal": 1 + k}, f"mine{k}", curve((500, 0.5)), 9.0)
+    for k in range(7):
+        number, point = study.ask()
+        methods.append(point["method"])
+        worth = (), ((500, 0.9 - k / 10),)
+        study.tell(number, f"c{k}", curve(*worth[k % 2]), "", good=k % 3 == 0)
+    assert methods == ["stc", "stc", "stc", "sbc", "stc", "sbc", "stc"]
+
+
+def test_a_method_s_proposals_depend_on_its_own_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other scores of sbc change what sbc tries next, and nothing of stc."""
+    asked = []
+    for scores in ([0.1, 0.5, 0.9], [0.9, 0.5, 0.1]):
+        study, points = made_study(BUDGET, file=str(scores)), []
+        for k in range(8):
+            number, point = study.ask()
+            points.append(point)
+            score = scores[k // 2 % 3] if point["method"] == "sbc" else 0.3 + k / 100
+            study.tell(number, f"c{k}", curve((500, score)))
+        asked.append(points)
+    one, other = asked
+    assert one[1::2] == other[1::2] and one[6] != other[6]
+
+
+def test_a_trial_that_a_kill_left_planned_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The study was stopped between the plan of its second trial and its begin."""
+    study = made_study(BUDGET)
+    study.tell(study.ask()[0], "a", curve((500, 0.8)))
+    def killed(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr("tests.support.madesearch.Cells.draw", stopped)
-        made_study(BUDGET).begin()
+        patched.setattr(optuna.Study, "ask", killed)
+        study.ask()
     again = made_study(BUDGET)
-    assert again.new
-    again.begin()
-    planned = [again.ask() for _ in range(2)]
-    assert [(number, point["method"]) for number, point in planned] == [(0, "sbc"), (1, "stc")]
+    assert not again.new and again.ask() == (1, POINT | {"method": "stc", "temporal": 2})
+    assert again.ask()[0] == 2
 
 
 def test_studies_of_other_names_do_not_mix() -> None:
     one = made_study(BUDGET)
-    one.begin()
+    one.ask()
     assert not one.new and made_study(BUDGET, file="other.db").new
 
 
@@ -446,7 +467,6 @@ def test_a_cell_that_runs_already_is_not_run_beside_itself(
     """Of four trials of one cell, all asked for before the first has ended, three are told."""
     monkeypatch.setattr("tests.support.madesearch.Cells.cell", lambda *given: named())
     study, said = made_study(BUDGET), list[str]()
-    study.begin()
     exploration = Exploration(study, tmp_path, Limits(trials=4), said.append)
     assert [name for name, _, _ in exploration._work()] == ["one"]
     assert [t.user_attrs[WHY] for t in study.trials] == [REPEATED] * 3
