@@ -82,10 +82,10 @@ def command(flags: argparse.Namespace) -> int:
     from rich.console import Console  # a wrong value is told before torch is imported
     from rich.live import Live
 
+    from fedsim.search import tables
     from fedsim.search.goal import SATURATED
     from fedsim.search.record import finalists
     from fedsim.search.search import rerun, search
-    from fedsim.search.tables import ranked_table, shares
     from fedsim.show.layout import print_whole
 
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
@@ -111,20 +111,29 @@ def command(flags: argparse.Namespace) -> int:
         print_document({
             "out": str(result.out), "goal": result.goal.words(),
             "finalists": records(finalists(result.finalists, result.goal)),
-            "importance": result.importance, "left_out": result.left,
+            "methods": records(result.methods), "importance": result.importance,
+            "importance_left_out": result.too_few, "left_out": result.left,
             "saturated": result.saturated, "finals": result.finals,
             "trials": records(result.trials),
         })  # fmt: skip
         return int(result.winner is None)
     console = Console()
+    title = result.goal.words()
+    texts = tables.methods_table(result.methods, result.goal)
+    title, note = title[0].upper() + title[1:], tables.METHODS_CAPTION
+    parts = [tables.for_terminal(texts, console.width, title, note)]
     if result.finalists:
-        print_whole(console, ranked_table(result.finalists, result.goal, console.width))
+        texts = tables.finalists_table(result.finalists, result.goal)
+        parts.append(tables.for_terminal(texts, console.width, "Finalists", tables.CAPTION))
+        print_whole(console, *parts)
     else:
         print("No trial has an evaluation that counts: nothing to rank.", file=sys.stderr)
     if result.saturated:
         console.print(SATURATED.format(name=result.goal.name), highlight=False)
-    for line in shares(result.importance):
+    for line in tables.shares(result.importance):
         console.print(f"What mattered for {line}", highlight=False)
+    if result.too_few:
+        console.print(result.too_few, highlight=False)
     print(f"Finals:  {result.finals}")
     if result.winner is not None:
         print(printable(f"Again:   {rerun(result.out)}"))

@@ -88,16 +88,23 @@ class Finalist:
     config: RunConfig
 
 
-def chosen(study: Study, most: int = ON_FRONT) -> list[FrozenTrial]:
-    """The trials that go to the finals: the best, or those on the front; each setting once.
+def by_value(study: Study) -> list[FrozenTrial]:
+    """The trials that count, the best first; of a front, by the metric.
 
     Of equal ones that of the least task's loss goes first, then that of the fewest bits.
+    """
+    trials = [t for t in study.trials if t.state == TrialState.COMPLETE and t.values]
+    return sorted(trials, key=lambda t: (t.values[-1], *t.user_attrs[EQUALS], t.number))
+
+
+def chosen(study: Study, most: int = ON_FRONT) -> list[FrozenTrial]:
+    """The trials that go to the finals: the best, or those on the front; each setting once.
 
     Args:
         study: of the trials.
         most: how many at most.
     """
-    trials = [t for t in study.trials if t.state == TrialState.COMPLETE and t.values]
+    trials = by_value(study)
     if study.space.goal.front:
         points = [(np.array(t.values), t) for t in trials]  # none is as good in both, better in one
         front = [
@@ -106,9 +113,7 @@ def chosen(study: Study, most: int = ON_FRONT) -> list[FrozenTrial]:
         ]  # fmt: skip
         ranked = sorted(front, key=lambda t: t.values[0])
     else:
-        ranked = sorted(trials, key=lambda t: (t.values[0], *t.user_attrs[EQUALS], t.number))
-        there = [t for t in ranked if t.values[0] < NOT_REACHED]
-        ranked = there or ranked
+        ranked = [t for t in trials if t.values[0] < NOT_REACHED] or trials
     first: dict[str, FrozenTrial] = {}
     for trial in ranked:
         first.setdefault(trial.user_attrs[CELL], trial)

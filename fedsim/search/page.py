@@ -1,70 +1,91 @@
-"""The search's page: the answer first, then the finalists, the trials and what mattered."""
+"""The search's page: the answer, a row per method, the finalists, the trials, what mattered."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
-import numpy as np
+import matplotlib
+import matplotlib.pyplot as plt
+import optuna
 import pandas as pd
+from optuna.visualization.matplotlib import plot_param_importances
 
 from fedsim.search import tables
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.picture import chart
+from fedsim.search.quiet import quiet
+from fedsim.search.record import evaluator
 from fedsim.show import markup
-from fedsim.show.chart import Axis, stacked
-from fedsim.show.report.figures import Figure, charted, section
+from fedsim.show.plot.paper import png, whole_of
+from fedsim.show.report.figures import charted
 from fedsim.show.report.page import document
 
 _SHARES = (
-    "How much of what differs between trials each setting explains (Optuna's fANOVA, over ranks). "
-    "Trials that were ended early count as they stood."
+    "How much each setting matters for whether a trial is among the best tenth (PED-ANOVA, drawn "
+    "by Optuna): trials that ended by themselves."
 )
 
 
 def page(
-    frame: pd.DataFrame, finalists: Sequence[Finalist], winner: Finalist | None, goal: Goal,
-    shares: dict[str, dict[str, float]], facts: dict[str, str], left: dict[str, str],
+    frame: pd.DataFrame, methods: pd.DataFrame, finalists: Sequence[Finalist],
+    winner: Finalist | None, goal: Goal, mattered: str | Mapping[str, optuna.Study],
+    facts: dict[str, str], left: dict[str, str],
 ) -> str:  # fmt: skip
     """The HTML document of a search; it needs no other file and no network.
 
     Args:
         frame: the trials (``fedsim.search.record.trials``).
+        methods: a row per method (``fedsim.search.record.methods``).
         finalists: in order of rank.
         winner: among them.
         goal: of the search.
-        shares: what ``fedsim.search.record.importance`` gave.
+        mattered: what ``fedsim.search.record.explained`` gave; or why no importance is named.
         facts: of the search (task, trials, time) by name.
         left: the methods that were not searched, and why.
     """
     title = f"{facts['task']}: {goal.words()}"
     answer = "<p>No trial has an evaluation that counts.</p>"
     answer = answer if winner is None else _answer(winner, goal, facts["again"])
-    note = f'<p class="note">{escape(tables.CAPTION)}</p>'
-    ranked = markup.html(*tables.ranked(finalists, goal), "Finalists") + note if finalists else ""
-    explained: dict[str, Figure] = {}
-    for name, of in shares.items():
-        if of:
-            percent = 100 * np.array(list(of.values()))
-            texts = [f"{setting}: {100 * share:.0f} %" for setting, share in of.items()]
-            parts = {"share": ("#4477aa", percent, texts)}
-            explained[name] = stacked(parts, list(of), Axis("share explained (%)"))
     items = [f"<li><code>{escape(m)}</code>: {escape(why)}</li>" for m, why in left.items()]
-    made = chart(frame, finalists, winner, goal, facts["task"])
-    drawn = [charted("trials", "Trials", made)] if frame["metric"].notna().any() else []
+    drawn = [charted("trials", "Trials", chart(frame, finalists, winner, goal, facts["task"]))]
+    table = tables.for_page(tables.methods_table(methods, goal), "Methods")
+    ranked = tables.for_page(tables.finalists_table(finalists, goal), "Finalists")
+    if isinstance(mattered, str):
+        importance = _note(mattered)
+    else:
+        importance = _note(_SHARES) + "".join(map(_importance, mattered, mattered.values()))
     sections = [
-        ("finalists", "Finalists", ranked),
-        *drawn,
-        *([section("importance", "What mattered", _SHARES, explained)] if explained else []),
-        ("table", "Every trial", markup.html(*tables.trials(frame, goal), "Every trial")),
+        ("methods", "Methods", table + _note(tables.METHODS_CAPTION)),
+        ("finalists", "Finalists", ranked + _note(tables.CAPTION) if finalists else ""),
+        *(drawn if frame["metric"].notna().any() else []),
+        ("importance", "What mattered", importance),
+        ("table", "Every trial", tables.for_page(tables.trials_table(frame, goal), "Every trial")),
         ("left", "Methods left out", f"<ul>{''.join(items)}</ul>" if items else ""),
         ("facts", "The search", markup.facts({k: escape(v) for k, v in facts.items()})),
-    ]  # fmt: skip
+    ]
     return document(title, answer, sections, "one")
 
 
+def _note(text: str) -> str:
+    return f'<p class="note">{escape(text)}</p>'
+
+
+def _importance(name: str, study: optuna.Study) -> str:
+    """Optuna's picture of what explains a value."""
+    with quiet(), matplotlib.rc_context():  # Optuna sets a style
+        axes = plot_param_importances(study, evaluator=evaluator(), target_name=name)
+        axes.set(xlabel=f"importance for {name}", ylabel="")
+        axes.set_title("", loc="left")
+        if legend := axes.get_legend():
+            legend.remove()
+        whole_of(axes).set_layout_engine("constrained")
+        shown = markup.picture(png(axes), f"importance of each setting for {name}")
+    plt.close(whole_of(axes))
+    return shown
+
+
 def _answer(winner: Finalist, goal: Goal, again: str) -> str:
-    headings, rows = tables.ranked([winner], goal)
-    row = dict(zip(headings, rows[0], strict=True))
+    row = tables.finalists_table([winner], goal).iloc[0].to_dict()
     score, bits = row[f"{goal.name}, held-out"], row["bits, held-out"]
     p = f", p = {row['p']}" if row["p"] else ""
     coder = f", coders {row['coder']}" if row["coder"] else ""

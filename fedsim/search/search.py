@@ -49,20 +49,25 @@ class Found:
     Attributes:
         goal: what was searched for.
         trials: a row per trial (``fedsim.search.record.trials``).
+        methods: a row per method, the best first (``fedsim.search.record.methods``).
         finalists: in order of rank; of a front, by bits.
         winner: among them; None where no trial has an evaluation that counts.
-        importance: what is explained -> setting -> its share.
+        importance: what is explained -> setting -> its share; empty where trials are too few.
+        too_few: why no importance is named; empty where it is.
         left: the methods that could not be searched, and why.
-        out: the folder: ``report.html``, ``trials.csv``, ``finalists.csv``, ``best.toml``.
+        out: the folder: ``report.html``, ``trials.csv``, ``methods.csv``, ``finalists.csv``,
+            ``best.toml``.
         saturated: whether a trial has a metric that cannot rise, so that fewer bits were sought.
         finals: how many finalists and seeds there were, of how many, in words.
     """
 
     goal: Goal
     trials: pd.DataFrame
+    methods: pd.DataFrame
     finalists: tuple[Finalist, ...]
     winner: Finalist | None
     importance: dict[str, dict[str, float]]
+    too_few: str
     left: dict[str, str]
     out: Path
     saturated: bool
@@ -74,10 +79,12 @@ class Found:
         return f"Found({self.goal.words()}: {first}; {str(self.out)!r})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the trials as a picture, and the finalists."""
+        """What a notebook shows: the trials as a picture, the methods and the finalists."""
         file = self.out / "search.png"
         seen = markup.picture(file.read_bytes(), repr(self)) if file.exists() else ""
-        return seen + markup.html(*tables.ranked(self.finalists, self.goal), "Finalists")
+        methods = tables.methods_table(self.methods, self.goal)
+        ranked = tables.finalists_table(self.finalists, self.goal)
+        return seen + tables.for_page(methods, "Methods") + tables.for_page(ranked, "Finalists")
 
 
 def search(
@@ -200,9 +207,12 @@ def _written(
     """Writes tables, page, picture and the winner's settings."""
     goal, base = study.space.goal, study.space.base
     frame = record.trials(study, out)
-    shares = record.importance(frame, goal)
+    methods = record.methods(study, frame, ranked, out)
+    few = record.too_few(frame, study.space.methods)
+    shares = {} if few else record.importance(frame, goal)
     first = finals.winner(ranked, goal)
     write_text(out / "trials.csv", csv_text(frame))
+    write_text(out / "methods.csv", csv_text(methods))
     write_text(out / "finalists.csv", csv_text(record.finalists(ranked, goal)))
     again = ""
     for name in ("best.toml", "search.png"):  # of an earlier call, which may have had another goal
@@ -223,10 +233,14 @@ def _written(
         "methods": "; ".join(study.space.methods),
     }  # fmt: skip
     with without_rc():
-        write_text(out / "report.html", page(frame, ranked, first, goal, shares, facts, left))
+        mattered = few or record.explained(frame, goal)
+        text = page(frame, methods, ranked, first, goal, mattered, facts, left)
+        write_text(out / "report.html", text)
         if frame["metric"].notna().any():
             save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")
-    return Found(goal, frame, tuple(ranked), first, shares, left, out, saturated, played)
+    return Found(
+        goal, frame, methods, tuple(ranked), first, shares, few, left, out, saturated, played
+    )
 
 
 def rerun(out: Path) -> str:

@@ -1,16 +1,18 @@
-"""The search's tables as texts, for the terminal and for the page."""
+"""The search's tables as frames of texts, for the terminal and for the page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import isfinite, isnan
+from typing import Any
 
 import pandas as pd
 
 from fedsim.ground import units
 from fedsim.search.finals import Finalist, Lot
-from fedsim.search.goal import Goal
+from fedsim.search.goal import NOT_REACHED, Goal
 from fedsim.search.methods import OWN, sent_down, short
 from fedsim.search.space import Params
-from fedsim.show.layout import Column, Laid, Row, laid
+from fedsim.show import markup
+from fedsim.show.layout import Column, Laid, laid
 
 CAPTION = (
     "Validation: a part of the training samples that no run trained on. Held-out: the same seeds "
@@ -18,46 +20,83 @@ CAPTION = (
     "payloads of a client. tie: cannot be told from the first by its seeds. lr: the clients' "
     "rate."
 )
+METHODS_CAPTION = (
+    "A method's best setting. In brackets: the 95 % interval of one seed's validation samples "
+    "(Wilson), which leaves out training's own chance and that the best of several trials is "
+    "lucky. Fresh seeds: its finals, mean ± half of the 95 % interval. tie: cannot be told from "
+    "the first by seeds or intervals. Failed: diverged or refused."
+)
 
-Texts = tuple[list[str], list[list[str]]]
-"""Headings, and rows."""
 
-
-def ranked(finalists: Sequence[Finalist], goal: Goal) -> Texts:
+def finalists_table(finalists: Sequence[Finalist], goal: Goal) -> pd.DataFrame:
     """The finalists in order of rank."""
-    more = _more(*(final.params for final in finalists))
-    headings = ["", "method", "n", "p", "coder", "lr", *more]
-    headings += [f"{goal.name}, validation", "bits", f"{goal.name}, held-out", "bits, held-out"]
+    return _joined([
+        {
+            "": f"{rank} tie" if final.tie else str(rank), **point_texts(final.params),
+            **_lot(final.validated, goal, "validation"), **_lot(final.held, goal, "held-out"),
+        } for rank, final in enumerate(finalists, start=1)
+    ])  # fmt: skip
+
+
+def methods_table(table: pd.DataFrame, goal: Goal) -> pd.DataFrame:
+    """The methods, the best first; without a setting those of which no trial ended by itself."""
     rows = []
-    for rank, final in enumerate(finalists, start=1):
-        place = f"{rank} tie" if final.tie else str(rank)
-        row = [place, short(final.params["method"]), *point(final.params)]
-        row += [more[name](final.params) for name in more]
-        rows.append([*row, *_lot(final.validated, goal), *_lot(final.held, goal)])
-    return headings, rows
+    for rank, row in enumerate(table.to_dict("records"), start=1):
+        ended = not pd.isna(row["trial"])
+        best = f"{goal.name}, best trial"
+        texts = {"": "", "method": row["method"], best: "none", "bits": "", "fresh seeds": ""}
+        if ended:
+            score = units.score(row["metric"], goal.name)
+            if not isnan(row["low"]):
+                low, high = (units.score(row[end], goal.name) for end in ("low", "high"))
+                score += f" ({low} to {high})"
+            fresh = units.score(row["fresh_metric"], goal.name)
+            half = units.score(row["fresh_half"], goal.name)
+            texts = {
+                "": f"{rank} tie" if row["tie"] else str(rank), **point_texts(row), best: score,
+                "bits": "not reached" if row["loss"] >= NOT_REACHED else units.bits(row["bits"]),
+                "fresh seeds": fresh + (f" ± {half}" if half else ""),
+            }  # fmt: skip
+        rows.append(texts | {k: str(row[k]) for k in ("trials", "done", "pruned", "failed")})
+    return _joined(rows)
 
 
-def point(params: Params) -> list[str]:
-    """A point's n, p, coder and rate."""
-    coder = "" if params["coder"] == OWN else params["coder"]
-    return [str(params["temporal"]), units.plain(params["gradient"]), coder,
-            units.plain(params["lr"])]  # fmt: skip
+def trials_table(frame: pd.DataFrame, goal: Goal) -> pd.DataFrame:
+    """The trials, the best first, those that were ended early last."""
+    order = frame.assign(_good=frame["state"] != "complete")
+    return _joined([
+        {
+            "trial": str(row["trial"]), **point_texts(row), goal.name: units.score(row["metric"],
+            goal.name), "bits": units.bits(row["bits"]), "ended": row["why"],
+        } for row in order.sort_values(["_good", "loss", "bits", "trial"]).to_dict("records")
+    ])  # fmt: skip
 
 
-def _more(*points: Params) -> dict[str, Callable[[Params], str]]:
-    """What not every search chooses: the headings, and what stands there of a point."""
-    shown: dict[str, tuple[str, Callable[[Params], str]]] = {
-        "server_lr": ("server lr", lambda params: units.plain(params["server_lr"])),
-        "downlink": ("downlink", sent_down),
-    }
-    return dict(own for name, own in shown.items() if any(name in p for p in points))
+def point_texts(params: Params) -> dict[str, str]:
+    """A point in texts: method, n, p, coder and rate; what not every search chooses, if it has."""
+    used: dict[str, Any] = {k: None if pd.isna(v) else v for k, v in params.items()}
+    texts = {
+        "method": short(used["method"]), "n": f"{used['temporal']:.0f}",
+        "p": units.plain(used["gradient"]), "coder": "" if used["coder"] == OWN else used["coder"],
+        "lr": units.plain(used["lr"]),
+    }  # fmt: skip
+    texts |= {"server lr": units.plain(used["server_lr"])} if "server_lr" in used else {}
+    return texts | ({"downlink": sent_down(used)} if "downlink" in used else {})
 
 
-def _lot(lot: Lot, goal: Goal) -> list[str]:
+def _joined(rows: Sequence[dict[str, str]]) -> pd.DataFrame:
+    """Rows as a frame, in which the longest row has the order of the columns."""
+    longest: dict[str, str] = max(rows, key=len, default={})
+    return pd.DataFrame(rows, columns=list(longest)).fillna("")
+
+
+def _lot(lot: Lot, goal: Goal, part: str) -> dict[str, str]:
     """The metric and the bits of a setting's seeds."""
     there, every = sum(p is not None for p in lot.points), len(lot.points)
+    names = f"{goal.name}, {part}", f"bits{', held-out' if part == 'held-out' else ''}"
     if not there:
-        return ["none", "not reached" if goal.target is not None else "none"]
+        none = "none", "not reached" if goal.target is not None else "none"
+        return dict(zip(names, none, strict=True))
     metric = lot.metric()
     half = "" if isnan(metric.half) else f" ± {units.score(metric.half, goal.name)}"
     bits = units.bits(lot.bits())
@@ -68,33 +107,20 @@ def _lot(lot: Lot, goal: Goal) -> list[str]:
         if isfinite(logs.half):
             low, high = (10 ** (logs.value + side * logs.half) for side in (-1, 1))
             bits = f"{units.bits(10**logs.value)} ({units.bits(low)} to {units.bits(high)})"
-    return [f"{units.score(metric.value, goal.name)}{half}", bits]
+    return dict(zip(names, (f"{units.score(metric.value, goal.name)}{half}", bits), strict=True))
 
 
-def trials(frame: pd.DataFrame, goal: Goal) -> Texts:
-    """The trials, the best first, those that were ended early last."""
-    more = _more(dict.fromkeys(frame))
-    headings = ["trial", "method", "n", "p", "coder", "lr", *more]
-    headings += [goal.name, "bits", "ended"]
-    order = frame.assign(_good=frame["state"] != "complete")
-    rows = []
-    for row in order.sort_values(["_good", "loss", "bits", "trial"]).to_dict("records"):
-        row |= {k: None for k in ("gradient", "down_gradient") if k in row and pd.isna(row[k])}
-        texts = [str(row["trial"]), row["method"], *point(row)]
-        texts += [more[name](row) for name in more]
-        texts += [units.score(row["metric"], goal.name), units.bits(row["bits"]), row["why"]]
-        rows.append(texts)
-    return headings, rows
-
-
-def ranked_table(finalists: Sequence[Finalist], goal: Goal, width: int) -> Laid:
-    """The finalists for a terminal of ``width`` columns."""
-    headings, rows = ranked(finalists, goal)
+def for_terminal(texts: pd.DataFrame, width: int, title: str, caption: str) -> Laid:
+    """A table for a terminal of ``width`` columns; if it is cut, its first two are repeated."""
     names = ("method", "coder", "downlink")
-    columns = [Column(head, "name" if head in names else "number") for head in headings]
-    lines: list[Row] = [(row, "") for row in rows]
-    title = goal.words()
-    return laid(columns, lines, width, keys=2, title=title[0].upper() + title[1:], caption=CAPTION)
+    columns = [Column(head, "name" if head in names else "number") for head in texts]
+    rows = [(row, "") for row in texts.to_numpy().tolist()]
+    return laid(columns, rows, width, keys=2, title=title, caption=caption)
+
+
+def for_page(texts: pd.DataFrame, about: str) -> str:
+    """A table as HTML; ``about``: its description for screen readers."""
+    return markup.html(list(texts), texts.to_numpy().tolist(), about)
 
 
 def shares(importance: dict[str, dict[str, float]]) -> list[str]:

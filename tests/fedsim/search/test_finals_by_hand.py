@@ -280,14 +280,14 @@ def test_a_table_says_how_many_seeds_reached_a_target() -> None:
     """
     def texts(points: tuple[Any, ...], losses: tuple[float, ...]) -> list[str]:
         own = replace(finalist(0, [0.0]), validated=Lot(points, losses))
-        return tables.ranked([own], TARGET)[1][0][6:8]
+        return tables.finalists_table([own], TARGET).iloc[0].tolist()[6:8]
 
     assert texts(((1000.0, 0.9), None), (3.0, inf)) == ["0.9000", "1.00 kbit (1 of 2 seeds)"]
     assert texts((None, None), (inf, inf)) == ["none", "not reached"]
     same = ((1000.0, 0.9), (1000.0, 0.9))
     assert texts(same, (3.0, 3.0))[1] == "1.00 kbit (1.00 kbit to 1.00 kbit)"
     lacking = replace(finalist(0, []), validated=Lot(((1000.0, 0.9), None), (-0.9, inf)))
-    assert tables.ranked([lacking], BUDGET)[1][0][7] == "1.00 kbit (1 of 2 seeds)"
+    assert tables.finalists_table([lacking], BUDGET)["bits"][0] == "1.00 kbit (1 of 2 seeds)"
 
 
 # --- the runs of the finals -------------------------------------------------------------------

@@ -3,12 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
+import matplotlib
 import pandas as pd
+from matplotlib import pyplot
 
 from fedsim.search import tables
 from fedsim.search.goal import Goal
 from fedsim.search.page import page
 from fedsim.search.picture import chart
+from fedsim.search.record import explained
 from fedsim.search.search import rerun
 from tests.support.madesearch import POINT, finalist
 
@@ -19,6 +22,10 @@ ROWS = pd.DataFrame([
     {"trial": 2, "state": "complete", "why": "", **POINT, "method": "stc", "bits": 30.0,
      "metric": 0.7},
 ]).assign(loss=lambda rows: -rows["metric"])  # fmt: skip
+METHODS = ROWS.drop(index=1).assign(
+    trials=2, done=1, pruned=1, failed=0, tie=False, low=0.4, high=0.8, fresh_metric=0.5,
+    fresh_half=float("nan"),
+)
 RANKED = [finalist(2, [-0.7]), finalist(0, [-0.5])]
 
 
@@ -49,17 +56,28 @@ def test_trials_that_were_ended_early_are_hollow() -> None:
 
 def test_the_page_says_what_was_found_and_what_was_left_out() -> None:
     facts = {"task": "digits", "again": rerun(Path("out"))}
-    shares = {"accuracy": {"lr": 0.75, "n": 0.25}}
-    text = page(ROWS, RANKED, RANKED[0], GOAL, shares, facts, {"raw": "one message is <dear>"})
+    left = {"raw": "one message is <dear>"}
+    text = page(ROWS, METHODS, RANKED, RANKED[0], GOAL, "too <few>", facts, left)
     assert "sbc, n = 4, p = 0.1, lr = 0.02</strong>: accuracy 0.5000 on held-out" in text
     assert "<pre>fedsim run --config out/best.toml --out out/best</pre>" in text
-    assert 'id="importance"' in text and "What mattered" in text
+    assert 'id="methods"' in text and '<p class="note">too &lt;few&gt;</p>' in text
     assert "<li><code>raw</code>: one message is &lt;dear&gt;</li>" in text
     assert "winner, held-out samples" in text
-    assert "No trial has" in page(ROWS[:0], [], None, GOAL, {}, facts, {})
+    assert "No trial has" in page(ROWS[:0], METHODS, [], None, GOAL, "", facts, {})
 
 
-def test_a_tie_is_told_beside_the_rank_and_a_coder_by_its_name() -> None:
-    assert tables.point(POINT | {"coder": "ans | ans"}) == ["4", "0.1", "ans | ans", "0.02"]
+def test_importance_is_drawn_and_leaves_matplotlib_s_settings_alone() -> None:
+    rows = pd.concat([ROWS[ROWS["state"] == "complete"]] * 20).assign(lr=[0.1, 0.2] * 20)
+    before = dict(matplotlib.rcParams)
+    facts = {"task": "digits", "again": ""}
+    text = page(rows, METHODS, [], None, GOAL, explained(rows, GOAL), facts, {})
+    assert 'alt="importance of each setting for accuracy"' in text and "PED-ANOVA" in text
+    assert dict(matplotlib.rcParams) == before and not pyplot.get_fignums()
+
+
+def test_a_tie_has_its_rank_and_a_coder_its_name() -> None:
+    assert tables.point_texts(POINT | {"coder": "ans | ans"}) == {
+        "method": "sbc", "n": "4", "p": "0.1", "coder": "ans | ans", "lr": "0.02",
+    }  # fmt: skip
     tied = replace(RANKED[1], tie=True)
-    assert [row[0] for row in tables.ranked([RANKED[0], tied], GOAL)[1]] == ["1", "2 tie"]
+    assert tables.finalists_table([RANKED[0], tied], GOAL)[""].tolist() == ["1", "2 tie"]

@@ -3,8 +3,6 @@
 import math
 import re
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from compressors import CATALOGUE, text
@@ -12,7 +10,6 @@ from fedsim import Evaluation, RunConfig, UsageError
 from fedsim.results.intervals import mean, tied
 from fedsim.search.goal import Curve, Goal
 from fedsim.search.methods import CODERS, OWN, chosen, compressor
-from fedsim.search.record import importance
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
 from fedsim.search.stopping import BEHIND, DEARER, REACHED, Stopper
@@ -103,18 +100,3 @@ def test_ties_are_what_the_seeds_cannot_tell_apart() -> None:
     assert tied([0.9, 0.8, 0.85], [0.89, 0.82, 0.84])
     assert not tied([0.9, 0.91, 0.9], [0.8, 0.81, 0.81])
     assert tied([0.9], [0.1]) and not tied([0.9, 0.9], [math.inf, 0.9])
-
-
-@pytest.mark.slow
-def test_importance_of_forty_methods_is_found_in_time() -> None:
-    """With a column per method Optuna's fANOVA would visit 2 to the 40 corners."""
-    draws = np.random.default_rng(0)
-    frame = pd.DataFrame({
-        "method": [f"m{k % 40}" for k in range(200)], "coder": "own",
-        "temporal": draws.integers(1, 100, 200), "gradient": draws.uniform(0.01, 1, 200),
-        "lr": draws.uniform(0.01, 0.1, 200), "bits": 1e4,
-        "loss": [(7 * (k % 40)) % 40 + draws.normal(0, 0.1) for k in range(200)],
-    })  # fmt: skip
-    (shares,) = importance(frame, Goal(True, "accuracy", budget=1e5)).values()
-    assert next(iter(shares)) == "method" and shares["method"] > 0.8
-    assert sum(shares.values()) == pytest.approx(1)
