@@ -20,7 +20,7 @@ from fedsim.search.goal import SATURATED, Curve, Goal
 from fedsim.search.methods import CODERS, OWN, compressor, most, sent_down, short
 from fedsim.search.space import Params, Space
 from fedsim.search.standings import Standings
-from fedsim.search.study import WHY, Study
+from fedsim.search.study import Study
 from fedsim.settings.config import SETTINGS, RunConfig
 from fedsim.settings.config import from_toml as read_run
 from fedsim.settings.foreign import check_tasks
@@ -314,8 +314,3 @@ def _down(config: RunConfig, space: Space) -> Params | None:
         if own == given or there and message_text(parse(own)) == there:
             return {"downlink": down, "down_gradient": p}
     return None
-
-
-def why_told(trial: Any) -> str:
-    """Why a trial ended early; empty where it did not."""
-    return str(trial.user_attrs.get(WHY) or "")

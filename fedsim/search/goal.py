@@ -1,7 +1,6 @@
 """What is searched for, and what a learning curve is worth by it."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedsim.ground import units
@@ -204,9 +203,3 @@ class Goal:
             if (place := curve.within(bits * (1 + 1e-9))) is not None:
                 losses[step] = self.worse(curve.metric[place])
         return losses
-
-
-def losses(goal: Goal, curves: Sequence[Curve]) -> list[float]:
-    """The loss of each curve; infinity where no evaluation counts."""
-    known = (goal.loss(curve) for curve in curves)
-    return [math.inf if loss is None else loss for loss in known]

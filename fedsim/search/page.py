@@ -10,6 +10,7 @@ import pandas as pd
 from optuna.visualization.matplotlib import plot_param_importances
 
 from fedsim.search import tables
+from fedsim.search.exploring import at
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.picture import chart
@@ -85,16 +86,12 @@ def _importance(name: str, study: optuna.Study) -> str:
 
 
 def _answer(winner: Finalist, goal: Goal, again: str) -> str:
-    row = tables.finalists_table([winner], goal).iloc[0].to_dict()
+    row = tables.finalists_table([winner], goal).iloc[0]
     score, bits = row[f"{goal.name}, held-out"], row["bits, held-out"]
-    p = f", p = {row['p']}" if row["p"] else ""
-    coder = f", coders {row['coder']}" if row["coder"] else ""
-    down = f", downlink {row['downlink']}" if "downlink" in row else ""
-    text = f"{row['method']}, n = {row['n']}{p}{coder}, lr = {row['lr']}{down}"
     seeds = winner.held.metric().count
     many = f"{seeds} fresh seed{'' if seeds == 1 else 's'}"
     return (
-        f"<p><strong>{escape(text)}</strong>: {escape(goal.name)} {escape(score)} on held-out "
-        f"samples with {escape(bits)} per client {goal.ways}, {many}.</p>"
+        f"<p><strong>{escape(at(winner.params))}</strong>: {escape(goal.name)} {escape(score)} on "
+        f"held-out samples with {escape(bits)} per client {goal.ways}, {many}.</p>"
         f"<p>The command that runs it again:</p><pre>{escape(again)}</pre>"
     )

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from fedsim.ground import units
+from fedsim.search.exploring import at
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
-from fedsim.search.methods import sent_down, short
+from fedsim.search.methods import short
 from fedsim.show.chart import GREY, Axis, Chart, Marks
 from fedsim.show.figures import front_of, limit_of
 from fedsim.show.style import Look, label, method_looks
@@ -99,11 +100,7 @@ def chart(
         marks.append(limit_of(f"target {goal.target:g}"))
     title = f"{task}: {goal.words()}"
     if winner is not None:
-        params = winner.params
-        p = "" if params["gradient"] is None else f", p = {units.plain(params['gradient'])}"
-        rate = units.plain(params["lr"])
-        title += f"\nfound: {short(params['method'])}, n = {params['temporal']}{p}, lr = {rate}"
-        title += f", downlink {down}" if (down := sent_down(params)) else ""
+        title += f"\nfound: {at(winner.params)}"
     return Chart(
         title=title, caption=_TRIALS, x=Axis(_BITS[goal.budget_of], "bits"),
         y=Axis(f"{label(goal.name)} (stars: held-out samples)", metric=goal.name), marks=marks,
@@ -114,15 +111,10 @@ def chart(
 def _trials(rows: pd.DataFrame, look: Look, name: str, goal: Goal) -> Marks:
     texts = []
     for row in rows.to_dict("records"):
-        p = "" if pd.isna(row["gradient"]) else f", p = {row['gradient']:g}"
-        row |= {"down_gradient": None if pd.isna(below := row.get("down_gradient")) else below}
-        down = f", downlink {down}" if (down := sent_down(row)) else ""
+        point = {k: None if pd.isna(setting) else setting for k, setting in row.items()}
         score = units.score(row["metric"], goal.name)
-        texts.append(
-            f"trial {row['trial']}: {row['method']}\nn = {row['temporal']}{p}, lr = {row['lr']:g}"
-            f"{down}\n"
-            f"{goal.name} {score} at {units.bits(row['bits'])}\n{row['why']}"
-        )
+        texts.append(f"trial {row['trial']}: {at(point)}\n{goal.name} {score} at "
+                     f"{units.bits(row['bits'])}\n{row['why']}")  # fmt: skip
     return Marks(
         x=rows["bits"].to_numpy(), y=rows["metric"].to_numpy(), kind="points", look=look, size=6,
         name=name, texts=texts, hollow=list(rows["state"] != "complete"),

@@ -12,13 +12,12 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from fedsim.results.intervals import tied, wilson
 from fedsim.search import curves
-from fedsim.search.exploring import why_told
 from fedsim.search.finals import Finalist, Lot, by_value
 from fedsim.search.goal import Goal
 from fedsim.search.methods import short
 from fedsim.search.quiet import quiet
 from fedsim.search.stopping import BEHIND, DEARER
-from fedsim.search.study import CELL, Study
+from fedsim.search.study import CELL, WHY, Study
 from fedsim.show.headline import BINOMIAL
 
 FEWEST, FEWEST_IN_ALL = 20, 40
@@ -45,7 +44,7 @@ def trials(study: Study, out: Path) -> pd.DataFrame:
         loss = goal.loss(curve) if curve else None
         used = study.space.used(trial.params)
         rows.append({
-            "trial": trial.number, "state": trial.state.name.lower(), "why": why_told(trial),
+            "trial": trial.number, "state": trial.state.name.lower(), "why": trial.user_attrs[WHY],
             "method": short(used.pop("method")), **used,
             "bits": point[0] if point else None, "metric": point[1] if point else None,
             "loss": loss, "cell": trial.user_attrs[CELL],

@@ -12,19 +12,6 @@ from fedsim.search.goal import NOT_REACHED, Curve, Goal
 CURVE = Curve((100.0, 250.0, 400.0), (0.5, 0.9, 0.8))
 
 
-def test_within_a_budget_the_last_evaluation_counts_and_not_the_best() -> None:
-    assert Goal(True, "accuracy", budget=300.0).loss(CURVE) == -0.9
-    assert Goal(True, "accuracy", budget=400.0).loss(CURVE) == -0.8
-    assert Goal(False, "perplexity", budget=400.0).loss(CURVE) == 0.8
-    assert Goal(True, "accuracy", budget=99.0).loss(CURVE) is None
-
-
-def test_to_a_target_the_first_evaluation_there_counts() -> None:
-    goal = Goal(True, "accuracy", target=0.75)
-    assert goal.point(CURVE) == (250.0, 0.9) and goal.loss(CURVE) == math.log10(250)
-    assert Goal(False, "perplexity", target=0.5).point(CURVE) == (100.0, 0.5)
-
-
 def test_a_curve_that_misses_its_target_is_worse_than_any_that_reaches_it() -> None:
     goal = Goal(True, "accuracy", target=0.95)
     missed, dear = goal.loss(CURVE), goal.loss(Curve((1e30,), (0.96,)))

@@ -8,11 +8,10 @@ import pytest
 from compressors import CATALOGUE, text
 from fedsim import Evaluation, RunConfig, UsageError
 from fedsim.results.intervals import mean, tied
-from fedsim.search.goal import Curve, Goal
+from fedsim.search.goal import Goal
 from fedsim.search.methods import CODERS, OWN, chosen, compressor
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
-from fedsim.search.stopping import BEHIND, DEARER, REACHED, Stopper
 from fedsim.settings.methods import takes_fraction
 from tests.support.searching import TINY
 
@@ -63,36 +62,6 @@ def test_other_coders_make_no_other_method() -> None:
 def test_methods_that_are_none_are_refused(methods: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         chosen(methods)
-
-
-def row(bits: float, metric: float) -> dict[str, float]:
-    return {"spent": bits, "metric": metric}
-
-
-def watching(goal: Goal, curves: list[Curve]) -> Stopper:
-    stopper = Stopper(goal)
-    for curve in curves:
-        stopper.learn(curve)
-    stopper.begin("new")
-    return stopper
-
-
-def test_a_run_behind_half_of_the_others_at_equal_bits_is_ended() -> None:
-    goal = Goal(True, "accuracy", budget=1600.0)
-    others = [Curve((400.0, 1600.0), (0.5 + k / 100, 0.9)) for k in range(5)]
-    assert watching(goal, others).verdict("new", row(400, 0.4)) == BEHIND
-    assert watching(goal, others).verdict("new", row(400, 0.55)) is None
-    assert watching(goal, others).verdict("new", row(200, 0.1)) is None  # too early to tell
-    assert watching(goal, others[:3]).verdict("new", row(400, 0.1)) is None  # too few
-    assert watching(goal, others).verdict("new", row(400, math.nan)) is None
-
-
-def test_to_a_target_a_run_ends_there_or_where_others_needed_less() -> None:
-    goal = Goal(True, "accuracy", target=0.8)
-    stopper = watching(goal, [Curve((1000.0,), (0.85,))])
-    assert stopper.verdict("new", row(1100, 0.5)) is None
-    assert stopper.verdict("new", row(1300, 0.6)) == DEARER
-    assert watching(goal, []).verdict("new", row(10, 0.8)) == REACHED
 
 
 def test_ties_are_what_the_seeds_cannot_tell_apart() -> None:

@@ -15,7 +15,7 @@ from fedsim.ground.errors import RESUMES, RunFailed, UsageError
 from fedsim.search import exploring, finals, search
 from fedsim.search.curves import curve_of
 from fedsim.search.exploring import NONE_WITHIN, OVER, REPEATED, TOO_LONG, Exploration, Limits
-from fedsim.search.goal import NOT_REACHED, Curve, Goal, losses
+from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.stopping import BEHIND, DEARER, REACHED
 from fedsim.search.study import CELL, WHY
 from tests.support.madesearch import (
@@ -77,10 +77,6 @@ def test_to_a_target_the_bits_of_the_first_evaluation_there_count() -> None:
 def test_of_a_front_the_last_evaluation_counts_with_its_bits() -> None:
     assert FRONT.point(curve((10, 0.9), (20, 0.5))) == (20, 0.5)
     assert FRONT.loss(curve((10, 0.9), (20, 0.5))) == -0.5 and FRONT.point(curve()) is None
-
-
-def test_what_has_no_evaluation_that_counts_is_infinitely_bad() -> None:
-    assert losses(BUDGET, [curve((10, 0.5)), curve((2000, 0.9)), curve()]) == [-0.5, inf, inf]
 
 
 # --- what a study keeps -------------------------------------------------------------------------
