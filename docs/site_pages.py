@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 PAGES = (
     "*.md", "docs/*.md", "docs/*.png", "docs/gallery/*.png", "docs/*.svg", "docs/*.css",
-    "benchmarks/*.md", "benchmarks/*.png", "benchmarks/*.csv",
+    "docs/*.conf", "benchmarks/*.md", "benchmarks/*.png", "benchmarks/*.csv",
     "experiments/*/README.md", "experiments/*/results/**/*.png", "experiments/*/results/**/*.csv",
     "experiments/*/results/**/*.md", "notebooks/*.ipynb",
 )  # fmt: skip
