@@ -30,14 +30,13 @@ def add(commands: Any) -> None:
         "deploy",
         help="do one run through a SuperLink and SuperNodes, all processes on this machine",
         description="Runs one federation through a SuperLink and a SuperNode per client, which it "
-        "starts and stops on the loopback interface, with TLS and a key for each SuperNode. A "
+        "starts and stops on the loopback interface, without TLS and keys. A "
         "round takes 10 s or more: Flower starts a process for every message and asks for "
         "messages every 3 s.",
     )
     shared.add_config(parser, "settings")
     parser.add_argument("--out", metavar="DIR", help="results (default: fedsim-results/NAME)")
     parser.add_argument("--port", type=int, metavar="INT", help="of the SuperLink; default: free")
-    parser.add_argument("--insecure", action="store_true", help="without TLS and keys")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     shared.add_settings(parser, skip=_NOT_HERE)
     parser.set_defaults(command=command, extra="sim")
@@ -65,7 +64,7 @@ def command(flags: argparse.Namespace) -> int:
 
     out = shared.folder(flags, f"{config.plan.task.name}-deploy", config, config.digest_of)
     tell = Console(stderr=True, quiet=flags.json)
-    summary = deploy(config, out, flags.insecure, flags.port, tell)
+    summary = deploy(config, out, flags.port, tell)
     write_summary(out, [summary])
     report.write(out)
     if flags.json:
@@ -77,15 +76,12 @@ def command(flags: argparse.Namespace) -> int:
     return 0
 
 
-def deploy(
-    config: RunConfig, out: Path, insecure: bool, port: int | None, console: Any
-) -> dict[str, Any]:
+def deploy(config: RunConfig, out: Path, port: int | None, console: Any) -> dict[str, Any]:
     """Runs ``config`` through processes of its own and returns its summary.
 
     Args:
         config: what to run.
         out: the results folder.
-        insecure: without TLS.
         port: of the SuperLink; None: a free one.
         console: where lines go.
 
@@ -116,7 +112,7 @@ def deploy(
         settings[name] = str(Path(settings[name]).resolve())
     given = {name.replace("_", "-"): getattr(x, "written", x) for name, x in settings.items()}
     clients, began = config.plan.clients, time.monotonic()
-    federation = Deployment(clients, out, insecure, port)
+    federation = Deployment(clients, out, port)
     where = f"SuperLink on port {federation.port} and {clients} SuperNodes"
     say(f"starting a {where}; logs: {out / 'logs'}")
     (out / "summary.json").unlink(missing_ok=True)  # of a run that failed

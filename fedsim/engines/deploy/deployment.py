@@ -7,12 +7,12 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
-from fedsim.engines.deploy import certificates, ports, programs
+from fedsim.engines.deploy import ports, programs
 from fedsim.engines.deploy.processes import Group, Guard, stop_all
 from fedsim.ground.errors import RunFailed
 from strategies.channel.owners import TABLE
@@ -31,14 +31,13 @@ class Deployment:
     """A context in which a SuperLink and ``clients`` SuperNodes run on the loopback interface.
 
     SuperNode ``i`` is told ``partition-id=i num-partitions=CLIENTS client-id="i"
-    state-dir="FOLDER/nodes/i"``, and has a key that is made and registered here as client i's: with
-    it a SuperNode is client i and no other. Logs are in ``FOLDER/logs``. All processes end with the
-    block, and with this process however it ends.
+    state-dir="FOLDER/nodes/i"``. There is neither TLS nor a key: users of this machine reach the
+    port. Logs are in ``FOLDER/logs``. All processes end with the block, and with this process
+    however it ends.
 
     Args:
         clients: how many SuperNodes.
         folder: where logs and the clients' memory go; mostly the results folder of the run.
-        insecure: without TLS and without keys.
         port: of the SuperLink; None: a free one.
 
     Raises ``UsageError`` where something has the port; ``RunFailed`` on entry where a process ends
@@ -49,24 +48,20 @@ class Deployment:
             federation.run({"temporal": 5}, Path("out"), print)
     """
 
-    def __init__(
-        self, clients: int, folder: Path, insecure: bool = False, port: int | None = None
-    ) -> None:
+    def __init__(self, clients: int, folder: Path, port: int | None = None) -> None:
         if port is not None:
             ports.check(port, "--port")
-        self.clients, self.folder, self.insecure = clients, folder.resolve(), insecure
+        self.clients, self.folder = clients, folder.resolve()
         self.port = port if port is not None else ports.free(1)[0]
         self.nodes: dict[int, Group] = {}
         self.link: list[Group] = []
         self._run: Group | None = None
         self._runs = 0
-        self._keys: dict[int, Path] = {}
         self._before: Any = None
 
     def __enter__(self) -> "Deployment":
         self._private = tempfile.TemporaryDirectory(prefix="fedsim-deploy-")
         self.private = Path(self._private.name)
-        self.table = self.private / "clients.json"  # whose the SuperNodes' keys are
         self._clients_socket = self.private / "warm.sock"
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         self.guard = Guard(self.private)
@@ -93,7 +88,6 @@ class Deployment:
 
     def start(self, client: int) -> None:
         """Starts the SuperNode of ``client`` and waits until the SuperLink knows it."""
-        self._let_in([client])
         self._launch(client, ports.free(1)[0])
         self._wait([self.nodes[client]])
 
@@ -138,7 +132,7 @@ class Deployment:
         A SuperNode may end meanwhile, which is told once.
         """
         home = self.private / "cli"
-        programs.write_connection(home, self.port, self._certificates)
+        programs.write_connection(home, self.port)
         command = [programs.find("flwr"), "run", str(app), programs.CONNECTION, "--stream"]
         self._run = run = self._group("run", "`flwr run`", command, home)
         said, worked = 0, 0.0
@@ -179,44 +173,19 @@ class Deployment:
 
     def _start(self) -> None:
         """SuperLink and SuperNodes, all at the same time: each takes seconds to import Flower."""
-        folder = self.private / "tls"
-        self._certificates = None if self.insecure else certificates.write(folder)
         programs.write_shim(self.private / "bin", self._clients_socket)
         warm = programs.warm(self._clients_socket)
-        link = programs.superlink(self.port, self._certificates)
+        link = programs.superlink(self.port)
         self.link = [self._group("superlink", "the SuperLink", link, self.private / "link")]
-        executor = programs.superexec(self.port, self._certificates)
+        executor = programs.superexec(self.port)
         self.link.append(self._group("superexec", "SuperExec", executor, self.private / "link"))
         self.link.append(
             self._group("clients", "the clients' process", warm, self.private / "warm")
         )
-        if self._certificates is not None:
-            self._wait([])  # keys are registered at a SuperLink that listens
-        self._let_in(range(self.clients))
         others = [port for port in ports.free(self.clients + 1) if port != self.port]
         for client in range(self.clients):
             self._launch(client, others[client])
         self._wait(list(self.nodes.values()))
-
-    def _let_in(self, clients: Sequence[int]) -> None:
-        """Makes and registers a key for the SuperNode of each client; there is none without TLS.
-
-        A SuperNode that is started again has a new one, and so is a new node: the SuperLink still
-        waits for what the one before did not answer.
-        """
-        if self._certificates is None:
-            return
-        folder = Path(tempfile.mkdtemp(prefix="keys-", dir=self.private))
-        keys = {client: certificates.write_node_key(folder / str(client)) for client in clients}
-        home = self.private / "cli"
-        programs.write_connection(home, self.port, self._certificates)
-        publics = {client: key.public for client, key in keys.items()}
-        command = programs.register(publics, self.table)
-        environment = programs.environment(home)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        if done.returncode:
-            raise RunFailed(f"the SuperLink takes no keys: {done.stdout}{done.stderr}")
-        self._keys |= {client: key.private for client, key in keys.items()}
 
     def _launch(self, client: int, port: int) -> None:
         state = self.folder / NODES / str(client)
@@ -225,8 +194,7 @@ class Deployment:
             "partition-id": client, "num-partitions": self.clients, "client-id": str(client),
             "state-dir": str(state),
         }  # fmt: skip
-        key = self._keys.get(client)
-        command = programs.supernode(self.port, port, self._certificates, settings, key)
+        command = programs.supernode(self.port, port, settings)
         home = self.private / f"node-{client}"  # two in one home would install the app at once
         self.nodes[client] = self._group(
             f"node-{client}", f"SuperNode {client}", command, home, self.private / "bin"
@@ -236,8 +204,7 @@ class Deployment:
         self, log: str, name: str, command: list[str], home: Path, first: Path | None = None
     ) -> Group:
         path = self.folder / "logs" / f"{log}.log"
-        table = {TABLE: "" if self.insecure else str(self.table)}  # without keys nodes are believed
-        environment = programs.environment(home, first) | table
+        environment = programs.environment(home, first) | {TABLE: ""}  # nodes are believed
         return Group(name, command, path, environment, self.guard)
 
     def _wait(self, nodes: list[Group]) -> None:

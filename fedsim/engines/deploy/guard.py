@@ -2,7 +2,7 @@
 
 Runs as a script of its own and imports nothing of fedsim. On stdin, a line each: ``+GROUP`` when a
 group has started, ``-GROUP`` when it has ended. The pipe ends with its writer; the groups that are
-left are then killed, and the folder that is given as an argument is removed: it holds a key.
+left are then killed, and the folder that is given as an argument is removed.
 """
 
 import os

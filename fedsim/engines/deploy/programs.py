@@ -14,7 +14,6 @@ from pathlib import Path
 import tomli_w
 
 from fedsim.engines.deploy import clientapp
-from fedsim.engines.deploy.certificates import Certificates
 from fedsim.engines.deploy.ports import LOOPBACK
 from fedsim.ground.errors import RunFailed
 
@@ -90,14 +89,9 @@ def write_app(folder: Path, settings: Mapping[str, Value]) -> None:
     )
 
 
-def write_connection(home: Path, port: int, certificates: Certificates | None) -> None:
+def write_connection(home: Path, port: int) -> None:
     """Tells Flower's command line, whose home is ``home``, of the SuperLink on ``port``."""
-    secured = (
-        {"insecure": True}
-        if certificates is None
-        else {"root-certificates": str(certificates.authority)}
-    )
-    here = {"address": f"{LOOPBACK}:{port}"} | secured
+    here = {"address": f"{LOOPBACK}:{port}", "insecure": True}
     home.mkdir(parents=True, exist_ok=True)
     text = tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: here}})
     (home / "config.toml").write_text(text, encoding="utf-8")
@@ -119,52 +113,24 @@ def write_shim(folder: Path, socket: Path) -> None:
     program.chmod(0o700)
 
 
-def superlink(port: int, certificates: Certificates | None) -> list[str]:
-    """A SuperLink on ``port``; its apps are started by a ``superexec`` beside it.
-
-    With ``certificates`` a SuperNode needs a key that is registered.
-    """
-    if certificates is None:
-        secured = ["--insecure"]
-    else:
-        secured = [
-            "--ssl-ca-certfile", str(certificates.authority),
-            "--ssl-certfile", str(certificates.certificate),
-            "--ssl-keyfile", str(certificates.key), "--enable-supernode-auth",
-        ]  # fmt: skip
+def superlink(port: int) -> list[str]:
+    """A SuperLink on ``port``; a ``superexec`` starts its apps."""
     where = ["--host", LOOPBACK, "--port", str(port)]
-    return [find("flower-superlink"), *where, "--isolation", "process", *secured]
+    return [find("flower-superlink"), *where, "--isolation", "process", "--insecure"]
 
 
-def superexec(port: int, certificates: Certificates | None) -> list[str]:
+def superexec(port: int) -> list[str]:
     """What starts the ServerApp's process for the SuperLink on ``port``.
 
     A SuperLink that starts it itself puts it into another session, where it would not be stopped
     with the SuperLink.
     """
     where = ["--runtime-api-address", f"{LOOPBACK}:{port}"]
-    return [find("flower-superexec"), *where, *_trusting(certificates)]
+    return [find("flower-superexec"), *where, "--insecure"]
 
 
-def register(publics: Mapping[int, Path], table: Path) -> list[str]:
-    """What lets SuperNodes with these public keys, by client, join the federation.
-
-    ``table``: the file that says which node is whose.
-    """
-    keys = [f"{client}={path}" for client, path in publics.items()]
-    register = [sys.executable, "-m", "fedsim.engines.deploy.register"]
-    return [*register, CONNECTION, str(table), *keys]
-
-
-def supernode(
-    link: int, port: int, certificates: Certificates | None, settings: Mapping[str, str | int],
-    key: Path | None = None,
-) -> list[str]:  # fmt: skip
-    """A SuperNode of the SuperLink on port ``link``; its own processes talk to it on ``port``.
-
-    ``key``: its private key, where the SuperLink asks for one.
-    """
-    secret = [] if key is None else ["--auth-supernode-private-key", str(key)]
+def supernode(link: int, port: int, settings: Mapping[str, str | int]) -> list[str]:
+    """A SuperNode of the SuperLink on port ``link``; its own processes talk to it on ``port``."""
     spelled = []
     for name, value in settings.items():
         if isinstance(value, str):  # TOML, in which Flower looks for the next quote
@@ -172,11 +138,5 @@ def supernode(
         spelled.append(f"{name}={value}")
     return [
         find("flower-supernode"), "--superlink", f"{LOOPBACK}:{link}", "--host", LOOPBACK,
-        "--port", str(port), "--node-config", " ".join(spelled), *secret, *_trusting(certificates),
+        "--port", str(port), "--node-config", " ".join(spelled), "--insecure",
     ]  # fmt: skip
-
-
-def _trusting(certificates: Certificates | None) -> list[str]:
-    if certificates is None:
-        return ["--insecure"]
-    return ["--root-certificates", str(certificates.authority)]

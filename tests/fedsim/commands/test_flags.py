@@ -40,7 +40,7 @@ MORE = {
     "sweep": {"seeds", "vary", "no-baseline", "jobs", "only", "columns", "per-seed", "dry-run",
               "open"},
     "search": {"budget", "target", "time", "trials", "methods", "seeds", "jobs", "open"},
-    "deploy": {"port", "insecure"},
+    "deploy": {"port"},
 }
 
 

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,7 +60,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Group]:
     monkeypatch.setattr(Group, "__init__", noted)
     for name, command in {
         "superlink": listens, "superexec": waits, "warm": imports, "supernode": registers,
-        "register": lambda *_: ["true"],
     }.items():  # fmt: skip
         monkeypatch.setattr(programs, name, command)
     return groups
@@ -72,14 +71,9 @@ def test_nodes_are_told_who_they_are(
 ) -> None:
     told: list[dict[str, Any]] = []
 
-    keys: list[str] = []
-
-    def noting(
-        link: int, port: int, certificates: Any, settings: dict[str, Any], key: Path
-    ) -> Sequence[str]:
+    def noting(link: int, port: int, settings: dict[str, Any]) -> list[str]:
         told.append(settings)
-        keys.append(key.read_text())
-        assert certificates.key.exists() and link != port
+        assert link != port
         return registers()
 
     monkeypatch.setattr(programs, "supernode", noting)
@@ -94,7 +88,6 @@ def test_nodes_are_told_who_they_are(
         "state-dir": str(tmp_path / "nodes" / "0"),
     }  # fmt: skip
     assert [node["client-id"] for node in told] == ["0", "1", "1"]
-    assert len({*keys}) == 3  # a SuperNode that is started again is a new node
 
 
 @pytest.mark.slow
@@ -109,18 +102,8 @@ def test_no_port_is_given_twice(
         return registers()
 
     monkeypatch.setattr(programs, "supernode", noting)
-    with Deployment(3, tmp_path, insecure=True) as federation:
+    with Deployment(3, tmp_path) as federation:
         assert [federation.port, *told] == same
-
-
-@pytest.mark.slow
-def test_keys_that_are_not_taken_end_the_start(
-    started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(programs, "register", lambda *_: ["sh", "-c", "echo known; exit 1"])
-    with pytest.raises(RunFailed, match="the SuperLink takes no keys: known"):
-        Deployment(1, tmp_path).__enter__()
-    assert not any(group.alive for group in started)
 
 
 @pytest.mark.slow
@@ -132,7 +115,7 @@ def test_a_program_that_ends_at_its_start_is_told_of_and_all_are_stopped(
 ) -> None:
     monkeypatch.setattr(programs, name, breaks)
     with pytest.raises(RunFailed, match=rf"(?s){called}.*exit code 5\):.*the disk is full"):
-        Deployment(1, tmp_path, insecure=True).__enter__()
+        Deployment(1, tmp_path).__enter__()
     assert len(started) == 4 and not any(group.alive for group in started)
 
 
@@ -143,7 +126,7 @@ def test_a_node_that_never_registers_is_told_of(
     monkeypatch.setattr(programs, "supernode", waits)
     monkeypatch.setattr("fedsim.engines.deploy.deployment.START_SECONDS", 0.3)
     with pytest.raises(RunFailed, match="SuperNode 0 is not ready after 0.3 s"):
-        Deployment(1, tmp_path, insecure=True).__enter__()
+        Deployment(1, tmp_path).__enter__()
     assert not any(group.alive for group in started)
 
 
@@ -155,14 +138,14 @@ def test_a_federation_is_ready_when_the_clients_process_is(
         return ["sh", "-c", f"sleep 1; touch '{socket}'; sleep 60"]
 
     monkeypatch.setattr(programs, "warm", slow)
-    with Deployment(1, tmp_path, insecure=True) as federation:
+    with Deployment(1, tmp_path) as federation:
         assert list(federation.private.glob("*.sock"))
 
 
 @pytest.mark.slow
 def test_sigterm_stops_all(started: list[Group], tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), Deployment(1, tmp_path, insecure=True):
+    with pytest.raises(KeyboardInterrupt), Deployment(1, tmp_path):
         os.kill(os.getpid(), signal.SIGTERM)
         threading.Event().wait(10)
     assert not any(group.alive for group in started)
@@ -176,7 +159,7 @@ def test_rounds_and_ended_nodes_are_told_while_the_app_runs(
     follow = "echo noise; echo 'round 1/2 · x'; sleep 0.5; echo 'round 2/2 · y'"
     monkeypatch.setattr(programs, "find", lambda name: _script(tmp_path, follow))
     lines: list[str] = []
-    with Deployment(2, tmp_path / "out", insecure=True) as federation:
+    with Deployment(2, tmp_path / "out") as federation:
         federation.nodes[1].process.kill()
         federation.run({"temporal": 5}, tmp_path / "out", lines.append)
         assert sorted(federation.nodes) == [0]
@@ -193,7 +176,7 @@ def test_an_app_that_is_gone_without_results_is_noticed(
     monkeypatch.setattr(programs, "find", lambda name: _script(tmp_path, "sleep 60"))
     told = iter([False, True, True, False, True])
     with (
-        Deployment(1, tmp_path / "out", insecure=True) as federation,
+        Deployment(1, tmp_path / "out") as federation,
         pytest.raises(RunFailed, match=r"the server's app was killed; its log: .*superexec.log"),
     ):
         federation.run({}, tmp_path / "out", print, lambda: next(told, False))
@@ -206,7 +189,7 @@ def test_a_run_that_is_refused_is_told_of(
 ) -> None:
     monkeypatch.setattr(programs, "find", lambda name: _script(tmp_path, "echo no; exit 1"))
     with (
-        Deployment(1, tmp_path / "out", insecure=True) as federation,
+        Deployment(1, tmp_path / "out") as federation,
         pytest.raises(RunFailed, match=r"(?s)`flwr run` failed:.*no"),
     ):
         federation.run({}, tmp_path / "out", print)
@@ -268,7 +251,7 @@ def test_the_child_ends_whose_program_is_gone_before_it_has_asked() -> None:
 )
 def test_a_supernode_is_told_the_folder_as_it_is_called(folder: str) -> None:
     settings: dict[str, str | int] = {"partition-id": 0, "client-id": "0", "state-dir": folder}
-    command = programs.supernode(1, 2, None, settings)
+    command = programs.supernode(1, 2, settings)
     assert parse_config_args([command[command.index("--node-config") + 1]]) == settings
 
 

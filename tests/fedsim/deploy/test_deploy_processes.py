@@ -90,7 +90,7 @@ def started_by(code: str, log: Path) -> "subprocess.Popen[bytes]":
         f"command = ['sh', '-c', {_FAMILY!r}]\n"
         "private = Path(sys.argv[1] + '-private')\n"
         "private.mkdir()\n"
-        "(private / 'server.key').touch()\n"
+        "(private / 'file').touch()\n"
         "Group('family', command, Path(sys.argv[1]), dict(os.environ), Guard(private))\n"
         "time.sleep(60)\n"
     )
@@ -100,12 +100,12 @@ def started_by(code: str, log: Path) -> "subprocess.Popen[bytes]":
 def test_a_process_that_is_killed_leaves_none_behind(tmp_path: Path) -> None:
     parent = started_by("", tmp_path / "log")
     child = child_of(tmp_path / "log")
-    assert (tmp_path / "log-private" / "server.key").exists()
+    assert (tmp_path / "log-private" / "file").exists()
     parent.kill()
     parent.wait()
     assert gone(child)
     until = time.monotonic() + 60
-    while (tmp_path / "log-private").exists():  # with the SuperLink's key
+    while (tmp_path / "log-private").exists():
         assert time.monotonic() < until
         time.sleep(0.02)
 
