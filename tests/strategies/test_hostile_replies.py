@@ -41,18 +41,18 @@ TOPK = parse("ef(topk(0.5) | float32 | golomb)")
 
 
 def inside() -> FedAvg:
-    return FedAvg(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3)
+    return FedAvg(fraction_evaluate=0.0)
 
 
 STRATEGIES: dict[str, tuple[Compressor, Callable[[], ChannelStrategy]]] = {
     "mean by samples": (
-        Raw(), lambda: DelayedDSGD(Raw(), clients=4, required=1, rule=DSGD("samples")),
+        Raw(), lambda: DelayedDSGD(Raw(), clients=4, rule=DSGD("samples")),
     ),
-    "mean of residuals": (TOPK, lambda: DelayedDSGD(TOPK, clients=4, required=1)),
-    "lossy downlink": (TOPK, lambda: DelayedDSGD(TOPK, TOPK, clients=4, required=1)),
-    "Flower's mean": (TOPK, lambda: Compressed(inside(), TOPK, clients=4, required=1)),
+    "mean of residuals": (TOPK, lambda: DelayedDSGD(TOPK, clients=4)),
+    "lossy downlink": (TOPK, lambda: DelayedDSGD(TOPK, TOPK, clients=4)),
+    "Flower's mean": (TOPK, lambda: Compressed(inside(), TOPK, clients=4)),
     "asynchronous": (
-        TOPK, lambda: Asynchronous(TOPK, clients=4, required=1, rule=FedBuff(1, "constant")),
+        TOPK, lambda: Asynchronous(TOPK, clients=4, rule=FedBuff(1, "constant")),
     ),
 }  # fmt: skip
 

@@ -128,7 +128,7 @@ class Silent(CohortGrid):
 def test_the_reply_for_a_dead_node_counts_for_its_client() -> None:
     """It comes from node 1, which is another client's; that client's update is used."""
     grid = grid_of(modded_app(Pull([(8.0, 4.0)] * 3), Raw()), 3)
-    strategy = DelayedDSGD(Raw(), clients=3, required=2)
+    strategy = DelayedDSGD(Raw(), clients=3)
     channel = strategy.open(tensor(0.0, 0.0))
     replies = list(grid.send_and_receive(strategy.ask(1, ConfigRecord(), grid)))
     dead = next(r for r in replies if r.metadata.src_node_id == 3)

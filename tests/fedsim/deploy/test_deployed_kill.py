@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.proof, pytest.mark.processes]
 VICTIM, ROUNDS = 1, 9
 SETTINGS = {
     "iterations": 2 * ROUNDS, "temporal": 2, "gradient": 0.05, "momentum": 0.0,
-    "evaluate-every": 1, "min-replies": 2, "timeout": 180, "keep-payloads": True,
+    "evaluate-every": 1, "timeout": 180, "keep-payloads": True,
 }  # fmt: skip
 
 

@@ -138,7 +138,7 @@ def test_a_killed_worker_ends_the_run_and_the_same_command_goes_on(
     cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, marker = run_module.make_client_app, tmp_path / "killed"
-    config = small(clients=3, min_replies=1, checkpoint_every=1)
+    config = small(clients=3, checkpoint_every=1)
     run(config, tmp_path / "local")
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "make_client_app", lambda *given: Dying(real(*given), marker))

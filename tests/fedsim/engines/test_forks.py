@@ -192,7 +192,7 @@ def test_a_disk_full_of_clients_memory_fails_one_client_and_no_process(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    config = RunConfig.of(task=make_task().name, method="sbc(0.2)", workers=2, min_replies=1)
+    config = RunConfig.of(task=make_task().name, method="sbc(0.2)", workers=2)
     with Federation(config) as federation:
         with monkeypatch.context() as patch:
             patch.setattr(InProcess, "commit", full)

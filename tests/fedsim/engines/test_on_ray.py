@@ -149,7 +149,7 @@ def test_a_killed_actor_is_replaced_and_nothing_differs(
                 killed_once(marker)
             return self.app(message, context)
 
-    config = small(clients=3, min_replies=1)
+    config = small(clients=3)
     run(config, tmp_path / "local")
     monkeypatch.setattr(run_module, "make_client_app", lambda *given: Dying(real(*given)))
     with caplog.at_level(logging.WARNING, logger="fedsim"):

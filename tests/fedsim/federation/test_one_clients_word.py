@@ -72,7 +72,7 @@ def test_a_number_of_samples_that_cannot_be_is_not_believed(
     number: float, lying: Any, tmp_path: Path
 ) -> None:
     lying(says(num_examples=number))
-    summary = run(small(method="raw", weighting="samples", min_replies=3), tmp_path).summary
+    summary = run(small(method="raw", weighting="samples"), tmp_path).summary
     assert summary["failures"] == 4 and summary["metric"] > 0.5
     assert summary["failure_reasons"].startswith("num-examples is ")
 
@@ -84,21 +84,21 @@ def test_who_sent_the_largest_update_is_named(lying: Any, tmp_path: Path) -> Non
         r"2's, of norm \d\.\d+e\+19 \(the others' at most 0\.\d+\); --max-norm refuses updates"
     )
     with pytest.raises(RunFailed, match=named):
-        run(small(method="raw", min_replies=3), tmp_path / "far")
+        run(small(method="raw"), tmp_path / "far")
     lying(times(1e38))
     named = r"'\d\.weight' is not finite any more: .*; the largest update of round 1 is client 2's"
     with pytest.raises(RunFailed, match=named):
-        run(small(method="raw", strategy="nesterov", server_lr=1e3, min_replies=3),
+        run(small(method="raw", strategy="nesterov", server_lr=1e3),
             tmp_path / "infinite")  # fmt: skip
     named = r"global update: tensor '\d\.weight'.*; the largest update of round 1 is client 2's"
     with pytest.raises(RunFailed, match=named):
-        run(small(method="raw", strategy="nesterov", server_lr=1e3, min_replies=3,
+        run(small(method="raw", strategy="nesterov", server_lr=1e3,
                   downlink="sbc(0.05)"), tmp_path / "down")  # fmt: skip
 
 
 def test_a_norm_is_allowed(lying: Any, tmp_path: Path) -> None:
     lying(times(1e20))
-    summary = run(small(method="raw", min_replies=3, max_norm=5.0), tmp_path).summary
+    summary = run(small(method="raw", max_norm=5.0), tmp_path).summary
     assert summary["failures"] == 4 and summary["metric"] > 0.5
     told = client_rows(tmp_path)["failure_reasons"].iloc[LIAR]
     assert told.startswith("the update has norm ") and told.endswith(": at most 5 is allowed")
@@ -107,5 +107,5 @@ def test_a_norm_is_allowed(lying: Any, tmp_path: Path) -> None:
 def test_seconds_that_cannot_be_move_no_clock(lying: Any, tmp_path: Path) -> None:
     lying(says(train_seconds=float("inf")))
     network = "up=5Mbit, down=20Mbit, compute=measured"
-    summary = run(small(min_replies=3, network=network), tmp_path).summary
+    summary = run(small(network=network), tmp_path).summary
     assert summary["failures"] == 4 and summary["sim_seconds"] < 60

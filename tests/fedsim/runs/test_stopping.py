@@ -79,7 +79,7 @@ def test_a_run_with_workers(
 @pytest.mark.slow
 @pytest.mark.processes
 def test_without_a_checkpoint_none_is_promised(tmp_path: Path) -> None:
-    given = ("run", "--iterations", "100000", "--temporal", "5", "--checkpoint-every", "99999")
+    given = ("run", "--iterations", "100000", "--temporal", "5")  # a checkpoint every 20 seconds
     code, _, err = stopped("config.toml", signal.SIGTERM, tmp_path, *given)
     line = f"goes on with round 1 ({tmp_path} keeps no checkpoint)\n"
     assert code == 143 and err.endswith(line)
