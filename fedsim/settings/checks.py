@@ -160,7 +160,9 @@ def _requirements(config: Settings, plan: Plan) -> None:
         "memory_as": repr(config.machine.memory_as), "late": repr(config.clients.late),
     }  # fmt: skip
     give = f"; give {wrong.instead}" if wrong.instead else ""
-    raise UsageError(f"{flag(name)} is {values[name]}: strategy {plan.strategy} {wrong.why}{give}")
+    raise UsageError(
+        f"{flag(name)} is {values[name]}: strategy {plan.strategy} {wrong.reason}{give}"
+    )
 
 
 def _memory_as(config: Settings, plan: Plan) -> None:

@@ -241,8 +241,8 @@ def own_method(algorithm: Algorithm, setup: Setup) -> Unmet | None:
     """The messages of the method of its own name, which it alone reads."""
     if vars(type(setup.uplink)).get("server") == algorithm.needs_method:  # the whole, no part
         return None
-    why = f"takes the method {algorithm.needs_method}(...) alone"
-    return Unmet("uplink", why, repr(algorithm.method_example))
+    reason = f"takes the method {algorithm.needs_method}(...) alone"
+    return Unmet("uplink", reason, repr(algorithm.method_example))
 
 
 _FORMER_OF_CLIENTS = {

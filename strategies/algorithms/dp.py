@@ -22,8 +22,8 @@ CLIP = "clip"
 def no_orders(algorithm: object, setup: Setup) -> Unmet | None:
     """Nobody orders what clients do by what these report without noise."""
     if setup.moves:
-        why = "adds noise to updates alone, and orders follow from what clients report without"
-        return Unmet("moves", why)
+        reason = "adds noise to updates alone, and orders follow from what clients report without"
+        return Unmet("moves", reason)
     return None
 
 
@@ -34,13 +34,13 @@ def enough_for_counts(algorithm: "DP", setup: Setup) -> Unmet | None:
     noise = algorithm.count_noise_of(setup.cohort)
     if algorithm.noise < 2 * noise:
         return None
-    why = (
+    reason = (
         f"has noise {algorithm.noise:g}, of which the count of short updates with count_noise "
         f"{noise:g} takes all: count_noise is above half of noise"
     )
     given = algorithm.count_noise is not None
     fewest = f"{math.floor(10 * algorithm.noise) + 1} at least, or a count_noise"
-    return Unmet("cohort", why, "a larger count_noise" if given else fewest)
+    return Unmet("cohort", reason, "a larger count_noise" if given else fewest)
 
 
 @dataclass(frozen=True)

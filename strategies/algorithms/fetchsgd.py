@@ -42,8 +42,8 @@ def sketches(algorithm: object, setup: Setup) -> Unmet | None:
     """A method that sends a count sketch of the whole update."""
     if sketch_of(setup.uplink) is not None:
         return None
-    why = "adds up count sketches of the whole update"
-    return Unmet("uplink", why, "'fetchsgd(0.01, 5, 500)' or another sketch")
+    reason = "adds up count sketches of the whole update"
+    return Unmet("uplink", reason, "'fetchsgd(0.01, 5, 500)' or another sketch")
 
 
 @dataclass(frozen=True)

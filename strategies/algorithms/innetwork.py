@@ -27,13 +27,13 @@ def integers(algorithm: "InNetwork", setup: Setup) -> Unmet | None:
     if natural is not None and capacity >= (setup.cohort or 1):
         return None
     if natural is None:
-        why = "and the method is none of dense powers of two"
+        reason = "and the method is none of dense powers of two"
     elif not capacity:
-        why = f"which do not hold powers from 2**{natural.lowest} to 2**{natural.highest}"
+        reason = f"which do not hold powers from 2**{natural.lowest} to 2**{natural.highest}"
     else:
-        why = f"which hold the sums of {capacity} clients, and the cohort has {setup.cohort}"
+        reason = f"which hold the sums of {capacity} clients, and the cohort has {setup.cohort}"
     instead = "a dense cnat(bits, top) whose sums fit them, such as 'cnat(5, 0)'"
-    return Unmet("uplink", f"adds integers of {algorithm.width} bits, {why}", instead)
+    return Unmet("uplink", f"adds integers of {algorithm.width} bits, {reason}", instead)
 
 
 @dataclass(frozen=True)

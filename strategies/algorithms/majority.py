@@ -20,8 +20,8 @@ def votes(algorithm: object, setup: Setup) -> Unmet | None:
     """Every value that clients send is plus or minus one magnitude."""
     if vote_code(setup.uplink) is not None:
         return None
-    why = "counts votes: every value is plus or minus one magnitude"
-    return Unmet("uplink", why, "a dense sign, such as 'sign(0.001)'")
+    reason = "counts votes: every value is plus or minus one magnitude"
+    return Unmet("uplink", reason, "a dense sign, such as 'sign(0.001)'")
 
 
 @dataclass(frozen=True)

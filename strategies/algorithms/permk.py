@@ -31,8 +31,8 @@ def one_part_each(algorithm: object, setup: Setup) -> Unmet | None:
         return Unmet("cohort", "gives each client a part of its own", f"{setup.clients}")
     parts = setup.uplink.clients if isinstance(setup.uplink, permk.PermK) else setup.clients
     if parts != setup.clients:
-        why = f"gives each of {setup.clients} clients a part of its own"
-        return Unmet("uplink", why, f"permk({setup.clients})")
+        reason = f"gives each of {setup.clients} clients a part of its own"
+        return Unmet("uplink", reason, f"permk({setup.clients})")
     return None
 
 

@@ -61,12 +61,12 @@ class Unmet:
 
     Args:
         setting: its name: an attribute of ``Setup``, or ``momentum`` or ``lr``.
-        why: what the algorithm does, with which it does not go: a verb and its objects.
+        reason: what the algorithm does, with which it does not go: a verb and its objects.
         instead: what to give in its place; empty: nothing does.
     """
 
     setting: str
-    why: str
+    reason: str
     instead: str = ""
 
 
@@ -101,8 +101,8 @@ def one_batch(algorithm: object, setup: Setup) -> Unmet | None:
     if "n" in setup.moves:
         return Unmet("moves", "sends the gradient of one batch, and n is moved", "one of p alone")
     if setup.proximal is not None:
-        why = "sends the gradient at the received model, where FedProx's pull is zero"
-        return Unmet("proximal", why)
+        reason = "sends the gradient at the received model, where FedProx's pull is zero"
+        return Unmet("proximal", reason)
     return None
 
 
@@ -116,25 +116,25 @@ def server_momentum(algorithm: object, setup: Setup) -> Unmet | None:
 def no_client_momentum(algorithm: object, setup: Setup) -> Unmet | None:
     """The server has the momentum; the clients' SGD has none in addition."""
     if setup.optimizer is not None and (used := momentum_of(setup.optimizer())):
-        why = f"has the momentum at the server, and the clients' is {used:g}"
-        return Unmet("momentum", why, "0")
+        reason = f"has the momentum at the server, and the clients' is {used:g}"
+        return Unmet("momentum", reason, "0")
     return None
 
 
 def plain_sgd(algorithm: object, setup: Setup) -> Unmet | None:
     """Clients take steps of one learning rate and without momentum."""
-    why = "corrects steps of plain SGD"
+    reason = "corrects steps of plain SGD"
     if setup.method_has_momentum:
-        return Unmet("uplink", f"{why}, and the method keeps a momentum")
+        return Unmet("uplink", f"{reason}, and the method keeps a momentum")
     if setup.optimizer is None:
         return None
     optimizer = setup.optimizer()
     if not isinstance(optimizer, SGD):
-        return Unmet("optimizer", f"{why}, and clients train with {type(optimizer).__name__}")
+        return Unmet("optimizer", f"{reason}, and clients train with {type(optimizer).__name__}")
     if used := momentum_of(optimizer):
-        return Unmet("momentum", f"{why}, and the clients' momentum is {used:g}", "0")
+        return Unmet("momentum", f"{reason}, and the clients' momentum is {used:g}", "0")
     if len({group["lr"] for group in optimizer.param_groups}) > 1:
-        return Unmet("lr", f"{why}, and clients have several learning rates", "one")
+        return Unmet("lr", f"{reason}, and clients have several learning rates", "one")
     return None
 
 
@@ -142,23 +142,25 @@ def lossless_downlink(algorithm: object, setup: Setup) -> Unmet | None:
     """Clients hear sooner or later of all that the server adds to its model."""
     if not leaves_out(setup.downlink):
         return None
-    why = "adds up at the server what the clients would never be sent"
-    return Unmet("downlink", why, "raw, or a method with a residual such as sbc(0.1) or ef(cnat)")
+    reason = "adds up at the server what the clients would never be sent"
+    return Unmet(
+        "downlink", reason, "raw, or a method with a residual such as sbc(0.1) or ef(cnat)"
+    )
 
 
 def no_lost_updates(algorithm: object, setup: Setup) -> Unmet | None:
     """The server's sum is that of what clients keep: no update is dropped for good."""
     if setup.late == "drop":
-        why = "adds up what clients send, and without one update its sum is no longer theirs"
-        return Unmet("late", why, "hold or count")
+        reason = "adds up what clients send, and without one update its sum is no longer theirs"
+        return Unmet("late", reason, "hold or count")
     return None
 
 
 def exact_client_state(algorithm: object, setup: Setup) -> Unmet | None:
     """The server's state follows from what clients keep, to the last bit."""
     if not setup.exact_client_state:
-        why = "has a state that follows from what its clients keep, to the last bit"
-        return Unmet("exact_client_state", why, "float32")
+        reason = "has a state that follows from what its clients keep, to the last bit"
+        return Unmet("exact_client_state", reason, "float32")
     return None
 
 
@@ -187,14 +189,14 @@ def no_controller(algorithm: object, setup: Setup) -> Unmet | None:
 def no_server_links(algorithm: object, setup: Setup) -> Unmet | None:
     """The clients are the servers: there is no link except their own."""
     if setup.server_links:
-        why = "has no server beside the workers, whose own links carry both"
-        return Unmet("server_links", why, "neither server_up nor server_down")
+        reason = "has no server beside the workers, whose own links carry both"
+        return Unmet("server_links", reason, "neither server_up nor server_down")
     return None
 
 
 def simulated_time(algorithm: object, setup: Setup) -> Unmet | None:
     """The order of updates follows from the clients' times, the same in every run."""
     if setup.simulated is False:
-        why = "orders updates by the clients' times, which must be the same in every run"
-        return Unmet("simulated", why, "times to compute, such as '4g, compute=20ms', no coding")
+        reason = "orders updates by the clients' times, which must be the same in every run"
+        return Unmet("simulated", reason, "times to compute, such as '4g, compute=20ms', no coding")
     return None

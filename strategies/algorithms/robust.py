@@ -48,8 +48,8 @@ class Median(Algorithm):
 def cuts_off_one(algorithm: "TrimmedMean", setup: Setup) -> Unmet | None:
     """A round has so many updates that one at each end is cut off."""
     if setup.cohort is not None and not algorithm.trimmed(setup.cohort):
-        why = f"cuts off the share {algorithm.beta:g} at each end, here less than one update"
-        return Unmet("cohort", why, f"{math.ceil(1 / algorithm.beta)} at least")
+        reason = f"cuts off the share {algorithm.beta:g} at each end, here less than one update"
+        return Unmet("cohort", reason, f"{math.ceil(1 / algorithm.beta)} at least")
     return None
 
 
@@ -99,8 +99,8 @@ def enough_for_krum(algorithm: "Krum", setup: Setup) -> Unmet | None:
     if n is not None and n < 2 * f + 3:
         return Unmet("cohort", f"with f = {f} needs more than 2 f + 2 clients", f"{2 * f + 3}")
     if n is not None and m > n - f:
-        why = f"would take a mean of m = {m} updates, where f = {f} may lie"
-        return Unmet("cohort", why, f"m of {n - f} at most")
+        reason = f"would take a mean of m = {m} updates, where f = {f} may lie"
+        return Unmet("cohort", reason, f"m of {n - f} at most")
     return None
 
 

@@ -16,7 +16,7 @@ from compressors import derive
 from strategies.channel.acknowledge import CHANNEL
 from strategies.channel.owners import TABLE, owners
 from strategies.channel.payload import KEY
-from strategies.channel.replies import reason
+from strategies.channel.replies import error_text
 from strategies.channel.shortage import TooFewReplies
 
 CohortDraw = Callable[[int, Sequence[int] | np.ndarray, int], Sequence[int]]
@@ -198,8 +198,8 @@ class Roster:
         while len(self.nodes) < min(there, self.clients):
             present = {*grid.get_node_ids()}
             if self._refused and present <= {*self._refused}:  # no node will ever say who it is
-                why = next(iter(self._refused.values()))
-                raise TooFewReplies(f"no node says which client it is: {why}")
+                reason = next(iter(self._refused.values()))
+                raise TooFewReplies(f"no node says which client it is: {reason}")
             silent = present - {*self._said}
             patience = starting if silent and len(self.nodes) < needed else self.timeout
             left = asked + patience - time.monotonic()
@@ -212,8 +212,8 @@ class Roster:
             raise TimeoutError(
                 f"{len(self.nodes)} of {self.clients} clients answered in {patience:g} s; no "
                 f"node is partition {', '.join(map(str, missing[:5]))}"
-                + "".join([f"; node {n} raised {why}" for n, why in self._refused.items()][:1])
-                + "".join([f"; node {n}: {why}" for n, why in self.passed.items()][:1])
+                + "".join([f"; node {n} raised {error}" for n, error in self._refused.items()][:1])
+                + "".join([f"; node {n}: {reason}" for n, reason in self.passed.items()][:1])
             )
 
     def look(self, grid: Grid, seconds: float | None = None) -> None:
@@ -226,7 +226,7 @@ class Roster:
         present = set(grid.get_node_ids())
         self._said = {node: who for node, who in self._said.items() if node in present}
         self.nodes = {client: node for client, node in self.nodes.items() if node in present}
-        self.passed = {node: why for node, why in self.passed.items() if node in present}
+        self.passed = {node: reason for node, reason in self.passed.items() if node in present}
         new = sorted(present - {*self._said})
         if new:
             asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
@@ -241,7 +241,7 @@ class Roster:
                     except ValueError as error:
                         self._pass_over(node, str(error))
             refused = [up for up in replies if up.has_error() and up.error.code in _OF_APPS]
-            self._refused = {up.metadata.src_node_id: _why(up) for up in refused}
+            self._refused = {up.metadata.src_node_id: _refusal_reason(up) for up in refused}
         self._seat()
 
     def client_at(self, node: int) -> int:
@@ -258,8 +258,8 @@ class Roster:
                 if who not in (None, table.get(node)):
                     owner = f"client {repr(table[node])}'s" if node in table else "nobody's"
                     own = repr(who)
-                    why = f"it says that it is client {own}, and its key is {owner} in {TABLE}"
-                    self._pass_over(node, why)
+                    reason = f"it says that it is client {own}, and its key is {owner} in {TABLE}"
+                    self._pass_over(node, reason)
             said = {node: who for node, who in said.items() if who == table.get(node)}
         named = sorted((who, node) for node, who in said.items() if isinstance(who, str))
         numbered = [(who, node) for node, who in said.items() if isinstance(who, int)]
@@ -285,21 +285,21 @@ class Roster:
         else:
             self._pass_over(node, f"it says that it is client {client}, which is at node {holder}")
 
-    def _pass_over(self, node: int, why: str) -> None:
+    def _pass_over(self, node: int, reason: str) -> None:
         """Notes and tells, once, why a node is no client."""
-        if self.passed.get(node) != why:
-            self.passed[node] = why
-            logging.getLogger("flwr").error("node %d is passed over: %s", node, why)
+        if self.passed.get(node) != reason:
+            self.passed[node] = reason
+            logging.getLogger("flwr").error("node %d is passed over: %s", node, reason)
 
 
-def _why(refusal: Message) -> str:
+def _refusal_reason(refusal: Message) -> str:
     """What the app of a node raised when it was asked who it is, and what cures that."""
-    why = reason(refusal)
-    if _NONE in why:
-        return f"{why}: the client app lacks answer_partition(app)"
+    reason = error_text(refusal)
+    if _NONE in reason:
+        return f"{reason}: the client app lacks answer_partition(app)"
     if refusal.error.code == ErrorCode.MOD_FAILED_PRECONDITION:
-        return f"{why}: mods for training are given to @app.train, and not to ClientApp"
-    return why
+        return f"{reason}: mods for training are given to @app.train, and not to ClientApp"
+    return reason
 
 
 def _who(content: RecordDict) -> int | str:

@@ -83,8 +83,8 @@ def uplink_of(
     ``PayloadError`` where a payload is damaged.
     """
     if reply.has_error():
-        why = reason(reply)
-        raise ValueError(why + cure(reply.error, why))
+        reason = error_text(reply)
+        raise ValueError(reason + cure(reply.error, reason))
     beside = config_in(reply.content) or ConfigRecord()
     answers = beside.get(ROUND, round_number)
     if answers != round_number:
@@ -103,7 +103,7 @@ def uplink_of(
     return up, said
 
 
-def reason(reply: Message) -> str:
+def error_text(reply: Message) -> str:
     """What an error reply says, in one line.
 
     On Ray a whole traceback comes with it, the error last; of a deployed client its class and text.

@@ -388,11 +388,11 @@ class ServerEnd:
         self.lost[client] = self.lost.get(client, 0) + 1
         return True
 
-    def refuse(self, client: int, reply: Message, why: str) -> None:
+    def refuse(self, client: int, reply: Message, reason: str) -> None:
         """Books an update that was taken as a failure: beside those of others it cannot be used."""
         up = self.traffic.uplinks.pop(client)
         del self.traffic.wire.used[client]
-        self.traffic.failures[client] = why
+        self.traffic.failures[client] = reason
         self.charge(client, reply)
         self.lost[client] = self.lost.get(client, 0) - up.lost  # its next message tells of them
         self.traffic.dropped += [client] * self.loses(client)

@@ -27,8 +27,8 @@ def check_enough(traffic: RoundTraffic, required: int | None) -> None:
     asked, used = len({*traffic.downlinks, *traffic.failures}), len(traffic.uplinks)
     required = asked if required is None else required
     if used < required:
-        why = [f"; client {c}: {reason}" for c, reason in sorted(traffic.failures.items())]
+        reasons = [f"; client {c}: {reason}" for c, reason in sorted(traffic.failures.items())]
         raise TooFewReplies(
             f"round {traffic.round}: {used} of {asked} clients replied and {required} are required"
-            + "".join(why[:1])  # none where fewer were asked than are required
+            + "".join(reasons[:1])  # none where fewer were asked than are required
         )

@@ -24,7 +24,7 @@ from strategies.channel.buffers import to_payload
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.given import cure
 from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, lazy_arrays, to_tensors
-from strategies.channel.replies import reason, wants_model
+from strategies.channel.replies import error_text, wants_model
 from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
 from strategies.server.around import PRIVATE, WrongOrder, chain
@@ -121,10 +121,10 @@ class Compressed(ChannelStrategy):
             return self.sent({}, grid)
         least = self._least()
         if self.clients and (out or not there) and len(there) < least:
-            why = [f"; client {client}: {why}" for client, why in out.items()]
+            reasons = [f"; client {client}: {reason}" for client, reason in out.items()]
             raise TooFewReplies(  # the strategy inside would wait for nodes for ever
                 f"{len(there)} clients of the cohort can be asked and the strategy inside waits "
-                f"for {least} (min_available_nodes)" + "".join(why[:1])
+                f"for {least} (min_available_nodes)" + "".join(reasons[:1])
             )
         seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
         messages = list(self.strategy.configure_train(server_round, arrays, own, seen))
@@ -153,8 +153,8 @@ class Compressed(ChannelStrategy):
         assert channel is not None
         arrived = self.collect(replies)
         odd = odd_ones(self.strategy, arrived, sorted(channel.traffic.uplinks))
-        for client, why in odd.items():
-            channel.refuse(client, arrived[client], why)
+        for client, reason in odd.items():
+            channel.refuse(client, arrived[client], reason)
         if self.buffers is not None:
             channel.traffic.uplinks |= {
                 c: weighed(up, arrived[c], self.buffers.weighting)
@@ -163,9 +163,9 @@ class Compressed(ChannelStrategy):
         least = int(channel.version == 0) if self._others_go_on else self.required
         uplinks = channel.finish(least)
         if channel.app is not None:
-            for client, why in sorted(channel.traffic.failures.items()):
+            for client, reason in sorted(channel.traffic.failures.items()):
                 logging.getLogger("flwr").warning(  # as Flower's strategies log each that lacks
-                    "round %s goes on without client %s: %s", channel.traffic.round, client, why
+                    "round %s goes on without client %s: %s", channel.traffic.round, client, reason
                 )
         if not uplinks:  # and none is required: the model stays
             return None
@@ -257,15 +257,17 @@ class Compressed(ChannelStrategy):
         if again and self._grid is not None:
             answers = self._grid.send_and_receive(wire.evaluating(again), timeout=self.timeout)
             came |= {reply.metadata.src_node_id: reply for reply in wire.evaluated(answers)}
-        failed = [cure(up.error, reason(up), "evaluate") for up in came.values() if up.has_error()]
+        errors = [reply for reply in came.values() if reply.has_error()]
+        failed = [cure(reply.error, error_text(reply), "evaluate") for reply in errors]
         if self.compress_evaluation and any(failed) and len(failed) == len(came):
             raise WrongOrder(f"no client evaluates the model{max(failed)}")
         replies = [reply for reply in came.values() if not wants_model(reply)]
         scores = {self.client_at(x.metadata.src_node_id): x for x in replies if not x.has_error()}
         odd = odd_ones(self.strategy, scores, sorted(scores))
         if len(odd) < len(scores):  # of none that it can use the strategy inside says so itself
-            for client, why in odd.items():
-                logging.getLogger("flwr").warning("evaluation without client %s: %s", client, why)
+            log = logging.getLogger("flwr")
+            for client, reason in odd.items():
+                log.warning("evaluation without client %s: %s", client, reason)
             refused = {id(scores[client]) for client in odd}
             replies = [reply for reply in replies if id(reply) not in refused]
         metrics = self.strategy.aggregate_evaluate(server_round + self._before, replies)

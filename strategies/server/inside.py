@@ -104,14 +104,14 @@ def _check_length(uplink: Compressor, name: str) -> None:
     packet, memory = tried(uplink)
     norm = float(packet.sent["w"].decoded.norm())
     if memory:
-        why = "sends what it kept of earlier updates too"
+        reason = "sends what it kept of earlier updates too"
     elif norm > 1 + _ROUNDING:
-        why = f"makes an update of norm 1 one of norm {norm:.3g}"
+        reason = f"makes an update of norm 1 one of norm {norm:.3g}"
     else:
         return
     server = name.replace("ClientSide", "ServerSide")
     raise WrongOrder(
-        f"{name} has updates clipped before {message_text(uplink)}, which {why}: "
+        f"{name} has updates clipped before {message_text(uplink)}, which {reason}: "
         f"Compressed({server}(...), ...) clips what arrives"
     )
 
@@ -174,14 +174,14 @@ def check_model(made: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> No
         return
     said = "the strategy inside makes a model"
     if missing := [name for name in wanted if name not in shapes]:
-        why = f"without {', '.join(missing)}"
+        reason = f"without {', '.join(missing)}"
     elif more := [name for name in shapes if name not in wanted]:
-        why = f"with {', '.join(more)}, which clients do not have"
+        reason = f"with {', '.join(more)}, which clients do not have"
     else:
         name = next(name for name in wanted if shapes[name] != wanted[name])
-        why = f"whose {name} is of {shapes[name]}, and clients' is of {wanted[name]}"
+        reason = f"whose {name} is of {shapes[name]}, and clients' is of {wanted[name]}"
     raise WrongOrder(
-        f"{said} {why}: give back every array that clients train; name those that nobody does "
+        f"{said} {reason}: give back every array that clients train; name those that nobody does "
         "(frozen=) to the strategy and to client_mod"
     )
 

@@ -17,8 +17,8 @@ from strategies.server.base import ChannelStrategy
 def check(rule: Algorithm, strategy: ChannelStrategy) -> None:
     """Raises ``ValueError`` for a strategy whose settings the algorithm does not go with."""
     if rule.refuses_buffers and strategy.buffers is not None:
-        name, why = type(rule).__name__, rule.refuses_buffers
-        raise ValueError(f"buffers is {strategy.buffers!r}; with {name} {why}: give None")
+        name, reason = type(rule).__name__, rule.refuses_buffers
+        raise ValueError(f"buffers is {strategy.buffers!r}; with {name} {reason}: give None")
     late = next((name for name, policy in LATE.items() if policy == strategy.late), "")
     setup = Setup(
         strategy.uplink, strategy.downlink, strategy.clients, strategy.cohort, strategy.required,
@@ -27,8 +27,10 @@ def check(rule: Algorithm, strategy: ChannelStrategy) -> None:
     if (wrong := rule.unmet(setup)) is not None:
         value = getattr(setup, wrong.setting)
         shown = text(value) if wrong.setting in ("uplink", "downlink") else repr(value)
-        give = f": give {wrong.instead}" if wrong.instead else ""
-        raise ValueError(f"{wrong.setting} is {shown}; {type(rule).__name__} {wrong.why}{give}")
+        instead = f": give {wrong.instead}" if wrong.instead else ""
+        raise ValueError(
+            f"{wrong.setting} is {shown}; {type(rule).__name__} {wrong.reason}{instead}"
+        )
 
 
 class RuledStrategy(ChannelStrategy):
