@@ -34,14 +34,14 @@ def settings_of(optimizer: Optimizer) -> GroupSettings:
 
 
 def optimizer_state(
-    optimizer: Optimizer, parameters: Mapping[str, Parameter], made: GroupSettings
+    optimizer: Optimizer, parameters: Mapping[str, Parameter], initial_settings: GroupSettings
 ) -> State:
     """What ``optimizer`` remembers as tensors by name; tensors are not copied.
 
     Args:
         optimizer: of ``parameters``.
         parameters: by name.
-        made: its settings when it was new; only what differs from them is kept.
+        initial_settings: its settings when it was new; only what differs from them is kept.
 
     Raises ``ValueError``, naming it, for what is neither a dense tensor nor a number (None, a text,
     a list), and for what is kept under anything but a parameter.
@@ -53,11 +53,13 @@ def optimizer_state(
             if not isinstance(kind, str) or "/" in kind or "#" in kind:
                 raise ValueError(f"state[parameter][{kind!r}] is not a name without '/' and '#'")
             state[f"{tag}{kind}/{name}"] = tensor
-    known = set(parameters.values())
+    trained = set(parameters.values())
     for holder in optimizer.state:
-        if holder not in known:
+        if holder not in trained:
             raise ValueError(f"state[{holder!r}] is kept for no parameter")
-    for number, (group, fresh) in enumerate(zip(optimizer.param_groups, made, strict=True)):
+    for number, (group, fresh) in enumerate(
+        zip(optimizer.param_groups, initial_settings, strict=True)
+    ):
         for key, value in group.items():
             if key not in _SET and not (key in fresh and _equal(value, fresh[key])):
                 tag, tensor = _tensor(value, f"param_groups[{number}][{key!r}]")
@@ -66,14 +68,17 @@ def optimizer_state(
 
 
 def load_optimizer_state(
-    optimizer: Optimizer, parameters: Mapping[str, Parameter], state: State, made: GroupSettings
+    optimizer: Optimizer,
+    parameters: Mapping[str, Parameter],
+    state: State,
+    initial_settings: GroupSettings,
 ) -> None:
     """Puts back what ``optimizer_state`` returned, copying: steps work in place, states may not.
 
-    Groups are as they were ``made``, but for what ``state`` says. With an empty state the rest of
-    the optimizer stays as it was made: Adagrad begins with sums.
+    Groups have their ``initial_settings``, except what ``state`` says. With an empty state the rest
+    of the optimizer stays as it was made: Adagrad begins with sums.
     """
-    for group, fresh in zip(optimizer.param_groups, made, strict=True):
+    for group, fresh in zip(optimizer.param_groups, initial_settings, strict=True):
         for key in [key for key in group if key not in _SET and key not in fresh]:
             del group[key]
         group.update({k: x if type(x) in _NUMBERS else deepcopy(x) for k, x in fresh.items()})
@@ -97,8 +102,8 @@ def load_optimizer_state(
                 copied.append(value)
                 optimizer.state[p][kind] = copies[-1]
             else:
-                own = value.to(p.device, copy=True) if value.dim() else value.clone()
-                optimizer.state[p][kind] = own
+                copy = value.to(p.device, copy=True) if value.dim() else value.clone()
+                optimizer.state[p][kind] = copy
     if copies:
         torch._foreach_copy_(copies, copied)
 

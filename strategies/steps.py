@@ -67,13 +67,13 @@ class SGD(_Own, optim.SGD):
         if group["weight_decay"] != 0:
             grads = torch._foreach_add(grads, params, alpha=group["weight_decay"])
         if (momentum := group["momentum"]) != 0:
-            kept = [self.state[p].get("momentum_buffer") for p in params]
-            if known := [(b, g) for b, g in zip(kept, grads, strict=True) if b is not None]:
-                before, added = zip(*known, strict=True)
+            buffers = [self.state[p].get("momentum_buffer") for p in params]
+            if continued := [(b, g) for b, g in zip(buffers, grads, strict=True) if b is not None]:
+                before, added = zip(*continued, strict=True)
                 torch._foreach_mul_(before, momentum)
                 torch._foreach_add_(before, added, alpha=1 - group["dampening"])
             # The momentum of each parameter begins as its first gradient.
-            sums = [g.clone() if b is None else b for b, g in zip(kept, grads, strict=True)]
+            sums = [g.clone() if b is None else b for b, g in zip(buffers, grads, strict=True)]
             for p, buffer in zip(params, sums, strict=True):
                 self.state[p]["momentum_buffer"] = buffer
             nesterov = group["nesterov"]
@@ -86,16 +86,18 @@ class _Moments(_Own):
 
     def _move(self, group: Group, params: Several, grads: Several) -> None:
         lr, decay, (beta1, beta2) = group["lr"], group["weight_decay"], group["betas"]
-        whole = torch.get_default_dtype() == torch.float64
-        kept: list[dict[str, Tensor]] = [self.state[p] for p in params]
-        for p, own in zip(params, kept, strict=True):
-            if not own:  # nothing is remembered of it yet
-                own["step"] = torch.tensor(0.0, dtype=torch.float64 if whole else torch.float32)
-                own["exp_avg"], own["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
+        in_float64 = torch.get_default_dtype() == torch.float64
+        states: list[dict[str, Tensor]] = [self.state[p] for p in params]
+        for p, state in zip(params, states, strict=True):
+            if not state:  # nothing is remembered of it yet
+                state["step"] = torch.tensor(
+                    0.0, dtype=torch.float64 if in_float64 else torch.float32
+                )
+                state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
                 if group["amsgrad"]:
-                    own["max_exp_avg_sq"] = torch.zeros_like(p)
-        means, squares = [k["exp_avg"] for k in kept], [k["exp_avg_sq"] for k in kept]
-        torch._foreach_add_([k["step"] for k in kept], 1)
+                    state["max_exp_avg_sq"] = torch.zeros_like(p)
+        means, squares = [k["exp_avg"] for k in states], [k["exp_avg_sq"] for k in states]
+        torch._foreach_add_([k["step"] for k in states], 1)
         if decay != 0 and group.get("decoupled_weight_decay", isinstance(self, optim.AdamW)):
             torch._foreach_mul_(params, 1 - lr * decay)
         elif decay != 0:
@@ -104,10 +106,10 @@ class _Moments(_Own):
         torch._foreach_mul_(squares, beta2)
         torch._foreach_addcmul_(squares, grads, grads, value=1 - beta2)
         if group["amsgrad"]:
-            largest = [k["max_exp_avg_sq"] for k in kept]
+            largest = [k["max_exp_avg_sq"] for k in states]
             torch._foreach_maximum_(largest, squares)
             squares = largest
-        done = [k["step"].item() for k in kept]
+        done = [k["step"].item() for k in states]
         scale = torch._foreach_sqrt(squares)
         torch._foreach_div_(scale, [(1 - beta2**n) ** 0.5 for n in done])
         torch._foreach_add_(scale, group["eps"])

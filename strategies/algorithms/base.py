@@ -67,8 +67,8 @@ class Client:
     part last, empty at first. ``chain`` makes one half of several.
     """
 
-    def __init_subclass__(cls, **given: Any) -> None:
-        super().__init_subclass__(**given)
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
         _refuse_former(cls, _FORMER_OF_CLIENTS)
 
     @property
@@ -157,8 +157,8 @@ class Algorithm:
         content: the digest of that file and of the modules beside it that it imports; else empty.
     """
 
-    def __init_subclass__(cls, **given: Any) -> None:
-        super().__init_subclass__(**given)
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
         _refuse_former(cls, _FORMER)
 
     clock: ClassVar[Literal["rounds", "server", "shards"]] = "rounds"
@@ -200,8 +200,8 @@ class Algorithm:
 
     def unmet(self, setup: Setup) -> Unmet | None:
         """What it needs of a run that this one does not have; None: it has all."""
-        own = (own_method,) if self.needs_method else ()
-        return unmet((*own, *self.requires), self, setup)
+        for_method = (own_method,) if self.needs_method else ()
+        return unmet((*for_method, *self.requires), self, setup)
 
     def default_downlink(self, uplink: Compressor) -> Compressor:
         """How the global update is encoded, where nobody says how."""

@@ -79,13 +79,15 @@ class Chain(Client):
 
     def initial_weights(self, delivery: Delivery, state: State) -> Tensors:
         weights: dict[str, Tensor] = {}
-        for half, own in self._each(state):
-            weights |= half.initial_weights(delivery, own)
+        for half, half_state in self._each(state):
+            weights |= half.initial_weights(delivery, half_state)
         return weights
 
     def gradient_hook(self, delivery: Delivery, state: State) -> GradientHook | None:
-        every = [half.gradient_hook(delivery, own) for half, own in self._each(state)]
-        hooks = [hook for hook in every if hook is not None]
+        optional = [
+            half.gradient_hook(delivery, half_state) for half, half_state in self._each(state)
+        ]
+        hooks = [hook for hook in optional if hook is not None]
         return Hooks(hooks) if hooks else None
 
     def make_update(
@@ -93,12 +95,14 @@ class Chain(Client):
     ) -> Generator[TrainJob, TrainResult, ClientUpdate]:
         update: Tensors = result.update
         compressor_state: State | None = None
-        for half, own in self._each(state):
-            made = half.make_update(delivery, own, job, replace(result, update=dict(update)))
-            if isinstance(made, Generator):
-                made = yield from made
-            update = made.update
-            compressor_state = made.compressor_state or compressor_state
+        for half, half_state in self._each(state):
+            client_update = half.make_update(
+                delivery, half_state, job, replace(result, update=dict(update))
+            )
+            if isinstance(client_update, Generator):
+                client_update = yield from client_update
+            update = client_update.update
+            compressor_state = client_update.compressor_state or compressor_state
         return ClientUpdate(update, compressor_state)
 
     def next_state(
@@ -106,9 +110,9 @@ class Chain(Client):
         packet: Packet,
     ) -> State:  # fmt: skip
         after: State = {}
-        for place, (half, own) in enumerate(self._each(state)):
-            made = half.next_state(delivery, own, job, result, update, packet)
-            after |= nest(self._prefix(place), made) if self._prefix(place) else made
+        for place, (half, half_state) in enumerate(self._each(state)):
+            half_after = half.next_state(delivery, half_state, job, result, update, packet)
+            after |= nest(self._prefix(place), half_after) if self._prefix(place) else half_after
         return after
 
     def _each(self, state: State) -> list[tuple[Client, State]]:

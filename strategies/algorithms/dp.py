@@ -38,9 +38,9 @@ def enough_for_counts(algorithm: "DP", setup: Setup) -> Unmet | None:
         f"has noise {algorithm.noise:g}, of which the count of short updates with count_noise "
         f"{noise:g} takes all: count_noise is above half of noise"
     )
-    given = algorithm.count_noise is not None
+    has_count_noise = algorithm.count_noise is not None
     fewest = f"{math.floor(10 * algorithm.noise) + 1} at least, or a count_noise"
-    return Unmet("cohort", reason, "a larger count_noise" if given else fewest)
+    return Unmet("cohort", reason, "a larger count_noise" if has_count_noise else fewest)
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ class DSGD(Algorithm):
 
     @property
     def averages(self) -> bool:
-        own = type(self)
-        return own.step is DSGD.step and own.mean is DSGD.mean and self.weighting != "nova"
+        kind = type(self)
+        return kind.step is DSGD.step and kind.mean is DSGD.mean and self.weighting != "nova"
 
     def step(
         self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo

@@ -55,5 +55,7 @@ class FedAsync(Algorithm):
         ((client, uplink),) = uplinks.items()
         share = self.mixing(info.age[client])
         sent = info.sent[client]
-        apart = {n: x + (sent[n] - model[n]) for n, x in uplink.update.items()}
-        return {n: torch.add(torch.zeros_like(x), x, alpha=share) for n, x in apart.items()}, state
+        differences = {n: x + (sent[n] - model[n]) for n, x in uplink.update.items()}
+        return {
+            n: torch.add(torch.zeros_like(x), x, alpha=share) for n, x in differences.items()
+        }, state

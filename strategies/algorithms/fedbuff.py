@@ -70,8 +70,8 @@ class FedBuff(Algorithm):
             total = {n: torch.add(total[n], x, alpha=share) for n, x in uplink.update.items()}
             buffered += 1
         if buffered < size:
-            kept = nest("sum", total) | {BUFFERED: torch.tensor(buffered, device="cpu")}
+            next_state = nest("sum", total) | {BUFFERED: torch.tensor(buffered, device="cpu")}
             if samples:
-                kept[SAMPLES] = torch.tensor(samples, dtype=torch.float64, device="cpu")
-            return None, kept
+                next_state[SAMPLES] = torch.tensor(samples, dtype=torch.float64, device="cpu")
+            return None, next_state
         return {n: x * (size / samples) for n, x in total.items()} if samples else total, {}

@@ -42,14 +42,14 @@ def pull(mu: float, sent: Mapping[str, Tensor]) -> GradientHook:
 
     A parameter without a gradient is not trained; one that was not sent, a client's own, is free.
     """
-    here: dict[str, Tensor] = {}  # where the parameters are
+    on_device: dict[str, Tensor] = {}  # where the parameters are
 
     @torch.no_grad()
     def add(parameters: Mapping[str, Tensor]) -> None:
         for name, p in parameters.items():
             if p.grad is not None and name in sent:
-                if name not in here:
-                    here[name] = sent[name].to(p.device)
-                p.grad.add_(p - here[name], alpha=mu)
+                if name not in on_device:
+                    on_device[name] = sent[name].to(p.device)
+                p.grad.add_(p - on_device[name], alpha=mu)
 
     return add

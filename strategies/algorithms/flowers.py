@@ -22,11 +22,11 @@ class Flowers(Algorithm):
 
     def inner(self, least: int) -> Strategy:
         """Flower's strategy, which needs as many as ``least`` clients in a round."""
-        own = {self.named[f.name]: getattr(self, f.name) for f in fields(self)}
-        made: Strategy = vars(strategy)[type(self).__name__](
-            fraction_evaluate=0.0, min_train_nodes=least, min_available_nodes=least, **own
+        settings = {self.named[f.name]: getattr(self, f.name) for f in fields(self)}
+        inner_strategy: Strategy = vars(strategy)[type(self).__name__](
+            fraction_evaluate=0.0, min_train_nodes=least, min_available_nodes=least, **settings
         )
-        return made
+        return inner_strategy
 
 
 @dataclass(frozen=True)

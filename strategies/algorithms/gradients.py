@@ -79,8 +79,8 @@ def stepped(
     """
     parameters = {name: Parameter(x.detach().clone()) for name, x in weights.items()}
     optimizer = make(list(parameters.values()))
-    made = settings_of(optimizer)
-    load_optimizer_state(optimizer, parameters, memory, made)
+    initial_settings = settings_of(optimizer)
+    load_optimizer_state(optimizer, parameters, memory, initial_settings)
     for group in optimizer.param_groups:
         group["lr"] = group["lr"] * factor
     for name, p in parameters.items():
@@ -88,5 +88,5 @@ def stepped(
     device = next(iter(weights.values())).device
     with seeded(seed, device):
         optimizer.step()
-    after = optimizer_state(optimizer, parameters, made)
+    after = optimizer_state(optimizer, parameters, initial_settings)
     return {name: p.detach() - weights[name] for name, p in parameters.items()}, after

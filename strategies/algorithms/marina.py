@@ -83,9 +83,9 @@ class MARINA(Gradients):
     def step(
         self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
-        mean, known = self.mean(uplinks, info), unnest("gradient", state)
-        whole = dense(info.uplink, info.seed, info.number)
-        gradient = dict(mean) if whole else {n: x + mean[n] for n, x in known.items()}
+        mean, gradient_before = self.mean(uplinks, info), unnest("gradient", state)
+        is_dense = dense(info.uplink, info.seed, info.number)
+        gradient = dict(mean) if is_dense else {n: x + mean[n] for n, x in gradient_before.items()}
         # Copies: an optimizer may write into the gradient that it is given.
         update, after = stepped(
             self.optimizer, self.factor(info.number), unnest("optimizer", state), model,

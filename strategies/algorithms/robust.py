@@ -162,9 +162,9 @@ def squared_distances(updates: Sequence[Tensors]) -> Tensor:
     for name in updates[0]:
         rows = torch.stack([update[name].flatten() for update in updates])
         for k in range(n - 1):  # differences, not products: equal updates are exactly 0 apart
-            apart = (rows[k + 1 :].double() - rows[k].double()).square().sum(1).cpu()
-            total[k, k + 1 :] += apart
-            total[k + 1 :, k] += apart
+            distances = (rows[k + 1 :].double() - rows[k].double()).square().sum(1).cpu()
+            total[k, k + 1 :] += distances
+            total[k + 1 :, k] += distances
     return total
 
 

@@ -49,13 +49,15 @@ class Variates(Client):
         return {**model, **_named({n: torch.zeros_like(x) for n, x in model.items()})}
 
     def gradient_hook(self, delivery: Delivery, state: State) -> GradientHook:
-        server, mine = _variates(delivery.weights), _own(delivery, state)
-        apart = {n: c - mine[n].to(c.device) if n in mine else c for n, c in server.items()}
+        server, variate = _variates(delivery.weights), _client_variate(delivery, state)
+        correction = {
+            n: c - variate[n].to(c.device) if n in variate else c for n, c in server.items()
+        }
 
         def correct(parameters: Mapping[str, Tensor]) -> None:
             for name, p in parameters.items():
                 if p.grad is not None:
-                    p.grad.add_(apart[name].to(p.device))
+                    p.grad.add_(correction[name].to(p.device))
 
         return correct
 
@@ -77,13 +79,13 @@ class Variates(Client):
         client takes it back where it was not applied. A method with a residual that does not decay
         sends all of the change sooner or later.
         """
-        change, mine = _variates(update), _own(delivery, state)
+        change, variate = _variates(update), _client_variate(delivery, state)
         prefix = free_prefix(CONTROL, change)
-        gone = {*update} if leaves_out(delivery.uplink) else loses(delivery.uplink, update)
-        lost = [name for name in change if f"{prefix}/{name}" in gone]
+        unsent = {*update} if leaves_out(delivery.uplink) else loses(delivery.uplink, update)
+        lost = [name for name in change if f"{prefix}/{name}" in unsent]
         change |= {name: packet.sent[f"{prefix}/{name}"].decoded for name in lost}
         before = {
-            name: mine[name].to(x.device) if name in mine else torch.zeros_like(x)
+            name: variate[name].to(x.device) if name in variate else torch.zeros_like(x)
             for name, x in change.items()
         }
         after = {name: before[name] + x for name, x in change.items()}
@@ -102,7 +104,7 @@ def _variates(tensors: Tensors) -> State:
     return {name: tensors[f"{prefix}/{name}"] for name in names}
 
 
-def _own(delivery: Delivery, state: State) -> State:
+def _client_variate(delivery: Delivery, state: State) -> State:
     """The client's variate, now that the fate of its last message is known."""
     return unnest(_OWN, state) | ({} if delivery.settled.applied else unnest(_BEFORE, state))
 

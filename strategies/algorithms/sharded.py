@@ -69,14 +69,14 @@ class Sharded(Algorithm):
 
 def of_part(make: Make, parts: ModelParts, place: int, pieces: list[Parameter]) -> Optimizer:
     """The optimizer that ``make`` makes of a whole model, over the ``pieces`` of one part."""
-    whole = {name: Parameter(x) for name, x in parts.template.items()}
-    optimizer, spans = make([*whole.values()]), parts.spans[place]
-    piece = {id(whole[name]): p for name, p in zip(spans, pieces, strict=True)}
+    parameters = {name: Parameter(x) for name, x in parts.template.items()}
+    optimizer, spans = make([*parameters.values()]), parts.spans[place]
+    piece = {id(parameters[name]): p for name, p in zip(spans, pieces, strict=True)}
     for group in optimizer.param_groups:
         group["params"] = [piece[id(p)] for p in group["params"] if id(p) in piece]
-    begun = {p: optimizer.state.pop(p) for p in whole.values() if p in optimizer.state}
+    begun = {p: optimizer.state.pop(p) for p in parameters.values() if p in optimizer.state}
     for name, span in spans.items():  # such as the sums with which Adagrad begins
-        p = whole[name]
+        p = parameters[name]
         for key, x in begun.get(p, {}).items():
             entries = isinstance(x, Tensor) and x.shape == p.shape
             optimizer.state[piece[id(p)]][key] = x.reshape(-1)[span].clone() if entries else x

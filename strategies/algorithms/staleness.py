@@ -8,14 +8,14 @@ from compressors.calls import read
 _FORMS = "constant, polynomial(a) or hinge(a, b), such as polynomial(0.5)"
 
 
-def weight(given: "Staleness | str") -> "Staleness":
+def weight(staleness: "Staleness | str") -> "Staleness":
     """The weight that a text names.
 
     Example:
         >>> weight("constant")
         Staleness(text='constant')
     """
-    return Staleness(given) if isinstance(given, str) else given
+    return Staleness(staleness) if isinstance(staleness, str) else staleness
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class Staleness:
     def _rule(self) -> Callable[[int], float]:
         try:
             call = read(self.text)
-            name, given = call.name, [float(str(x)) for x in call.arguments]
+            name, arguments = call.name, [float(str(x)) for x in call.arguments]
         except ValueError:
-            name, given = "", []
-        if all(0 <= x < float("inf") for x in given):
-            if name == "constant" and not given:
+            name, arguments = "", []
+        if all(0 <= x < float("inf") for x in arguments):
+            if name == "constant" and not arguments:
                 return lambda steps: 1.0
-            if name == "polynomial" and len(given) == 1:
-                return lambda steps: float((1 + steps) ** -given[0])
-            if name == "hinge" and len(given) == 2:
-                a, b = given
+            if name == "polynomial" and len(arguments) == 1:
+                return lambda steps: float((1 + steps) ** -arguments[0])
+            if name == "hinge" and len(arguments) == 2:
+                a, b = arguments
                 return lambda steps: 1.0 if steps <= b else 1 / (a * (steps - b) + 1)
         raise ValueError(f"staleness is {self.text!r}: a weight by staleness is {_FORMS}")

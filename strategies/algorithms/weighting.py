@@ -1,7 +1,7 @@
 """By what clients are weighted in a mean."""
 
 
-def check_weighting(given: str) -> None:
+def check_weighting(weighting: str) -> None:
     """Refuses a weighting that is neither ``uniform`` nor ``samples``.
 
     Raises ``ValueError``, which names it.
@@ -9,5 +9,5 @@ def check_weighting(given: str) -> None:
     Example:
         >>> check_weighting("samples")
     """
-    if given not in ("uniform", "samples"):
-        raise ValueError(f"weighting is {given!r}: give uniform or samples")
+    if weighting not in ("uniform", "samples"):
+        raise ValueError(f"weighting is {weighting!r}: give uniform or samples")
