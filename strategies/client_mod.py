@@ -33,7 +33,7 @@ from strategies.channel.payload import (
 )
 
 MEMORY = "fedsim.memory"
-BUFFERS = "buffers"
+OWN_BUFFERS = "buffers"
 ClientCall = Callable[[Message, Context], Message]
 
 
@@ -117,7 +117,7 @@ class _Mod:
             delivery = self.end.decode(message.content, memory)
         except NoBase:
             return Message(ask_for_model(), reply_to=message)
-        own = dict(to_arrays(unnest(BUFFERS, {} if delivery.first else memory or {})))
+        own = dict(to_arrays(unnest(OWN_BUFFERS, {} if delivery.first else memory or {})))
         came = delivery.weights | delivery.buffers
         arrived = {n: as_dtype(x, self.dtypes[n]) for n, x in came.items()}
         known: dict[str, Array] = self.initial | self.frozen | arrived | own
@@ -143,7 +143,7 @@ class _Mod:
         beside = answered(delivery.settings, after, self.end.buffers)
         self.end.reply(reply.content, packet, delivery, beside)
         own = {n: trained[n] for n in self.initial if n not in delivery.buffers}
-        memory |= nest(BUFFERS, to_state(ArrayRecord(own)))
+        memory |= nest(OWN_BUFFERS, to_state(ArrayRecord(own)))
         commit(context, MEMORY, settings, memory)  # last: a client that failed keeps what it had
         return reply
 
@@ -159,7 +159,7 @@ class _Mod:
             settings = message.content.config_records[EVALUATED]
             memory = of_channel(load(context, MEMORY, settings) if self.initial else {}, settings)
             del content[EVALUATED]
-        own, records = to_arrays(unnest(BUFFERS, memory)), message.content.array_records
+        own, records = to_arrays(unnest(OWN_BUFFERS, memory)), message.content.array_records
         if own and len(records) == 1:
             ((name, record),) = records.items()
             content[name] = ArrayRecord({**record, **{n: x for n, x in own.items() if n in record}})

@@ -310,7 +310,7 @@ class AtNode:
         memory.commit(context, STATE, settings, state)
 
     def forget(self, context: Context, settings: Mapping[str, Any]) -> None:
-        memory.forget(context, settings)
+        memory.remove_memory(context, settings)
 
     def begin(
         self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None

@@ -22,7 +22,7 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.samplers.simple import Uniform
 from strategies import ChannelStrategy, Relay, RoundTraffic
 from strategies.channel.nodes import Without
-from strategies.channel.replies import numbers_of
+from strategies.channel.replies import metrics_of
 
 _NO_TIME = "compute=0s"
 _CODES = ("decode-seconds", "encode-seconds")
@@ -251,6 +251,6 @@ class Simulation:
 def _seconds(reply: Message, of: str) -> float:
     """Seconds, as the client says; 0 where it says what cannot be: its update is not used."""
     try:
-        return numbers_of(reply.content).get(of, 0.0)
+        return metrics_of(reply.content).get(of, 0.0)
     except ValueError:
         return 0.0

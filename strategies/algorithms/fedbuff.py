@@ -15,7 +15,7 @@ from strategies.algorithms.staleness import Staleness, weight
 from strategies.algorithms.weighting import check_weighting
 from strategies.channel.traffic import Uplink
 
-SAMPLES = "samples"
+BY_SAMPLES = "samples"
 """A weighting; in the server's memory, those of the buffered updates' clients."""
 
 BUFFERED = "buffered"
@@ -62,16 +62,16 @@ class FedBuff(Algorithm):
     ) -> tuple[Tensors | None, State]:
         size, age = self.buffer_size or min(10, info.cohort), weight(self.staleness)
         total, buffered = unnest("sum", state) or empty_like(model), int(state.get(BUFFERED, 0))
-        samples = float(state.get(SAMPLES, 0.0))
+        samples = float(state.get(BY_SAMPLES, 0.0))
         for client, uplink in uplinks.items():
             share = self.server_lr * age(info.age[client]) / size
-            if self.weighting == SAMPLES:
+            if self.weighting == BY_SAMPLES:
                 share, samples = share * uplink.samples, samples + uplink.samples
             total = {n: torch.add(total[n], x, alpha=share) for n, x in uplink.update.items()}
             buffered += 1
         if buffered < size:
             next_state = nest("sum", total) | {BUFFERED: torch.tensor(buffered, device="cpu")}
             if samples:
-                next_state[SAMPLES] = torch.tensor(samples, dtype=torch.float64, device="cpu")
+                next_state[BY_SAMPLES] = torch.tensor(samples, dtype=torch.float64, device="cpu")
             return None, next_state
         return {n: x * (size / samples) for n, x in total.items()} if samples else total, {}

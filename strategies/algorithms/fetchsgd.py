@@ -22,7 +22,7 @@ from strategies.algorithms.requirements import (
 from strategies.algorithms.weighting import check_weighting
 from strategies.channel.traffic import Uplink, average
 
-TABLE = "sketch"
+SKETCH = "sketch"
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Tables(Flat):
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """The table (rows, columns), as ``sketch``; a client finds p n entries in it."""
         assert isinstance(self.codec, CountSketch)
-        bits.sent[TABLE] = nominal_count(self.codec.p, sum(x.numel() for x in template.values()))
-        return {TABLE: self.codec.read_table(bits)}
+        bits.sent[SKETCH] = nominal_count(self.codec.p, sum(x.numel() for x in template.values()))
+        return {SKETCH: self.codec.read_table(bits)}
 
 
 def sketches(algorithm: object, setup: Setup) -> Unmet | None:
@@ -109,8 +109,8 @@ class FetchSGD(Algorithm):
 
     def _mean(self, uplinks: Mapping[int, Uplink]) -> Tensor:
         if self.weighting == "samples":
-            return average(uplinks, self.weighting)[TABLE]
-        return torch.stack([up.update[TABLE] for up in uplinks.values()]).mean(0)
+            return average(uplinks, self.weighting)[SKETCH]
+        return torch.stack([up.update[SKETCH] for up in uplinks.values()]).mean(0)
 
 
 def sketch_of(uplink: Compressor) -> CountSketch | None:

@@ -56,13 +56,13 @@ class Gradients(DSGD):
         self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
     ) -> tuple[Tensors | None, State]:
         gradient = self.mean(uplinks, info)
-        return stepped(
+        return optimizer_step(
             self.optimizer, self.factor(info.number), state, model, gradient,
             derive(info.seed, "server step", info.number), self.unused,
         )  # fmt: skip
 
 
-def stepped(
+def optimizer_step(
     make: Make, factor: float, memory: State, weights: Tensors, gradient: Mapping[str, Tensor],
     seed: int, unused: Collection[str] = (),
 ) -> tuple[dict[str, Tensor], State]:  # fmt: skip

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from compressors import Compressor, State, Tensors, derive
 from strategies.algorithms.base import Algorithm, RoundInfo
-from strategies.algorithms.gradients import Make, constant, stepped
+from strategies.algorithms.gradients import Make, constant, optimizer_step
 from strategies.algorithms.requirements import (
     Requirement,
     no_controller,
@@ -64,7 +64,7 @@ class Sharded(Algorithm):
         seed = derive(info.seed, "server step", info.number)
         factor = self.factor(info.number)
         gradient = uplink.update
-        return stepped(self.optimizer, factor, state, model, gradient, seed, self.unused)
+        return optimizer_step(self.optimizer, factor, state, model, gradient, seed, self.unused)
 
 
 def of_part(make: Make, parts: ModelParts, place: int, pieces: list[Parameter]) -> Optimizer:

@@ -16,18 +16,18 @@ from strategies.channel.traffic import Downlink
 from strategies.channel.varints import read_varint, varint
 
 
-def join(payloads: Sequence[bytes]) -> bytes:
+def join_updates(payloads: Sequence[bytes]) -> bytes:
     """Several payloads as one.
 
     Example:
-        >>> join([b"ab", b"c"]), split(join([b"ab", b"c"]), 2)
+        >>> join_updates([b"ab", b"c"]), split_updates(join_updates([b"ab", b"c"]), 2)
         (b'\\x02ab\\x01c', [b'ab', b'c'])
     """
     return b"".join(varint(len(payload)) + payload for payload in payloads)
 
 
-def split(payload: bytes, count: int) -> list[bytes]:
-    """The payloads that ``join`` made one of; ``PayloadError`` where they are not ``count``."""
+def split_updates(payload: bytes, count: int) -> list[bytes]:
+    """The payloads that ``join_updates`` made one of; ``PayloadError`` where they are not ``count``."""
     parts, place = list[bytes](), 0
     while place < len(payload):
         length, place = read_varint(payload, place)
@@ -60,7 +60,7 @@ class Missed:
         if not 0 < count <= len(self.updates):
             return None
         updates = self.updates[-count:]
-        payload = join([update.payload for update in updates])
+        payload = join_updates([update.payload for update in updates])
         spans = {key: sum(update.spans[key] for update in updates) for key in updates[0].spans}
         spans["header"] += 8 * (len(payload) - sum(len(update.payload) for update in updates))
         return Downlink(payload, "updates", spans)

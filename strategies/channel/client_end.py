@@ -31,7 +31,7 @@ from strategies.channel.acknowledge import (
     settle,
 )
 from strategies.channel.buffers import from_payload
-from strategies.channel.catch_up import split
+from strategies.channel.catch_up import split_updates
 from strategies.channel.payload import (
     BASE,
     ENDS,
@@ -218,7 +218,9 @@ class ClientEnd:
     def _updated(self, payload: bytes, settings: Settings, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""
         first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
-        updates = [payload] if settings["kind"] == "update" else split(payload, last - first)
+        updates = (
+            [payload] if settings["kind"] == "update" else split_updates(payload, last - first)
+        )
         version = memory.get(VERSION)
         own = first if version is None else min(max(int(version), first), last)
         weights, steps = _base(memory, own), updates[own - first :]
@@ -233,7 +235,7 @@ class ClientEnd:
         """The model after the round before, which the client makes of all that was sent since its
         own."""
         first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
-        rounds = [payload] if last == first + 1 else split(payload, last - first)
+        rounds = [payload] if last == first + 1 else split_updates(payload, last - first)
         held = min(max(int(memory.get(VERSION, first)), first), last)
         base = {name: x.cpu() for name, x in _base(memory, held).items()}
         own = memory[PAYLOAD_KEPT].numpy().tobytes() if PAYLOAD_KEPT in memory else b""

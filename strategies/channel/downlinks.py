@@ -201,7 +201,7 @@ class Relayed(Whole):
             return NOTHING
         missed = self._rounds[-lacks:] if lacks <= len(self._rounds) else []
         parts = [self._joined(messages, client) for messages in missed]
-        payload = parts[0] if len(parts) == 1 else missed_updates.join(parts)
+        payload = parts[0] if len(parts) == 1 else missed_updates.join_updates(parts)
         again = sum(client in messages for messages in missed) > 1  # it keeps its last message
         if not missed or again or (lacks > 1 and len(payload) > self._limit):
             return known.model()

@@ -33,7 +33,7 @@ STATE_DIR = "state-dir"
 """Key of a node's config: the folder in which its memory outlives the node's process."""
 
 
-KEPT = 3
+MEMORY_FILES = 3
 """How many memories a folder keeps."""
 
 
@@ -79,7 +79,7 @@ def commit(context: Context, key: str, settings: Mapping[str, Any], state: State
         raise ValueError(f"state-dir is {given!r}: {error.strerror}: {error.filename}") from error
 
 
-def forget(context: Context, settings: Mapping[str, Any]) -> None:
+def remove_memory(context: Context, settings: Mapping[str, Any]) -> None:
     """Removes from ``state-dir`` what the client kept of the channel, whose run is done."""
     if STATE_DIR in context.node_config:
         folder = _folder(context, settings)
@@ -143,5 +143,5 @@ def _write(folder: Path, number: int, state: State) -> None:
     finally:
         os.close(handle)
     before = [file for file in old if int(_parts(file)[1]) < number]
-    for other in {*old} - {*before[1 - KEPT :], whole}:
+    for other in {*old} - {*before[1 - MEMORY_FILES :], whole}:
         other.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from compressors import Compressor, PayloadError, Sent, State, Tensors, mean_of
 from compressors.bits import BitReader, BitWriter
 from strategies.channel.varints import read_varint, varint
 
-KEPT = 2**26
+CACHE_BYTES = 2**26
 """Bytes of means that a place of training keeps, or one mean."""
 
 
@@ -140,7 +140,7 @@ class Means:
             shapes = {name: torch.empty_like(x, device="cpu") for name, x in template.items()}
             weights = samples or [1] * len(messages)
             size = sum(4 * x.numel() for x in shapes.values())
-            while self._made and (len(self._made) + 1) * size > KEPT:
+            while self._made and (len(self._made) + 1) * size > CACHE_BYTES:
                 self._made.pop(next(iter(self._made)))
             mean = mean_of(uplink, messages, weights, shapes)
             parts = mean.split([x.numel() for x in shapes.values()])

@@ -37,7 +37,7 @@ def asked_in(reply: Message) -> int | None:
     return asked if isinstance(asked, int) else None
 
 
-def numbers_of(content: RecordDict) -> dict[str, float]:
+def metrics_of(content: RecordDict) -> dict[str, float]:
     """The numbers that a client says beside its update, checked: none is believed that cannot be.
 
     The number of samples is whole, from 1 to 2**53; seconds are from 0 to 2**53; the loss is
@@ -92,7 +92,7 @@ def uplink_of(
     payload, said = get(reply.content)
     message = read_message(uplink, payload, template)
     fate, returned, lost = read_fate(said)
-    numbers = numbers_of(reply.content) | {"sent": float(sum(message.sent.values()))}
+    numbers = metrics_of(reply.content) | {"sent": float(sum(message.sent.values()))}
     up = Uplink(
         payload, message.spans, message.update, numbers,
         sent={name: count for name, count in message.sent.items() if name in template},

@@ -29,7 +29,7 @@ class WrongOrder(ValueError):
     """Two parts of an app would together do something else than they say; the message is a line."""
 
 
-def chain(strategy: object) -> Iterator[Strategy]:
+def layers_of(strategy: object) -> Iterator[Strategy]:
     """A strategy and what it wraps, from the outside to the inside.
 
     Example:
@@ -53,7 +53,7 @@ def check_around(strategy: Strategy) -> None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         caller = frame.f_locals.get("self")
-        if isinstance(caller, PRIVATE) and strategy in chain(caller):
+        if isinstance(caller, PRIVATE) and strategy in layers_of(caller):
             name, mine = type(caller).__name__, type(strategy).__name__
             raise WrongOrder(
                 f"{name}({mine}(...)) would clip nothing, for replies hold bytes and no arrays: "

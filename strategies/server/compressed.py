@@ -27,7 +27,7 @@ from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, lazy_arra
 from strategies.channel.replies import error_text, wants_model
 from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
-from strategies.server.around import PRIVATE, WrongOrder, chain
+from strategies.server.around import PRIVATE, WrongOrder, layers_of
 from strategies.server.base import ChannelStrategy, with_bytes
 from strategies.server.inside import (
     by_node,
@@ -95,7 +95,7 @@ class Compressed(ChannelStrategy):
         self._scoring: dict[int, Message] = {}  # by node: messages for evaluation
         self._given = {name: inner_memory.numbers_of(inner) for name, inner in self._inner()}
         # Noise is for all of a cohort.
-        noise = any(isinstance(inner, PRIVATE) for inner in chain(strategy))
+        noise = any(isinstance(inner, PRIVATE) for inner in layers_of(strategy))
         self._others_go_on = self.required is None and not noise
 
     def weighs(self, rule: Algorithm | None) -> str:
@@ -107,7 +107,7 @@ class Compressed(ChannelStrategy):
         channel = self.channel
         assert channel is not None
         arrays = lazy_arrays(channel.weights)
-        for inner in chain(self.strategy):
+        for inner in layers_of(self.strategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
         there, out = self.drawn(server_round, grid) if self.clients else ({}, {})
@@ -145,7 +145,7 @@ class Compressed(ChannelStrategy):
 
     def _least(self) -> int:
         """How many nodes a strategy inside waits for."""
-        return max(getattr(inner, "min_available_nodes", 0) for inner in chain(self.strategy))
+        return max(getattr(inner, "min_available_nodes", 0) for inner in layers_of(self.strategy))
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:
         """Moves to what the strategy inside makes of the decoded models, in client order."""
@@ -210,7 +210,7 @@ class Compressed(ChannelStrategy):
 
     def _inner(self) -> list[tuple[str, Strategy]]:
         """Where the memory of the strategy inside is kept, and of what that one wraps."""
-        return [(f"inner{n or ''}", inner) for n, inner in enumerate(chain(self.strategy))]
+        return [(f"inner{n or ''}", inner) for n, inner in enumerate(layers_of(self.strategy))]
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

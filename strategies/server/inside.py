@@ -31,7 +31,7 @@ from compressors import Compressor, Packet, State, compress
 from compressors.printing import message_text
 from strategies.channel.payload import OURS, lazy_arrays
 from strategies.channel.traffic import Uplink
-from strategies.server.around import CLIENT_SIDE, PRIVATE, WrongOrder, chain
+from strategies.server.around import CLIENT_SIDE, PRIVATE, WrongOrder, layers_of
 from strategies.server.base import ChannelStrategy
 
 _NO_MEAN = FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan, QFedAvg
@@ -54,7 +54,7 @@ def check_inside(outer: ChannelStrategy, inner: Strategy) -> None:
             f"Compressed wraps a strategy of flwr.serverapp.strategy, and {kind.__module__}."
             f"{kind.__name__} is none: give Compressed(FedAvg(), uplink, downlink)"
         )
-    for layer in chain(inner):
+    for layer in layers_of(inner):
         name = type(layer).__name__
         least = max(getattr(layer, f"min_{what}_nodes", 0) for what in ("available", "train"))
         if outer.cohort is not None and outer.cohort < least:
@@ -191,7 +191,7 @@ def weighting_of(inner: object) -> str:
 
     It is uniform beneath noise (``shown``), and where the model is no mean by that number.
     """
-    layers = [*chain(inner)]
+    layers = [*layers_of(inner)]
     if any(isinstance(layer, (*PRIVATE, *_NO_MEAN)) for layer in layers):
         return "uniform"
     keys = (getattr(layer, "weighted_by_key", "") for layer in layers)
@@ -215,7 +215,7 @@ def check_clipped(inner: Strategy, updates: Mapping[int, Mapping[str, Tensor]]) 
 
     Raises ``WrongOrder``: the client lacks the mod that clips.
     """
-    for layer in chain(inner):
+    for layer in layers_of(inner):
         if not isinstance(layer, CLIENT_SIDE):
             continue
         mod = "fixedclipping_mod" if "Fixed" in type(layer).__name__ else "adaptiveclipping_mod"
@@ -230,7 +230,7 @@ def check_clipped(inner: Strategy, updates: Mapping[int, Mapping[str, Tensor]]) 
 
 def check_number(inner: Strategy, updates: int) -> None:
     """Refuses a round of another number of ``updates`` than the noise inside is set for."""
-    for layer in chain(inner):
+    for layer in layers_of(inner):
         if isinstance(layer, PRIVATE) and layer.num_sampled_clients != updates:
             raise WrongOrder(
                 f"{updates} clients answered, and the noise of {type(layer).__name__} is for "
@@ -247,7 +247,7 @@ def shown(
     ignored. Flower divides by the norm of an update: in one that is zero, an entry moves by what
     no float32 shows.
     """
-    layers = list(chain(inner))
+    layers = list(layers_of(inner))
     if not any(isinstance(layer, PRIVATE) for layer in layers):
         return models
     keys = {key for layer in layers if (key := getattr(layer, "weighted_by_key", None))}
@@ -274,7 +274,7 @@ def odd_ones(
     """
     named = {client: _named(replies[client]) for client in clients}
     usual = Counter(named.values()).most_common(1)[0][0] if named else ()
-    keys = [key for layer in chain(inner) if (key := getattr(layer, "weighted_by_key", None))]
+    keys = [key for layer in layers_of(inner) if (key := getattr(layer, "weighted_by_key", None))]
     odd = {}
     for client, names in named.items():
         if names != usual:

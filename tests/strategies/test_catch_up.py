@@ -7,7 +7,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from compressors import Compressor, PayloadError, Raw, compress, decompress, gradient_dropping
 from fedsim.engines import compat
 from strategies import ClientEnd, ServerEnd
-from strategies.channel.catch_up import join, split
+from strategies.channel.catch_up import join_updates, split_updates
 from strategies.channel.client_end import one_by_one
 from strategies.channel.downlinks import Updates
 from strategies.channel.payload import put
@@ -67,7 +67,7 @@ def test_five_rounds_by_hand() -> None:
         rounds.play(number, cohort)
     down = rounds.server.traffic.downlinks[2]
     assert (down.kind, down.charged) == ("updates", True)
-    assert down.payload == join(rounds.updates[:3])
+    assert down.payload == join_updates(rounds.updates[:3])
     assert len(down.payload) == sum(map(len, rounds.updates[:3])) + 3
     assert sum(down.spans.values()) == 8 * len(down.payload)
     assert rounds.server.traffic.downlinks[0].kind == "update"
@@ -96,7 +96,7 @@ def test_a_client_whose_answer_was_lost_leaves_out_what_it_has() -> None:
     rounds.play(2, [0, 2], answers=False)
     rounds.play(3, [0])
     rounds.play(4, [0, 2])
-    assert rounds.server.traffic.downlinks[2].payload == join(rounds.updates[:3])
+    assert rounds.server.traffic.downlinks[2].payload == join_updates(rounds.updates[:3])
 
 
 def test_what_is_missed_outlives_a_restart() -> None:
@@ -109,8 +109,12 @@ def test_what_is_missed_outlives_a_restart() -> None:
 
 
 def test_updates_that_are_not_as_many_are_refused() -> None:
-    assert split(join([b"a" * 200, b""]), 2) == [b"a" * 200, b""]
-    for damaged in (join([b"ab"]), join([b"ab", b"cd"])[:-1], join([b"a"] * 3)):
+    assert split_updates(join_updates([b"a" * 200, b""]), 2) == [b"a" * 200, b""]
+    for damaged in (
+        join_updates([b"ab"]),
+        join_updates([b"ab", b"cd"])[:-1],
+        join_updates([b"a"] * 3),
+    ):
         with pytest.raises(PayloadError, match="2 updates were missed"):
-            split(damaged, 2)
+            split_updates(damaged, 2)
     assert decompress(FEW, compress(FEW, change(1))[0].payload, LIKE)["w"].count_nonzero() == 2

@@ -17,7 +17,7 @@ from fedsim.ground.records import LayerRecord
 from strategies import DSGD, ChannelStrategy, Compressed, DelayedDSGD
 from strategies.channel.orders import from_report, to_report
 from strategies.channel.payload import KEY, METRICS, SENT
-from strategies.channel.replies import numbers_of
+from strategies.channel.replies import metrics_of
 from tests.support.linear import Pull, grid_of, modded_app, record, tensor, vector
 
 NAN, INF = math.nan, math.inf
@@ -240,7 +240,7 @@ def test_a_norm_beyond_float32_is_a_number() -> None:
 def test_the_limits_of_numbers_are_allowed_and_no_more(name: str) -> None:
     least = int(name == "num-examples")
     for value in (least, 2**53):
-        assert numbers_of(RecordDict({METRICS: MetricRecord({name: value})})) == {name: value}
+        assert metrics_of(RecordDict({METRICS: MetricRecord({name: value})})) == {name: value}
     for value in (least - 1, 2**53 + 1):
         with pytest.raises(ValueError, match=f"{name} is {value}: it is a"):
-            numbers_of(RecordDict({METRICS: MetricRecord({name: value})}))
+            metrics_of(RecordDict({METRICS: MetricRecord({name: value})}))

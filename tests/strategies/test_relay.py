@@ -162,7 +162,7 @@ def test_with_catch_up_who_missed_rounds_is_sent_the_messages_of_each() -> None:
         ups.append([up.payload for up in rounds.server.traffic.uplinks.values()])
     sent = rounds.play(4, {client: spike(client) for client in range(4)})
     parts = join(ups[0], 0), join(ups[1], None), join(ups[2], None)
-    assert sent[0].payload == catch_up.join(parts) and sent[0].kind == "relay"
+    assert sent[0].payload == catch_up.join_updates(parts) and sent[0].kind == "relay"
     assert sent[1].payload == join(ups[2], 0) and sent[2].payload == join(ups[2], 1)
     assert sent[3].kind == "model"
     assert sum(sent[0].spans.values()) == 8 * len(sent[0].payload)
@@ -188,7 +188,7 @@ def test_who_answered_and_was_not_heard_makes_the_rounds_that_it_lacks() -> None
     rounds.play(2, {1: spike(3)})
     rounds.play(3, {0: spike(4), 1: spike(5)}, silent=[0])
     sent = rounds.play(4, {0: spike(6), 1: spike(7)})
-    assert sent[0].kind == "relay" and len(catch_up.split(sent[0].payload, 3)) == 3
+    assert sent[0].kind == "relay" and len(catch_up.split_updates(sent[0].payload, 3)) == 3
 
 
 def test_a_client_that_is_in_two_of_the_rounds_is_sent_the_model() -> None:

@@ -17,7 +17,7 @@ from strategies.channel.acknowledge import (
     pending,
     settle,
 )
-from strategies.channel.memory import KEPT, commit, forget, load
+from strategies.channel.memory import MEMORY_FILES, commit, load, remove_memory
 from strategies.channel.payload import ROUND
 
 KEY = "one"
@@ -52,7 +52,7 @@ def loaded(folder: Path, number: int, life: int = 0, channel: int = 7) -> float 
 def test_the_last_three_are_kept_and_read_by_nobody_else(tmp_path: Path) -> None:
     files = committed(tmp_path, range(1, 5))
     assert [file.name[:15] for file in files] == [f"memory-{n:08d}" for n in (2, 3, 4)]
-    assert len(files) == KEPT and {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    assert len(files) == MEMORY_FILES and {file.stat().st_mode & 0o777 for file in files} == {0o600}
     assert files[0].parent.stat().st_mode & 0o777 == 0o700
     assert loaded(tmp_path, 5) == 4.0
 
@@ -99,9 +99,9 @@ def test_a_run_goes_by_its_channel_and_is_forgotten_when_it_is_done(tmp_path: Pa
     assert load(other, KEY, asked(3, life=1))["w"][0] == 2.0
     assert loaded(tmp_path, 3, channel=8) is None
     commit(node(tmp_path, client=1), KEY, asked(1), {"w": torch.ones(4)})
-    forget(node(tmp_path), asked(3, life=1))
+    remove_memory(node(tmp_path), asked(3, life=1))
     assert loaded(tmp_path, 3) is None and load(node(tmp_path, client=1), KEY, asked(2))
-    forget(node(tmp_path, client=1), asked(3))
+    remove_memory(node(tmp_path, client=1), asked(3))
     assert list(tmp_path.iterdir()) == []
 
 
