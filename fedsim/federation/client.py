@@ -86,8 +86,8 @@ def serve(
     if isinstance(made, Generator):
         made = yield from _timed(made, seconds, "train-seconds")
     if made.compressor_state is not None:
-        settled = replace(delivery.settled, uplink=made.compressor_state)
-        delivery = replace(delivery, settled=settled)
+        ack = replace(delivery.ack, uplink=made.compressor_state)
+        delivery = replace(delivery, ack=ack)
     with training(delivery.round, result.loss, partial(suspect, uplink)), enough(trainer.device):
         encoding = line.encode(client, made.update, delivery)
         packet, after = yield from _timed(encoding, seconds, "encode-seconds")

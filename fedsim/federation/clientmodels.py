@@ -12,7 +12,7 @@ from fedsim.federation.evaluation import CLIENTS, ClientModel, spread
 from fedsim.federation.kept_as import restored
 from fedsim.federation.trainer import Trainer
 from strategies import Delivery
-from strategies.channel.acknowledge import Settled
+from strategies.channel.acknowledge import Ack
 
 _BUFFERS, _ITERATIONS = "buffers", "iterations"
 """In a client's memory: buffers that do not travel, and how many local iterations it has done."""
@@ -62,7 +62,7 @@ def models(
     sent = {**weights}
     for client, memory in parts.items():
         settings = ConfigRecord({"round": number + 1})
-        delivery = Delivery(sent, {**buffers}, settings, False, Settled({}), seed=seed)
+        delivery = Delivery(sent, {**buffers}, settings, False, Ack({}), seed=seed)
         own = {**buffers, **unnest(_BUFFERS, memory)}
         begun = trainer.filled(half.initial_weights(delivery, unnest(RULE, memory)))
         if half.fine_tuning == 0:

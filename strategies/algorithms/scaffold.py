@@ -106,7 +106,7 @@ def _variates(tensors: Tensors) -> State:
 
 def _client_variate(delivery: Delivery, state: State) -> State:
     """The client's variate, now that the fate of its last message is known."""
-    return unnest(_OWN, state) | ({} if delivery.settled.applied else unnest(_BEFORE, state))
+    return unnest(_OWN, state) | ({} if delivery.ack.applied else unnest(_BEFORE, state))
 
 
 @dataclass(frozen=True)

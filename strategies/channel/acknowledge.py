@@ -22,7 +22,7 @@ from torch import Tensor
 from compressors import Compressor, PayloadError, State, decompress
 from compressors.whole.memory import unnest
 from compressors.whole.returned import holds, take_back
-from strategies.channel.beside import APPLIED, FATE
+from strategies.channel.beside import APPLIED, OUTCOME
 from strategies.channel.payload import tied
 from strategies.channel.varints import read_varint, varint
 
@@ -70,7 +70,7 @@ def read_applied(settings: Mapping[str, Any]) -> int:
 
 
 @dataclass(frozen=True)
-class Settled:
+class Ack:
     """The method's memory once the fate of the message before is known.
 
     ``applied``: whether that counts, or there was none; ``returned``: how many updates went back
@@ -84,38 +84,38 @@ class Settled:
     lost: int = 0
 
 
-def fate_of(settled: Settled) -> dict[str, bytes]:
-    """What a reply says of the client's message before, as the side payload ``FATE``.
+def write_outcome(ack: Ack) -> dict[str, bytes]:
+    """What a reply says of the client's message before, as the side payload ``OUTCOME``.
 
     Nothing where all has gone well, else a whole number: twice how many updates of the client are
     lost so far, and 1 more where its last one went back into its memory; then how many went back
     since the last that was applied, where these are several.
 
     Example:
-        >>> fate_of(Settled({}, returned=1, lost=2)), fate_of(Settled({}))
+        >>> write_outcome(Ack({}, returned=1, lost=2)), write_outcome(Ack({}))
         ({'fate': b'\\x05'}, {})
-        >>> fate_of(Settled({}, returned=3))
+        >>> write_outcome(Ack({}, returned=3))
         {'fate': b'\\x01\\x03'}
     """
-    number, several = 2 * settled.lost + bool(settled.returned), settled.returned > 1
-    return {FATE: varint(number) + (varint(settled.returned) if several else b"")} if number else {}
+    number, several = 2 * ack.lost + bool(ack.returned), ack.returned > 1
+    return {OUTCOME: varint(number) + (varint(ack.returned) if several else b"")} if number else {}
 
 
-def read_fate(beside: Mapping[str, Any]) -> tuple[bytes, int, int]:
-    """The bytes of ``fate_of``, how many updates went back, and how many are lost.
+def read_outcome(beside: Mapping[str, Any]) -> tuple[bytes, int, int]:
+    """The bytes of ``write_outcome``, how many updates went back, and how many are lost.
 
     Raises ``PayloadError`` where the bytes say no such numbers.
     """
-    data = beside.get(FATE, b"")
+    data = beside.get(OUTCOME, b"")
     if not isinstance(data, bytes):
-        raise PayloadError(f"{FATE} is {repr(data)}: it is a whole number, as bytes")
+        raise PayloadError(f"{OUTCOME} is {repr(data)}: it is a whole number, as bytes")
     if not data:
         return b"", 0, 0
     (number, end), back = read_varint(data), 1
     if number % 2 and end < len(data):
         back, end = read_varint(data, end)
     if end != len(data) or number // 2 >= 2**53 or not 0 < back < 2**53:
-        raise PayloadError(f"{FATE} is {repr(data)}: it is one whole number below 2**54, and a "
+        raise PayloadError(f"{OUTCOME} is {repr(data)}: it is one whole number below 2**54, and a "
                            "second one where it is odd and updates went back")  # fmt: skip
     return data, back * (number % 2), number // 2
 
@@ -125,20 +125,20 @@ def pending(
     payload: bytes,
     settings: Mapping[str, Any],
     template: Mapping[str, Tensor],
-    settled: Settled,
+    ack: Ack,
     keeps: bool = False,
 ) -> State:
     """What a client keeps of its answer to the message that came with ``settings``.
 
     The payload is kept only where a memory could take it back, or where the client ``keeps`` it
     for a relay (``relay``). With it is kept how many updates were lost or went back until then
-    (``settled``).
+    (``ack``).
     """
-    asked, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
-    memory = {ROUND_KEPT: number(asked), CHANNEL_KEPT: number(channel)}
+    round_number, channel = int(str(settings["round"])), int(str(settings.get(CHANNEL, 0)))
+    memory = {ROUND_KEPT: number(round_number), CHANNEL_KEPT: number(channel)}
     if keeps or holds(uplink, template):
         memory[PAYLOAD_KEPT] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
-    counts = {LOST_KEPT: settled.lost, RETURNED_KEPT: settled.returned}
+    counts = {LOST_KEPT: ack.lost, RETURNED_KEPT: ack.returned}
     return memory | {name: number(count) for name, count in counts.items() if count}
 
 
@@ -169,10 +169,10 @@ def is_ahead(memory: State, settings: Mapping[str, Any]) -> bool:
         >>> is_ahead(memory, {CHANNEL: 7 * LIVES, "round": 5})  # a message that came twice
         False
     """
-    known, asked = memory.get(CHANNEL_KEPT), settings.get("round")
-    if known is None or not isinstance(asked, int):
+    last_channel, round_number = memory.get(CHANNEL_KEPT), settings.get("round")
+    if last_channel is None or not isinstance(round_number, int):
         return False
-    return int(known) < settings.get(CHANNEL, 0) and int(memory[ROUND_KEPT]) >= asked
+    return int(last_channel) < settings.get(CHANNEL, 0) and int(memory[ROUND_KEPT]) >= round_number
 
 
 def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
@@ -186,13 +186,15 @@ def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
         >>> [len(of_channel(kept, {CHANNEL: n * LIVES})) for n in (7, 8)]
         [2, 0]
     """
-    known = memory.get(CHANNEL_KEPT)
-    return memory if known is None or int(known) // LIVES == channel_of(settings) else {}
+    last_channel = memory.get(CHANNEL_KEPT)
+    return (
+        memory if last_channel is None or int(last_channel) // LIVES == channel_of(settings) else {}
+    )
 
 
-def settle(
+def take_ack(
     uplink: Compressor, settings: Mapping[str, Any], memory: State, template: Mapping[str, Tensor]
-) -> Settled:
+) -> Ack:
     """Looks up in a message's ``settings`` what became of the client's message before.
 
     Where that was not applied, what it carried goes back into the method's memory, which is of the
@@ -203,20 +205,22 @@ def settle(
     """
     state, applied = unnest("uplink", memory), read_applied(settings)
     if ROUND_KEPT not in memory:
-        return Settled(state)
-    answered, asked = int(memory[ROUND_KEPT]), int(str(settings["round"]))
+        return Ack(state)
+    answered, round_number = int(memory[ROUND_KEPT]), int(str(settings["round"]))
     if int(memory[CHANNEL_KEPT]) > settings.get(CHANNEL, 0):
-        raise OutOfOrder(f"round {asked} was asked by a server that has gone on since")
-    if asked <= answered:
-        raise OutOfOrder(f"round {asked} was asked of a client that has answered round {answered}")
+        raise OutOfOrder(f"round {round_number} was asked by a server that has gone on since")
+    if round_number <= answered:
+        raise OutOfOrder(
+            f"round {round_number} was asked of a client that has answered round {answered}"
+        )
     before, gone_back = int(memory.get(LOST_KEPT, 0)), int(memory.get(RETURNED_KEPT, 0))
     if applied >= answered:  # above: this is the memory before one that was damaged
-        return Settled(state, lost=before)
+        return Ack(state, lost=before)
     if PAYLOAD_KEPT not in memory:
-        return Settled(state, applied=False, returned=gone_back, lost=before + 1)
+        return Ack(state, applied=False, returned=gone_back, lost=before + 1)
     carried = decompress(tied(uplink, settings), memory[PAYLOAD_KEPT].numpy().tobytes(), template)
     back, lost = take_back(uplink, carried, placed(state, template))
-    return Settled(back, False, gone_back + (not lost), before + bool(lost))
+    return Ack(back, False, gone_back + (not lost), before + bool(lost))
 
 
 def placed(state: State, template: Mapping[str, Tensor]) -> State:

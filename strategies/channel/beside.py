@@ -18,7 +18,7 @@ REPORT = "report"
 APPLIED = "applied"
 """Down: which of the client's own uplinks was applied last (``acknowledge``)."""
 
-FATE = "fate"
+OUTCOME = "fate"
 """Up: what became of the client's message before, where it was not applied (``acknowledge``)."""
 
 
@@ -41,8 +41,8 @@ CHARGES = {
     ORDER: Charge("order_bits", ("down",), wire=True),
     REPORT: Charge("report_bits", ("up",), wire=True),
     APPLIED: Charge("news_bits", ("down",), wire=False),
-    FATE: Charge("fate_bits", ("up",), wire=False),
+    OUTCOME: Charge("fate_bits", ("up",), wire=False),
 }
 
-USUAL = (BUFFERS, APPLIED, FATE)
+USUAL = (BUFFERS, APPLIED, OUTCOME)
 """Those of which every channel's results have a column, whether or not something travels."""

@@ -20,14 +20,15 @@ def join_updates(payloads: Sequence[bytes]) -> bytes:
     """Several payloads as one.
 
     Example:
-        >>> join_updates([b"ab", b"c"]), split_updates(join_updates([b"ab", b"c"]), 2)
+        >>> joined = join_updates([b"ab", b"c"])
+        >>> joined, split_updates(joined, 2)
         (b'\\x02ab\\x01c', [b'ab', b'c'])
     """
     return b"".join(varint(len(payload)) + payload for payload in payloads)
 
 
 def split_updates(payload: bytes, count: int) -> list[bytes]:
-    """The payloads that ``join_updates`` made one of; ``PayloadError`` where they are not ``count``."""
+    """The payloads that ``join_updates`` joined; ``PayloadError`` where they are not ``count``."""
     parts, place = list[bytes](), 0
     while place < len(payload):
         length, place = read_varint(payload, place)

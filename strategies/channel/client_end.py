@@ -22,13 +22,13 @@ from compressors.whole.memory import nest, unnest
 from strategies.channel import directions
 from strategies.channel.acknowledge import (
     PAYLOAD_KEPT,
-    Settled,
-    fate_of,
+    Ack,
     number,
     of_channel,
     pending,
     placed,
-    settle,
+    take_ack,
+    write_outcome,
 )
 from strategies.channel.buffers import from_payload
 from strategies.channel.catch_up import split_updates
@@ -59,7 +59,7 @@ class Delivery:
     ``weights``: the server's model; ``buffers``: the server's buffers, where they came;
     ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing
     of this channel;
-    ``settled``: the method's memory, and what became of the client's message before; ``base``: the
+    ``ack``: the method's memory, and what became of the client's message before; ``base``: the
     model with what is told of it beside (``directions``); ``uplink``: how the client answers;
     ``seed``: of the run.
     """
@@ -68,7 +68,7 @@ class Delivery:
     buffers: State
     settings: Settings
     first: bool
-    settled: Settled
+    ack: Ack
     base: State = field(default_factory=dict)
     uplink: Compressor = Raw()
     seed: int = 0
@@ -96,7 +96,7 @@ def one_by_one(encoding: Encoding) -> tuple[Packet, State]:
 
     Example:
         >>> import torch
-        >>> came = Delivery({}, {}, {"round": 1}, True, Settled({}))
+        >>> came = Delivery({}, {}, {"round": 1}, True, Ack({}))
         >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
         >>> len(one_by_one(end.encode(0, {"w": torch.ones(2)}, came))[0].payload)  # 3 of header
         11
@@ -161,7 +161,7 @@ class ClientEnd:
     Example:
         >>> import torch
         >>> end = ClientEnd(Raw(), Raw(), {"w": torch.zeros(2)})
-        >>> came = Delivery({}, {}, {"round": 1}, True, Settled({}))
+        >>> came = Delivery({}, {}, {"round": 1}, True, Ack({}))
         >>> next(end.encode(0, {"w": torch.ones(2)}, came)).update
         {'w': tensor([1., 1.])}
     """
@@ -197,23 +197,21 @@ class ClientEnd:
                 )
         known = of_channel(memory or {}, settings)
         if SCORES in settings:
-            settled = Settled({})
+            ack = Ack({})
         else:
-            settled = settle(self.before or self.uplink, settings, known, self.template)
+            ack = take_ack(self.before or self.uplink, settings, known, self.template)
         if settings["kind"] == "model":
             version = int(str(settings.get(VERSION, 0)))
             base = directions.received(
                 self.downlink, payload, self.template, version, tied(Raw(), settings)
             )
         elif settings["kind"] == "relay":
-            base = self._relayed(payload, settings, known, settled)
+            base = self._relayed(payload, settings, known, ack)
         else:
             base = self._updated(payload, settings, known)
         weights = {name: base[name] for name in self.template}
         buffers = from_payload(settings, self.buffers)
-        return Delivery(
-            weights, buffers, settings, not known, settled, base, self.uplink, self.seed
-        )
+        return Delivery(weights, buffers, settings, not known, ack, base, self.uplink, self.seed)
 
     def _updated(self, payload: bytes, settings: Settings, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""
@@ -229,9 +227,7 @@ class ClientEnd:
             weights = directions.moved(weights, update)
         return placed(weights, self.template)
 
-    def _relayed(
-        self, payload: bytes, settings: Settings, memory: State, settled: Settled
-    ) -> State:
+    def _relayed(self, payload: bytes, settings: Settings, memory: State, ack: Ack) -> State:
         """The model after the round before, which the client makes of all that was sent since its
         own."""
         first, last = int(str(settings[BASE])), int(str(settings[VERSION]))
@@ -240,7 +236,7 @@ class ClientEnd:
         base = {name: x.cpu() for name, x in _base(memory, held).items()}
         own = memory[PAYLOAD_KEPT].numpy().tobytes() if PAYLOAD_KEPT in memory else b""
         for messages in rounds[held - first :]:  # it has made the models of those before
-            if includes_own(messages) and not (settled.applied and PAYLOAD_KEPT in memory):
+            if includes_own(messages) and not (ack.applied and PAYLOAD_KEPT in memory):
                 raise NoBase("the client does not hold what it sent in a round before")
             moved = self.means.of(messages, own, self.uplink, self.template)
             base = {name: x + moved[name] for name, x in base.items()}
@@ -250,14 +246,14 @@ class ClientEnd:
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery
     ) -> Encoding:
         """The message that carries ``update``, and what the client remembers from now on."""
-        before = placed(delivery.settled.uplink, self.template) or None
+        before = placed(delivery.ack.uplink, self.template) or None
         seed = derive(self.seed, "uplink", client, delivery.round)
         uplink = tied(self.uplink, delivery.settings)
         packet, after, _ = yield Upload(uplink, update, before, seed)
         memory = nest("uplink", after)
-        keeps, settled = isinstance(self.downlink, Relay), delivery.settled
+        keeps, ack = isinstance(self.downlink, Relay), delivery.ack
         orders, template = delivery.settings, self.template
-        memory |= pending(self.uplink, packet.payload, orders, template, settled, keeps)
+        memory |= pending(self.uplink, packet.payload, orders, template, ack, keeps)
         if not isinstance(self.downlink, Raw):  # else the model is what is sent
             version = number(int(str(delivery.settings[VERSION])))
             memory |= nest("base", delivery.base) | {VERSION: version}
@@ -273,7 +269,7 @@ class ClientEnd:
         """
         if delivery.first:
             check_decoded(tied(self.uplink, delivery.settings), packet, self.template)
-        put(content, packet.payload, round=delivery.round, **beside, **fate_of(delivery.settled))
+        put(content, packet.payload, round=delivery.round, **beside, **write_outcome(delivery.ack))
 
 
 def _base(memory: State, version: int) -> State:

@@ -141,7 +141,7 @@ class PartsEnd:
         )
         weights = self.parts.join([delivery.weights for delivery in each])
         first = each[0]
-        return PartsDelivery(weights, {}, first.settings, first.first, first.settled, each=each)
+        return PartsDelivery(weights, {}, first.settings, first.first, first.ack, each=each)
 
     def encode(
         self, client: int | str, update: Mapping[str, Tensor], delivery: Delivery

@@ -11,8 +11,8 @@ from torch import Tensor
 from compressors import Compressor
 from compressors.message import read_message
 from compressors.printing import printable
-from strategies.channel.acknowledge import read_fate
-from strategies.channel.beside import FATE
+from strategies.channel.acknowledge import read_outcome
+from strategies.channel.beside import OUTCOME
 from strategies.channel.given import cure
 from strategies.channel.payload import METRICS, ROUND, SAMPLES, WANTS, Settings, config_in, get
 from strategies.channel.traffic import Uplink
@@ -91,12 +91,12 @@ def uplink_of(
         raise ValueError(f"the reply is of round {repr(answers)} and came in round {round_number}")
     payload, said = get(reply.content)
     message = read_message(uplink, payload, template)
-    fate, returned, lost = read_fate(said)
+    outcome, returned, lost = read_outcome(said)
     numbers = metrics_of(reply.content) | {"sent": float(sum(message.sent.values()))}
     up = Uplink(
         payload, message.spans, message.update, numbers,
         sent={name: count for name, count in message.sent.items() if name in template},
-        beside={FATE: fate} if fate else {}, returned=returned, lost=lost,
+        beside={OUTCOME: outcome} if outcome else {}, returned=returned, lost=lost,
     )  # fmt: skip
     if max_norm is not None and not up.norm <= max_norm:
         raise ValueError(f"the update has norm {up.norm:.3g}: at most {max_norm:g} is allowed")

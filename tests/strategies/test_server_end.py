@@ -7,7 +7,7 @@ from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 from compressors import PayloadError, Raw, compress, decompress, gradient_dropping
 from fedsim.engines import compat
 from strategies import ServerEnd, TooFewReplies, Uplink, average
-from strategies.channel.acknowledge import Settled, fate_of
+from strategies.channel.acknowledge import Ack, write_outcome
 from strategies.channel.payload import KEY, put
 from tests.support.linear import tensor, vector
 
@@ -198,7 +198,7 @@ def test_lost_updates_that_the_server_has_heard_of_are_not_counted_again() -> No
     for number, lost in enumerate((1, 1, 3, 2), start=1):
         channel.begin(number, [0])
         content = RecordDict()
-        put(content, compress(Raw(), ZERO)[0].payload, **fate_of(Settled({}, lost=lost)))
+        put(content, compress(Raw(), ZERO)[0].payload, **write_outcome(Ack({}, lost=lost)))
         channel.take(0, Message(content, reply_to=asked()))
         found += [up.lost for up in channel.finish(1).values()]
         channel.advance(ZERO)

@@ -12,10 +12,10 @@ from strategies.channel.acknowledge import (
     APPLIED,
     CHANNEL,
     LIVES,
+    Ack,
     OutOfOrder,
-    Settled,
     pending,
-    settle,
+    take_ack,
 )
 from strategies.channel.memory import MEMORY_FILES, commit, load, remove_memory
 from strategies.channel.payload import ROUND
@@ -38,7 +38,7 @@ def committed(folder: Path, rounds: range, life: int = 0) -> list[Path]:
     """The files after these rounds, in each of which ``w`` is its number."""
     for number in rounds:
         kept = {"w": torch.full((4,), float(number))}
-        kept |= pending(HALF, b"a", asked(number, life), LIKE, Settled({}))
+        kept |= pending(HALF, b"a", asked(number, life), LIKE, Ack({}))
         commit(node(folder), KEY, asked(number, life), kept)
     return sorted(folder.rglob("memory-*"))
 
@@ -80,16 +80,16 @@ def test_a_server_that_was_killed_finds_the_memory_that_it_knows(
     committed(tmp_path, range(3, 6))
     assert [loaded(tmp_path, n, life=1) for n in (6, 5, 4)] == [5.0, 4.0, 3.0]
     assert loaded(tmp_path, 3, life=1) is None  # its first round: there was no memory before it
-    assert loaded(tmp_path, 5) == 5.0  # the same server, twice: ``settle`` refuses that
+    assert loaded(tmp_path, 5) == 5.0  # the same server, twice: ``take_ack`` refuses that
     assert not caplog.text
     again = committed(tmp_path, range(5, 6), life=1)
     assert [file.name[:15] for file in again] == [f"memory-{n:08d}" for n in (3, 4, 5)]
     assert loaded(tmp_path, 5, life=2) == 4.0
     stale = load(node(tmp_path), KEY, asked(5))  # of the server that is gone
     with pytest.raises(OutOfOrder, match="round 5 was asked by a server that has gone on since"):
-        settle(HALF, asked(5), stale, LIKE)
+        take_ack(HALF, asked(5), stale, LIKE)
     with pytest.raises(OutOfOrder, match="round 5 was asked of a client that has answered round 5"):
-        settle(HALF, asked(5, life=1), stale, LIKE)
+        take_ack(HALF, asked(5, life=1), stale, LIKE)
 
 
 def test_a_run_goes_by_its_channel_and_is_forgotten_when_it_is_done(tmp_path: Path) -> None:
@@ -110,16 +110,16 @@ def test_a_memory_of_the_round_before_takes_nothing_back_twice() -> None:
     method = HALF
     packet, after = compress(method, {"w": torch.tensor([4.0, 1.0, 0.0, 3.0])}, None)
     kept = {f"uplink/{name}": x for name, x in after.items()}
-    kept |= pending(method, packet.payload, {"round": 1}, LIKE, Settled({}))
-    settled = settle(method, {"round": 3, APPLIED: b"\x01"}, kept, LIKE)
-    assert settled.applied and torch.equal(settled.uplink["residual/w"], after["residual/w"])
-    lost = settle(method, {"round": 3}, kept, LIKE)  # none was applied
+    kept |= pending(method, packet.payload, {"round": 1}, LIKE, Ack({}))
+    ack = take_ack(method, {"round": 3, APPLIED: b"\x01"}, kept, LIKE)
+    assert ack.applied and torch.equal(ack.uplink["residual/w"], after["residual/w"])
+    lost = take_ack(method, {"round": 3}, kept, LIKE)  # none was applied
     assert lost.returned and lost.lost == 0
 
 
 def test_lost_updates_are_counted_over_rounds() -> None:
     """``raw`` keeps no residual: what was not applied is lost, beside the two before it."""
     payload = compress(Raw(), LIKE)[0].payload
-    kept = pending(Raw(), payload, {"round": 1}, LIKE, Settled({}, lost=2))
-    assert settle(Raw(), {"round": 3}, kept, LIKE).lost == 3
-    assert settle(Raw(), {"round": 2, APPLIED: b"\x01"}, kept, LIKE).lost == 2
+    kept = pending(Raw(), payload, {"round": 1}, LIKE, Ack({}, lost=2))
+    assert take_ack(Raw(), {"round": 3}, kept, LIKE).lost == 3
+    assert take_ack(Raw(), {"round": 2, APPLIED: b"\x01"}, kept, LIKE).lost == 2

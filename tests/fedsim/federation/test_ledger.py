@@ -12,7 +12,7 @@ from fedsim.federation.failures import reasons
 from fedsim.ground.columns import row_of
 from fedsim.ground.files import digest_of
 from strategies import Downlink, RoundTraffic, Uplink
-from strategies.channel.beside import APPLIED, BUFFERS, FATE
+from strategies.channel.beside import APPLIED, BUFFERS, OUTCOME
 from strategies.channel.framing import Travel
 from strategies.channel.wire import Wire
 from tests.support.runs import clients, layers, rounds, small
@@ -43,7 +43,7 @@ def traffic() -> RoundTraffic:
         uplinks={
             2: Uplink(
                 b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0},
-                beside={BUFFERS: b"s" * 4, FATE: b"f"}, returned=True,
+                beside={BUFFERS: b"s" * 4, OUTCOME: b"f"}, returned=True,
             ),
             0: Uplink(
                 b"y" * 9, spans(28, 4, 8, 32), {},
