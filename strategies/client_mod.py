@@ -140,8 +140,8 @@ class _Mod:
             update[name] = torch.from_numpy(np.asarray(step)).float()
         client = context.node_config.get(PARTITION_ID, context.node_id)
         packet, memory = one_by_one(self.end.encode(str(client), update, delivery))
-        beside = answered(delivery.settings, after, self.end.buffers)
-        self.end.reply(reply.content, packet, delivery, beside)
+        side_payloads = answered(delivery.settings, after, self.end.buffers)
+        self.end.reply(reply.content, packet, delivery, side_payloads)
         own = {n: trained[n] for n in self.initial if n not in delivery.buffers}
         memory |= nest(OWN_BUFFERS, to_state(ArrayRecord(own)))
         commit(context, MEMORY, settings, memory)  # last: a client that failed keeps what it had

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedsim.federation.slots import bytes_of
 from fedsim.ground.files import digest_of
-from strategies.channel.beside import BUFFERS
+from strategies.channel.side_payloads import BUFFERS
 from strategies.channel.traffic import Downlink, Uplink
 
 UP, DOWN = "digest_up", "digest_down"
@@ -31,7 +31,7 @@ def of_message(message: Downlink | Uplink | None, known: dict[tuple[int, int], s
     """
     if message is None:
         return ""
-    payload, buffers = message.payload, message.beside.get(BUFFERS, b"")
+    payload, buffers = message.payload, message.side_payloads.get(BUFFERS, b"")
     same = id(payload), id(buffers)
     if same not in known:
         known[same] = digest_of(payload + buffers)

@@ -32,7 +32,7 @@ from fedsim.ground.records import (
 )
 from fedsim.ground.rounds import receivers
 from strategies import RoundTraffic
-from strategies.channel.beside import CHARGES
+from strategies.channel.side_payloads import CHARGES
 from strategies.channel.traffic import Downlink, Uplink
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
@@ -98,13 +98,14 @@ def charged_bits(message: Downlink | Uplink) -> int:
     The initial model, which is known to all, is not charged, nor is what is a part of it.
 
     Example:
-        >>> charged_bits(Downlink(b"ab", "update", {}, beside={"buffers": b"c", "applied": b"d"}))
+        >>> both = {"buffers": b"c", "applied": b"d"}
+        >>> charged_bits(Downlink(b"ab", "update", {}, side_payloads=both))
         24
-        >>> charged_bits(Downlink(b"ab", "model", {}, charged=False, beside={"order": b"c"}))
+        >>> charged_bits(Downlink(b"ab", "model", {}, charged=False, side_payloads={"order": b"c"}))
         8
     """
     bits = wire_bits(message.payload) - free_bits(message)
-    for name, payload in message.beside.items():
+    for name, payload in message.side_payloads.items():
         if CHARGES[name].wire:
             bits += wire_bits(payload)
     return bits
@@ -114,7 +115,7 @@ def free_bits(message: Downlink | Uplink) -> int:
     """What is not charged of a message: the initial model, with what is a part of it."""
     if isinstance(message, Uplink) or message.charged:
         return 0 if isinstance(message, Uplink) else message.free
-    own = (payload for name, payload in message.beside.items() if CHARGES[name].model)
+    own = (payload for name, payload in message.side_payloads.items() if CHARGES[name].model)
     return wire_bits(message.payload) + sum(map(wire_bits, own))
 
 
@@ -132,7 +133,7 @@ def _side_bits(
     """The bits of side payloads by ``_side_columns``, each the sum over messages."""
     bits = dict.fromkeys(columns.values(), 0)
     for message in messages:
-        for name, payload in message.beside.items():
+        for name, payload in message.side_payloads.items():
             if name in columns and not (CHARGES[name].model and free_bits(message)):
                 bits[columns[name]] += wire_bits(payload)
     return bits
@@ -164,8 +165,8 @@ def round_bits(traffic: RoundTraffic, asked: Asked | None = None) -> RoundBits:
         up_sent=sum(int(up.metrics.get("sent", 0)) for up in ups),
         **_split(ups, "up"),
         **_split([down for down in downs if down.charged], "down"),
-        **_side_bits(_side_columns(traffic.beside, "up"), ups),
-        **_side_bits(_side_columns(traffic.beside, "down"), downs),
+        **_side_bits(_side_columns(traffic.side_names, "up"), ups),
+        **_side_bits(_side_columns(traffic.side_names, "down"), downs),
     )
 
 
@@ -230,7 +231,7 @@ def client_books(traffic: RoundTraffic) -> list[ClientBooks]:
     """
     why = traffic.refused | traffic.failures
     keys = {*traffic.downlinks, *traffic.uplinks, *why, *traffic.failed_bits}
-    side_up, side_down = (_side_columns(traffic.beside, way) for way in ("up", "down"))
+    side_up, side_down = (_side_columns(traffic.side_names, way) for way in ("up", "down"))
     known: dict[tuple[int, int], str] = {}
     books = []
     for key in sorted(keys):

@@ -17,9 +17,9 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.resolved import Plan
 from strategies import TrainResult
-from strategies.channel.beside import ORDER, REPORT
 from strategies.channel.orders import ITERATIONS, to_report, wanted_in
 from strategies.channel.payload import ROUND, Settings
+from strategies.channel.side_payloads import ORDER, REPORT
 from strategies.channel.varints import read_varint, varint
 
 FRACTION = "order/p"

@@ -75,7 +75,7 @@ class Updates(RoundTraffic):
 def merged(number: int, updates: list[Update]) -> Updates:
     """The traffic of ``updates`` as that of round ``number``."""
     made = Updates(number, updates=updates)
-    made.beside = updates[0].messages[0].beside
+    made.side_names = updates[0].messages[0].side_names
     for place, update in enumerate(updates):
         messages, client = update.travelled, update.client
         downs = [traffic.downlinks[client] for traffic in messages]
@@ -101,7 +101,7 @@ def merged(number: int, updates: list[Update]) -> Updates:
             made.uplinks[place] = Uplink(
                 payload=b"".join(up.payload for up in ups), spans=_spans([up.spans for up in ups]),
                 update=whole, metrics=every[0].metrics | {"sent": sum(sent.values())}, sent=sent,
-                beside=_beside(ups), returned=max(up.returned for up in every),
+                side_payloads=_beside(ups), returned=max(up.returned for up in every),
                 lost=max(up.lost for up in every),
             )  # fmt: skip
         failed = sum(traffic.failed_bits.get(client, 0) for traffic in messages)
@@ -127,15 +127,15 @@ def _joined(downs: Sequence[Downlink]) -> Downlink:
         kind=downs[0].kind if downs else "model",
         spans=_spans([down.spans for down in paid or downs]),
         charged=bool(paid) or not downs,
-        beside=_beside(downs),
+        side_payloads=_beside(downs),
         free=8 * sum(free) if paid else 0,
     )
 
 
 def _beside(parts: Sequence[Downlink | Uplink]) -> dict[str, bytes]:
     """The side payloads of all parts."""
-    names = dict.fromkeys(name for part in parts for name in part.beside)
-    return {name: b"".join(part.beside.get(name, b"") for part in parts) for name in names}
+    names = dict.fromkeys(name for part in parts for name in part.side_payloads)
+    return {name: b"".join(part.side_payloads.get(name, b"") for part in parts) for name in names}
 
 
 def _spans(every: list[dict[Span, int]]) -> dict[Span, int]:

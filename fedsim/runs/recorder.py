@@ -26,7 +26,7 @@ from fedsim.runs.replies import KeptReplies, RecordingGrid
 from fedsim.runs.rows import Rows
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 from strategies import RoundTraffic
-from strategies.channel.beside import BUFFERS
+from strategies.channel.side_payloads import BUFFERS
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd
@@ -109,15 +109,17 @@ class Folder:
                 folder.mkdir(exist_ok=True)
                 for client, up in part.uplinks.items():
                     write_bytes(folder / f"client-{client:03d}{part.place}-up.bin", up.payload)
-                    if BUFFERS in up.beside:
-                        write_bytes(folder / f"client-{client:03d}-up.buffers", up.beside[BUFFERS])
+                    if BUFFERS in up.side_payloads:
+                        write_bytes(
+                            folder / f"client-{client:03d}-up.buffers", up.side_payloads[BUFFERS]
+                        )
                 for client, down in part.downlinks.items():
                     free = "" if down.charged else "-free"
                     name = f"client-{client:03d}{part.place}-down-{down.kind}{free}.bin"
                     write_bytes(folder / name, down.payload)
-                    if BUFFERS in down.beside:
+                    if BUFFERS in down.side_payloads:
                         name = f"client-{client:03d}-down{free}.buffers"
-                        write_bytes(folder / name, down.beside[BUFFERS])
+                        write_bytes(folder / name, down.side_payloads[BUFFERS])
             if keeps:
                 self.replies.keep(traffic)
             due = always or (late if every is None else number % every == 0)

@@ -22,11 +22,11 @@ from fedsim.federation.timed_grid import client_of
 from fedsim.ground.errors import UsageError
 from fedsim.ground.files import digest_of, write_bytes, write_json
 from strategies import RoundTraffic
-from strategies.channel.beside import BUFFERS
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.nodes import numbered_of
 from strategies.channel.parts import part_of
 from strategies.channel.payload import KEY, METRICS, ROUND, get, put, settings_in
+from strategies.channel.side_payloads import BUFFERS
 
 REPLIES = "replies"
 FILES = {"payload": "bin", BUFFERS: "buffers"}

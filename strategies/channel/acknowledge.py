@@ -22,8 +22,8 @@ from torch import Tensor
 from compressors import Compressor, PayloadError, State, decompress
 from compressors.whole.memory import unnest
 from compressors.whole.returned import holds, take_back
-from strategies.channel.beside import APPLIED, OUTCOME
 from strategies.channel.payload import tied
+from strategies.channel.side_payloads import APPLIED, OUTCOME
 from strategies.channel.varints import read_varint, varint
 
 CHANNEL = "channel"
@@ -101,12 +101,12 @@ def write_outcome(ack: Ack) -> dict[str, bytes]:
     return {OUTCOME: varint(number) + (varint(ack.returned) if several else b"")} if number else {}
 
 
-def read_outcome(beside: Mapping[str, Any]) -> tuple[bytes, int, int]:
+def read_outcome(settings: Mapping[str, Any]) -> tuple[bytes, int, int]:
     """The bytes of ``write_outcome``, how many updates went back, and how many are lost.
 
     Raises ``PayloadError`` where the bytes say no such numbers.
     """
-    data = beside.get(OUTCOME, b"")
+    data = settings.get(OUTCOME, b"")
     if not isinstance(data, bytes):
         raise PayloadError(f"{OUTCOME} is {repr(data)}: it is a whole number, as bytes")
     if not data:

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from compressors import Raw, State, compress, decompress
 from compressors.whole.memory import nest, unnest
-from strategies.channel.beside import BUFFERS
 from strategies.channel.payload import Settings
+from strategies.channel.side_payloads import BUFFERS
 from strategies.channel.traffic import Downlink, Uplink, average_buffers, mean, shares
 
 ASKED = "buffers-asked"
@@ -54,7 +54,7 @@ class Buffers:
         payload = to_payload(self.values) if self.down and downs else b""
         self._asks = self.asked(round_number)
         asks = {ASKED: True} if self._asks else {}
-        return {c: down.with_beside(BUFFERS, payload, **asks) for c, down in downs.items()}
+        return {c: down.with_side_payload(BUFFERS, payload, **asks) for c, down in downs.items()}
 
     def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
         payload = said.get(BUFFERS)
@@ -63,7 +63,9 @@ class Buffers:
         if not isinstance(payload, bytes):
             raise ValueError("the reply lacks the buffers that were asked for")
         statistics = decompress(Raw(), payload, self.values)
-        return replace(up, beside={**up.beside, BUFFERS: payload}, statistics=statistics)
+        return replace(
+            up, side_payloads={**up.side_payloads, BUFFERS: payload}, statistics=statistics
+        )
 
     def close(self, uplinks: Mapping[int, Uplink]) -> None:
         """The mean of those that came becomes the server's."""

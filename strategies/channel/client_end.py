@@ -139,9 +139,13 @@ class Line(Protocol):
         ...
 
     def reply(
-        self, content: RecordDict, packet: Packet, delivery: Delivery, beside: Mapping[str, bytes]
+        self,
+        content: RecordDict,
+        packet: Packet,
+        delivery: Delivery,
+        side_payloads: Mapping[str, bytes],
     ) -> None:
-        """Puts the message into a reply's ``content``, with the side payloads ``beside`` it."""
+        """Puts the message into a reply's ``content``, with its ``side_payloads``."""
         ...
 
 
@@ -260,16 +264,26 @@ class ClientEnd:
         return packet, memory
 
     def reply(
-        self, content: RecordDict, packet: Packet, delivery: Delivery, beside: Mapping[str, bytes]
+        self,
+        content: RecordDict,
+        packet: Packet,
+        delivery: Delivery,
+        side_payloads: Mapping[str, bytes],
     ) -> None:
-        """Puts the message into a reply's ``content``, with the side payloads ``beside`` it.
+        """Puts the message into a reply's ``content``, with its ``side_payloads``.
 
         A client's first message is decoded and compared with what it was said to hold; later
         messages are taken on trust.
         """
         if delivery.first:
             check_decoded(tied(self.uplink, delivery.settings), packet, self.template)
-        put(content, packet.payload, round=delivery.round, **beside, **write_outcome(delivery.ack))
+        put(
+            content,
+            packet.payload,
+            round=delivery.round,
+            **side_payloads,
+            **write_outcome(delivery.ack),
+        )
 
 
 def _base(memory: State, version: int) -> State:

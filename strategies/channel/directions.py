@@ -44,9 +44,9 @@ def stepped(
     return {name: x + step[name] for name, x in weights.items()}
 
 
-def sent_beside(downlink: Compressor, memory: State, version: int) -> State:
+def sent_with_model(downlink: Compressor, memory: State, version: int) -> State:
     """What a server with this ``memory`` sends with its whole model, number ``version``."""
-    return _beside(_direction(downlink, memory)) if version else {}
+    return _prefixed(_direction(downlink, memory)) if version else {}
 
 
 def _direction(downlink: Compressor, memory: State) -> State:
@@ -71,11 +71,11 @@ def received(
         return _decoded(model, payload, template)
     if version == 0:
         weights = _decoded(model, payload, template)
-        return weights | _beside(empty_like(weights))
-    return _decoded(model, payload, dict(template) | _beside(template))
+        return weights | _prefixed(empty_like(weights))
+    return _decoded(model, payload, dict(template) | _prefixed(template))
 
 
-def _beside(direction: Tensors) -> State:
+def _prefixed(direction: Tensors) -> State:
     return nest(free_prefix(DIRECTION, direction), dict(direction))
 
 
@@ -112,4 +112,4 @@ def moved(model: State, update: Tensors) -> State:
     direction = {n: model[f"{prefix}/{n}"] for n in update if len(model) > len(update)}
     step = {n: direction[n].to(x.device) + x for n, x in update.items()} if direction else update
     after = {name: model[name].to(x.device) + x for name, x in step.items()}
-    return after | (_beside(step) if direction else {})
+    return after | (_prefixed(step) if direction else {})

@@ -25,7 +25,7 @@ from compressors.bits import SPANS, Span
 from compressors.whole.memory import nest, unnest
 from strategies.channel import catch_up as missed_updates
 from strategies.channel.catch_up import Missed
-from strategies.channel.directions import sent_beside, stepped
+from strategies.channel.directions import sent_with_model, stepped
 from strategies.channel.payload import TIED, tied
 from strategies.channel.relay import Relay, join
 from strategies.channel.stored import Stored
@@ -65,7 +65,7 @@ class Whole:
         """What a client is sent."""
         return known.model()
 
-    def beside(self, version: int) -> State:
+    def sent_with_model(self, version: int) -> State:
         """Tensors that a client is sent with the whole model, number ``version``."""
         return {}
 
@@ -133,9 +133,9 @@ class Updates(Whole):
         updates = self.missed.last(lacks) or known.model()
         return min(updates, known.model(), key=lambda down: len(down.payload))
 
-    def beside(self, version: int) -> State:
+    def sent_with_model(self, version: int) -> State:
         """The direction, where the method is ``ef21`` (``directions``)."""
-        return sent_beside(self.downlink, self.memory, version)
+        return sent_with_model(self.downlink, self.memory, version)
 
     def advance(
         self, weights: Weights, delta: Weights, version: int, uplinks: Mapping[int, Uplink]

@@ -82,11 +82,11 @@ def _to_server(inside: _Inside, kind: str) -> Travel:
 
 def _message(inside: _Inside, kind: str, reply: bool) -> tuple[_Part, int]:
     """The message's object with all below it, and the length of its descriptor."""
-    beside = inside.error
-    below = [] if beside else [_object("RecordDict", inside.records, _names(inside.names))]
+    error = inside.error
+    below = [] if error else [_object("RecordDict", inside.records, _names(inside.names))]
     about = 3 * _RANDOM + 2 + 2 * _FIXED + _field(len(kind)) + (_HASH if reply else 0)
-    whole = _object("Message", below, _field(about) + beside)
-    return whole, _field(about + _HASH) + (beside or _EMPTY)
+    whole = _object("Message", below, _field(about) + error)
+    return whole, _field(about + _HASH) + (error or _EMPTY)
 
 
 def _inside(content: RecordDict | Error) -> _Inside:

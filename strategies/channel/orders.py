@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from compressors import Compressor, State
-from strategies.channel.beside import ORDER, REPORT
 from strategies.channel.payload import Settings
+from strategies.channel.side_payloads import ORDER, REPORT
 from strategies.channel.traffic import Downlink, Uplink
 
 WANTED = "wanted"
@@ -69,7 +69,7 @@ class Orders:
         ordered = {}
         for client, down in downs.items():
             order = orders[client]
-            said = down.with_beside(ORDER, order.payload, **{WANTED: ",".join(order.wanted)})
+            said = down.with_side_payload(ORDER, order.payload, **{WANTED: ",".join(order.wanted)})
             ordered[client] = replace(said, uplink=order.uplink, iterations=order.iterations)
         return ordered
 
@@ -81,7 +81,7 @@ class Orders:
 
     def again(self, down: Downlink) -> Downlink:
         """A message that a checkpoint held, with the method that its order names."""
-        return replace(down, uplink=self.ordering.uplink(down.beside[ORDER]))
+        return replace(down, uplink=self.ordering.uplink(down.side_payloads[ORDER]))
 
     def state(self) -> tuple[State, dict[str, Any]]:
         return self.ordering.state()
@@ -156,7 +156,7 @@ class Reports(Stateless):
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
         return {
-            client: down.with_beside(REPORT, b"", **{WANTED: ",".join(self._of(down))})
+            client: down.with_side_payload(REPORT, b"", **{WANTED: ",".join(self._of(down))})
             for client, down in downs.items()
         }
 
@@ -164,7 +164,7 @@ class Reports(Stateless):
         return tuple(dict.fromkeys((*wanted_in(down.settings), *self.wanted)))
 
     def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
-        if REPORT in up.beside:  # read with the orders
+        if REPORT in up.side_payloads:  # read with the orders
             return up
         return with_report(up, said, wanted_in(down.settings) if down else self.wanted)
 
@@ -179,7 +179,7 @@ def with_report(up: Uplink, said: Settings, wanted: tuple[str, ...]) -> Uplink:
     payload = said.get(REPORT)
     report = from_report(payload, wanted)
     assert isinstance(payload, bytes)
-    return replace(up, beside={**up.beside, REPORT: payload}, report=report)
+    return replace(up, side_payloads={**up.side_payloads, REPORT: payload}, report=report)
 
 
 def wanted_in(settings: Mapping[str, Any]) -> tuple[str, ...]:

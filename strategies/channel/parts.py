@@ -157,7 +157,11 @@ class PartsEnd:
         return PartsPacket(payload, sent, packets[0].spans, tuple(packets)), memory
 
     def reply(
-        self, content: RecordDict, packet: Packet, delivery: Delivery, beside: Mapping[str, bytes]
+        self,
+        content: RecordDict,
+        packet: Packet,
+        delivery: Delivery,
+        side_payloads: Mapping[str, bytes],
     ) -> None:
         """The metrics in ``content`` go to each part, with its entries."""
         assert isinstance(packet, PartsPacket) and isinstance(delivery, PartsDelivery)
@@ -166,7 +170,7 @@ class PartsEnd:
         parts = zip(self.ends, packet.each, delivery.each, strict=True)
         for place, (end, mine, came) in enumerate(parts):
             record = RecordDict()
-            end.reply(record, mine, came, beside)
+            end.reply(record, mine, came, side_payloads)
             sent = [count for name, count in counts.items() if name.startswith(f"{place}/")]
             record[METRICS] = MetricRecord({**metrics, "sent": sum(sent), SENT: sent})
             for name, value in record.items():

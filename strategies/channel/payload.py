@@ -23,7 +23,7 @@ from torch import Tensor
 from compressors import Compressor, UpdateError
 from compressors.printing import message_text
 from compressors.whole.tied import Tied
-from strategies.channel.beside import CHARGES
+from strategies.channel.side_payloads import CHARGES
 
 KEY = "fedsim"
 CHUNKED = "fedsim.payload"
@@ -163,15 +163,15 @@ class Draft:
 
 def get(record: RecordDict) -> tuple[bytes, Settings]:
     """The payload and the settings beside it; ``ValueError`` where there is none."""
-    beside = config_in(record)
-    payload = beside.get("payload") if beside is not None else None
+    settings = config_in(record)
+    payload = settings.get("payload") if settings is not None else None
     if payload is None:
         chunked = record.get(CHUNKED)
         if isinstance(chunked, ArrayRecord) and "payload" in chunked:
             payload = chunked["payload"].data
-    if beside is None or not isinstance(payload, bytes):
+    if settings is None or not isinstance(payload, bytes):
         raise ValueError(f"the message holds no payload under {KEY!r}")
-    return payload, dict(beside.items())
+    return payload, dict(settings.items())
 
 
 def config_in(record: RecordDict, key: str = KEY) -> ConfigRecord | None:

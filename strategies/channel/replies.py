@@ -12,9 +12,9 @@ from compressors import Compressor
 from compressors.message import read_message
 from compressors.printing import printable
 from strategies.channel.acknowledge import read_outcome
-from strategies.channel.beside import OUTCOME
 from strategies.channel.given import cure
 from strategies.channel.payload import METRICS, ROUND, SAMPLES, WANTS, Settings, config_in, get
+from strategies.channel.side_payloads import OUTCOME
 from strategies.channel.traffic import Uplink
 
 _SECONDS = ("decode-seconds", "train-seconds", "encode-seconds")
@@ -26,14 +26,14 @@ def wants_model(reply: Message) -> bool:
     """Whether a client asks for the whole model: it was sent an update of one it does not hold."""
     if not reply.has_content():
         return False
-    beside = config_in(reply.content)
-    return beside is not None and beside.get(WANTS) == "model"
+    settings = config_in(reply.content)
+    return settings is not None and settings.get(WANTS) == "model"
 
 
 def asked_in(reply: Message) -> int | None:
     """The round that asked for a reply; None where the reply does not say so."""
-    beside = config_in(reply.content) if reply.has_content() else None
-    asked = beside.get(ROUND) if beside is not None else None
+    settings = config_in(reply.content) if reply.has_content() else None
+    asked = settings.get(ROUND) if settings is not None else None
     return asked if isinstance(asked, int) else None
 
 
@@ -85,8 +85,8 @@ def uplink_of(
     if reply.has_error():
         reason = error_text(reply)
         raise ValueError(reason + cure(reply.error, reason))
-    beside = config_in(reply.content) or ConfigRecord()
-    answers = beside.get(ROUND, round_number)
+    settings = config_in(reply.content) or ConfigRecord()
+    answers = settings.get(ROUND, round_number)
     if answers != round_number:
         raise ValueError(f"the reply is of round {repr(answers)} and came in round {round_number}")
     payload, said = get(reply.content)
@@ -96,7 +96,7 @@ def uplink_of(
     up = Uplink(
         payload, message.spans, message.update, numbers,
         sent={name: count for name, count in message.sent.items() if name in template},
-        beside={OUTCOME: outcome} if outcome else {}, returned=returned, lost=lost,
+        side_payloads={OUTCOME: outcome} if outcome else {}, returned=returned, lost=lost,
     )  # fmt: skip
     if max_norm is not None and not up.norm <= max_norm:
         raise ValueError(f"the update has norm {up.norm:.3g}: at most {max_norm:g} is allowed")

@@ -25,7 +25,6 @@ from compressors import Compressor, PayloadError, Raw, State, compress
 from compressors.whole.memory import nest, unnest
 from compressors.whole.returned import loses
 from strategies.channel.acknowledge import CHANNEL, LIVES, write_applied
-from strategies.channel.beside import APPLIED, BUFFERS, USUAL
 from strategies.channel.downlinks import Known, Whole, policy_of
 from strategies.channel.payload import (
     BASE,
@@ -43,6 +42,7 @@ from strategies.channel.payload import (
 )
 from strategies.channel.replies import asked_in, uplink_of, wants_model
 from strategies.channel.shortage import check_enough
+from strategies.channel.side_payloads import APPLIED, BUFFERS, USUAL
 from strategies.channel.stored import Stored
 from strategies.channel.traffic import Arrival, Asked, Downlink, RoundTraffic, Uplink
 from strategies.channel.wire import Travel, Wire
@@ -62,7 +62,7 @@ class Side(Protocol):
     """Something that travels beside models and updates, at the server's end of a channel.
 
     Attributes:
-        names: of its side payloads (``beside``).
+        names: of its side payloads.
     """
 
     @property
@@ -238,13 +238,13 @@ class ServerEnd:
             news = write_applied(round_number, self.applied.get(client, 0))
             down = self._model_or_update(client)
             if (id(down), news) not in known:  # most clients are told the same
-                known[id(down), news] = down, down.with_beside(APPLIED, news)
+                known[id(down), news] = down, down.with_side_payload(APPLIED, news)
             downs[client] = known[id(down), news][1]
         for side in self.sides:
             downs = side.write(round_number, downs)
         names = dict.fromkeys([*USUAL, *(name for side in self.sides for name in side.names)])
         self.traffic = RoundTraffic(
-            round_number, downs, failures=dict(out or {}), beside=tuple(names)
+            round_number, downs, failures=dict(out or {}), side_names=tuple(names)
         )
         self.traffic.downlink_seconds = time.perf_counter() - start
         self._closed = False
@@ -260,23 +260,23 @@ class ServerEnd:
     def _whole(self) -> Downlink:
         """The whole model, raw; the initial one is not charged."""
         if self._model is None:
-            weights = self.weights | self.policy.beside(self.version)
+            weights = self.weights | self.policy.sent_with_model(self.version)
             packet, _ = compress(self._tied(Raw()), weights)
             self._model = Downlink(packet.payload, "model", packet.spans, self.version > 0)
         return self._model
 
     def content(
-        self, client: int, config: ConfigRecord, beside: RecordDict | None = None
+        self, client: int, config: ConfigRecord, others: RecordDict | None = None
     ) -> RecordDict:
         """The content of the message to ``client``: our record, with the settings of ``config``.
 
-        ``beside``: other records of the message, which come first; None: in Flower's loop the
+        ``others``: other records of the message, which come first; None: in Flower's loop the
         settings of ``app``, in a record of their own, whose keys cannot be taken for ours.
         """
         down = self.traffic.downlinks[client]
         self.sent_last[client] = self.traffic.round, self.version
-        record = RecordDict(dict(beside or {}))
-        if beside is None and self.app is not None:
+        record = RecordDict(dict(others or {}))
+        if others is None and self.app is not None:
             record[CONFIG] = ConfigRecord({**self.app, "server-round": self.traffic.round})
         asked = down.iterations or config.get("iterations")
         self.iterations[client] = asked if isinstance(asked, int) and asked > 0 else 1
@@ -299,10 +299,12 @@ class ServerEnd:
             own[ENDS] = self.ends
         if self.ties:
             own[TIED] = self.ties
-        self._draft.put(record, client, down.payload, {**own, **down.settings, **down.beside})
+        self._draft.put(
+            record, client, down.payload, {**own, **down.settings, **down.side_payloads}
+        )
 
     def scoring(
-        self, client: int, settings: Mapping[str, str], beside: RecordDict, buffers: bytes
+        self, client: int, settings: Mapping[str, str], others: RecordDict, buffers: bytes
     ) -> RecordDict:
         """The content of a message for evaluation: what ``client`` lacks of the model.
 
@@ -311,15 +313,15 @@ class ServerEnd:
         Args:
             client: its number, or its node's where none is known.
             settings: what stands beside the payload.
-            beside: other records of the message, to which ours is added.
+            others: other records of the message, to which ours is added.
             buffers: the server's, as a payload; empty: there are none.
         """
         down = self._model_or_update(client)
         if buffers:
-            down = down.with_beside(BUFFERS, buffers)
+            down = down.with_side_payload(BUFFERS, buffers)
         self.traffic.scoring[client] = down
-        self._put(beside, client, down, {**settings, SCORES: True})
-        return beside
+        self._put(others, client, down, {**settings, SCORES: True})
+        return others
 
     def lacks(self, client: int) -> Downlink:
         """What a client would be sent of the model now; nothing moves, as with ``scoring``."""

@@ -12,8 +12,8 @@ from compressors import Compressor, Tensors
 from compressors.averaging import WeightedSum
 from compressors.bits import Span
 from compressors.segments.decoded import Decoded
-from strategies.channel.beside import USUAL
 from strategies.channel.payload import SAMPLES, Kind
+from strategies.channel.side_payloads import USUAL
 from strategies.channel.wire import Wire
 
 
@@ -21,28 +21,31 @@ from strategies.channel.wire import Wire
 class Downlink:
     """What one client receives. All know the first model, so it is not ``charged``.
 
-    ``beside``: side payloads by name (``beside``); ``settings``: what else the message says;
-    ``uplink``: how the client is to encode its update; None: as all clients do; ``iterations``: how
-    many local iterations it is to do; 0: as many as the round's settings say; ``free``: bits of the
-    payload that are not charged, of a model in parts of which some have not moved yet.
+    ``side_payloads``: by name (see the module of that name); ``settings``: what else the message
+    says; ``uplink``: how the client is to encode its update; None: as all clients do;
+    ``iterations``: how many local iterations it is to do; 0: as many as the round's settings say;
+    ``free``: bits of the payload that are not charged, of a model in parts of which some have not
+    moved yet.
     """
 
     payload: bytes
     kind: Kind
     spans: dict[Span, int]
     charged: bool = True
-    beside: Mapping[str, bytes] = field(default_factory=dict)
+    side_payloads: Mapping[str, bytes] = field(default_factory=dict)
     settings: Mapping[str, str | int | bool] = field(default_factory=dict)
     uplink: Compressor | None = None
     iterations: int = 0
     free: int = 0
 
-    def with_beside(self, name: str, payload: bytes, **settings: str | int | bool) -> "Downlink":
+    def with_side_payload(
+        self, name: str, payload: bytes, **settings: str | int | bool
+    ) -> "Downlink":
         """The same with a side payload, unless that is empty, and with more settings."""
         if not (payload or settings):
             return self
-        beside = {**self.beside, name: payload} if payload else self.beside
-        return replace(self, beside=beside, settings={**self.settings, **settings})
+        side_payloads = {**self.side_payloads, name: payload} if payload else self.side_payloads
+        return replace(self, side_payloads=side_payloads, settings={**self.settings, **settings})
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Uplink:
 
     ``update``: its tensors by name, which may be made when one is read (``Decoded``).
     ``sent``: by tensor, how many entries travelled, as the message has it.
-    ``beside``: side payloads by name (``beside``); ``statistics``, ``report``: what they say.
+    ``side_payloads``: by name; ``statistics``, ``report``: what they hold, decoded.
     ``returned``: how many of the client's updates went back into its memory since the last that was
     applied; ``lost``: how many of its updates are lost of which the server had not heard.
     ``asked``: the round that asked for it, where that is an earlier one.
@@ -62,7 +65,7 @@ class Uplink:
     update: Tensors
     metrics: dict[str, float]
     sent: dict[str, int] = field(default_factory=dict)
-    beside: Mapping[str, bytes] = field(default_factory=dict)
+    side_payloads: Mapping[str, bytes] = field(default_factory=dict)
     statistics: dict[str, Tensor] = field(default_factory=dict)
     report: dict[str, float] = field(default_factory=dict)
     returned: int = 0
@@ -103,7 +106,7 @@ class RoundTraffic:
     ``unused``: what those clients were sent before the model.
     ``wire``: what travelled for all of them, framing included.
     ``scoring``: what clients were sent to evaluate the round's model, where that is encoded.
-    ``beside``: the names of the side payloads that messages of this channel may have.
+    ``side_names``: the names of the side payloads that messages of this channel may have.
     ``place``: of whose messages, in the names of files, where a client has several in a round.
     ``traces``: by client, the traceback of an app that raised.
     """
@@ -119,7 +122,7 @@ class RoundTraffic:
     unused: list[tuple[int, Downlink]] = field(default_factory=list)
     wire: Wire = field(default_factory=Wire)
     scoring: dict[int, Downlink] = field(default_factory=dict)
-    beside: tuple[str, ...] = USUAL
+    side_names: tuple[str, ...] = USUAL
     decode_seconds: float = 0.0  # the server's, over all uplinks
     downlink_seconds: float = 0.0  # the server's, for encoding
     place: str = ""

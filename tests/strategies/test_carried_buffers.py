@@ -10,9 +10,9 @@ from torch import Tensor
 from compressors import Raw, compress, decompress
 from fedsim.engines import compat
 from strategies import Buffers, ServerEnd, TooFewReplies
-from strategies.channel.beside import BUFFERS
 from strategies.channel.buffers import ASKED, to_payload
 from strategies.channel.payload import KEY, put
+from strategies.channel.side_payloads import BUFFERS
 from tests.support.linear import tensor
 
 UPDATE = compress(Raw(), tensor(1.0, 1.0))[0].payload
@@ -53,16 +53,19 @@ def sends(*values: float, samples: int = 1) -> Message:
 def test_the_mean_of_what_arrived_is_sent_on(weighting: str, expected: list[float]) -> None:
     channel = make_channel(weighting=weighting)
     first = channel.begin(1, [0, 1]).downlinks[0]
-    assert not first.charged and first.beside[BUFFERS] == to_payload(held(1.0, 2.0))
+    assert not first.charged and first.side_payloads[BUFFERS] == to_payload(held(1.0, 2.0))
     channel.take(1, sends(5.0, 9.0, samples=3))  # in any order
     channel.take(0, sends(1.0, 1.0))
     channel.finish(2)
     channel.advance(tensor(1.0, 1.0))
     second = channel.begin(2, [0, 1]).downlinks[0]
     assert second.charged
-    assert decompress(Raw(), second.beside[BUFFERS], held(0.0, 0.0))["mean"].tolist() == expected
+    assert (
+        decompress(Raw(), second.side_payloads[BUFFERS], held(0.0, 0.0))["mean"].tolist()
+        == expected
+    )
     message = channel.content(0, ConfigRecord({}))[KEY]
-    assert message[BUFFERS] == second.beside[BUFFERS] and message[ASKED] is True
+    assert message[BUFFERS] == second.side_payloads[BUFFERS] and message[ASKED] is True
 
 
 def test_nothing_is_asked_for_or_sent_out_of_turn() -> None:
@@ -72,7 +75,7 @@ def test_nothing_is_asked_for_or_sent_out_of_turn() -> None:
     assert BUFFERS not in message and ASKED not in message
     channel.take(0, sends(9.0, 9.0))  # unasked, so unread and uncounted
     uplink = channel.finish(1)[0]
-    assert BUFFERS not in uplink.beside and not uplink.statistics
+    assert BUFFERS not in uplink.side_payloads and not uplink.statistics
     assert values_of(channel) == [1.0, 2.0]
     assert channel.begin(2, [0]).downlinks[0].settings[ASKED] is True
 

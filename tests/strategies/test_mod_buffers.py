@@ -13,7 +13,7 @@ from torch import nn
 from compressors import Raw, UpdateError, sbc
 from fedsim.engines.local import LocalGrid
 from strategies import Buffers, Compressed, DelayedDSGD, TooFewReplies, answer_partition, client_mod
-from strategies.channel.beside import BUFFERS
+from strategies.channel.side_payloads import BUFFERS
 from tests.support.linear import Pull, client_of, grid_of, modded_app, record
 
 BITS = 32 * 4 + 24  # of two means, two variances and a header
@@ -102,8 +102,9 @@ def rounds(count: int, up: Any, buffers: Buffers | None, known: list[str]) -> tu
 def test_the_mean_travels_in_payloads_of_its_own(up: Any) -> None:
     strategy, quick, trips = rounds(3, up, Buffers(statistics()), names())
     for number, traffic in enumerate(trips):
-        assert [8 * len(u.beside[BUFFERS]) for u in traffic.uplinks.values()] == [BITS, BITS]
-        assert [8 * len(d.beside[BUFFERS]) for d in traffic.downlinks.values()] == [BITS, BITS]
+        assert [8 * len(u.side_payloads[BUFFERS]) for u in traffic.uplinks.values()] == [BITS, BITS]
+        downs = traffic.downlinks.values()
+        assert [8 * len(d.side_payloads[BUFFERS]) for d in downs] == [BITS, BITS]
         assert not {n for u in traffic.uplinks.values() for n in u.update} & set(names())
         for name in statistics():  # what the server sends next, or holds in the end
             mean = (quick.left[0][number][name] + quick.left[1][number][name]) / 2
@@ -123,7 +124,7 @@ def test_updates_are_those_of_a_model_without_them() -> None:
         assert [u.payload for u in traffic.uplinks.values()] == [
             u.payload for u in other.uplinks.values()
         ]
-        assert not any(BUFFERS in u.beside for u in other.uplinks.values())
+        assert not any(BUFFERS in u.side_payloads for u in other.uplinks.values())
     assert all(torch.equal(mean.channel.weights[n], x) for n, x in local.channel.weights.items())
 
 
@@ -134,9 +135,10 @@ def test_local_statistics_stay_with_their_client() -> None:
         for number in (0, 1):
             left, seen = quick.left[client][number], quick.seen[client][number + 1]
             assert all(torch.equal(left[name], seen[name]) for name in names())
-    ups = [[8 * len(u.beside.get(BUFFERS, b"")) for u in t.uplinks.values()] for t in trips]
+    ups = [[8 * len(u.side_payloads.get(BUFFERS, b"")) for u in t.uplinks.values()] for t in trips]
     assert ups == [[0, 0], [BITS, BITS], [0, 0]]
-    assert not any(BUFFERS in d.beside for traffic in trips for d in traffic.downlinks.values())
+    downs = [down for traffic in trips for down in traffic.downlinks.values()]
+    assert not any(BUFFERS in down.side_payloads for down in downs)
     for name, x in strategy.buffers.values.items():
         torch.testing.assert_close(x, (quick.left[0][1][name] + quick.left[1][1][name]) / 2)
 

@@ -17,9 +17,9 @@ from fedsim.runs.replies import KeptReplies, Reply
 from fedsim.runs.verify.recorded import Recorded
 from fedsim.runs.verify.stored import of_row
 from fedsim.settings.config import RunConfig
-from strategies.channel.beside import BUFFERS
 from strategies.channel.payload import CHUNKED, METRICS, ROUND, SAMPLES, STYPE, put
 from strategies.channel.shortage import ABSENT, NO_REPLY
+from strategies.channel.side_payloads import BUFFERS
 
 _LOOKS, _FAR = 1000, 100
 

@@ -19,8 +19,8 @@ from fedsim.federation import ledger
 from fedsim.federation.failures import reasons
 from fedsim.ground.columns import row_of
 from strategies import Downlink, RoundTraffic, Uplink
-from strategies.channel.beside import ORDER, REPORT, USUAL
 from strategies.channel.orders import to_report
+from strategies.channel.side_payloads import ORDER, REPORT, USUAL
 
 ROUNDS = pd.DataFrame({
     "round": [1, 2, 3], "clients": [3, 4, 1], "failures": [2, 1, 0], "absent": [1, 0, 0],
@@ -105,12 +105,12 @@ def with_orders() -> RoundTraffic:
     return RoundTraffic(
         5,
         downlinks={
-            0: Downlink(b"d" * 8, "update", zero, beside=order[0]),
-            1: Downlink(b"d" * 8, "update", zero, beside=order[1]),
+            0: Downlink(b"d" * 8, "update", zero, side_payloads=order[0]),
+            1: Downlink(b"d" * 8, "update", zero, side_payloads=order[1]),
         },
         uplinks={0: Uplink(b"u" * 9, spans(24, 8, 30, 10), {}, {}, lost=1,
-                           beside={REPORT: to_report([1.0, 2.0])})},
-        failures={1: "no reply"}, dropped=[2, 2], beside=(*USUAL, ORDER, REPORT),
+                           side_payloads={REPORT: to_report([1.0, 2.0])})},
+        failures={1: "no reply"}, dropped=[2, 2], side_names=(*USUAL, ORDER, REPORT),
     )  # fmt: skip
 
 

@@ -12,8 +12,8 @@ from fedsim.federation.failures import reasons
 from fedsim.ground.columns import row_of
 from fedsim.ground.files import digest_of
 from strategies import Downlink, RoundTraffic, Uplink
-from strategies.channel.beside import APPLIED, BUFFERS, OUTCOME
 from strategies.channel.framing import Travel
+from strategies.channel.side_payloads import APPLIED, BUFFERS, OUTCOME
 from strategies.channel.wire import Wire
 from tests.support.runs import clients, layers, rounds, small
 
@@ -34,16 +34,16 @@ def traffic() -> RoundTraffic:
     return RoundTraffic(
         round=4,
         downlinks={
-            0: Downlink(b"m" * 11, "model", model, charged=False, beside={BUFFERS: b"b" * 5}),
-            1: Downlink(b"m" * 11, "model", model, beside={BUFFERS: b"b" * 5}),
+            0: Downlink(b"m" * 11, "model", model, False, {BUFFERS: b"b" * 5}),
+            1: Downlink(b"m" * 11, "model", model, side_payloads={BUFFERS: b"b" * 5}),
             2: Downlink(
-                b"u" * 8, "update", update, beside={BUFFERS: b"b" * 5, APPLIED: b"nn"}
+                b"u" * 8, "update", update, side_payloads={BUFFERS: b"b" * 5, APPLIED: b"nn"}
             ),
         },
         uplinks={
             2: Uplink(
                 b"x" * 10, spans(30, 5, 13, 32), {}, {"num-examples": 7, "sent": 3.0},
-                beside={BUFFERS: b"s" * 4, OUTCOME: b"f"}, returned=True,
+                side_payloads={BUFFERS: b"s" * 4, OUTCOME: b"f"}, returned=True,
             ),
             0: Uplink(
                 b"y" * 9, spans(28, 4, 8, 32), {},
@@ -138,7 +138,7 @@ def test_nothing_reaches_a_client_without_a_node() -> None:
 
 def test_what_was_sent_before_the_model_is_charged() -> None:
     wished = traffic()
-    first = Downlink(b"u" * 8, "update", spans(24, 0, 40, 0), beside={APPLIED: b"n"})
+    first = Downlink(b"u" * 8, "update", spans(24, 0, 40, 0), side_payloads={APPLIED: b"n"})
     wished.unused.append((2, first))
     bits = ledger.round_bits(wished)
     assert (bits.down_wire_bits, bits.down_news_bits) == (232 + 64, 24)
