@@ -23,7 +23,7 @@ def bits_down(traffic: RoundTraffic, client: int, framing: bool) -> int:
     down = traffic.downlinks[client]
     if not framing:
         return ledger.charged_bits(down)
-    return 8 * traffic.wire.asked[client].down - ledger.free_bits(down)
+    return 8 * traffic.wire.requests[client].down - ledger.free_bits(down)
 
 
 def bits_back(traffic: RoundTraffic, client: int, reply: Message, framing: bool) -> Travel:
@@ -34,4 +34,4 @@ def bits_back(traffic: RoundTraffic, client: int, reply: Message, framing: bool)
     if not framing:
         return Travel(0, payload_bits(reply))
     back = of_reply(reply)
-    return Travel(8 * back.down, 8 * (back.up + traffic.wire.asked[client].up))
+    return Travel(8 * back.down, 8 * (back.up + traffic.wire.requests[client].up))

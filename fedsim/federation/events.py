@@ -206,8 +206,8 @@ class EventServer(Server):
             self.strategy.loses(job.client)
             job.until = "trained"
         else:  # with framing the server says which objects it lacks, before they are sent
-            asked = self.strategy.asked(job.client)
-            job.answer_bits, job.up_bits = bits_back(asked, job.client, reply, self.framing)
+            traffic = self.strategy.traffic_of(job.client)
+            job.answer_bits, job.up_bits = bits_back(traffic, job.client, reply, self.framing)
 
     def over(self, job: InFlight) -> None:
         """A reply is there; or a client drops out, which the server knows at the deadline.

@@ -64,7 +64,7 @@ class ShardServer(EventServer):
 
     def start(self, client: int) -> None:
         """A worker's message begins, with the parts that it pulls."""
-        number = self.strategy.asked_so_far(client) + (not self.goes_on)
+        number = self.strategy.requests_to(client) + (not self.goes_on)
         self.jobs[client] = self.job(client, max(1, number))
 
     def compute(self, client: int) -> InFlight | None:
@@ -178,5 +178,5 @@ class ShardServer(EventServer):
         reply = self.reply(self.jobs[client])
         if reply.has_content():
             reply = Message(part_of(reply.content, place), reply_to=reply)
-        asked = self.strategy.ends[place].asked[client].traffic
+        asked = self.strategy.ends[place].in_flight[client].traffic
         return bits_back(asked, client, reply, self.framing)

@@ -226,7 +226,7 @@ class Simulation:
     def row(self) -> SimulatedRound:
         """The round's simulated seconds; the parts are means over the clients that are used."""
         ups = self.traffic.uplinks
-        late = sum(up.asked > 0 for up in ups.values()) if self.counts else None
+        late = sum(up.earlier_round > 0 for up in ups.values()) if self.counts else None
         if not self.timed:
             return SimulatedRound(late)
         every = [self._parts(client) for client in ups] or [self._parts(-1)]
@@ -238,7 +238,7 @@ class Simulation:
         if not (self.counts or self.timed):
             return None
         up = self.traffic.uplinks.get(client)
-        late = int(up is not None and up.asked > 0) if self.counts else None
+        late = int(up is not None and up.earlier_round > 0) if self.counts else None
         parts = TimeParts(*self._parts(client).tolist()) if self.timed else None
         return SimulatedClient(late, parts)
 

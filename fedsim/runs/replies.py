@@ -151,7 +151,7 @@ class KeptReplies:
         """Writes what has come since the last round, whose used payloads are written."""
         used = {
             (part.round, client, part.place.partition("-step-")[0])
-            for part in traffic.parts for client, up in part.uplinks.items() if not up.asked
+            for part in traffic.parts for client, up in part.uplinks.items() if not up.earlier_round
         }  # fmt: skip
         for (number, client), replies in self._unwritten.items():
             place = place_of(self.folder, number)

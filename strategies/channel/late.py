@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from flwr.app import Message
 
-from strategies.channel.replies import asked_in
+from strategies.channel.replies import answered_round
 from strategies.channel.server_end import Late, ServerEnd
 
 
@@ -52,8 +52,8 @@ def _read(end: ServerEnd, client: int, reply: Message) -> bool:
 
     A client that was asked again has heard that the update was not used.
     """
-    asked, (last, version) = asked_in(reply), end.sent_last.get(client, (0, 0))
-    if asked is None or asked != last:
+    round_number, (last, version) = answered_round(reply), end.sent_last.get(client, (0, 0))
+    if round_number is None or round_number != last:
         return False
     end.base[client] = version
     return True

@@ -22,7 +22,9 @@ class Mailbox:
         self._clients: dict[str, int] = {}  # id of a message of this round -> client
         self._answered: set[str] = set()
         self._open: dict[str, tuple[int, int]] = {}  # id of an earlier message -> client, node
-        self._came: list[tuple[int, Message]] = []  # replies of earlier rounds, not decided yet
+        self._late_replies: list[
+            tuple[int, Message]
+        ] = []  # replies of earlier rounds, not decided yet
 
     def send(self, messages: dict[int, Message]) -> list[Message]:
         """Notes the messages that leave now; those before them that have no reply stay open."""
@@ -64,13 +66,13 @@ class Mailbox:
         for reply in grid.pull_messages(list(self._open)) if self._open else ():
             client, _ = self._open.pop(reply.metadata.reply_to_message_id, (None, 0))
             if client is not None and reply.has_content():
-                self._came.append((client, reply))
-        waiting, self._came, decided = self._came, [], dict[int, Message]()
+                self._late_replies.append((client, reply))
+        waiting, self._late_replies, decided = self._late_replies, [], dict[int, Message]()
         for client, reply in waiting:
             if self.late.come(end, client, reply, in_round):
                 decided[client] = reply
             else:
-                self._came.append((client, reply))
+                self._late_replies.append((client, reply))
         return decided
 
     def expect(self, client: int, message: Message) -> None:
@@ -82,4 +84,4 @@ class Mailbox:
 
         Or it has, and its answer is not decided about yet.
         """
-        return (client, node) in self._open.values() or client in dict(self._came)
+        return (client, node) in self._open.values() or client in dict(self._late_replies)

@@ -30,11 +30,11 @@ def wants_model(reply: Message) -> bool:
     return settings is not None and settings.get(WANTS) == "model"
 
 
-def asked_in(reply: Message) -> int | None:
+def answered_round(reply: Message) -> int | None:
     """The round that asked for a reply; None where the reply does not say so."""
     settings = config_in(reply.content) if reply.has_content() else None
-    asked = settings.get(ROUND) if settings is not None else None
-    return asked if isinstance(asked, int) else None
+    round_number = settings.get(ROUND) if settings is not None else None
+    return round_number if isinstance(round_number, int) else None
 
 
 def metrics_of(content: RecordDict) -> dict[str, float]:

@@ -40,17 +40,17 @@ from strategies.channel.payload import (
     payload_bits,
     tied,
 )
-from strategies.channel.replies import asked_in, uplink_of, wants_model
+from strategies.channel.replies import answered_round, uplink_of, wants_model
 from strategies.channel.shortage import check_enough
 from strategies.channel.side_payloads import APPLIED, BUFFERS, USUAL
 from strategies.channel.stored import Stored
-from strategies.channel.traffic import Arrival, Asked, Downlink, RoundTraffic, Uplink
+from strategies.channel.traffic import Arrival, Downlink, Request, RoundTraffic, Uplink
 from strategies.channel.wire import Travel, Wire
 
 _BY_CLIENT = ("base", "sent_last", "iterations", "applied", "lost")
 """What an end knows of each client, as attributes."""
 
-KINDS = (Arrival, Asked, RoundTraffic, Downlink, Uplink, Wire, Travel)
+KINDS = (Arrival, Request, RoundTraffic, Downlink, Uplink, Wire, Travel)
 """What a checkpoint holds of messages that have no reply yet."""
 
 OVERDUE = "its update came after the deadline"
@@ -133,7 +133,7 @@ class ServerEnd:
         policy: of the downlink; None: the usual one (``downlinks.policy_of``).
 
     Attributes:
-        asked: by client, its message that has no reply yet, where clients are asked one at a time.
+        in_flight: by client, its request, where clients are asked one at a time.
         count: by client, how many messages it was sent so.
         reads: what the algorithm reads messages of an ordered method as (``Algorithm.reads``).
         ends: what clients are told that both ends have to agree about, with the first message of
@@ -143,7 +143,7 @@ class ServerEnd:
         >>> import torch
         >>> end = ServerEnd(Raw(), Raw(), {"w": torch.zeros(2)})
         >>> _ = end.ask(3, ConfigRecord())
-        >>> end.asked[3].version, end.asked[3].traffic.round
+        >>> end.in_flight[3].version, end.in_flight[3].traffic.round
         (0, 1)
     """
 
@@ -173,7 +173,7 @@ class ServerEnd:
         self.applied: dict[int, int] = {}  # client -> round of its last update that was applied
         self.lost: dict[int, int] = {}  # client -> its lost updates that are counted, as it counts
         self.channel_id = LIVES * (2**23 + secrets.randbits(23))  # clients may know another server
-        self.asked: dict[int, Asked] = {}
+        self.in_flight: dict[int, Request] = {}
         self.count: dict[int, int] = {}
         self.traffic = RoundTraffic(0)
         self._model: Downlink | None = None
@@ -195,7 +195,7 @@ class ServerEnd:
         number = self.count[client] = self.count.get(client, 0) + 1
         traffic = self.begin(number, [client])
         content = self.content(client, config)
-        self.asked[client] = Asked(traffic, self.version, self.weights)
+        self.in_flight[client] = Request(traffic, self.version, self.weights)
         return content
 
     def arrive(self, client: int, reply: Message, late: Late | None = None) -> Arrival:
@@ -206,24 +206,24 @@ class ServerEnd:
 
         ``late``: what becomes of one that came after its deadline; None: it is taken in.
         """
-        asked = self.asked.pop(client)
-        self.traffic, self._closed = asked.traffic, False  # what comes is booked at once
+        request = self.in_flight.pop(client)
+        self.traffic, self._closed = request.traffic, False  # what comes is booked at once
         if late is None:
             self.take(client, reply)
         else:
             late.come(self, client, reply, in_round=True)
-            asked.traffic.failures[client] = OVERDUE
-        if asked.traffic.wishes:
-            asked.traffic.wishes.clear()
-            asked.traffic.failures[client] = _GONE
-        uplink = asked.traffic.uplinks.get(client)
+            request.traffic.failures[client] = OVERDUE
+        if request.traffic.wishes:
+            request.traffic.wishes.clear()
+            request.traffic.failures[client] = _GONE
+        uplink = request.traffic.uplinks.get(client)
         if uplink is not None:
-            self.base[client] = asked.version  # the model may have moved since
-            self.applied[client] = asked.traffic.round
-        used, came = uplink is not None, reply.has_content()
-        if self.policy.answered(client, used, came and not used):
+            self.base[client] = request.version  # the model may have moved since
+            self.applied[client] = request.traffic.round
+        used, has_content = uplink is not None, reply.has_content()
+        if self.policy.answered(client, used, has_content and not used):
             self.base.pop(client, None)
-        return Arrival(client, asked, self.version - asked.version, uplink)
+        return Arrival(client, request, self.version - request.version, uplink)
 
     def begin(
         self, round_number: int, clients: Iterable[int], out: Mapping[int, str] | None = None
@@ -278,11 +278,11 @@ class ServerEnd:
         record = RecordDict(dict(others or {}))
         if others is None and self.app is not None:
             record[CONFIG] = ConfigRecord({**self.app, "server-round": self.traffic.round})
-        asked = down.iterations or config.get("iterations")
-        self.iterations[client] = asked if isinstance(asked, int) and asked > 0 else 1
+        steps = down.iterations or config.get("iterations")
+        self.iterations[client] = steps if isinstance(steps, int) and steps > 0 else 1
         settings = {k: v for k, v in config.items() if isinstance(v, str | int | float | bool)}
         self._put(record, client, down, settings)
-        self.traffic.wire.sent(client, record)
+        self.traffic.wire.book_request(client, record)
         return record
 
     def _put(
@@ -351,27 +351,27 @@ class ServerEnd:
         if wants_model(reply) and client not in dict(self.traffic.unused):
             self.base.pop(client, None)
             self.traffic.wishes.append(client)
-            self.traffic.wire.came(client, reply, used=False)
+            self.traffic.wire.book_reply(client, reply, used=False)
             return
         start = time.perf_counter()
         try:
             down = None if late else self.traffic.downlinks.get(client)
-            asked = self.sent_last[client][0] if late else self.traffic.round
+            round_number = self.sent_last[client][0] if late else self.traffic.round
             ordered = down and down.uplink
             uplink = self._tied(self.reads(ordered) if ordered else self.uplink)
-            up, said = uplink_of(reply, asked, uplink, self.weights, self.max_norm)
+            up, said = uplink_of(reply, round_number, uplink, self.weights, self.max_norm)
             for side in self.sides:
                 up = side.read(up, said, down)
-            number = asked_in(reply) if late else None
+            number = answered_round(reply) if late else None
             counted = self.lost.get(client, 0)  # of a client without its memory, all are new
             self.lost |= {client: up.lost} if up.lost != counted else {}
             lost = up.lost - counted if up.lost >= counted else up.lost
             if number or lost != up.lost:
-                up = replace(up, asked=number or 0, lost=lost)
+                up = replace(up, earlier_round=number or 0, lost=lost)
             self.traffic.uplinks[client] = up
             self.base[client] = self.sent_last[client][1] if late else self.version
             self.traffic.failures.pop(client, None)  # an error may have come for it before
-            self.traffic.wire.came(client, reply, used=True)
+            self.traffic.wire.book_reply(client, reply, used=True)
         except (PayloadError, ValueError) as error:
             failed = self.traffic.refused if late else self.traffic.failures
             failed[client] = str(error)
@@ -379,7 +379,7 @@ class ServerEnd:
             if "\n" in trace:
                 self.traffic.traces[client] = trace
             self.charge(client, reply)
-            is_last = asked_in(reply) == self.sent_last.get(client, (None,))[0] is not None
+            is_last = answered_round(reply) == self.sent_last.get(client, (None,))[0] is not None
             self.traffic.dropped += [client] * (is_last and self.loses(client))
         self.traffic.decode_seconds += time.perf_counter() - start
 
@@ -419,7 +419,7 @@ class ServerEnd:
 
         The client has sent them all the same. A reply without a payload has none.
         """
-        self.traffic.wire.came(client, reply, used=False)
+        self.traffic.wire.book_reply(client, reply, used=False)
         if bits := payload_bits(reply):
             booked = self.traffic.failed_bits
             booked[client] = booked.get(client, 0) + bits
@@ -457,7 +457,7 @@ class ServerEnd:
     def _moved(self) -> None:
         self.version, self._model = self.version + 1, None
         number, uplinks = self.traffic.round, self.traffic.uplinks
-        self.applied |= {client: up.asked or number for client, up in uplinks.items()}
+        self.applied |= {client: up.earlier_round or number for client, up in uplinks.items()}
 
     def forget(self, client: int) -> None:
         """It is unknown what a client holds, which is sent the whole model next."""
@@ -482,8 +482,8 @@ class ServerEnd:
         tensors = nest("weights", self.weights) | moved
         if self.count:
             stored = Stored(KINDS)
-            asked = {client: _without_method(client, x) for client, x in self.asked.items()}
-            values |= {"count": stored.pack(self.count), "asked": stored.pack(asked)}
+            in_flight = {client: _without_method(client, x) for client, x in self.in_flight.items()}
+            values |= {"count": stored.pack(self.count), "asked": stored.pack(in_flight)}
             tensors |= nest("asked", stored.tensors)
         for place, side in enumerate(self.sides):
             memory, values[f"side {place}"] = side.state()
@@ -512,17 +512,18 @@ class ServerEnd:
             side.restore(unnest(f"side-{place}", tensors), values[f"side {place}"])
         if "asked" in values:
             stored = Stored(KINDS, unnest("asked", tensors))
-            self.count, self.asked = stored.unpack(values["count"]), stored.unpack(values["asked"])
-        for client, asked in self.asked.items():
-            downs = asked.traffic.downlinks
+            self.count = stored.unpack(values["count"])
+            self.in_flight = stored.unpack(values["asked"])
+        for client, request in self.in_flight.items():
+            downs = request.traffic.downlinks
             for side in self.sides:
                 downs[client] = side.again(downs[client])
 
 
-def _without_method(client: int, asked: Asked) -> Asked:
+def _without_method(client: int, request: Request) -> Request:
     """The message, whose order names the method, without it."""
-    down = asked.traffic.downlinks[client]
+    down = request.traffic.downlinks[client]
     if down.uplink is None:
-        return asked
-    traffic = replace(asked.traffic, downlinks={client: replace(down, uplink=None)})
-    return replace(asked, traffic=traffic)
+        return request
+    traffic = replace(request.traffic, downlinks={client: replace(down, uplink=None)})
+    return replace(request, traffic=traffic)

@@ -24,11 +24,11 @@ def check_enough(traffic: RoundTraffic, required: int | None) -> None:
     for client in traffic.downlinks:
         if client not in traffic.uplinks:
             traffic.failures.setdefault(client, NO_REPLY)
-    asked, used = len({*traffic.downlinks, *traffic.failures}), len(traffic.uplinks)
-    required = asked if required is None else required
+    cohort, used = len({*traffic.downlinks, *traffic.failures}), len(traffic.uplinks)
+    required = cohort if required is None else required
     if used < required:
         reasons = [f"; client {c}: {reason}" for c, reason in sorted(traffic.failures.items())]
         raise TooFewReplies(
-            f"round {traffic.round}: {used} of {asked} clients replied and {required} are required"
+            f"round {traffic.round}: {used} of {cohort} clients replied and {required} are required"
             + "".join(reasons[:1])  # none where fewer were asked than are required
         )

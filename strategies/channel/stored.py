@@ -11,6 +11,7 @@ from torch import Tensor
 from compressors import State
 
 _PLAIN = (str, int, float, bool)
+_FORMER = {"Asked": "Request"}  # kinds in checkpoints of version 0.1.0
 _SHORT = 256  # bytes: longer ones are tensors of uint8
 
 
@@ -65,10 +66,10 @@ class Stored:
             return self.tensors[inside]
         if kind == "pairs":
             return {self.unpack(key): self.unpack(x) for key, x in inside}
-        made = [self.unpack(x) for x in inside]
+        values = [self.unpack(x) for x in inside]
         if kind in ("list", "tuple"):
-            return made if kind == "list" else tuple(made)
-        return {kind.__name__: kind for kind in self.kinds}[kind](*made)
+            return values if kind == "list" else tuple(values)
+        return {kind.__name__: kind for kind in self.kinds}[_FORMER.get(kind, kind)](*values)
 
     def _name(self, x: Tensor | bytes) -> str:
         name, _ = self._names.setdefault(id(x), (str(len(self._names)), x))

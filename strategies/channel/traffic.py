@@ -57,7 +57,7 @@ class Uplink:
     ``side_payloads``: by name; ``statistics``, ``report``: what they hold, decoded.
     ``returned``: how many of the client's updates went back into its memory since the last that was
     applied; ``lost``: how many of its updates are lost of which the server had not heard.
-    ``asked``: the round that asked for it, where that is an earlier one.
+    ``earlier_round``: the round that asked for it, where that is an earlier one.
     """
 
     payload: bytes
@@ -70,7 +70,7 @@ class Uplink:
     report: dict[str, float] = field(default_factory=dict)
     returned: int = 0
     lost: int = 0
-    asked: int = 0
+    earlier_round: int = 0
 
     @property
     def samples(self) -> float:
@@ -139,8 +139,8 @@ class RoundTraffic:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A message that has no reply yet.
+class Request:
+    """A message to a client, which has no reply yet.
 
     ``weights``: the model that the client works from; ``version``: its number.
     """
@@ -159,14 +159,14 @@ class Arrival:
     """
 
     client: int
-    asked: Asked
+    request: Request
     staleness: int
     uplink: Uplink | None
 
     @property
     def traffic(self) -> RoundTraffic:
         """What travelled: the message and its reply."""
-        return self.asked.traffic
+        return self.request.traffic
 
 
 def average(uplinks: Mapping[int, Uplink], weighting: str) -> dict[str, Tensor]:

@@ -15,8 +15,8 @@ def _add(booked: dict[int, Travel], client: int, travel: Travel) -> None:
 
 
 def _sum(*parts: dict[int, Travel]) -> Travel:
-    every = [travel for part in parts for travel in part.values()]
-    return Travel(sum(t.down for t in every), sum(t.up for t in every))
+    travels = [travel for part in parts for travel in part.values()]
+    return Travel(sum(t.down for t in travels), sum(t.up for t in travels))
 
 
 _NOT_SENT = (ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
@@ -35,39 +35,39 @@ def of_reply(reply: Message) -> Travel:
 class Wire:
     """Bytes by client, both ways for every message: what carries it, and what asks or answers.
 
-    ``asked``: messages to clients; ``used``, ``unused``: their replies, a failure's among those
+    ``requests``: messages to clients; ``used``, ``unused``: their replies, a failure's among those
     that are not used; ``evaluation``: messages for evaluation and their replies.
     """
 
-    asked: dict[int, Travel] = field(default_factory=dict)
+    requests: dict[int, Travel] = field(default_factory=dict)
     used: dict[int, Travel] = field(default_factory=dict)
     unused: dict[int, Travel] = field(default_factory=dict)
     evaluation: dict[int, Travel] = field(default_factory=dict)
 
-    def sent(self, client: int, content: RecordDict) -> None:
+    def book_request(self, client: int, content: RecordDict) -> None:
         """Books a message to a client."""
-        _add(self.asked, client, to_client(content))
+        _add(self.requests, client, to_client(content))
 
-    def came(self, client: int, reply: Message, used: bool) -> None:
+    def book_reply(self, client: int, reply: Message, used: bool) -> None:
         """Books a reply."""
         _add(self.used if used else self.unused, client, of_reply(reply))
 
     def add(self, key: int, client: int, other: "Wire") -> None:
         """Books what ``other`` has of a client, under another key."""
-        for mine, theirs in ((self.asked, other.asked), (self.used, other.used),
+        for booked, theirs in ((self.requests, other.requests), (self.used, other.used),
                              (self.unused, other.unused)):  # fmt: skip
             if client in theirs:
-                _add(mine, key, theirs[client])
+                _add(booked, key, theirs[client])
 
     def evaluating(self, messages: Iterable[Message]) -> list[Message]:
         """Books messages for evaluation, which share their contents; returns them."""
-        known: dict[int, Travel] = {}
+        sizes: dict[int, Travel] = {}
         messages = list(messages)
         for message in messages:
             key = id(message.content)
-            if key not in known:
-                known[key] = to_client(message.content, message.metadata.message_type)
-            _add(self.evaluation, message.metadata.dst_node_id, known[key])
+            if key not in sizes:
+                sizes[key] = to_client(message.content, message.metadata.message_type)
+            _add(self.evaluation, message.metadata.dst_node_id, sizes[key])
         return messages
 
     def evaluated(self, replies: Iterable[Message]) -> list[Message]:
@@ -79,21 +79,21 @@ class Wire:
 
     def up(self, client: int) -> int:
         """The bytes from a client whose reply is used: the reply, and the call for the message."""
-        asked = self.asked.get(client, Travel(0, 0))  # of one that comes late: in another round
-        return self.used[client].up + asked.up if client in self.used else 0
+        request = self.requests.get(client, Travel(0, 0))  # of a late one: in another round
+        return self.used[client].up + request.up if client in self.used else 0
 
     def down(self, client: int) -> int:
         """The bytes to a client: the message, and the answer to its reply, where that is used."""
         nothing = Travel(0, 0)
-        return self.asked.get(client, nothing).down + self.used.get(client, nothing).down
+        return self.requests.get(client, nothing).down + self.used.get(client, nothing).down
 
     def total(self) -> Travel:
         """All that travelled."""
-        return _sum(self.asked, self.used, self.unused, self.evaluation)
+        return _sum(self.requests, self.used, self.unused, self.evaluation)
 
     def trained(self) -> Travel:
         """What travelled for training."""
-        return _sum(self.asked, self.used, self.unused)
+        return _sum(self.requests, self.used, self.unused)
 
     def scored(self) -> Travel:
         """What travelled for evaluation."""

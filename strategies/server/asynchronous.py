@@ -53,8 +53,8 @@ class Asynchronous(RuledStrategy):
         return self.channel
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
-        own = self.seed, self.sides(), True, self.max_norm
-        return ServerEnd(self.uplink, self.downlink, weights, *own)
+        settings = self.seed, self.sides(), True, self.max_norm
+        return ServerEnd(self.uplink, self.downlink, weights, *settings)
 
     def _start_again(self, weights: dict[str, Tensor]) -> None:
         raise RuntimeError("this strategy was started before: make another for another start")
@@ -64,15 +64,15 @@ class Asynchronous(RuledStrategy):
         assert self.channel is not None
         return self.channel.ask(client, config)
 
-    def asked(self, client: int) -> RoundTraffic:
+    def traffic_of(self, client: int) -> RoundTraffic:
         """The message to a client that has not answered it."""
         assert self.channel is not None
-        return self.channel.asked[client].traffic
+        return self.channel.in_flight[client].traffic
 
     def loses(self, client: int) -> None:
         """Books that the update of a client which has trained never comes."""
         assert self.channel is not None
-        self.asked(client).dropped += [client] * self.channel.loses(client)
+        self.traffic_of(client).dropped += [client] * self.channel.loses(client)
 
     def late_of(self, overdue: bool) -> Late | None:
         """What becomes of an update; None: it is taken in, in time or counted when it comes."""
@@ -90,7 +90,7 @@ class Asynchronous(RuledStrategy):
             return arrival
         now = RoundInfo(
             arrival.traffic.round, self.seed, self.clients, self.uplink, self.cohort or 0,
-            age={client: arrival.staleness}, sent={client: arrival.asked.weights},
+            age={client: arrival.staleness}, sent={client: arrival.request.weights},
         )  # fmt: skip
         uplinks = {client: arrival.uplink}
         delta, self.memory = self.rule.step(uplinks, self.memory, channel.weights, now)
@@ -104,17 +104,17 @@ class Asynchronous(RuledStrategy):
 
     def ask(self, server_round: int, config: ConfigRecord, grid: Grid) -> list[Message]:
         """One message per client of the round's cohort that can be asked."""
-        there, out = self.drawn(server_round, grid)
+        nodes, out = self.drawn(server_round, grid)
         self._round = RoundTraffic(server_round, failures=dict(out))
         return self.sent(
-            {c: Message(self.message(c, config), n, "train") for c, n in there.items()}, grid
+            {c: Message(self.message(c, config), n, "train") for c, n in nodes.items()}, grid
         )
 
     def advance(self, replies: Iterable[Message]) -> MetricRecord | None:
         """Takes the replies in, in the order of their clients."""
-        came = {self._mail.client_of(reply): reply for reply in replies}
-        for client in sorted(c for c in came if c is not None):
-            traffic = self.arrive(client, came[client]).traffic
+        answers = {self._mail.client_of(reply): reply for reply in replies}
+        for client in sorted(c for c in answers if c is not None):
+            traffic = self.arrive(client, answers[client]).traffic
             self._round.uplinks |= traffic.uplinks
             self._round.failures |= traffic.failures
         check_enough(self._round, self.required)

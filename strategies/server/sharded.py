@@ -93,13 +93,13 @@ class ShardedStrategy(Asynchronous):
         """What a worker is sent of one part."""
         return self.ends[place].ask(client, config)
 
-    def asked_so_far(self, client: int) -> int:
+    def requests_to(self, client: int) -> int:
         """How many messages a worker was sent."""
         return self.ends[0].count.get(client, 0)
 
     def loses(self, client: int) -> None:
         for end in self.ends:
-            end.asked[client].traffic.dropped += [client] * end.loses(client)
+            end.in_flight[client].traffic.dropped += [client] * end.loses(client)
             end.forget(client)
 
     def push(self, client: int, place: int, reply: Message, overdue: bool = False) -> Arrival:

@@ -12,7 +12,7 @@ from strategies.channel.acknowledge import OutOfOrder
 from strategies.channel.client_end import NoBase, ask_for_model, one_by_one
 from strategies.channel.late import LATE
 from strategies.channel.payload import KEY, get
-from strategies.channel.replies import asked_in
+from strategies.channel.replies import answered_round
 
 CLIENTS = 3
 EVENTS = (
@@ -85,7 +85,7 @@ class World:
 
     def _take(self, client: int, reply: Message, number: int) -> None:
         """What the strategy does with a reply: in time, or late by its policy."""
-        asked = asked_in(reply)
+        asked = answered_round(reply)
         if client not in self.server.traffic.downlinks and asked is None:
             self.server.charge(client, reply)  # a wish for the model that comes too late
         elif asked in (None, number) or self.late == "hold":

@@ -53,7 +53,7 @@ def traffic() -> RoundTraffic:
         failures={1: "no\n reply"},
         failed_bits={1: 48, 3: 80},
         wire=Wire(
-            asked={0: Travel(100, 3), 1: Travel(101, 3), 2: Travel(102, 3)},
+            requests={0: Travel(100, 3), 1: Travel(101, 3), 2: Travel(102, 3)},
             used={0: Travel(20, 70), 2: Travel(21, 71)},
             unused={1: Travel(22, 72), 3: Travel(23, 73)},
         ),

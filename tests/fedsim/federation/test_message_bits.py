@@ -74,4 +74,4 @@ def test_evaluation_by_clients_is_booked() -> None:
     assert {*wire.evaluation} == {1, 2, 3}
     for travel in wire.evaluation.values():
         assert (travel.down, travel.up) == (down.down + up.down, down.up + up.up)
-    assert wire.total().down > sum(t.down for t in wire.asked.values()) + 3 * down.down
+    assert wire.total().down > sum(t.down for t in wire.requests.values()) + 3 * down.down

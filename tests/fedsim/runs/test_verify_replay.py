@@ -19,7 +19,7 @@ from fedsim.runs.verify.limits import LACKS
 from fedsim.runs.verify.stored import named, of_row
 from fedsim.runs.verify.verify import verify
 from strategies import RoundTraffic
-from strategies.channel.replies import asked_in
+from strategies.channel.replies import answered_round
 from tests.fedsim.runs.test_verify_run import HEALTHY, LATE, change, kept, reseal
 from tests.support.asyncruns import NETWORK
 from tests.support.normeddigits import build
@@ -161,7 +161,7 @@ def test_a_reply_after_the_timeout_is_late_in_the_replay_too(
 
     def slow(grid: LocalGrid, messages: Any, *, timeout: float | None = None) -> Iterator[Message]:
         for reply in real(grid, messages, timeout=timeout):
-            if (reply.metadata.src_node_id, asked_in(reply)) == (2, 2):
+            if (reply.metadata.src_node_id, answered_round(reply)) == (2, 2):
                 held.append(reply)
             else:
                 yield reply
