@@ -194,7 +194,7 @@ class Controlled(Fixed):
     def close(self, number: int, works: Collection[Work]) -> None:
         if self._round != number:  # nobody was asked: the controller sees the row all the same
             self._round, self._before = number, self.memory
-            self.give(number, [])
+            self.make_orders(number, [])
         self.steps = max(work.n for work in works)
 
     def evaluates(self, round_number: int) -> bool:
@@ -203,7 +203,7 @@ class Controlled(Fixed):
         done = self.facts.iteration
         return self.plan.evaluates_between(done, done + self.steps)
 
-    def give(self, message_number: int, clients: Sequence[int]) -> dict[int, Order]:
+    def make_orders(self, message_number: int, clients: Sequence[int]) -> dict[int, Order]:
         """Orders by the round, or row, that was begun; asked again in it, they are the same."""
         round_number = self._round
         told = self._told(round_number, clients)

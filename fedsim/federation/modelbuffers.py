@@ -81,4 +81,4 @@ def server_buffers(
     if config.plan.algorithm.clock != "rounds":  # in which row an update comes, nobody knows
         return Buffers(buffers.initial, down=False)
     asked = asked or config.plan.evaluates
-    return Buffers(buffers.initial, down=False, asked=asked)
+    return Buffers(buffers.initial, down=False, up=asked)

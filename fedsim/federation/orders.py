@@ -17,7 +17,7 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.resolved import Plan
 from strategies import TrainResult
-from strategies.channel.orders import ITERATIONS, to_report, wanted_in
+from strategies.channel.orders import ITERATIONS, report_names_in, to_report
 from strategies.channel.payload import ROUND, Settings
 from strategies.channel.side_payloads import ORDER, REPORT
 from strategies.channel.varints import read_varint, varint
@@ -161,7 +161,7 @@ def report(
 
     ``memory``: of the client, after its update was encoded with ``uplink``.
     """
-    wanted = wanted_in(settings)
+    wanted = report_names_in(settings)
     if not wanted:
         return {}
     held = residual_of(uplink, memory)  # of all that is sent, of which the update may be a part

@@ -18,7 +18,7 @@ from strategies.channel.payload import Settings
 from strategies.channel.side_payloads import BUFFERS
 from strategies.channel.traffic import Downlink, Uplink, average_buffers, mean, shares
 
-ASKED = "buffers-asked"
+BUFFERS_UP = "buffers-asked"
 """Whether a message to a client asks for the client's own in its reply."""
 
 
@@ -29,7 +29,7 @@ class Buffers:
     Args:
         values: what the server holds; at first the model's own, which all know.
         down: whether clients are sent the server's with every message.
-        asked: in which rounds (1, 2, ...) clients send theirs; the server then holds their mean.
+        up: in which rounds (1, 2, ...) clients send theirs; the server then holds their mean.
         weighting: of that mean: ``uniform``, ``samples``, or the name of a number in the clients'
             metrics; empty: as the strategy weighs their updates.
 
@@ -43,7 +43,7 @@ class Buffers:
     names: ClassVar[tuple[str, ...]] = (BUFFERS,)
     values: dict[str, Tensor]
     down: bool = True
-    asked: Callable[[int], bool] = lambda round_number: True
+    up: Callable[[int], bool] = lambda round_number: True
     weighting: str = ""
     _asks: bool = field(default=False, init=False, repr=False, compare=False)  # in this round
     _gathered: list[tuple[State, float]] = field(
@@ -52,13 +52,13 @@ class Buffers:
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
         payload = to_payload(self.values) if self.down and downs else b""
-        self._asks = self.asked(round_number)
-        asks = {ASKED: True} if self._asks else {}
+        self._asks = self.up(round_number)
+        asks = {BUFFERS_UP: True} if self._asks else {}
         return {c: down.with_side_payload(BUFFERS, payload, **asks) for c, down in downs.items()}
 
-    def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
-        payload = said.get(BUFFERS)
-        if payload is None if down is None else ASKED not in down.settings:
+    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
+        payload = settings.get(BUFFERS)
+        if payload is None if down is None else BUFFERS_UP not in down.settings:
             return up
         if not isinstance(payload, bytes):
             raise ValueError("the reply lacks the buffers that were asked for")
@@ -69,9 +69,9 @@ class Buffers:
 
     def close(self, uplinks: Mapping[int, Uplink]) -> None:
         """The mean of those that came becomes the server's."""
-        those = {client: up for client, up in uplinks.items() if up.statistics}
-        if those and self._asks:
-            self.values = average_buffers(those, self.weighting)
+        senders = {client: up for client, up in uplinks.items() if up.statistics}
+        if senders and self._asks:
+            self.values = average_buffers(senders, self.weighting)
 
     def again(self, down: Downlink) -> Downlink:
         return down
@@ -85,10 +85,10 @@ class Buffers:
         """Moves the server's by ``share`` of the way to the mean of what was gathered."""
         if not self._gathered:
             return
-        found = mean(*zip(*self._gathered, strict=True))
+        average = mean(*zip(*self._gathered, strict=True))
         self._gathered = []
-        self.values = found if share == 1 else {
-            name: torch.lerp(x, found[name], share) for name, x in self.values.items()
+        self.values = average if share == 1 else {
+            name: torch.lerp(x, average[name], share) for name, x in self.values.items()
         }  # fmt: skip
 
     def state(self) -> tuple[State, dict[str, Any]]:
@@ -116,13 +116,15 @@ def from_payload(settings: Settings, template: Mapping[str, Tensor]) -> State:
     Raises ``ValueError`` where the client knows of none and the server has some.
     """
     payload = settings.get(BUFFERS)
-    if not template and (payload or ASKED in settings):
+    if not template and (payload or BUFFERS_UP in settings):
         raise ValueError("the strategy has buffers: name the model's, client_mod(buffers=)")
     return decompress(Raw(), payload, template) if isinstance(payload, bytes) else {}
 
 
-def answered(settings: Settings, own: State, template: Mapping[str, Tensor]) -> dict[str, bytes]:
-    """What a reply holds of the client's ``own`` buffers: nothing where nobody asked."""
-    if ASKED not in settings or not template:
+def answered(
+    settings: Settings, buffers: State, template: Mapping[str, Tensor]
+) -> dict[str, bytes]:
+    """What a reply holds of the client's ``buffers``: nothing where nobody asked."""
+    if BUFFERS_UP not in settings or not template:
         return {}
-    return {BUFFERS: to_payload({name: own[name] for name in template})}
+    return {BUFFERS: to_payload({name: buffers[name] for name in template})}

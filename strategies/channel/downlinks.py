@@ -2,7 +2,7 @@
 
 A channel has one downlink policy:
 
-* ``Whole``: the model, raw; it moves by exactly the global update.
+* ``WholeModel``: the model, raw; it moves by exactly the global update.
 * ``Updates``: the global update, compressed, to a client that holds the version before; the server
   moves by what clients decode. With ``catch_up`` a client that missed updates is sent these, where
   they are shorter than the model. Source: Sattler et al. 2018, Algorithm 1, lines 8, 9 and 19.
@@ -37,7 +37,7 @@ NOTHING = Downlink(b"", "updates", dict.fromkeys(SPANS, 0))
 """To a client that holds the server's version."""
 
 
-class Known(NamedTuple):
+class ClientView(NamedTuple):
     """What the server knows when it sends a client something.
 
     ``number``: of the message; ``base``: the version that the client holds, -1 where that is not
@@ -52,7 +52,7 @@ class Known(NamedTuple):
     model: Callable[[], Downlink]
 
 
-class Whole:
+class WholeModel:
     """The raw model to everybody; for other policies what they do where they do nothing else.
 
     Attributes:
@@ -61,9 +61,9 @@ class Whole:
 
     follows = False
 
-    def request(self, known: Known) -> Downlink:
+    def request(self, view: ClientView) -> Downlink:
         """What a client is sent."""
-        return known.model()
+        return view.model()
 
     def sent_with_model(self, version: int) -> State:
         """Tensors that a client is sent with the whole model, number ``version``."""
@@ -96,7 +96,7 @@ class Whole:
         """Goes on from what ``state`` returned."""
 
 
-class Updates(Whole):
+class Updates(WholeModel):
     """The global update, compressed, as all clients decode it.
 
     Args:
@@ -121,17 +121,17 @@ class Updates(Whole):
         self.last: Downlink | None = None
         self.missed = Missed(weights) if catch_up else None
 
-    def request(self, known: Known) -> Downlink:
+    def request(self, view: ClientView) -> Downlink:
         """The updates since the client's version, where the server has them."""
-        lacks = known.version - known.base
+        lacks = view.version - view.base
         if lacks == 0:
             return NOTHING
         if self.last is not None and lacks == 1:
             return self.last
-        if self.missed is None or known.base < 0:
-            return known.model()
-        updates = self.missed.last(lacks) or known.model()
-        return min(updates, known.model(), key=lambda down: len(down.payload))
+        if self.missed is None or view.base < 0:
+            return view.model()
+        updates = self.missed.last(lacks) or view.model()
+        return min(updates, view.model(), key=lambda down: len(down.payload))
 
     def sent_with_model(self, version: int) -> State:
         """The direction, where the method is ``ef21`` (``directions``)."""
@@ -177,7 +177,7 @@ class Message:
     samples: int
 
 
-class Relayed(Whole):
+class Relayed(WholeModel):
     """The messages of which the server made its last update, to each client without its own.
 
     Args:
@@ -194,9 +194,9 @@ class Relayed(Whole):
         self._rounds: list[dict[int, Message]] = []  # by client: what made the last updates
         self._limit = sum(4 * x.numel() for x in weights.values())  # the model, as float32
 
-    def request(self, known: Known) -> Downlink:
+    def request(self, view: ClientView) -> Downlink:
         """The others' messages of the rounds that a client lacks, else the model."""
-        lacks, client = known.version - known.base, known.client
+        lacks, client = view.version - view.base, view.client
         if lacks == 0:
             return NOTHING
         missed = self._rounds[-lacks:] if lacks <= len(self._rounds) else []
@@ -204,7 +204,7 @@ class Relayed(Whole):
         payload = parts[0] if len(parts) == 1 else missed_updates.join_updates(parts)
         again = sum(client in messages for messages in missed) > 1  # it keeps its last message
         if not missed or again or (lacks > 1 and len(payload) > self._limit):
-            return known.model()
+            return view.model()
         others = [message.spans for messages in missed
                   for sender, message in messages.items() if sender != client]  # fmt: skip
         spans: dict[Span, int] = {name: sum(of[name] for of in others) for name in SPANS}
@@ -213,10 +213,10 @@ class Relayed(Whole):
 
     def _joined(self, messages: Mapping[int, Message], client: int) -> bytes:
         """The messages of a round as they are sent to ``client``."""
-        every, senders = list(messages.values()), list(messages)
-        own = senders.index(client) if client in senders else None
-        samples = [message.samples for message in every] if self.by_samples else []
-        return join([message.payload for message in every], own, samples)
+        sent, senders = list(messages.values()), list(messages)
+        own_index = senders.index(client) if client in senders else None
+        samples = [message.samples for message in sent] if self.by_samples else []
+        return join([message.payload for message in sent], own_index, samples)
 
     def advance(
         self, weights: Weights, delta: Weights, version: int, uplinks: Mapping[int, Uplink]
@@ -241,15 +241,15 @@ class Relayed(Whole):
         return {}, {"relayed": relayed}
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
-        kept = values["relayed"]
+        relayed = values["relayed"]
         self._rounds = [
             {int(client): Message(**message | {"payload": b64decode(message["payload"])})
              for client, message in messages.items()}
-            for messages in (kept if isinstance(kept, list) else [kept])  # once, of one round
+            for messages in (relayed if isinstance(relayed, list) else [relayed])  # once: one round
         ]  # fmt: skip
 
 
-class Differences(Whole):
+class Differences(WholeModel):
     """The change since the model that a client holds; the model moves by exactly its updates.
 
     What a lossy method leaves out is in the difference the next time, so that the copies are the
@@ -265,29 +265,29 @@ class Differences(Whole):
     def __init__(self, downlink: Compressor, seed: int) -> None:
         self.downlink, self.seed = downlink, seed
         self._copies: dict[int, Weights] = {}
-        self._given: dict[int, Weights] = {}  # to clients that have not answered yet
+        self._sent_copies: dict[int, Weights] = {}  # to clients that have not answered yet
         self._checked = False
 
-    def request(self, known: Known) -> Downlink:
+    def request(self, view: ClientView) -> Downlink:
         """The difference to the client's copy; at first, the model."""
-        client, copy = known.client, self._copies.get(known.client)
+        client, copy = view.client, self._copies.get(view.client)
         if copy is None:
-            self._given[client] = known.weights
-            return known.model()
-        delta = {name: x - copy[name] for name, x in known.weights.items()}
-        seed = derive(self.seed, "downlink", client, known.number)
+            self._sent_copies[client] = view.weights
+            return view.model()
+        delta = {name: x - copy[name] for name, x in view.weights.items()}
+        seed = derive(self.seed, "downlink", client, view.number)
         packet, _ = compress(self.downlink, delta, None, seed)
         if not self._checked:
-            check_decoded(self.downlink, packet, known.weights)
+            check_decoded(self.downlink, packet, view.weights)
             self._checked = True
-        self._given[client] = {n: x + packet.sent[n].decoded for n, x in copy.items()}
+        self._sent_copies[client] = {n: x + packet.sent[n].decoded for n, x in copy.items()}
         return Downlink(packet.payload, "update", packet.spans)
 
     def answered(self, client: int, used: bool, refused: bool) -> bool:
         """A refused client went on to what it was given, unlike after an error."""
-        given = self._given.pop(client)
+        copy = self._sent_copies.pop(client)
         if used:
-            self._copies[client] = given
+            self._copies[client] = copy
         elif refused:
             self.forget(client)
         return refused
@@ -297,27 +297,27 @@ class Differences(Whole):
 
     def state(self) -> tuple[State, dict[str, Any]]:
         stored = Stored(())
-        values = {"copies": stored.pack([self._copies, self._given])}
+        values = {"copies": stored.pack([self._copies, self._sent_copies])}
         return nest("copies", stored.tensors), values
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         stored = Stored((), unnest("copies", tensors))
-        self._copies, self._given = stored.unpack(values["copies"])
+        self._copies, self._sent_copies = stored.unpack(values["copies"])
 
 
 def policy_of(
     downlink: Compressor, weights: Weights, *, seed: int = 0, catch_up: bool = False,
     ties: str = "", by_samples: bool = False,
-) -> Whole:  # fmt: skip
+) -> WholeModel:  # fmt: skip
     """The policy of a downlink; the arguments are those of the policies.
 
     Example:
         >>> from compressors import sbc
         >>> [type(policy_of(down, {})).__name__ for down in (Raw(), sbc(0.1), Relay())]
-        ['Whole', 'Updates', 'Relayed']
+        ['WholeModel', 'Updates', 'Relayed']
     """
     if isinstance(downlink, Raw):
-        return Whole()
+        return WholeModel()
     if isinstance(downlink, Relay):
         return Relayed(weights, catch_up, by_samples)
     return Updates(downlink, weights, seed, catch_up, ties)

@@ -16,7 +16,7 @@ from strategies.channel.payload import Settings
 from strategies.channel.side_payloads import ORDER, REPORT
 from strategies.channel.traffic import Downlink, Uplink
 
-WANTED = "wanted"
+REPORT_NAMES = "wanted"
 """In a message to a client: the names of what it is to report; they are the same in every round."""
 
 ITERATIONS = "iterations"
@@ -27,20 +27,20 @@ ITERATIONS = "iterations"
 class Order:
     """One client's order: how it travels, and how the client then encodes its update.
 
-    ``wanted``: the names of the numbers that the client is to report; ``iterations``: how many
-    local iterations it does.
+    ``report_names``: of the numbers that the client is to report; ``iterations``: how many local
+    iterations it does.
     """
 
     payload: bytes
     uplink: Compressor
-    wanted: tuple[str, ...] = ()
+    report_names: tuple[str, ...] = ()
     iterations: int = 1
 
 
 class Ordering(Protocol):
     """Who gives the orders; what it remembers is kept with the strategy's memory."""
 
-    def give(self, round_number: int, clients: Sequence[int]) -> Mapping[int, Order]:
+    def make_orders(self, round_number: int, clients: Sequence[int]) -> Mapping[int, Order]:
         """The orders of a round, for the clients that are asked."""
         ...
 
@@ -65,16 +65,18 @@ class Orders:
     ordering: Ordering
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
-        orders = self.ordering.give(round_number, list(downs))
+        orders = self.ordering.make_orders(round_number, list(downs))
         ordered = {}
         for client, down in downs.items():
             order = orders[client]
-            said = down.with_side_payload(ORDER, order.payload, **{WANTED: ",".join(order.wanted)})
-            ordered[client] = replace(said, uplink=order.uplink, iterations=order.iterations)
+            with_order = down.with_side_payload(
+                ORDER, order.payload, **{REPORT_NAMES: ",".join(order.report_names)}
+            )
+            ordered[client] = replace(with_order, uplink=order.uplink, iterations=order.iterations)
         return ordered
 
-    def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
-        return with_report(up, said, wanted_in(down.settings) if down else ())
+    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
+        return with_report(up, settings, report_names_in(down.settings) if down else ())
 
     def close(self, uplinks: Mapping[int, Uplink]) -> None:
         pass
@@ -128,12 +130,14 @@ class LocalSteps(Stateless):
     steps: Callable[[int], int]
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
-        return {client: self._asked(down, self.steps(client)) for client, down in downs.items()}
+        return {
+            client: self._with_steps(down, self.steps(client)) for client, down in downs.items()
+        }
 
-    def _asked(self, down: Downlink, n: int) -> Downlink:
+    def _with_steps(self, down: Downlink, n: int) -> Downlink:
         return replace(down, iterations=n, settings={**down.settings, ITERATIONS: n})
 
-    def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
+    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
         return up
 
 
@@ -142,49 +146,51 @@ class Reports(Stateless):
     """What every client reports beside its update, in every round, without an order.
 
     Args:
-        wanted: the names of the numbers. Where orders ask for others, too, a client sends one
+        report_names: of the numbers. Where orders ask for others, too, a client sends one
             report with all of them, each once.
 
     Example:
-        >>> down = Downlink(b"", "model", {}, settings={WANTED: "update_norm,train_loss"})
-        >>> Reports(("train_loss", "residual_norm")).write(1, {3: down})[3].settings[WANTED]
+        >>> down = Downlink(b"", "model", {}, settings={REPORT_NAMES: "update_norm,train_loss"})
+        >>> Reports(("train_loss", "residual_norm")).write(1, {3: down})[3].settings[REPORT_NAMES]
         'update_norm,train_loss,residual_norm'
     """
 
     names: ClassVar[tuple[str, ...]] = (REPORT,)
-    wanted: tuple[str, ...]
+    report_names: tuple[str, ...]
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
         return {
-            client: down.with_side_payload(REPORT, b"", **{WANTED: ",".join(self._of(down))})
+            client: down.with_side_payload(REPORT, b"", **{REPORT_NAMES: ",".join(self._of(down))})
             for client, down in downs.items()
         }
 
     def _of(self, down: Downlink) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*wanted_in(down.settings), *self.wanted)))
+        return tuple(dict.fromkeys((*report_names_in(down.settings), *self.report_names)))
 
-    def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
+    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
         if REPORT in up.side_payloads:  # read with the orders
             return up
-        return with_report(up, said, wanted_in(down.settings) if down else self.wanted)
+        return with_report(
+            up, settings, report_names_in(down.settings) if down else self.report_names
+        )
 
 
-def with_report(up: Uplink, said: Settings, wanted: tuple[str, ...]) -> Uplink:
+def with_report(up: Uplink, settings: Settings, names: tuple[str, ...]) -> Uplink:
     """An uplink with the numbers that its client was to report; as it is where there are none.
 
     Raises ``ValueError`` as ``from_report``.
     """
-    if not wanted:
+    if not names:
         return up
-    payload = said.get(REPORT)
-    report = from_report(payload, wanted)
+    payload = settings.get(REPORT)
+    report = from_report(payload, names)
     assert isinstance(payload, bytes)
     return replace(up, side_payloads={**up.side_payloads, REPORT: payload}, report=report)
 
 
-def wanted_in(settings: Mapping[str, Any]) -> tuple[str, ...]:
+def report_names_in(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of what the client is to report, by the settings of its message."""
-    return tuple(name for name in str(settings.get(WANTED, "")).split(",") if name)
+    return tuple(name for name in str(settings.get(REPORT_NAMES, "")).split(",") if name)
 
 
 def to_report(values: Iterable[float]) -> bytes:
@@ -198,14 +204,14 @@ def to_report(values: Iterable[float]) -> bytes:
     return struct.pack(f"<{len(listed)}f", *listed)
 
 
-def from_report(data: object, wanted: tuple[str, ...]) -> dict[str, float]:
+def from_report(data: object, names: tuple[str, ...]) -> dict[str, float]:
     """The numbers by name.
 
     Raises ``ValueError`` where they are not those that were wanted, or one is not finite.
     """
-    if not isinstance(data, bytes) or len(data) != 4 * len(wanted):
-        raise ValueError(f"the reply does not report {', '.join(wanted)}")
-    numbers = dict(zip(wanted, struct.unpack(f"<{len(wanted)}f", data), strict=True))
+    if not isinstance(data, bytes) or len(data) != 4 * len(names):
+        raise ValueError(f"the reply does not report {', '.join(names)}")
+    numbers = dict(zip(names, struct.unpack(f"<{len(names)}f", data), strict=True))
     for name, value in numbers.items():
         if not math.isfinite(value):
             raise ValueError(f"the reply reports {name} {value}: it is a finite number")

@@ -25,7 +25,7 @@ from compressors import Compressor, PayloadError, Raw, State, compress
 from compressors.whole.memory import nest, unnest
 from compressors.whole.returned import loses
 from strategies.channel.acknowledge import CHANNEL, LIVES, write_applied
-from strategies.channel.downlinks import Known, Whole, policy_of
+from strategies.channel.downlinks import ClientView, WholeModel, policy_of
 from strategies.channel.payload import (
     BASE,
     CLIENT,
@@ -72,12 +72,12 @@ class Side(Protocol):
         """The messages of a round, by client, with what stands in each beside the model."""
         ...
 
-    def read(self, up: Uplink, said: Settings, down: Downlink | None) -> Uplink:
+    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
         """An uplink with what it says beside its update.
 
         Args:
             up: the update.
-            said: what stands beside it in the reply.
+            settings: what stands beside it in the reply.
             down: the message that asked for it; None: it was one of an earlier round.
 
         Raises ``ValueError`` or ``PayloadError`` where that is not what was asked for.
@@ -157,7 +157,7 @@ class ServerEnd:
         catch_up: bool = False,
         max_norm: float | None = None,
         ties: str = "",
-        policy: Whole | None = None,
+        policy: WholeModel | None = None,
     ) -> None:
         self.uplink, self.downlink, self.seed, self.ties = uplink, downlink, seed, ties
         self.reads: Callable[[Compressor], Compressor] = lambda method: method
@@ -233,13 +233,13 @@ class ServerEnd:
         ``out``: clients of the cohort that are sent nothing, with the reason.
         """
         start = time.perf_counter()
-        downs, known = {}, dict[tuple[int, bytes], tuple[Downlink, Downlink]]()
+        downs, sent = {}, dict[tuple[int, bytes], tuple[Downlink, Downlink]]()
         for client in clients:
-            news = write_applied(round_number, self.applied.get(client, 0))
+            applied = write_applied(round_number, self.applied.get(client, 0))
             down = self._model_or_update(client)
-            if (id(down), news) not in known:  # most clients are told the same
-                known[id(down), news] = down, down.with_side_payload(APPLIED, news)
-            downs[client] = known[id(down), news][1]
+            if (id(down), applied) not in sent:  # most clients are told the same
+                sent[id(down), applied] = down, down.with_side_payload(APPLIED, applied)
+            downs[client] = sent[id(down), applied][1]
         for side in self.sides:
             downs = side.write(round_number, downs)
         names = dict.fromkeys([*USUAL, *(name for side in self.sides for name in side.names)])
@@ -254,10 +254,10 @@ class ServerEnd:
     def _model_or_update(self, client: int) -> Downlink:
         """What the downlink policy sends a client."""
         number, base = self.count.get(client, 0), self.base.get(client, -1)
-        known = Known(client, number, base, self.version, self.weights, self._whole)
-        return self.policy.request(known)
+        view = ClientView(client, number, base, self.version, self.weights, self._whole_model)
+        return self.policy.request(view)
 
-    def _whole(self) -> Downlink:
+    def _whole_model(self) -> Downlink:
         """The whole model, raw; the initial one is not charged."""
         if self._model is None:
             weights = self.weights | self.policy.sent_with_model(self.version)
@@ -289,18 +289,18 @@ class ServerEnd:
         self, record: RecordDict, client: int, down: Downlink,
         settings: Mapping[str, str | int | float | bool],
     ) -> None:  # fmt: skip
-        own: dict[str, str | int | float | bool | bytes] = {
+        fields: dict[str, str | int | float | bool | bytes] = {
             **settings, "kind": down.kind, ROUND: self.traffic.round, VERSION: self.version,
             CLIENT: client, CHANNEL: self.channel_id,
         }  # fmt: skip
         if down.kind != "model":
-            own[BASE] = self.base[client]
+            fields[BASE] = self.base[client]
         if self.ends and client not in self.base:
-            own[ENDS] = self.ends
+            fields[ENDS] = self.ends
         if self.ties:
-            own[TIED] = self.ties
+            fields[TIED] = self.ties
         self._draft.put(
-            record, client, down.payload, {**own, **down.settings, **down.side_payloads}
+            record, client, down.payload, {**fields, **down.settings, **down.side_payloads}
         )
 
     def scoring(
@@ -359,9 +359,9 @@ class ServerEnd:
             round_number = self.sent_last[client][0] if late else self.traffic.round
             ordered = down and down.uplink
             uplink = self._tied(self.reads(ordered) if ordered else self.uplink)
-            up, said = uplink_of(reply, round_number, uplink, self.weights, self.max_norm)
+            up, settings = uplink_of(reply, round_number, uplink, self.weights, self.max_norm)
             for side in self.sides:
-                up = side.read(up, said, down)
+                up = side.read(up, settings, down)
             number = answered_round(reply) if late else None
             counted = self.lost.get(client, 0)  # of a client without its memory, all are new
             self.lost |= {client: up.lost} if up.lost != counted else {}
@@ -466,8 +466,10 @@ class ServerEnd:
 
     def holds(self, weights: Mapping[str, Tensor]) -> bool:
         """Whether the shared model has these values."""
-        mine = self.weights
-        return {*mine} == {*weights} and all(torch.equal(x, weights[n]) for n, x in mine.items())
+        shared = self.weights
+        return {*shared} == {*weights} and all(
+            torch.equal(x, weights[n]) for n, x in shared.items()
+        )
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The memory after a finished round: tensors, and values that JSON can hold."""
@@ -478,7 +480,7 @@ class ServerEnd:
         if self.ties:
             values["ties"] = self.ties
         for name in _BY_CLIENT:
-            values[name] = {str(client): known for client, known in getattr(self, name).items()}
+            values[name] = {str(client): value for client, value in getattr(self, name).items()}
         tensors = nest("weights", self.weights) | moved
         if self.count:
             stored = Stored(KINDS)
@@ -504,8 +506,8 @@ class ServerEnd:
         self.version, self.channel_id, self._model = values["version"], values["channel_id"], None
         self.traffic = RoundTraffic(values.get("round", 0))
         for name in _BY_CLIENT:
-            known = {int(client): value for client, value in values[name].items()}
-            setattr(self, name, known)
+            by_client = {int(client): value for client, value in values[name].items()}
+            setattr(self, name, by_client)
         self.sent_last = {client: (number, version) for client, (number, version)
                           in self.sent_last.items()}  # fmt: skip
         for place, side in enumerate(self.sides):

@@ -11,7 +11,7 @@ from compressors import Compressor, Raw, State
 from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import RoundInfo
 from strategies.algorithms.sharded import Sharded, of_part
-from strategies.channel.downlinks import Differences, Whole
+from strategies.channel.downlinks import Differences, WholeModel
 from strategies.channel.parts import ModelParts, join_parts, line_seed, part_of
 from strategies.channel.server_end import ServerEnd
 from strategies.channel.traffic import Arrival, RoundTraffic
@@ -80,7 +80,7 @@ class ShardedStrategy(Asynchronous):
     def _line(self, part: dict[str, Tensor], place: int) -> ServerEnd:
         """The line to a part of the model."""
         seed, raw = line_seed(self.seed, place), isinstance(self.downlink, Raw)
-        policy = Whole() if raw else Differences(self.downlink, seed)
+        policy = WholeModel() if raw else Differences(self.downlink, seed)
         limit = self.max_norm
         return ServerEnd(self.uplink, self.downlink, part, seed, max_norm=limit, policy=policy)
 

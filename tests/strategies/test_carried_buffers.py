@@ -10,7 +10,7 @@ from torch import Tensor
 from compressors import Raw, compress, decompress
 from fedsim.engines import compat
 from strategies import Buffers, ServerEnd, TooFewReplies
-from strategies.channel.buffers import ASKED, to_payload
+from strategies.channel.buffers import BUFFERS_UP, to_payload
 from strategies.channel.payload import KEY, put
 from strategies.channel.side_payloads import BUFFERS
 from tests.support.linear import tensor
@@ -65,19 +65,19 @@ def test_the_mean_of_what_arrived_is_sent_on(weighting: str, expected: list[floa
         == expected
     )
     message = channel.content(0, ConfigRecord({}))[KEY]
-    assert message[BUFFERS] == second.side_payloads[BUFFERS] and message[ASKED] is True
+    assert message[BUFFERS] == second.side_payloads[BUFFERS] and message[BUFFERS_UP] is True
 
 
 def test_nothing_is_asked_for_or_sent_out_of_turn() -> None:
-    channel = make_channel(down=False, asked=lambda round_number: round_number == 2)
+    channel = make_channel(down=False, up=lambda round_number: round_number == 2)
     channel.begin(1, [0])
     message = channel.content(0, ConfigRecord({}))[KEY]
-    assert BUFFERS not in message and ASKED not in message
+    assert BUFFERS not in message and BUFFERS_UP not in message
     channel.take(0, sends(9.0, 9.0))  # unasked, so unread and uncounted
     uplink = channel.finish(1)[0]
     assert BUFFERS not in uplink.side_payloads and not uplink.statistics
     assert values_of(channel) == [1.0, 2.0]
-    assert channel.begin(2, [0]).downlinks[0].settings[ASKED] is True
+    assert channel.begin(2, [0]).downlinks[0].settings[BUFFERS_UP] is True
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_the_first_message_is_decoded_again(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_buffers_come_and_go_beside_the_update() -> None:
-    buffers = Buffers({"mean": torch.zeros(2)}, asked=lambda number: number == 2)
+    buffers = Buffers({"mean": torch.zeros(2)}, up=lambda number: number == 2)
     server = ServerEnd(Raw(), Raw(), ZERO, 0, [buffers])
     client = ClientEnd(Raw(), Raw(), ZERO, MEAN)
     _, memory = round_of(server, client, 1, None, tensor(1.0, 1.0))

@@ -103,7 +103,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "buffers": ({"buffers": True}, {"buffers": Buffers(BUFFERS)}),
     "buffers of their own": (
         {"buffers": True},
-        {"buffers": Buffers(BUFFERS, down=False, asked=lambda n: n == 2), "cohort": 2},
+        {"buffers": Buffers(BUFFERS, down=False, up=lambda n: n == 2), "cohort": 2},
     ),
 }
 

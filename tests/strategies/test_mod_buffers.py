@@ -118,7 +118,7 @@ def test_the_mean_travels_in_payloads_of_its_own(up: Any) -> None:
 def test_updates_are_those_of_a_model_without_them() -> None:
     """BatchNorm trains by its batch alone: what its statistics are changes no update."""
     mean, _, trips = rounds(3, sbc(0.2), Buffers(statistics()), names())
-    kept = Buffers(statistics(), down=False, asked=lambda number: False)
+    kept = Buffers(statistics(), down=False, up=lambda number: False)
     local, _, others = rounds(3, sbc(0.2), kept, names())
     for traffic, other in zip(trips, others, strict=True):
         assert [u.payload for u in traffic.uplinks.values()] == [
@@ -129,7 +129,7 @@ def test_updates_are_those_of_a_model_without_them() -> None:
 
 
 def test_local_statistics_stay_with_their_client() -> None:
-    local = Buffers(statistics(), down=False, asked=lambda number: number == 2)
+    local = Buffers(statistics(), down=False, up=lambda number: number == 2)
     strategy, quick, trips = rounds(3, Raw(), local, names())
     for client in (0, 1):
         for number in (0, 1):
@@ -174,7 +174,7 @@ def test_the_app_evaluates_and_ends_with_what_flower_would_give_it(begin: str) -
 def test_a_client_that_keeps_its_statistics_evaluates_with_them() -> None:
     whole = ArrayRecord(model().state_dict())
     mod = client_mod(Raw(), Raw(), whole, buffers=names())
-    kept = Buffers(statistics(), down=False, asked=lambda number: False)
+    kept = Buffers(statistics(), down=False, up=lambda number: False)
     result, quick = started(Compressed(FedAvg(), Raw(), buffers=kept), [mod], whole)
     own = [float(quick.left[client][2]["1.running_mean"][0]) for client in (0, 1)]
     score = result.evaluate_metrics_clientapp[3]["score"]

@@ -248,14 +248,14 @@ def flight(recorded: type[Recorded], make_task: Any) -> Callable[..., list[Told]
         pilot = Controlled(config, weights, weights)
         for number, move in enumerate(moves, 1):
             pilot.begin(number, pilot.facts.seconds)
-            pilot.give(number, [0, 1])
+            pilot.make_orders(number, [0, 1])
             weights = {"w": weights["w"] + torch.tensor(move)}
             said = reports[number - 1] if reports else {}
             traffic = RoundTraffic(number, uplinks={c: up(x) for c, x in said.items()})
             row = ROW | {"iteration": number} | (rows[number - 1] if rows else {})
             pilot.learn(row, traffic, weights, pilot.work)
         pilot.begin(len(moves) + 1, pilot.facts.seconds)
-        pilot.give(len(moves) + 1, [0, 1])
+        pilot.make_orders(len(moves) + 1, [0, 1])
         return recorded.told
 
     return told
@@ -294,7 +294,7 @@ def test_what_travels_beside_the_model_is_no_update_of_it(make_task: Any) -> Non
     pilot, told = Controlled(config, sent[0], ["w"]), []
     for number, weights in enumerate(sent[1:], 1):
         pilot.begin(number, 0.0)
-        pilot.give(number, [0])
+        pilot.make_orders(number, [0])
         pilot.learn(ROW | {"iteration": number}, RoundTraffic(number), weights, {})
         told.append((pilot.facts.update_norm, pilot.facts.agreement))
     assert told == [(3, None), (1, 1)]
@@ -336,7 +336,7 @@ def test_what_a_controller_remembers_outlives_a_checkpoint(make_task: Any) -> No
     orders = []
     for number in range(1, 5):
         pilot.begin(number, 0.0)
-        orders.append(pilot.give(number, [0])[0].iterations)
+        orders.append(pilot.make_orders(number, [0])[0].iterations)
         traffic = RoundTraffic(number, uplinks={0: up({"train_loss": 1.0})})
         pilot.learn(ROW | {"iteration": 4 * number}, traffic, {"w": torch.zeros(3)}, pilot.work)
         tensors, values = pilot.state()
