@@ -11,9 +11,9 @@ from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from compressors import Compressor, State
 from compressors.whole.memory import nest, unnest
 from strategies.channel.acknowledge import of_channel
+from strategies.channel.app_checks import check_method, check_record
 from strategies.channel.buffers import answered
 from strategies.channel.client_end import ClientEnd, NoBase, ask_for_model, one_by_one
-from strategies.channel.given import check_method, check_record
 from strategies.channel.memory import commit, load
 from strategies.channel.nodes import PARTITION_ID
 from strategies.channel.payload import (
@@ -93,7 +93,7 @@ class _Mod:
         self.frozen = {name: array for name, array in template.items() if name in frozen}
         self.dtypes = {name: array.dtype for name, array in template.items()}
         self.shapes = {name: tuple(array.shape) for name, array in template.items()}
-        self.told = False
+        self.has_warned = False
         self.initial = {name: array for name, array in template.items() if name in buffers}
         others = {*buffers, *frozen}
         parameters = {n: array for n, array in template.items() if n not in others}
@@ -104,8 +104,8 @@ class _Mod:
     def __call__(self, message: Message, context: Context, call: ClientCall) -> Message:
         """One message, from model to reply, through the app inside."""
         if KEY not in message.content.config_records:
-            if message.metadata.message_type.startswith("train") and not self.told:
-                self.told = True
+            if message.metadata.message_type.startswith("train") and not self.has_warned:
+                self.has_warned = True
                 logging.getLogger("flwr").warning(
                     "nothing is compressed: the model came as arrays. Wrap the server's strategy, "
                     "Compressed(FedAvg(), uplink, downlink)"
@@ -117,11 +117,11 @@ class _Mod:
             delivery = self.end.decode(message.content, memory)
         except NoBase:
             return Message(ask_for_model(), reply_to=message)
-        own = dict(to_arrays(unnest(OWN_BUFFERS, {} if delivery.first else memory or {})))
-        came = delivery.weights | delivery.buffers
-        arrived = {n: as_dtype(x, self.dtypes[n]) for n, x in came.items()}
-        known: dict[str, Array] = self.initial | self.frozen | arrived | own
-        arrays = ArrayRecord({name: known[name] for name in self.dtypes})
+        own_buffers = dict(to_arrays(unnest(OWN_BUFFERS, {} if delivery.first else memory or {})))
+        tensors = delivery.weights | delivery.buffers
+        arrived = {n: as_dtype(x, self.dtypes[n]) for n, x in tensors.items()}
+        values: dict[str, Array] = self.initial | self.frozen | arrived | own_buffers
+        arrays = ArrayRecord({name: values[name] for name in self.dtypes})
         # As the strategy inside ``Compressed`` made it, and nothing of ours: mods that clip count
         # records. The message that arrived stays as it was.
         plain, name = copy.copy(message), str(delivery.settings.get(NAMED, ARRAYS))
@@ -142,8 +142,8 @@ class _Mod:
         packet, memory = one_by_one(self.end.encode(str(client), update, delivery))
         side_payloads = answered(delivery.settings, after, self.end.buffers)
         self.end.reply(reply.content, packet, delivery, side_payloads)
-        own = {n: trained[n] for n in self.initial if n not in delivery.buffers}
-        memory |= nest(OWN_BUFFERS, to_state(ArrayRecord(own)))
+        own_buffers = {n: trained[n] for n in self.initial if n not in delivery.buffers}
+        memory |= nest(OWN_BUFFERS, to_state(ArrayRecord(own_buffers)))
         commit(context, MEMORY, settings, memory)  # last: a client that failed keeps what it had
         return reply
 
@@ -159,10 +159,12 @@ class _Mod:
             settings = message.content.config_records[EVALUATED]
             memory = of_channel(load(context, MEMORY, settings) if self.initial else {}, settings)
             del content[EVALUATED]
-        own, records = to_arrays(unnest(OWN_BUFFERS, memory)), message.content.array_records
-        if own and len(records) == 1:
+        own_buffers, records = to_arrays(unnest(OWN_BUFFERS, memory)), message.content.array_records
+        if own_buffers and len(records) == 1:
             ((name, record),) = records.items()
-            content[name] = ArrayRecord({**record, **{n: x for n, x in own.items() if n in record}})
+            content[name] = ArrayRecord(
+                {**record, **{n: x for n, x in own_buffers.items() if n in record}}
+            )
         copied = copy.copy(message)
         copied.content = RecordDict(content)
         return copied
@@ -183,10 +185,12 @@ class _Mod:
                 "by their names, as ArrayRecord(model.state_dict()) has"
             )
         for array, shape in self.shapes.items():
-            if (came := tuple(trained[array].shape)) != shape:
-                raise ValueError(f"the app's reply has {array} of {came}: the template has {shape}")
-        for frozen, given in self.frozen.items():
-            if not np.array_equal(trained[frozen].numpy(), given.numpy()):
+            if (shape_of_reply := tuple(trained[array].shape)) != shape:
+                raise ValueError(
+                    f"the app's reply has {array} of {shape_of_reply}: the template has {shape}"
+                )
+        for frozen, initial in self.frozen.items():
+            if not np.array_equal(trained[frozen].numpy(), initial.numpy()):
                 raise ValueError(f"the app trained {frozen}, which is frozen: it goes nowhere")
         del reply.content[name]
         return trained

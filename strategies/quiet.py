@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-GIVEN: Mapping[str, str] = dict(os.environ)
+ENVIRONMENT: Mapping[str, str] = dict(os.environ)
 """The environment before this module set its variables."""
 
 FLOWER_FIRST = "flwr" in sys.modules

@@ -198,12 +198,12 @@ def _memory(name: str) -> Part:
 def _telemetry(name: str) -> Part:
     """Flower sends with "1" alone, and Ray without its variable or with "1"."""
     flower, ray = "FLWR_TELEMETRY_ENABLED", "RAY_USAGE_STATS_ENABLED"
-    on = [f"{title}'s ({variable}={quiet.GIVEN[variable]} in the environment)"
+    on = [f"{title}'s ({variable}={quiet.ENVIRONMENT[variable]} in the environment)"
           for title, variable in (("Flower", flower), ("Ray", ray))
-          if quiet.GIVEN.get(variable) == "1"]  # fmt: skip
-    if quiet.FLOWER_FIRST and flower not in quiet.GIVEN:
+          if quiet.ENVIRONMENT.get(variable) == "1"]  # fmt: skip
+    if quiet.FLOWER_FIRST and flower not in quiet.ENVIRONMENT:
         on.append(f"Flower's (flwr was imported before fedsim, without {flower})")
-    lacking = [f"{variable}=0" for variable in (flower, ray) if quiet.GIVEN.get(variable) in
+    lacking = [f"{variable}=0" for variable in (flower, ray) if quiet.ENVIRONMENT.get(variable) in
                (None, "1")]  # fmt: skip
     advice = f"`export {' '.join(lacking)}` turns it off" if lacking else ""
     if on:
@@ -211,7 +211,7 @@ def _telemetry(name: str) -> Part:
     if lacking:
         advice += " in Flower's programs and where flwr is imported before fedsim, too"
         return Part(name, f"off: fedsim has set {' '.join(lacking)} for this process", advice)
-    return Part(name, f"off: {flower}={quiet.GIVEN[flower]} in the environment")
+    return Part(name, f"off: {flower}={quiet.ENVIRONMENT[flower]} in the environment")
 
 
 LOOKS: dict[str, Callable[[str], Part]] = {

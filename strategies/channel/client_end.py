@@ -190,32 +190,34 @@ class ClientEnd:
         """
         payload, settings = get(content)
         if ENDS in settings:
-            mine = ends(self.uplink, self.downlink, self.template, self.buffers)
+            expected = ends(self.uplink, self.downlink, self.template, self.buffers)
             theirs = str(settings[ENDS])
-            if theirs != mine:
+            if theirs != expected:
                 raise ValueError(
-                    f"the two ends differ: the strategy has {theirs}; client_mod has {mine}: give "
-                    "both the same (model: client_mod(template=...) has names and shapes of what "
-                    "start() is given; buffers: Compressed(buffers=Buffers(...)) and "
+                    f"the two ends differ: the strategy has {theirs}; client_mod has {expected}: "
+                    "give both the same (model: client_mod(template=...) has names and shapes of "
+                    "what start() is given; buffers: Compressed(buffers=Buffers(...)) and "
                     "client_mod(buffers=...))"
                 )
-        known = of_channel(memory or {}, settings)
+        channel_memory = of_channel(memory or {}, settings)
         if SCORES in settings:
             ack = Ack({})
         else:
-            ack = take_ack(self.before or self.uplink, settings, known, self.template)
+            ack = take_ack(self.before or self.uplink, settings, channel_memory, self.template)
         if settings["kind"] == "model":
             version = int(str(settings.get(VERSION, 0)))
             base = directions.received(
                 self.downlink, payload, self.template, version, tied(Raw(), settings)
             )
         elif settings["kind"] == "relay":
-            base = self._relayed(payload, settings, known, ack)
+            base = self._relayed(payload, settings, channel_memory, ack)
         else:
-            base = self._updated(payload, settings, known)
+            base = self._updated(payload, settings, channel_memory)
         weights = {name: base[name] for name in self.template}
         buffers = from_payload(settings, self.buffers)
-        return Delivery(weights, buffers, settings, not known, ack, base, self.uplink, self.seed)
+        return Delivery(
+            weights, buffers, settings, not channel_memory, ack, base, self.uplink, self.seed
+        )
 
     def _updated(self, payload: bytes, settings: Settings, memory: State) -> State:
         """The model that the client holds, and what it lacks of the updates that came."""
@@ -224,8 +226,8 @@ class ClientEnd:
             [payload] if settings["kind"] == "update" else split_updates(payload, last - first)
         )
         version = memory.get(VERSION)
-        own = first if version is None else min(max(int(version), first), last)
-        weights, steps = _base(memory, own), updates[own - first :]
+        base_version = first if version is None else min(max(int(version), first), last)
+        weights, steps = _base(memory, base_version), updates[base_version - first :]
         for step in steps:
             update = decompress(tied(self.downlink, settings), step, self.template)
             weights = directions.moved(weights, update)
@@ -238,11 +240,11 @@ class ClientEnd:
         rounds = [payload] if last == first + 1 else split_updates(payload, last - first)
         held = min(max(int(memory.get(VERSION, first)), first), last)
         base = {name: x.cpu() for name, x in _base(memory, held).items()}
-        own = memory[PAYLOAD_KEPT].numpy().tobytes() if PAYLOAD_KEPT in memory else b""
+        own_payload = memory[PAYLOAD_KEPT].numpy().tobytes() if PAYLOAD_KEPT in memory else b""
         for messages in rounds[held - first :]:  # it has made the models of those before
             if includes_own(messages) and not (ack.applied and PAYLOAD_KEPT in memory):
                 raise NoBase("the client does not hold what it sent in a round before")
-            moved = self.means.of(messages, own, self.uplink, self.template)
+            moved = self.means.of(messages, own_payload, self.uplink, self.template)
             base = {name: x + moved[name] for name, x in base.items()}
         return placed(base, self.template)
 
@@ -288,8 +290,9 @@ class ClientEnd:
 
 def _base(memory: State, version: int) -> State:
     """The model that the client holds; ``NoBase`` where that is not this ``version``."""
-    base, known = unnest("base", memory), memory.get(VERSION)  # memories of before have no number
-    if not base or (known is not None and int(known) != version):
+    base = unnest("base", memory)
+    stored_version = memory.get(VERSION)  # memories of before have no number
+    if not base or (stored_version is not None and int(stored_version) != version):
         raise NoBase(f"the client does not hold version {version} of the model")
     return base
 

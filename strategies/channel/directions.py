@@ -85,7 +85,7 @@ class _Last(threading.local):
     def __init__(self) -> None:
         self.payload: bytes | None = None
         self.model: State = {}
-        self.seen: list[Any] = []
+        self.versions: list[Any] = []
 
 
 _LAST = _Last()
@@ -96,12 +96,12 @@ def _decoded(method: Compressor, payload: bytes, template: Tensors) -> State:
 
     What a client has changed in place is decoded again for the next.
     """
-    wanted = [(name, x.shape, x.device) for name, x in template.items()]
-    now = [wanted, [x._version for x in _LAST.model.values()]]
-    if payload is not _LAST.payload or now != _LAST.seen:
+    layout = [(name, x.shape, x.device) for name, x in template.items()]
+    now = [layout, [x._version for x in _LAST.model.values()]]
+    if payload is not _LAST.payload or now != _LAST.versions:
         _LAST.payload, _LAST.model = None, {}  # room for the next
         _LAST.model = decompress(method, payload, template)
-        _LAST.seen = [wanted, [x._version for x in _LAST.model.values()]]
+        _LAST.versions = [layout, [x._version for x in _LAST.model.values()]]
         _LAST.payload = payload
     return dict(_LAST.model)
 

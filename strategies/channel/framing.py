@@ -68,16 +68,16 @@ def to_server(content: RecordDict | Error, kind: str = "train") -> Travel:
 
 @lru_cache(maxsize=4096)  # most messages of a run have one of a few lengths
 def _to_client(inside: _Inside, kind: str) -> Travel:
-    whole, described = _message(inside, kind, reply=False)
-    return Travel(_field(described) + _field(whole.tree) + whole.size, _NODE)
+    root, described = _message(inside, kind, reply=False)
+    return Travel(_field(described) + _field(root.tree) + root.size, _NODE)
 
 
 @lru_cache(maxsize=4096)
 def _to_server(inside: _Inside, kind: str) -> Travel:
-    whole, described = _message(inside, kind, reply=True)
-    request = _NODE + _field(described) + _field(whole.tree) + _RUNTIME
-    wanted = 4 + _field(_HASH + 2) + _HASH * whole.objects + _SESSION
-    return Travel(wanted, request + whole.size)
+    root, described = _message(inside, kind, reply=True)
+    request = _NODE + _field(described) + _field(root.tree) + _RUNTIME
+    object_list = 4 + _field(_HASH + 2) + _HASH * root.objects + _SESSION
+    return Travel(object_list, request + root.size)
 
 
 def _message(inside: _Inside, kind: str, reply: bool) -> tuple[_Part, int]:
@@ -85,23 +85,23 @@ def _message(inside: _Inside, kind: str, reply: bool) -> tuple[_Part, int]:
     error = inside.error
     below = [] if error else [_object("RecordDict", inside.records, _names(inside.names))]
     about = 3 * _RANDOM + 2 + 2 * _FIXED + _field(len(kind)) + (_HASH if reply else 0)
-    whole = _object("Message", below, _field(about) + error)
-    return whole, _field(about + _HASH) + (error or _EMPTY)
+    root = _object("Message", below, _field(about) + error)
+    return root, _field(about + _HASH) + (error or _EMPTY)
 
 
 def _inside(content: RecordDict | Error) -> _Inside:
     if isinstance(content, Error):
-        said = content.reason.strip().splitlines()[-1] if content.reason else ""  # no traceback
-        reason = _field(len(said.encode())) if said else 0
+        text = content.reason.strip().splitlines()[-1] if content.reason else ""  # no traceback
+        reason = _field(len(text.encode())) if text else 0
         return _Inside(error=_field(_number(content.code) + reason))
-    records, seen = list[_Part](), set[int]()
+    records, sent_chunks = list[_Part](), set[int]()
     for record in content.values():
         if isinstance(record, ArrayRecord):
-            alone = list(record.values())
-            if len(alone) > 1:
-                keys = [(a.dtype, a.shape, a.stype, hash(a.data)) for a in alone]
-                alone = list(dict(zip(keys, alone, strict=True)).values())
-            arrays = [_array(array, seen) for array in alone]
+            unique_arrays = list(record.values())
+            if len(unique_arrays) > 1:
+                keys = [(a.dtype, a.shape, a.stype, hash(a.data)) for a in unique_arrays]
+                unique_arrays = list(dict(zip(keys, unique_arrays, strict=True)).values())
+            arrays = [_array(array, sent_chunks) for array in unique_arrays]
             records.append(_object("ArrayRecord", arrays, _names(record)))
         else:
             size = sum([_item(name, _value(value)) for name, value in record.items()])
@@ -121,7 +121,7 @@ def _record(kind: str, items: int) -> _Part:
     return _object(kind, (), items)
 
 
-def _array(array: Array, seen: set[int]) -> _Part:
+def _array(array: Array, sent_chunks: set[int]) -> _Part:
     """An array; chunks that are equal travel once."""
     data, chunks, order = memoryview(array.data), [], []
     for start in range(0, len(data), _CHUNK):
@@ -129,9 +129,9 @@ def _array(array: Array, seen: set[int]) -> _Part:
         order.append(hash(chunk))
         if order.count(order[-1]) == 1:
             part = _object("ArrayChunk", [], len(chunk))
-            chunks.append(_Part(0, part.tree, 0) if order[-1] in seen else part)
+            chunks.append(_Part(0, part.tree, 0) if order[-1] in sent_chunks else part)
     unique = list(dict.fromkeys(order))
-    seen.update(unique)
+    sent_chunks.update(unique)
     about = {
         "dtype": array.dtype, "shape": array.shape, "stype": array.stype,
         "arraychunk_ids": [unique.index(chunk) for chunk in order],

@@ -52,7 +52,7 @@ def load(context: Context, key: str, settings: Mapping[str, Any]) -> State:
     damaged = False
     for file in reversed(_files(folder)):
         try:
-            memory = _whole(file)
+            memory = _read(file)
         except (OSError, ValueError, SafetensorError) as error:
             log.warning("%s is damaged and passed over for the memory before: %s", file, error)
             damaged = True
@@ -75,8 +75,10 @@ def commit(context: Context, key: str, settings: Mapping[str, Any], state: State
     try:
         _write(_folder(context, settings) / key, int(settings[ROUND]), state)
     except OSError as error:
-        given = context.node_config[STATE_DIR]
-        raise ValueError(f"state-dir is {given!r}: {error.strerror}: {error.filename}") from error
+        state_dir = context.node_config[STATE_DIR]
+        raise ValueError(
+            f"state-dir is {state_dir!r}: {error.strerror}: {error.filename}"
+        ) from error
 
 
 def remove_memory(context: Context, settings: Mapping[str, Any]) -> None:
@@ -98,7 +100,7 @@ def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("memory-*.safetensors"))
 
 
-def _whole(file: Path) -> State:
+def _read(file: Path) -> State:
     """The memory in ``file``."""
     from safetensors import safe_open
 
@@ -131,17 +133,17 @@ def _write(folder: Path, number: int, state: State) -> None:
     content = save(plain, {"names": json.dumps(list(plain))})
     part = folder / ".part"
     part.unlink(missing_ok=True)  # what a kill left behind may be readable by others
-    whole = folder / f"memory-{number:08d}-{_digest(content)}.safetensors"
+    target = folder / f"memory-{number:08d}-{_digest(content)}.safetensors"
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(part, whole)
+    os.replace(part, target)
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
     before = [file for file in old if int(_parts(file)[1]) < number]
-    for other in {*old} - {*before[1 - MEMORY_FILES :], whole}:
+    for other in {*old} - {*before[1 - MEMORY_FILES :], target}:
         other.unlink(missing_ok=True)

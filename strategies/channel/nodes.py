@@ -73,8 +73,8 @@ def forget(grid: Grid, channel: int) -> None:
         channel: the number of the run's channel.
     """
     content = RecordDict({KEY: ConfigRecord({CHANNEL: channel})})
-    told = [Message(content, dst_node_id=n, message_type=FORGET) for n in grid.get_node_ids()]
-    list(grid.send_and_receive(told, timeout=FORGETTING_SECONDS))
+    messages = [Message(content, dst_node_id=n, message_type=FORGET) for n in grid.get_node_ids()]
+    list(grid.send_and_receive(messages, timeout=FORGETTING_SECONDS))
 
 
 def numbered_of(grid: Grid) -> range | None:
@@ -168,7 +168,7 @@ class Roster:
         self.nodes: dict[int, int] | Numbered = {}
         self.names: dict[str, int] = {}
         self.passed: dict[int, str] = {}
-        self._said: dict[int, int | str | None] = {}  # node -> who it says it is, the first first
+        self._claims: dict[int, int | str | None] = {}  # node -> who it says it is, the first first
         self._refused: dict[int, str] = {}  # node -> what its app raised when it was asked
 
     def gather(self, grid: Grid, needed: int) -> None:
@@ -187,22 +187,22 @@ class Roster:
         until = time.monotonic() + REGISTRATION_SECONDS
         while len(list(grid.get_node_ids())) < self.clients and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
-        there, asked = len(list(grid.get_node_ids())), time.monotonic()
-        if there < needed:
+        registered, asked_at = len(list(grid.get_node_ids())), time.monotonic()
+        if registered < needed:
             raise TimeoutError(
-                f"{there} nodes have registered in {REGISTRATION_SECONDS:g} s and {needed} "
+                f"{registered} nodes have registered in {REGISTRATION_SECONDS:g} s and {needed} "
                 "clients are wanted: start more nodes, or set the number of clients to theirs"
             )
         self.look(grid)
         starting, patience = max(STARTING_SECONDS, self.timeout), self.timeout
-        while len(self.nodes) < min(there, self.clients):
+        while len(self.nodes) < min(registered, self.clients):
             present = {*grid.get_node_ids()}
             if self._refused and present <= {*self._refused}:  # no node will ever say who it is
                 reason = next(iter(self._refused.values()))
                 raise TooFewReplies(f"no node says which client it is: {reason}")
-            silent = present - {*self._said}
+            silent = present - {*self._claims}
             patience = starting if silent and len(self.nodes) < needed else self.timeout
-            left = asked + patience - time.monotonic()
+            left = asked_at + patience - time.monotonic()
             if left <= 0:
                 break
             time.sleep(_POLL_SECONDS)
@@ -224,10 +224,10 @@ class Roster:
         if isinstance(self.nodes, Numbered):
             return
         present = set(grid.get_node_ids())
-        self._said = {node: who for node, who in self._said.items() if node in present}
+        self._claims = {node: who for node, who in self._claims.items() if node in present}
         self.nodes = {client: node for client, node in self.nodes.items() if node in present}
         self.passed = {node: reason for node, reason in self.passed.items() if node in present}
-        new = sorted(present - {*self._said})
+        new = sorted(present - {*self._claims})
         if new:
             asks = [Message(RecordDict(), dst_node_id=n, message_type=QUERY) for n in new]
             patience = self.timeout if seconds is None else seconds
@@ -235,9 +235,9 @@ class Roster:
             for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
                 if reply.has_content():  # one that says nothing of use is no client
                     node = reply.metadata.src_node_id
-                    self._said[node] = None
+                    self._claims[node] = None
                     try:
-                        self._said[node] = _who(reply.content)
+                        self._claims[node] = _who(reply.content)
                     except ValueError as error:
                         self._pass_over(node, str(error))
             refused = [up for up in replies if up.has_error() and up.error.code in _OF_APPS]
@@ -252,28 +252,28 @@ class Roster:
 
     def _seat(self) -> None:
         """Gives every client that has none a node that says to be it, the first that did."""
-        table, said = owners(), self._said
+        table, claims = owners(), self._claims
         if table is not None:
-            for node, who in said.items():
+            for node, who in claims.items():
                 if who not in (None, table.get(node)):
                     owner = f"client {repr(table[node])}'s" if node in table else "nobody's"
-                    own = repr(who)
-                    reason = f"it says that it is client {own}, and its key is {owner} in {TABLE}"
+                    claim = repr(who)
+                    reason = f"it says that it is client {claim}, and its key is {owner} in {TABLE}"
                     self._pass_over(node, reason)
-            said = {node: who for node, who in said.items() if who == table.get(node)}
-        named = sorted((who, node) for node, who in said.items() if isinstance(who, str))
-        numbered = [(who, node) for node, who in said.items() if isinstance(who, int)]
+            claims = {node: who for node, who in claims.items() if who == table.get(node)}
+        named = sorted((who, node) for node, who in claims.items() if isinstance(who, str))
+        numbered = [(who, node) for node, who in claims.items() if isinstance(who, int)]
         for who, node in numbered:
-            self._give(who, node)
+            self._assign(who, node)
         for name, node in named:
             taken = {*self.nodes, *self.names.values(), *(table or {}).values()}
             free = next((n for n in range(self.clients) if n not in taken), None)
             number = self.names.get(name, free)
             if number is not None:
                 self.names[name] = number
-            self._give(number, node)  # None: no number is left
+            self._assign(number, node)  # None: no number is left
 
-    def _give(self, client: int | None, node: int) -> None:
+    def _assign(self, client: int | None, node: int) -> None:
         """A node is where a client is; or it is passed over, where another is that already."""
         if client is None or client >= self.clients:
             self._pass_over(node, f"the strategy is for clients={self.clients}")
@@ -324,8 +324,9 @@ def cohort(
 
     ``among``: those that can be drawn; None: all.
     """
-    there = range(clients) if among is None else among
-    if size >= len(there):
-        return sorted(map(int, there))
+    available = range(clients) if among is None else among
+    if size >= len(available):
+        return sorted(map(int, available))
     generator = np.random.default_rng(derive(seed, "cohort", round_number))
-    return sorted(int(there[int(i)]) for i in generator.choice(len(there), size, replace=False))
+    drawn = generator.choice(len(available), size, replace=False)
+    return sorted(int(available[int(i)]) for i in drawn)

@@ -71,11 +71,11 @@ def line_seed(seed: int, place: int) -> int:
 
 def join_parts(contents: Sequence[RecordDict], client: int) -> RecordDict:
     """One content of those of all parts."""
-    whole = RecordDict({KEY: ConfigRecord({CLIENT: client})})
+    joined = RecordDict({KEY: ConfigRecord({CLIENT: client})})
     for place, content in enumerate(contents):
         for name, record in content.items():
-            whole[f"{name}/{place}"] = record
-    return whole
+            joined[f"{name}/{place}"] = record
+    return joined
 
 
 def part_of(content: RecordDict, place: int) -> RecordDict:
@@ -103,28 +103,28 @@ class PartsEnd:
     """``ClientEnd`` to a model in parts.
 
     Args:
-        whole: the end of a channel to the whole model.
+        end: the end of a channel to the whole model.
         count: how many parts.
     """
 
-    whole: ClientEnd
+    end: ClientEnd
     count: int
 
     @property
     def uplink(self) -> Compressor:
-        return self.whole.uplink
+        return self.end.uplink
 
     @cached_property
     def parts(self) -> ModelParts:
         """How the model is cut."""
-        return ModelParts(self.whole.template, self.count)
+        return ModelParts(self.end.template, self.count)
 
     @cached_property
     def ends(self) -> tuple[ClientEnd, ...]:
         """A line per part."""
         return tuple(
-            replace(self.whole, template=self.parts.cut(self.whole.template, place), buffers={},
-                    seed=line_seed(self.whole.seed, place))
+            replace(self.end, template=self.parts.cut(self.end.template, place), buffers={},
+                    seed=line_seed(self.end.seed, place))
             for place in range(self.count)
         )  # fmt: skip
 
@@ -168,9 +168,9 @@ class PartsEnd:
         metrics = content.metric_records.pop(METRICS)
         counts = dict(zip(self.template, cast(list[int], metrics[SENT]), strict=True))
         parts = zip(self.ends, packet.each, delivery.each, strict=True)
-        for place, (end, mine, came) in enumerate(parts):
+        for place, (end, part_packet, part_delivery) in enumerate(parts):
             record = RecordDict()
-            end.reply(record, mine, came, side_payloads)
+            end.reply(record, part_packet, part_delivery, side_payloads)
             sent = [count for name, count in counts.items() if name.startswith(f"{place}/")]
             record[METRICS] = MetricRecord({**metrics, "sent": sum(sent), SENT: sent})
             for name, value in record.items():

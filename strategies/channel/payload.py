@@ -98,9 +98,9 @@ def ends(
     first = arrays[0] if arrays else "no array"
     digest = f"{zlib.crc32(','.join(arrays).encode()):08x}"[:4]
     count = sum(x.numel() for x in model.values())
-    told = f"model of {count} entries ({first}; {digest})"
+    model_text = f"model of {count} entries ({first}; {digest})"
     both = f"uplink {message_text(uplink)}, downlink {message_text(downlink)}"
-    return f"{both}, {told}, buffers {listed}"
+    return f"{both}, {model_text}, buffers {listed}"
 
 
 def tied(method: Compressor, settings: Mapping[str, object]) -> Compressor:
@@ -111,10 +111,10 @@ def tied(method: Compressor, settings: Mapping[str, object]) -> Compressor:
         >>> tied(Raw(), {TIED: "0 3, 0 5"}).pairs, tied(Raw(), {})
         (((0, 3), (0, 5)), Raw())
     """
-    said = settings.get(TIED)
-    if not said:
+    pairs = settings.get(TIED)
+    if not pairs:
         return method
-    numbers = [[int(place) for place in pair.split()] for pair in str(said).split(",")]
+    numbers = [[int(place) for place in pair.split()] for pair in str(pairs).split(",")]
     return Tied(method, tuple((first, other) for first, other in numbers))
 
 
@@ -176,25 +176,25 @@ def get(record: RecordDict) -> tuple[bytes, Settings]:
 
 def config_in(record: RecordDict, key: str = KEY) -> ConfigRecord | None:
     """The settings under ``key``, or None: without Flower's views, which copy all records."""
-    found = record.get(key)
-    return found if isinstance(found, ConfigRecord) else None
+    config = record.get(key)
+    return config if isinstance(config, ConfigRecord) else None
 
 
 def settings_in(record: RecordDict) -> Settings:
     """The settings of a message to a client; of a model in parts, those of the first part."""
-    found = config_in(record, f"{KEY}/0" if f"{KEY}/0" in record else KEY)
-    if found is None:
+    config = config_in(record, f"{KEY}/0" if f"{KEY}/0" in record else KEY)
+    if config is None:
         raise KeyError(KEY)
-    return dict(found.items())
+    return dict(config.items())
 
 
 def payload_bits(message: Message) -> int:
     """The bits of a message's payload, and of what is charged beside it; 0 where there is none."""
     if not message.has_content():
         return 0
-    said = config_in(message.content) or ConfigRecord()
+    settings = config_in(message.content) or ConfigRecord()
     names = ["payload", *(name for name, charge in CHARGES.items() if charge.wire)]
-    parts = [part for name in names if isinstance(part := said.get(name), bytes)]
+    parts = [part for name in names if isinstance(part := settings.get(name), bytes)]
     large = message.content.get(CHUNKED)
     arrays = large.values() if isinstance(large, ArrayRecord) else ()
     return 8 * (sum(map(len, parts)) + sum(len(array.data) for array in arrays))

@@ -54,8 +54,8 @@ class Relay:
         raise TypeError("relay passes on what clients sent, and decodes no update")
 
 
-def join(payloads: Sequence[bytes], own: int | None, samples: Sequence[int] = ()) -> bytes:
-    """The message to the sender at index ``own`` of ``payloads``; None: to one who is not there.
+def join(payloads: Sequence[bytes], own_index: int | None, samples: Sequence[int] = ()) -> bytes:
+    """The message to the sender at ``own_index`` of ``payloads``; None: to one who is not there.
 
     ``samples``: of each sender; none where the mean is uniform.
 
@@ -63,13 +63,13 @@ def join(payloads: Sequence[bytes], own: int | None, samples: Sequence[int] = ()
         >>> join([b"ab", b"c", b""], own=1), split(join([b"ab", b"c", b""], own=1), b"c")
         (b'\\x04\\x02ab\\x00', ([b'ab', b'c', b''], []))
     """
-    place = 0 if own is None else own + 1
+    place = 0 if own_index is None else own_index + 1
     parts = [varint(2 * place + bool(samples))]
     for i, payload in enumerate(payloads):
-        parts += [varint(samples[i])] if samples and (i != own) else []
-        parts += [varint(len(payload)), payload] if i != own else []
-    if samples and own is not None:
-        parts.insert(1, varint(samples[own]))
+        parts += [varint(samples[i])] if samples and (i != own_index) else []
+        parts += [varint(len(payload)), payload] if i != own_index else []
+    if samples and own_index is not None:
+        parts.insert(1, varint(samples[own_index]))
     return b"".join(parts)
 
 
@@ -78,12 +78,12 @@ def includes_own(payload: bytes) -> bool:
     return read_varint(payload)[0] > 1
 
 
-def split(payload: bytes, own: bytes) -> tuple[list[bytes], list[int]]:
+def split(payload: bytes, own_payload: bytes) -> tuple[list[bytes], list[int]]:
     """All senders' payloads, in client order, and their samples; no samples: the mean is uniform.
 
     Args:
         payload: what ``join`` made.
-        own: what the receiver sent, if that is among them.
+        own_payload: what the receiver sent, if that is among them.
 
     Raises ``PayloadError`` where the bytes do not say that.
     """
@@ -91,7 +91,7 @@ def split(payload: bytes, own: bytes) -> tuple[list[bytes], list[int]]:
     place, counted = divmod(first, 2)
     messages, samples = list[bytes](), list[int]()
     if counted and place:
-        mine, at = read_varint(payload, at)
+        own_samples, at = read_varint(payload, at)
     while at < len(payload):
         if counted:
             count, at = read_varint(payload, at)
@@ -102,9 +102,9 @@ def split(payload: bytes, own: bytes) -> tuple[list[bytes], list[int]]:
     if at > len(payload) or place > len(messages) + 1 or not (messages or place):
         raise PayloadError("the relayed messages are cut, or fewer than they say")
     if place:
-        messages.insert(place - 1, own)
+        messages.insert(place - 1, own_payload)
     if counted and place:
-        samples.insert(place - 1, mine)
+        samples.insert(place - 1, own_samples)
     return messages, samples
 
 
@@ -116,10 +116,10 @@ class Means:
     """
 
     def __init__(self) -> None:
-        self._made: dict[tuple[tuple[bytes, ...], tuple[int, ...]], dict[str, Tensor]] = {}
+        self._means: dict[tuple[tuple[bytes, ...], tuple[int, ...]], dict[str, Tensor]] = {}
 
     def of(
-        self, payload: bytes, own: bytes, uplink: Compressor, template: Tensors
+        self, payload: bytes, own_payload: bytes, uplink: Compressor, template: Tensors
     ) -> dict[str, Tensor]:
         """The mean update of a round.
 
@@ -128,24 +128,24 @@ class Means:
 
         Args:
             payload: what ``join`` made.
-            own: what the receiver sent, if that is among the messages.
+            own_payload: what the receiver sent, if that is among the messages.
             uplink: how clients encode their updates; the same whenever this is called.
             template: the model's parameters; values are not read.
         """
-        messages, samples = split(payload, own)
+        messages, samples = split(payload, own_payload)
         if samples and not all(samples):
             raise PayloadError("a relayed message has no samples: everyone trains on one at least")
         key = tuple(messages), tuple(samples)
-        if key not in self._made:
+        if key not in self._means:
             shapes = {name: torch.empty_like(x, device="cpu") for name, x in template.items()}
             weights = samples or [1] * len(messages)
             size = sum(4 * x.numel() for x in shapes.values())
-            while self._made and (len(self._made) + 1) * size > CACHE_BYTES:
-                self._made.pop(next(iter(self._made)))
+            while self._means and (len(self._means) + 1) * size > CACHE_BYTES:
+                self._means.pop(next(iter(self._means)))
             mean = mean_of(uplink, messages, weights, shapes)
             parts = mean.split([x.numel() for x in shapes.values()])
-            self._made[key] = {
+            self._means[key] = {
                 name: part.view(x.shape)
                 for (name, x), part in zip(shapes.items(), parts, strict=True)
             }
-        return self._made[key]
+        return self._means[key]

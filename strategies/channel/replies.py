@@ -12,7 +12,7 @@ from compressors import Compressor
 from compressors.message import read_message
 from compressors.printing import printable
 from strategies.channel.acknowledge import read_outcome
-from strategies.channel.given import cure
+from strategies.channel.app_checks import cure
 from strategies.channel.payload import METRICS, ROUND, SAMPLES, WANTS, Settings, config_in, get
 from strategies.channel.side_payloads import OUTCOME
 from strategies.channel.traffic import Uplink
@@ -49,10 +49,12 @@ def metrics_of(content: RecordDict) -> dict[str, float]:
         >>> numbers_of(RecordDict({METRICS: MetricRecord({SAMPLES: 359, "train-loss": 0.5})}))
         {'num-examples': 359.0, 'train-loss': 0.5}
     """
-    found = content.get(METRICS)
-    said = found if isinstance(found, MetricRecord) else MetricRecord()
-    known = {name: said[name] for name in (SAMPLES, "train-loss", *_SECONDS) if name in said}
-    for name, value in known.items():
+    record = content.get(METRICS)
+    metrics = record if isinstance(record, MetricRecord) else MetricRecord()
+    checked = {
+        name: metrics[name] for name in (SAMPLES, "train-loss", *_SECONDS) if name in metrics
+    }
+    for name, value in checked.items():
         number = value if isinstance(value, int | float) else math.nan
         if name == SAMPLES and not (1 <= number <= _MOST and number == int(number)):
             raise ValueError(f"{name} is {repr(value)}: it is a whole number from 1 to 2**53")
@@ -60,7 +62,7 @@ def metrics_of(content: RecordDict) -> dict[str, float]:
             raise ValueError(f"{name} is {repr(value)}: it is a number from 0 to 2**53")
         if not math.isfinite(number):
             raise ValueError(f"{name} is {repr(value)}: it is a finite number")
-    return {k: float(v) for k, v in said.items() if isinstance(v, int | float)}
+    return {k: float(v) for k, v in metrics.items() if isinstance(v, int | float)}
 
 
 def uplink_of(
@@ -89,9 +91,9 @@ def uplink_of(
     answers = settings.get(ROUND, round_number)
     if answers != round_number:
         raise ValueError(f"the reply is of round {repr(answers)} and came in round {round_number}")
-    payload, said = get(reply.content)
+    payload, reply_settings = get(reply.content)
     message = read_message(uplink, payload, template)
-    outcome, returned, lost = read_outcome(said)
+    outcome, returned, lost = read_outcome(reply_settings)
     numbers = metrics_of(reply.content) | {"sent": float(sum(message.sent.values()))}
     up = Uplink(
         payload, message.spans, message.update, numbers,
@@ -100,7 +102,7 @@ def uplink_of(
     )  # fmt: skip
     if max_norm is not None and not up.norm <= max_norm:
         raise ValueError(f"the update has norm {up.norm:.3g}: at most {max_norm:g} is allowed")
-    return up, said
+    return up, reply_settings
 
 
 def error_text(reply: Message) -> str:

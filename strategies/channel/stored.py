@@ -69,7 +69,7 @@ class Stored:
         values = [self.unpack(x) for x in inside]
         if kind in ("list", "tuple"):
             return values if kind == "list" else tuple(values)
-        return {kind.__name__: kind for kind in self.kinds}[_FORMER.get(kind, kind)](*values)
+        return {kind.__name__: kind for kind in self.kinds}[_FORMER.get(kind) or kind](*values)
 
     def _name(self, x: Tensor | bytes) -> str:
         name, _ = self._names.setdefault(id(x), (str(len(self._names)), x))

@@ -54,9 +54,9 @@ def check_around(strategy: Strategy) -> None:
     while frame is not None:
         caller = frame.f_locals.get("self")
         if isinstance(caller, PRIVATE) and strategy in layers_of(caller):
-            name, mine = type(caller).__name__, type(strategy).__name__
+            name, inner = type(caller).__name__, type(strategy).__name__
             raise WrongOrder(
-                f"{name}({mine}(...)) would clip nothing, for replies hold bytes and no arrays: "
+                f"{name}({inner}(...)) would clip nothing, for replies hold bytes and no arrays: "
                 f"the order that works is Compressed({name}(...), ...)"
             )
         frame = frame.f_back

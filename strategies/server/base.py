@@ -16,10 +16,10 @@ from compressors.whole.keepers import needs_server
 from compressors.whole.memory import unnest
 from strategies.algorithms.base import Algorithm
 from strategies.channel import nodes
+from strategies.channel.app_checks import check_method, check_record
 from strategies.channel.buffers import Buffers
 from strategies.channel.directions import directs
 from strategies.channel.framing import Travel
-from strategies.channel.given import check_method, check_record
 from strategies.channel.late import LATE, Late
 from strategies.channel.mailbox import Mailbox
 from strategies.channel.nodes import CohortDraw, Roster
@@ -104,8 +104,10 @@ class ChannelStrategy(Strategy):
         down = directs(self.downlink) and needs_server(self.downlink) == needs_method
         below = "" if down else needs_server(self.downlink)
         if below or needs_server(uplink) not in ("", needs_method):
-            own = below or needs_server(uplink)
-            raise ValueError(f"the messages of {own} are read by strategy {own} alone")
+            server_method = below or needs_server(uplink)
+            raise ValueError(
+                f"the messages of {server_method} are read by strategy {server_method} alone"
+            )
         if isinstance(self.downlink, Relay) and not (rule and rule.averages):
             raise ValueError(
                 "downlink is relay: every client makes the mean of the others' updates itself, "
@@ -138,13 +140,13 @@ class ChannelStrategy(Strategy):
         self._mail = Mailbox(self.late)
         self._grid: Grid | None = None
 
-    def start(self, grid: Grid, initial_arrays: ArrayRecord, *given: Any, **named: Any) -> Result:
+    def start(self, grid: Grid, initial_arrays: ArrayRecord, *args: Any, **named: Any) -> Result:
         """Flower's loop; of a restored strategy, from the model that was restored."""
         check_record("initial_arrays", initial_arrays)
         if self.channel is not None and self._restored:
             layout = StateDict(initial_arrays, self.buffers, self.frozen)
-            initial_arrays = layout.whole(self.channel.weights)
-        return super().start(grid, initial_arrays, *given, **named)
+            initial_arrays = layout.to_record(self.channel.weights)
+        return super().start(grid, initial_arrays, *args, **named)
 
     def weighs(self, rule: Algorithm | None) -> str:
         """By what the mean of clients' updates is weighted, as ``Buffers.weighting``."""
@@ -172,16 +174,18 @@ class ChannelStrategy(Strategy):
         whole to everybody. With the first round of another run versions begin again, and clients
         forget what they kept, for any model.
         """
-        known = self.channel
-        goes_on = known is not None and server_round > known.traffic.round
-        if known is not None and goes_on and known.holds(weights):
-            return known
+        previous = self.channel
+        goes_on = previous is not None and server_round > previous.traffic.round
+        if previous is not None and goes_on and previous.holds(weights):
+            return previous
         self.channel = self._end(weights)
-        if known is not None and goes_on:
-            self.channel.version, self.channel.channel_id = known.version + 1, known.channel_id
-            self.channel.applied, self.channel.lost = known.applied, known.lost
+        if previous is not None and goes_on:
+            self.channel.version = previous.version + 1
+            self.channel.channel_id = previous.channel_id
+            self.channel.applied, self.channel.lost = previous.applied, previous.lost
             # Of updates that are under way: what their clients were sent, and asked for.
-            self.channel.sent_last, self.channel.iterations = known.sent_last, known.iterations
+            self.channel.sent_last = previous.sent_last
+            self.channel.iterations = previous.iterations
         return self.channel
 
     def sides(self) -> list[Side]:
@@ -195,8 +199,8 @@ class ChannelStrategy(Strategy):
         return sides + ([self.buffers] if self.buffers else [])
 
     def _end(self, weights: dict[str, Tensor]) -> ServerEnd:
-        own = self.seed, self.sides(), self.catch_up, self.max_norm, self._ties
-        return ServerEnd(self.uplink, self.downlink, weights, *own)
+        settings = self.seed, self.sides(), self.catch_up, self.max_norm, self._ties
+        return ServerEnd(self.uplink, self.downlink, weights, *settings)
 
     def drawn(self, server_round: int, grid: Grid) -> tuple[dict[int, int], dict[int, str]]:
         """A round's cohort: the node of each client, and why others of it cannot be asked now.
@@ -212,7 +216,7 @@ class ChannelStrategy(Strategy):
             self.roster.look(grid)
         else:
             self.roster.gather(grid, self.awaited)
-        there, out = dict[int, int](), dict[int, str]()
+        node_of, out = dict[int, int](), dict[int, str]()
         for client in self._cohort(server_round):
             node = self.roster.nodes.get(client)
             if node is None:
@@ -220,8 +224,8 @@ class ChannelStrategy(Strategy):
             elif self._mail.at_work(client, node):
                 out[client] = AT_WORK
             else:
-                there[client] = node
-        return there, out
+                node_of[client] = node
+        return node_of, out
 
     def _cohort(self, server_round: int) -> Sequence[int]:
         """The sorted client numbers of a round, of those that can be asked now."""
@@ -243,23 +247,23 @@ class ChannelStrategy(Strategy):
         """
         channel, grid = self.channel, self._grid
         assert channel is not None and grid is not None
-        came = self._take(replies, channel)
+        by_client = self._take(replies, channel)
         wishes = channel.grant()
         if wishes:
             again = {client: self._once_more(client, channel) for client in wishes}
             answers = grid.send_and_receive(self._mail.send(again), timeout=self.timeout)
-            came |= self._take(answers, channel)
-        return self._mail.hear(grid, channel, in_round=True) | came
+            by_client |= self._take(answers, channel)
+        return self._mail.hear(grid, channel, in_round=True) | by_client
 
     def _take(self, replies: Iterable[Message], channel: ServerEnd) -> dict[int, Message]:
-        came = {}
+        by_client = {}
         for reply in replies:
             client = self._mail.client_of(reply)
             client = self.client_at(reply.metadata.src_node_id) if client is None else client
             if client not in channel.traffic.uplinks:  # its first update counts
-                came[client] = reply
+                by_client[client] = reply
             channel.take(client, reply)
-        return came
+        return by_client
 
     def _once_more(self, client: int, channel: ServerEnd) -> Message:
         """The round's message to a client, with the whole model in it."""
@@ -305,15 +309,15 @@ class ChannelStrategy(Strategy):
     ) -> Iterable[Message]:
         """See ``ask``; ``arrays`` is the model, and ``config`` is for the clients' apps."""
         check_around(self)
-        known = self.channel
-        if known is not None and self._restored:
+        channel = self.channel
+        if channel is not None and self._restored:
             # Flower's loop counts from 1, and a loop of one's own may count on.
-            self._before = known.traffic.round if server_round <= known.traffic.round else 0
+            self._before = channel.traffic.round if server_round <= channel.traffic.round else 0
             self._layout = StateDict(arrays, self.buffers, self.frozen)
             self._handed, self._restored = arrays, False
         server_round += self._before
-        goes_on = known is not None and server_round > known.traffic.round
-        if known is None or not goes_on or arrays is not self._handed:  # mostly that of before
+        goes_on = channel is not None and server_round > channel.traffic.round
+        if channel is None or not goes_on or arrays is not self._handed:  # mostly that of before
             if self._layout is None or not goes_on:
                 self._layout = StateDict(arrays, self.buffers, self.frozen)
             if self.buffers is not None and not goes_on:
@@ -321,14 +325,14 @@ class ChannelStrategy(Strategy):
             weights = self._layout.parameters(arrays)
             if not goes_on:
                 self._ties = self.ties_of(weights)
-            if known is not None and not goes_on:
+            if channel is not None and not goes_on:
                 self._start_again(weights)
                 server_round -= self._before
                 self._before, self._restored = 0, False
-            known = self.open(weights, server_round)
-        known.app = config
+            channel = self.open(weights, server_round)
+        channel.app = config
         buffers = self.buffers.values if self.buffers else ()
-        known.ends = ends(self.uplink, self.downlink, known.weights, buffers)
+        channel.ends = ends(self.uplink, self.downlink, channel.weights, buffers)
         return self.ask(server_round, ConfigRecord(), grid)
 
     def _start_again(self, weights: dict[str, Tensor]) -> None:
@@ -347,7 +351,7 @@ class ChannelStrategy(Strategy):
         if self.channel is None or self._layout is None:
             raise RuntimeError("aggregate_train before configure_train")
         metrics = self.advance(replies)
-        self._handed = self._layout.whole(self.channel.weights)
+        self._handed = self._layout.to_record(self.channel.weights)
         return self._handed, with_bytes(metrics, self.channel.traffic.wire.trained())
 
 

@@ -20,9 +20,9 @@ from compressors.whole.memory import nest, unnest
 from compressors.whole.tied import pairs_of
 from strategies.algorithms.base import Algorithm
 from strategies.channel.acknowledge import CHANNEL
+from strategies.channel.app_checks import cure
 from strategies.channel.buffers import to_payload
 from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.given import cure
 from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, lazy_arrays, to_tensors
 from strategies.channel.replies import error_text, wants_model
 from strategies.channel.shortage import TooFewReplies
@@ -93,7 +93,7 @@ class Compressed(ChannelStrategy):
             )
         self.compress_evaluation = compress_evaluation
         self._scoring: dict[int, Message] = {}  # by node: messages for evaluation
-        self._given = {name: inner_memory.numbers_of(inner) for name, inner in self._inner()}
+        self._initial_numbers = {n: inner_memory.numbers_of(inner) for n, inner in self._inner()}
         # Noise is for all of a cohort.
         noise = any(isinstance(inner, PRIVATE) for inner in layers_of(strategy))
         self._others_go_on = self.required is None and not noise
@@ -110,24 +110,24 @@ class Compressed(ChannelStrategy):
         for inner in layers_of(self.strategy):
             if isinstance(inner, FedAvgM):
                 inner.current_arrays = arrays  # what clients hold, not what it wished they held
-        there, out = self.drawn(server_round, grid) if self.clients else ({}, {})
-        own = config if channel.app is None else channel.app  # and it may change that
-        if self.clients and not there:  # late updates may come and be enough
+        nodes, out = self.drawn(server_round, grid) if self.clients else ({}, {})
+        app_config = config if channel.app is None else channel.app  # and it may change that
+        if self.clients and not nodes:  # late updates may come and be enough
             # The strategy inside takes note of the model; it would wait for nodes, and is shown
             # some that are sent nothing.
             nobody = CohortGrid(grid, [*range(1, 1 + max(1, self._least()))])
-            list(self.strategy.configure_train(server_round, arrays, own, nobody))
+            list(self.strategy.configure_train(server_round, arrays, app_config, nobody))
             channel.begin(server_round, [], out)
             return self.sent({}, grid)
         least = self._least()
-        if self.clients and (out or not there) and len(there) < least:
+        if self.clients and (out or not nodes) and len(nodes) < least:
             reasons = [f"; client {client}: {reason}" for client, reason in out.items()]
             raise TooFewReplies(  # the strategy inside would wait for nodes for ever
-                f"{len(there)} clients of the cohort can be asked and the strategy inside waits "
+                f"{len(nodes)} clients of the cohort can be asked and the strategy inside waits "
                 f"for {least} (min_available_nodes)" + "".join(reasons[:1])
             )
-        seen = CohortGrid(grid, [*there.values()]) if self.clients else grid
-        messages = list(self.strategy.configure_train(server_round, arrays, own, seen))
+        within = CohortGrid(grid, [*nodes.values()]) if self.clients else grid
+        messages = list(self.strategy.configure_train(server_round, arrays, app_config, within))
         self._arrays = record_name(messages, arrays)
         clients = {self.client_at(node): m for node, m in by_node(messages).items()}
         if self._arrays != ARRAYS:
@@ -190,8 +190,8 @@ class Compressed(ChannelStrategy):
         moved = {}
         for name, inner in self._inner():
             tensors |= nest(name, inner_memory.arrays_of(inner))
-            now, given = inner_memory.numbers_of(inner), self._given[name]
-            moved[name] = {key: x for key, x in now.items() if x != given.get(key)}
+            now, initial = inner_memory.numbers_of(inner), self._initial_numbers[name]
+            moved[name] = {key: x for key, x in now.items() if x != initial.get(key)}
         spent = {
             name: accountant.state_dict()  # of privacy
             for name, inner in self._inner()
@@ -247,21 +247,21 @@ class Compressed(ChannelStrategy):
         if self.channel is None:
             return self.strategy.aggregate_evaluate(server_round + self._before, replies)
         wire = self.channel.traffic.wire
-        came = {reply.metadata.src_node_id: reply for reply in wire.evaluated(replies)}
+        node_replies = {reply.metadata.src_node_id: reply for reply in wire.evaluated(replies)}
         again = []
-        for node, reply in came.items():
+        for node, reply in node_replies.items():
             if self.compress_evaluation and wants_model(reply):
                 self.channel.base.pop(self.client_at(node), None)
                 first = self._scoring[node]
                 again.append(Message(self._to_score(first), node, first.metadata.message_type))
         if again and self._grid is not None:
             answers = self._grid.send_and_receive(wire.evaluating(again), timeout=self.timeout)
-            came |= {reply.metadata.src_node_id: reply for reply in wire.evaluated(answers)}
-        errors = [reply for reply in came.values() if reply.has_error()]
+            node_replies |= {reply.metadata.src_node_id: reply for reply in wire.evaluated(answers)}
+        errors = [reply for reply in node_replies.values() if reply.has_error()]
         failed = [cure(reply.error, error_text(reply), "evaluate") for reply in errors]
-        if self.compress_evaluation and any(failed) and len(failed) == len(came):
+        if self.compress_evaluation and any(failed) and len(failed) == len(node_replies):
             raise WrongOrder(f"no client evaluates the model{max(failed)}")
-        replies = [reply for reply in came.values() if not wants_model(reply)]
+        replies = [reply for reply in node_replies.values() if not wants_model(reply)]
         scores = {self.client_at(x.metadata.src_node_id): x for x in replies if not x.has_error()}
         odd = odd_ones(self.strategy, scores, sorted(scores))
         if len(odd) < len(scores):  # of none that it can use the strategy inside says so itself

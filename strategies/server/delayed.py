@@ -60,11 +60,11 @@ class DelayedDSGD(RuledStrategy):
         """One message per client of the round's cohort that can be asked."""
         channel = self.channel
         assert channel is not None
-        there, out = self.drawn(server_round, grid)
-        channel.begin(server_round, there, out)
+        nodes, out = self.drawn(server_round, grid)
+        channel.begin(server_round, nodes, out)
         messages = {
             client: Message(channel.content(client, config), node, "train")
-            for client, node in there.items()
+            for client, node in nodes.items()
         }
         return self.sent(messages, grid)
 

@@ -91,7 +91,7 @@ def _check_replies(outer: ChannelStrategy, clients: int, name: str) -> None:
 
 def _check_share(uplink: Compressor) -> None:
     """The median of entries that fewer than half of the clients send is that nobody moved."""
-    sent = tried(uplink)[0].sent["w"].count
+    sent = try_method(uplink)[0].sent["w"].count
     if 2 * sent < _PROBE:
         raise WrongOrder(
             f"FedMedian stands still where {message_text(uplink)} sends {sent / _PROBE:.0%} of the "
@@ -101,7 +101,7 @@ def _check_share(uplink: Compressor) -> None:
 
 def _check_length(uplink: Compressor, name: str) -> None:
     """Whether updates that were clipped arrive clipped."""
-    packet, memory = tried(uplink)
+    packet, memory = try_method(uplink)
     norm = float(packet.sent["w"].decoded.norm())
     if memory:
         reason = "sends what it kept of earlier updates too"
@@ -116,7 +116,7 @@ def _check_length(uplink: Compressor, name: str) -> None:
     )
 
 
-def tried(uplink: Compressor) -> tuple[Packet, State]:
+def try_method(uplink: Compressor) -> tuple[Packet, State]:
     """What a method makes of one normal update of norm 1, and what it remembers of it."""
     drawn = torch.Generator().manual_seed(0)
     x = torch.randn(_PROBE, generator=drawn, dtype=torch.float32, device="cpu")
@@ -151,38 +151,38 @@ def by_node(messages: Iterable[Message]) -> dict[int, Message]:
 
     Raises ``WrongOrder`` where a node has two: a client answers one message of a round.
     """
-    known: dict[int, Message] = {}
+    messages_of: dict[int, Message] = {}
     for message in messages:
         node = message.metadata.dst_node_id
-        if node in known:
+        if node in messages_of:
             raise WrongOrder(
                 f"the strategy inside sends node {node} two messages in a round: Compressed takes "
                 "one, since a client has one update of a round; send one"
             )
-        known[node] = message
-    return known
+        messages_of[node] = message
+    return messages_of
 
 
-def check_model(made: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+def check_model(model: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
     """Refuses a model of the strategy inside that is not of the shared model's names and shapes.
 
     Raises ``WrongOrder``, which names what differs.
     """
-    shapes = {name: tuple(x.shape) for name, x in made.items()}
-    wanted = {name: tuple(x.shape) for name, x in weights.items()}
-    if shapes == wanted:
+    shapes = {name: tuple(x.shape) for name, x in model.items()}
+    expected = {name: tuple(x.shape) for name, x in weights.items()}
+    if shapes == expected:
         return
-    said = "the strategy inside makes a model"
-    if missing := [name for name in wanted if name not in shapes]:
+    problem = "the strategy inside makes a model"
+    if missing := [name for name in expected if name not in shapes]:
         reason = f"without {', '.join(missing)}"
-    elif more := [name for name in shapes if name not in wanted]:
+    elif more := [name for name in shapes if name not in expected]:
         reason = f"with {', '.join(more)}, which clients do not have"
     else:
-        name = next(name for name in wanted if shapes[name] != wanted[name])
-        reason = f"whose {name} is of {shapes[name]}, and clients' is of {wanted[name]}"
+        name = next(name for name in expected if shapes[name] != expected[name])
+        reason = f"whose {name} is of {shapes[name]}, and clients' is of {expected[name]}"
     raise WrongOrder(
-        f"{said} {reason}: give back every array that clients train; name those that nobody does "
-        "(frozen=) to the strategy and to client_mod"
+        f"{problem} {reason}: give back every array that clients train; name those that nobody "
+        "does (frozen=) to the strategy and to client_mod"
     )
 
 

@@ -132,17 +132,17 @@ class ShardedStrategy(Asynchronous):
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """That of the line to each part, and of its optimizer."""
-        tensors, every = dict[str, Tensor](), list[dict[str, Any]]()
+        tensors, ends = dict[str, Tensor](), list[dict[str, Any]]()
         for place, (end, memory) in enumerate(zip(self.ends, self.memories, strict=True)):
-            own, values = end.state()
-            tensors |= nest(f"end-{place}", own) | nest(f"rule-{place}", memory)
-            every.append(values)
-        return tensors, {"ends": every} | ({"names": self.roster.names} if self.roster else {})
+            end_state, values = end.state()
+            tensors |= nest(f"end-{place}", end_state) | nest(f"rule-{place}", memory)
+            ends.append(values)
+        return tensors, {"ends": ends} | ({"names": self.roster.names} if self.roster else {})
 
     def restore(self, tensors: State, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         if self.roster is not None:
             self.roster.names = values["names"]
-        for place, (end, known) in enumerate(zip(self.ends, values["ends"], strict=True)):
-            end.restore(unnest(f"end-{place}", tensors), known)
+        for place, (end, values_of_end) in enumerate(zip(self.ends, values["ends"], strict=True)):
+            end.restore(unnest(f"end-{place}", tensors), values_of_end)
             self.memories[place] = unnest(f"rule-{place}", tensors)

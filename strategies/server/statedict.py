@@ -43,21 +43,21 @@ class StateDict:
 
         Raises ``UpdateError``, which names an array that is not of floats, without ``buffers``.
         """
-        mine = {n: x for n, x in arrays.items() if n not in self.frozen}
+        trained = {n: x for n, x in arrays.items() if n not in self.frozen}
         if self.buffers is None:
-            return to_parameters(ArrayRecord(mine))
-        mine = {n: x for n, x in mine.items() if n not in self.buffers.values and is_float(x)}
-        return to_tensors(ArrayRecord(mine))
+            return to_parameters(ArrayRecord(trained))
+        trained = {n: x for n, x in trained.items() if n not in self.buffers.values and is_float(x)}
+        return to_tensors(ArrayRecord(trained))
 
     def statistics(self, arrays: ArrayRecord) -> dict[str, Tensor]:
         """Those of the ``buffers`` that ``arrays`` has, float32."""
-        known = {} if self.buffers is None else self.buffers.values
-        return to_tensors(ArrayRecord({n: x for n, x in arrays.items() if n in known}))
+        values = {} if self.buffers is None else self.buffers.values
+        return to_tensors(ArrayRecord({n: x for n, x in arrays.items() if n in values}))
 
-    def whole(self, weights: Mapping[str, Tensor]) -> ArrayRecord:
+    def to_record(self, weights: Mapping[str, Tensor]) -> ArrayRecord:
         """The model with these parameters, the server's buffers; counts and frozen as they came."""
-        known = dict(weights) | (self.buffers.values if self.buffers else {})
+        values = dict(weights) | (self.buffers.values if self.buffers else {})
         record = dict(self.first)
-        for name, x in known.items():
+        for name, x in values.items():
             record[name] = as_dtype(x, record[name].dtype if name in record else "float32")
         return ArrayRecord(record)

@@ -112,7 +112,7 @@ OFF = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 def test_telemetry_is_on_or_off_and_why(
     given: dict[str, str], first: bool, found: str, advised: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine.quiet, "GIVEN", given)
+    monkeypatch.setattr(machine.quiet, "ENVIRONMENT", given)
     monkeypatch.setattr(machine.quiet, "FLOWER_FIRST", first)
     part = LOOKS["telemetry"]("telemetry")
     assert part.found.startswith(found) and not part.lacking

@@ -33,9 +33,11 @@ def check_method(setting: str, method: Any) -> None:
     if isinstance(method, type) or not hasattr(method, "init"):  # a class has what its values have
         name = getattr(method, "__name__", " ".join(map(str, getattr(method, "args", ()))))
         kind = type(method)
-        told = repr(method) if kind.__module__ == "builtins" else f"a {kind.__name__}"
-        told = f"{name}, which is not called" if callable(method) else told
-        raise ValueError(f"{setting} is {told}: give a method, such as Raw() or parse('sbc(0.01)')")
+        description = repr(method) if kind.__module__ == "builtins" else f"a {kind.__name__}"
+        description = f"{name}, which is not called" if callable(method) else description
+        raise ValueError(
+            f"{setting} is {description}: give a method, such as Raw() or parse('sbc(0.01)')"
+        )
 
 
 def check_record(setting: str, arrays: Any) -> None:
