@@ -60,7 +60,8 @@ def join(payloads: Sequence[bytes], own_index: int | None, samples: Sequence[int
     ``samples``: of each sender; none where the mean is uniform.
 
     Example:
-        >>> join([b"ab", b"c", b""], own=1), split(join([b"ab", b"c", b""], own=1), b"c")
+        >>> joined = join([b"ab", b"c", b""], own_index=1)
+        >>> joined, split(joined, b"c")
         (b'\\x04\\x02ab\\x00', ([b'ab', b'c', b''], []))
     """
     place = 0 if own_index is None else own_index + 1

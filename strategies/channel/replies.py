@@ -46,7 +46,7 @@ def metrics_of(content: RecordDict) -> dict[str, float]:
     Raises ``ValueError``, which names the number, its value and what is allowed.
 
     Example:
-        >>> numbers_of(RecordDict({METRICS: MetricRecord({SAMPLES: 359, "train-loss": 0.5})}))
+        >>> metrics_of(RecordDict({METRICS: MetricRecord({SAMPLES: 359, "train-loss": 0.5})}))
         {'num-examples': 359.0, 'train-loss': 0.5}
     """
     record = content.get(METRICS)

@@ -34,7 +34,7 @@ def layers_of(strategy: object) -> Iterator[Strategy]:
 
     Example:
         >>> from flwr.serverapp.strategy import FedAvg
-        >>> [type(layer).__name__ for layer in chain(FedAvg())]
+        >>> [type(layer).__name__ for layer in layers_of(FedAvg())]
         ['FedAvg']
     """
     while isinstance(strategy, Strategy):

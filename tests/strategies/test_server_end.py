@@ -1,5 +1,7 @@
 """The server's end of a compressed channel, message by message."""
 
+import json
+
 import pytest
 import torch
 from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
@@ -203,3 +205,13 @@ def test_lost_updates_that_the_server_has_heard_of_are_not_counted_again() -> No
         found += [up.lost for up in channel.finish(1).values()]
         channel.advance(ZERO)
     assert found == [1, 0, 2, 2]
+
+
+def test_a_request_in_a_checkpoint_of_version_0_1_0_is_called_asked() -> None:
+    channel, again = (ServerEnd(HALF, Raw(), ZERO) for _ in range(2))
+    channel.ask(3, ConfigRecord())
+    tensors, values = channel.state()
+    values["asked"] = json.loads(json.dumps(values["asked"]).replace('"Request"', '"Asked"'))
+    assert "Asked" in json.dumps(values)
+    again.restore(tensors, values)
+    assert again.in_flight[3].traffic.downlinks == channel.in_flight[3].traffic.downlinks
