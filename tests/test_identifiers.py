@@ -106,10 +106,11 @@ def test_public_names_of_two_modules_only_shrink(package: str) -> None:
     only_shrinks("names of two", package, len(twice), PUBLIC_NAMES_OF_TWO_MODULES, twice)
 
 
-def test_no_public_signature_of_compressors_has_a_refused_name() -> None:
+@pytest.mark.parametrize("package", ["compressors", "strategies"])
+def test_no_public_signature_has_a_refused_name(package: str) -> None:
     refused = {
         f"{file.relative_to(ROOT)}: {name}"
-        for file, tree in trees("compressors").items()
+        for file, tree in trees(package).items()
         for name in signatures(tree)
         if is_refused(name.lower())
     }
