@@ -54,13 +54,13 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.channel.shortage import TooFewReplies
     from strategies.channel.traffic import Arrival, Downlink, RoundTraffic, Uplink, average
     from strategies.client_mod import client_mod
-    from strategies.server.around import WrongOrder
     from strategies.server.asynchronous import Asynchronous
     from strategies.server.base import ChannelStrategy
     from strategies.server.build import build
     from strategies.server.compressed import Compressed
     from strategies.server.delayed import DelayedDSGD
     from strategies.server.sharded import ShardedStrategy
+    from strategies.server.wrappers import WrongOrder
 
 __all__ = [
     "ALGORITHMS",

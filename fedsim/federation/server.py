@@ -54,8 +54,8 @@ from strategies import (
     ServerEnd,
     TooFewReplies,
 )
+from strategies.channel.packing import Stored
 from strategies.channel.server_end import KINDS
-from strategies.channel.stored import Stored
 
 _KNOWN = 2**16
 """Clients whose local iterations are not worked out again; a shard may be drawn when it is read."""

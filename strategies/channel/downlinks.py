@@ -26,9 +26,9 @@ from compressors.whole.memory import nest, unnest
 from strategies.channel import catch_up as missed_updates
 from strategies.channel.catch_up import Missed
 from strategies.channel.directions import sent_with_model, stepped
+from strategies.channel.packing import Stored
 from strategies.channel.payload import TIED, tied
 from strategies.channel.relay import Relay, join
-from strategies.channel.stored import Stored
 from strategies.channel.traffic import Downlink, Uplink
 
 Weights = Mapping[str, Tensor]

@@ -26,6 +26,7 @@ from compressors.whole.memory import nest, unnest
 from compressors.whole.returned import loses
 from strategies.channel.acknowledge import CHANNEL, LIVES, write_applied
 from strategies.channel.downlinks import ClientView, WholeModel, policy_of
+from strategies.channel.packing import Stored
 from strategies.channel.payload import (
     BASE,
     CLIENT,
@@ -43,7 +44,6 @@ from strategies.channel.payload import (
 from strategies.channel.replies import answered_round, uplink_of, wants_model
 from strategies.channel.shortage import check_enough
 from strategies.channel.side_payloads import APPLIED, BUFFERS, USUAL
-from strategies.channel.stored import Stored
 from strategies.channel.traffic import Arrival, Downlink, Request, RoundTraffic, Uplink
 from strategies.channel.wire import Travel, Wire
 

@@ -28,8 +28,8 @@ from strategies.channel.payload import BASE, KEY, OURS, ends
 from strategies.channel.relay import Relay
 from strategies.channel.server_end import ServerEnd, Side
 from strategies.channel.shortage import ABSENT, AT_WORK
-from strategies.server.around import check_around
 from strategies.server.statedict import StateDict
+from strategies.server.wrappers import check_around
 
 
 class ChannelStrategy(Strategy):

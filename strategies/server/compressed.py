@@ -27,9 +27,8 @@ from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, lazy_arra
 from strategies.channel.replies import error_text, wants_model
 from strategies.channel.shortage import TooFewReplies
 from strategies.server import inner_memory
-from strategies.server.around import PRIVATE, WrongOrder, layers_of
 from strategies.server.base import ChannelStrategy, with_bytes
-from strategies.server.inside import (
+from strategies.server.inner_checks import (
     by_node,
     check_clipped,
     check_inside,
@@ -41,6 +40,7 @@ from strategies.server.inside import (
     weighed,
     weighting_of,
 )
+from strategies.server.wrappers import PRIVATE, WrongOrder, layers_of
 
 
 class Compressed(ChannelStrategy):
@@ -126,8 +126,8 @@ class Compressed(ChannelStrategy):
                 f"{len(nodes)} clients of the cohort can be asked and the strategy inside waits "
                 f"for {least} (min_available_nodes)" + "".join(reasons[:1])
             )
-        within = CohortGrid(grid, [*nodes.values()]) if self.clients else grid
-        messages = list(self.strategy.configure_train(server_round, arrays, app_config, within))
+        inner_grid = CohortGrid(grid, [*nodes.values()]) if self.clients else grid
+        messages = list(self.strategy.configure_train(server_round, arrays, app_config, inner_grid))
         self._arrays = record_name(messages, arrays)
         clients = {self.client_at(node): m for node, m in by_node(messages).items()}
         if self._arrays != ARRAYS:

@@ -31,8 +31,8 @@ from compressors import Compressor, Packet, State, compress
 from compressors.printing import message_text
 from strategies.channel.payload import OURS, lazy_arrays
 from strategies.channel.traffic import Uplink
-from strategies.server.around import CLIENT_SIDE, PRIVATE, WrongOrder, layers_of
 from strategies.server.base import ChannelStrategy
+from strategies.server.wrappers import CLIENT_SIDE, PRIVATE, WrongOrder, layers_of
 
 _NO_MEAN = FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan, QFedAvg
 """Strategies whose model is no mean of all clients by the number that they weigh metrics by."""
