@@ -31,7 +31,7 @@ _LOST = ("RayActorError", "ActorDiedError", "ActorUnavailableError", "ObjectLost
 class Carried:
     """The memory of every client that has answered, in the server's process."""
 
-    here = True
+    is_local = True
 
     def __init__(self) -> None:
         self.records: dict[int, ArrayRecord] = {}

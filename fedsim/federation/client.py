@@ -18,9 +18,9 @@ from compressors.whole.masking import masked
 from compressors.whole.memory import nest, unnest
 from fedsim.engines.compat import metrics_of
 from fedsim.federation import orders
-from fedsim.federation.kept_as import kept, restored
 from fedsim.federation.masking import Masking
 from fedsim.federation.memories import suspect
+from fedsim.federation.memorycodec import pack, unpack
 from fedsim.federation.orders import FRACTION
 from fedsim.federation.room import enough
 from fedsim.federation.trainer import Trainer
@@ -59,7 +59,7 @@ def serve(
 
     Raises ``NoBase`` where the client must ask for the whole model.
     """
-    memory = restored(memory, config.machine.memory_as)
+    memory = unpack(memory, config.machine.memory_as)
     plan, state = trainer.plan, unnest(RULE, memory)
     work = orders.work_of(config, plan, settings_in(message.content))
     half, count = plan.client, plan.algorithm.parts(plan.clients)
@@ -119,7 +119,7 @@ def serve(
     if config.machine.memory_as == EXACT:
         return content, after
     seed = derive(config.seed, "memory", client, done)
-    return content, kept(after, config.machine.memory_as, seed)
+    return content, pack(after, config.machine.memory_as, seed)
 
 
 def _timed(

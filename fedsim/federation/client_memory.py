@@ -27,12 +27,12 @@ class Memories(Protocol):
     """The clients' memory as the server's process sees it.
 
     Attributes:
-        here: whether a checkpoint of this process has it; else it lies at the nodes, which may be
-            ahead of a server that goes on from a checkpoint.
+        is_local: whether a checkpoint of this process has it; else it lies at the nodes, which may
+            be ahead of a server that goes on from a checkpoint.
     """
 
     @property
-    def here(self) -> bool: ...
+    def is_local(self) -> bool: ...
 
     def begin(
         self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
@@ -85,22 +85,22 @@ class InProcess:
     """Memory in this process: for the local engine, which can checkpoint it.
 
     Memories stay where they were made, without copies: on a GPU up to ``card`` bytes, in RAM up to
-    ``most``. Beyond that those that were used least recently go from the GPU to RAM, and from RAM
-    to a file of slots, from where their clients load them again. Where a memory lies changes no
+    ``ram_bytes``. Beyond that those that were used least recently go from the GPU to RAM, and from
+    RAM to a file of slots, from where their clients load them again. Where a memory lies changes no
     bit of it.
 
     Args:
-        most: bytes of RAM.
+        ram_bytes: bytes of RAM.
         card: bytes of a GPU.
     """
 
-    here = True
+    is_local = True
 
-    def __init__(self, most: float = math.inf, card: float = math.inf) -> None:
-        self.most, self.card = most, card
-        self._there: dict[int, State] = {}  # on a GPU, that which was used least recently first
+    def __init__(self, ram_bytes: float = math.inf, card: float = math.inf) -> None:
+        self.ram_bytes, self.card = ram_bytes, card
+        self._on_card: dict[int, State] = {}  # on a GPU, that which was used least recently first
         self._taken = 0  # bytes of the GPU by these
-        self._here: dict[int, State] = {}  # in RAM, that which was used least recently first
+        self._in_ram: dict[int, State] = {}  # in RAM, that which was used least recently first
         self._sizes: dict[int, int] = {}  # bytes of each
         self._bytes = 0  # of all
         self._slots: dict[int, Slot] = {}  # in the file; what is in RAM, too, is the same
@@ -110,10 +110,10 @@ class InProcess:
     def begin(
         self, folder: Path | None, named: bool = True, before: Mapping[int, State] | None = None
     ) -> None:
-        self._there, self._taken, self._slots = {}, 0, {}
-        self._here, self._sizes, self._bytes = {}, {}, 0
+        self._on_card, self._taken, self._slots = {}, 0, {}
+        self._in_ram, self._sizes, self._bytes = {}, {}, 0
         self.file = SlotFile(folder / NAME if folder and named else None, folder)
-        if isinstance(before, Kept) and before.file.path == self.file.path:
+        if isinstance(before, MemorySnapshot) and before.file.path == self.file.path:
             self._slots = {c: x for c, x in before.places.items() if isinstance(x, Slot)}
             self.file.begin(self._slots.values(), before.older)
             return
@@ -124,7 +124,7 @@ class InProcess:
     def load(self, context: Context, settings: Mapping[str, Any]) -> State:
         client = _client_of(context)
         with self._lock:
-            for home in (self._there, self._here):
+            for home in (self._on_card, self._in_ram):
                 if client in home:
                     home[client] = home.pop(client)
                     return home[client]
@@ -143,38 +143,38 @@ class InProcess:
             if self.card == math.inf:
                 self._put(client, state)
                 return
-            own, before = on_card(state), on_card(self._there.get(client, {}))
-            if not 0 < own <= self.card:
+            needed, before = on_card(state), on_card(self._on_card.get(client, {}))
+            if not 0 < needed <= self.card:
                 self._put(client, in_ram(state))
-                self._taken -= on_card(self._there.pop(client, {}))
+                self._taken -= on_card(self._on_card.pop(client, {}))
                 return
-            for other in [c for c in self._there if c != client]:
-                if self._taken - before + own <= self.card:
+            for other in [c for c in self._on_card if c != client]:
+                if self._taken - before + needed <= self.card:
                     break
-                self._put(other, in_ram(self._there[other]))
-                self._taken -= on_card(self._there.pop(other))
+                self._put(other, in_ram(self._on_card[other]))
+                self._taken -= on_card(self._on_card.pop(other))
             self._forget(client)
-            self._there.pop(client, None)
-            self._there[client] = state
-            self._taken += own - before
+            self._on_card.pop(client, None)
+            self._on_card[client] = state
+            self._taken += needed - before
 
     def _put(self, client: int, state: State) -> None:
         """The same, in RAM or the file."""
-        own, new = self._sizes.get(client, 0), size(state)
-        room, slot = self.most - new, None
-        for other in [*self._here] if self._bytes - own > room else ():
+        before, new = self._sizes.get(client, 0), size(state)
+        room, slot = self.ram_bytes - new, None
+        for other in [*self._in_ram] if self._bytes - before > room else ():
             if other != client:
                 if other not in self._slots:
-                    self._slots[other] = self.file.write(self._here[other])
-                del self._here[other]
+                    self._slots[other] = self.file.write(self._in_ram[other])
+                del self._in_ram[other]
                 self._bytes -= self._sizes.pop(other)
-            if self._bytes - own <= room:
+            if self._bytes - before <= room:
                 break
         if room < 0:
             slot = self.file.write(state)
         self._forget(client)
         if slot is None:
-            self._here[client], self._sizes[client] = state, new
+            self._in_ram[client], self._sizes[client] = state, new
             self._bytes += new
         else:
             self._slots[client] = slot
@@ -183,41 +183,41 @@ class InProcess:
         """What RAM and the file hold of a client is not its memory any more."""
         if client in self._slots:
             self.file.release(self._slots.pop(client))
-        self._here.pop(client, None)
+        self._in_ram.pop(client, None)
         self._bytes -= self._sizes.pop(client, 0)
 
     def clients(self) -> list[int]:
         with self._lock:
-            return sorted({*self._there, *self._here, *self._slots})
+            return sorted({*self._on_card, *self._in_ram, *self._slots})
 
     def of(self, client: int) -> State:
         with self._lock:
-            for home in (self._there, self._here):
+            for home in (self._on_card, self._in_ram):
                 if client in home:
                     return home[client]
             return self.file.read(self._slots[client])
 
-    def copy(self) -> "Kept":
+    def copy(self) -> "MemorySnapshot":
         """Every client's memory now, which clients that are late may replace meanwhile."""
         with self._lock:
-            places: dict[int, State | Slot] = {**self._there, **self._here, **self._slots}
+            places: dict[int, State | Slot] = {**self._on_card, **self._in_ram, **self._slots}
             by_client = {client: places[client] for client in sorted(places)}
-            return Kept(by_client, self.file, self.file.mark(), self)
+            return MemorySnapshot(by_client, self.file, self.file.mark(), self)
 
-    def bring(self, kept: "Kept") -> None:
+    def bring(self, snapshot: "MemorySnapshot") -> None:
         """Writes the memories of ``copy`` that are in no slot yet."""
         with self._lock:
-            for client, place in kept.places.items():
+            for client, place in snapshot.places.items():
                 if isinstance(place, Slot):
                     continue
-                kept.places[client] = slot = self.file.write(place, kept.mark - 1)
-                if any(place is home.get(client) for home in (self._here, self._there)):
+                snapshot.places[client] = slot = self.file.write(place, snapshot.mark - 1)
+                if any(place is home.get(client) for home in (self._in_ram, self._on_card)):
                     self._slots[client] = slot
                 else:  # the client has replaced it meanwhile: the checkpoint alone names the slot
                     self.file.release(slot)
 
 
-class Kept(Mapping[int, State]):
+class MemorySnapshot(Mapping[int, State]):
     """Memories by client at one moment, some as values and some in slots, read when asked for.
 
     Args:
@@ -281,17 +281,17 @@ def in_ram(state: State) -> State:
     return {name: x.cpu() for name, x in state.items()} if on_card(state) else state
 
 
-def kept_in(file: Path, table: Tensor) -> Kept:
+def read_snapshot(file: Path, table: Tensor) -> MemorySnapshot:
     """The memories that a checkpoint names; ``DamagedFile`` where one is not what was written.
 
     Args:
         file: of slots.
-        table: as ``Kept.table`` made it.
+        table: as ``MemorySnapshot.table`` made it.
     """
     slots = {client: Slot(*place) for client, *place in table.tolist()}
-    kept = Kept({**slots}, SlotFile(file))
-    kept.file.check(slots.values())
-    return kept
+    snapshot = MemorySnapshot({**slots}, SlotFile(file))
+    snapshot.file.check(slots.values())
+    return snapshot
 
 
 def _client_of(context: Context) -> int:
@@ -301,7 +301,7 @@ def _client_of(context: Context) -> int:
 class AtNode:
     """Memory at the client's node: Flower's ``Context.state``, or the node's ``state-dir``."""
 
-    here = False
+    is_local = False
 
     def load(self, context: Context, settings: Mapping[str, Any]) -> State:
         return memory.load(context, STATE, settings)

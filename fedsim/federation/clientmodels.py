@@ -9,7 +9,7 @@ from compressors.whole.memory import nest, unnest
 from fedsim.federation.client import RULE
 from fedsim.federation.client_memory import Memories
 from fedsim.federation.evaluation import CLIENTS, ClientModel, spread
-from fedsim.federation.kept_as import restored
+from fedsim.federation.memorycodec import unpack
 from fedsim.federation.trainer import Trainer
 from strategies import Delivery
 from strategies.channel.acknowledge import Ack
@@ -34,13 +34,13 @@ def own_parts(trainer: Trainer, memories: Memories) -> dict[int, State]:
 
     Of more than ``CLIENTS`` clients so many, evenly spread.
     """
-    known = memories.clients()
+    clients = memories.clients()
     parts = {}
-    for client in (known[int(i)] for i in spread(len(known), CLIENTS)):
-        memory = restored(memories.of(client), trainer.config.machine.memory_as)
-        kept = {name: unnest(name, memory) for name in (RULE, _BUFFERS)}
+    for client in (clients[int(i)] for i in spread(len(clients), CLIENTS)):
+        memory = unpack(memories.of(client), trainer.config.machine.memory_as)
+        state = {name: unnest(name, memory) for name in (RULE, _BUFFERS)}
         done = {_ITERATIONS: memory[_ITERATIONS]}
-        parts[client] = nest(RULE, kept[RULE]) | nest(_BUFFERS, kept[_BUFFERS]) | done
+        parts[client] = nest(RULE, state[RULE]) | nest(_BUFFERS, state[_BUFFERS]) | done
     return parts
 
 
@@ -63,12 +63,12 @@ def models(
     for client, memory in parts.items():
         settings = ConfigRecord({"round": number + 1})
         delivery = Delivery(sent, {**buffers}, settings, False, Ack({}), seed=seed)
-        own = {**buffers, **unnest(_BUFFERS, memory)}
+        local = {**buffers, **unnest(_BUFFERS, memory)}
         begun = trainer.filled(half.initial_weights(delivery, unnest(RULE, memory)))
         if half.fine_tuning == 0:
-            yield ClientModel(client, begun, own)
+            yield ClientModel(client, begun, local)
             continue
         done = int(memory[_ITERATIONS])
-        tuned = trainer.train(client, begun, {}, done, half.fine_tuning, own, start)
+        tuned = trainer.train(client, begun, {}, done, half.fine_tuning, local, start)
         moved = {n: begun[n].to(x.device) + x for n, x in tuned.update.items()}
         yield ClientModel(client, moved, tuned.buffers)

@@ -10,7 +10,7 @@ import torch
 
 from compressors import Raw, State
 from compressors.whole.memory import nest
-from fedsim.federation import kept_as
+from fedsim.federation import memorycodec
 from fedsim.federation.client_memory import InProcess
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.room import free
@@ -29,8 +29,8 @@ _MOST_TENSORS = 6
 
 def most_of(config: RunConfig) -> float:
     """Bytes of RAM for clients' memories: ``--memory``, else half of what is free."""
-    given = config.machine.memory
-    return ram()[1] / 2 if given is None else float(given)
+    setting = config.machine.memory
+    return ram()[1] / 2 if setting is None else float(setting)
 
 
 def card_of(config: RunConfig) -> float:
@@ -60,7 +60,7 @@ def each(config: RunConfig) -> int:
 
     The algorithm's own state is not counted.
     """
-    return size(kept_as.kept(_first(config), config.machine.memory_as))
+    return size(memorycodec.pack(_first(config), config.machine.memory_as))
 
 
 def _first(config: RunConfig) -> State:
@@ -68,18 +68,18 @@ def _first(config: RunConfig) -> State:
     plan = config.plan
     model = build_model(plan.task, config.seed, ClientData.of(config).data)
     template = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
-    kept = nest("uplink", dict(plan.method.compressor.init(template)))
+    state = nest("uplink", dict(plan.method.compressor.init(template)))
     if not isinstance(plan.downlink, Raw):
-        kept |= nest("base", template)
+        state |= nest("base", template)
     if not (plan.algorithm.gradients or config.training.stateless):
         named = {name: torch.nn.Parameter(torch.zeros_like(x)) for name, x in template.items()}
         optimizer = make_optimizer(config, named.values())
-        made = settings_of(optimizer)
+        kinds = settings_of(optimizer)
         for p in named.values():
             p.grad = torch.zeros_like(p)
         optimizer.step()
-        kept |= nest("optimizer", optimizer_state(optimizer, named, made))
-    return kept
+        state |= nest("optimizer", optimizer_state(optimizer, named, kinds))
+    return state
 
 
 def check(config: RunConfig, folder: Path | None) -> None:
@@ -94,36 +94,36 @@ def check(config: RunConfig, folder: Path | None) -> None:
             ``--memory-as`` says.
     """
     if config.machine.memory_as != EXACT:
-        kept_as.check(_first(config), config.machine.memory_as)
-    plan, most, free = config.plan, most_of(config), ram()[1]
-    seen = clients_seen(plan.clients, plan.cohort, plan.rounds)
+        memorycodec.check(_first(config), config.machine.memory_as)
+    plan, ram_limit, free = config.plan, most_of(config), ram()[1]
+    count = clients_seen(plan.clients, plan.cohort, plan.rounds)
     model = build_model(plan.task, config.seed, ClientData.of(config).data)
     trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
-    if seen * _MOST_TENSORS * trained < min(most, free):
+    if count * _MOST_TENSORS * trained < min(ram_limit, free):
         return
-    own = each(config)
-    whole, place = seen * own, folder or Path(tempfile.gettempdir())
-    said = (
-        f"about {seen:,.0f} clients will have trained and keep {memory(own)} each, "
-        f"{memory(whole)} in all"
+    each_bytes = each(config)
+    total, place = count * each_bytes, folder or Path(tempfile.gettempdir())
+    needed = (
+        f"about {count:,.0f} clients will have trained and keep {memory(each_bytes)} each, "
+        f"{memory(total)} in all"
     )
-    if min(whole, most) > free:
+    if min(total, ram_limit) > free:
         raise UsageError(
-            f"--memory is {most:g}: {said}, and {memory(free)} of RAM are free; give less, "
+            f"--memory is {ram_limit:g}: {needed}, and {memory(free)} of RAM are free; give less, "
             "so that the rest goes to a file"
         )
-    if whole <= most:
+    if total <= ram_limit:
         return
-    there = next(path for path in (place, *place.absolute().parents) if path.exists())
-    left = shutil.disk_usage(there).free
+    existing = next(path for path in (place, *place.absolute().parents) if path.exists())
+    left = shutil.disk_usage(existing).free
     # A run with checkpoints has all of it in the file, and what the last two of them name beside.
-    if whole - (0 if folder else most) > left:
+    if total - (0 if folder else ram_limit) > left:
         raise UsageError(
-            f"--memory is {most:g}: {said}, and the disk of {place} has {memory(left)} "
+            f"--memory is {ram_limit:g}: {needed}, and the disk of {place} has {memory(left)} "
             "left; give --stateless, a method without memory, fewer --clients, or --out on another "
             "disk"
         )
     name = place / NAME if folder else f"a file in {place}"
     logging.getLogger("fedsim").warning(
-        "%s: %s stay in RAM (--memory), the rest goes to %s", said, memory(most), name
+        "%s: %s stay in RAM (--memory), the rest goes to %s", needed, memory(ram_limit), name
     )

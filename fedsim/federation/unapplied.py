@@ -6,7 +6,7 @@ import torch
 
 from compressors import State
 from compressors.whole.returned import holds
-from fedsim.federation.kept_as import restored
+from fedsim.federation.memorycodec import unpack
 from fedsim.federation.orders import norm, residual_of
 from fedsim.settings.fields import EXACT
 from strategies.channel.acknowledge import LOST_KEPT, PAYLOAD_KEPT, ROUND_KEPT
@@ -14,7 +14,7 @@ from strategies.channel.server_end import ServerEnd
 
 
 def unapplied(
-    end: ServerEnd, memories: Mapping[int, State], clients: int, way: str = EXACT
+    end: ServerEnd, memories: Mapping[int, State], clients: int, memory_as: str = EXACT
 ) -> dict[str, float]:
     """The columns of a run's summary.
 
@@ -26,7 +26,7 @@ def unapplied(
         end: the server's, which knows what was applied.
         memories: of the clients that have trained.
         clients: of the federation.
-        way: how clients keep their memory (``--memory-as``).
+        memory_as: how clients keep their memory (``--memory-as``).
 
     Example:
         >>> from compressors import sbc
@@ -38,7 +38,7 @@ def unapplied(
     total: State = {}
     waiting, takes_back = 0, holds(end.uplink, end.weights)
     for client, memory in memories.items():
-        for name, x in residual_of(end.uplink, restored(memory, way)).items():
+        for name, x in residual_of(end.uplink, unpack(memory, memory_as)).items():
             total[name] = total.get(name, torch.zeros(())) + x.double()
         if ROUND_KEPT in memory and int(memory[ROUND_KEPT]) != end.applied.get(client):
             lost = end.lost.get(client, 0) > int(memory.get(LOST_KEPT, 0))

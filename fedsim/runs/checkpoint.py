@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file
 
 from compressors import State
 from compressors.whole.memory import nest, unnest
-from fedsim.federation.client_memory import Kept, kept_in
+from fedsim.federation.client_memory import MemorySnapshot, read_snapshot
 from fedsim.federation.slots import NAME, Slot, size
 from fedsim.ground.errors import reason
 from fedsim.ground.files import (
@@ -83,7 +83,7 @@ class Checkpoint:
     def bytes(self) -> int:
         """Bytes of all tensors."""
         own = self.clients
-        clients = own.bytes if isinstance(own, Kept) else sum(map(size, own.values()))
+        clients = own.bytes if isinstance(own, MemorySnapshot) else sum(map(size, own.values()))
         return size(self.server) + clients
 
 
@@ -98,7 +98,7 @@ def save(folder: Path, checkpoint: Checkpoint, before: int) -> None:
     for old in _all(folder):
         if old.name not in (name, f"{_PREFIX}{before:08d}"):
             shutil.rmtree(old)
-    if isinstance(checkpoint.clients, Kept):
+    if isinstance(checkpoint.clients, MemorySnapshot):
         checkpoint.clients.file.keep(checkpoint.clients.mark)
 
 
@@ -153,7 +153,7 @@ def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
     part.mkdir()
     tensors = nest("server", checkpoint.server)
     clients = checkpoint.clients
-    if isinstance(clients, Kept) and clients.file.path == folder / NAME:
+    if isinstance(clients, MemorySnapshot) and clients.file.path == folder / NAME:
         tensors[_SLOTS] = clients.table()
     else:
         for client, state in clients.items():
@@ -197,7 +197,7 @@ def load(folder: Path, warn: bool = True) -> Checkpoint | None:
     if passed_over and warn:
         goes_on = f"the run goes on with round {newest.round + 1}" if newest else _AGAIN
         logging.getLogger("fedsim").warning("%s", "; ".join([*passed_over, goes_on]))
-    if newest is not None and isinstance(newest.clients, Kept):
+    if newest is not None and isinstance(newest.clients, MemorySnapshot):
         newest.clients.older = [slot for place in places for slot in _slots_of(place)]
     return newest
 
@@ -238,7 +238,7 @@ def _read(place: Path) -> Checkpoint:
     stored = load_file(place / "memory.safetensors")
     tensors = {name: stored[name] for name in values["names"]}
     if _SLOTS in tensors:
-        clients: Mapping[int, State] = kept_in(place.parent / NAME, tensors[_SLOTS])
+        clients: Mapping[int, State] = read_snapshot(place.parent / NAME, tensors[_SLOTS])
     else:
         numbers = {int(name.split("/")[1]) for name in tensors if name.startswith("client/")}
         clients = {client: unnest(f"client/{client}", tensors) for client in sorted(numbers)}

@@ -180,7 +180,7 @@ class Records:
     @property
     def _afar(self) -> bool:
         """Whether clients keep their memory themselves, and may be ahead of a checkpoint."""
-        return self.states is not None and not self.states.here
+        return self.states is not None and not self.states.is_local
 
     def round(
         self, row: dict[str, Any], clients: Iterable[dict[str, Any]], traffic: RoundTraffic,

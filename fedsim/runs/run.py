@@ -276,12 +276,12 @@ def _trained(
             write_bytes(path / "model.safetensors", save(weights))
             checkpoint.forget_end(path)  # an earlier attempt may have left one
             wanted = config.keep.checkpoint or extendable
-            if wanted and records.states is not None and states.here:
+            if wanted and records.states is not None and states.is_local:
                 end = records.memory(server)  # from which a longer run would go on
                 if config.keep.checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
                     checkpoint.save_end(path, end)
             _leave(path, records, summary)
-        if not states.here:  # now that the results are: a kill before this only leaves it there
+        if not states.is_local:  # now that the results are: a kill before this only leaves it there
             engine(lambda grid: forget(grid, server.channel.channel_id))
         result = RunResult(config, read_summary(path), path)
     follower.end(result.summary)
@@ -308,9 +308,9 @@ def server_of(
     trainer = Trainer(config, ClientData.of(config))
     # A server that does not wait keeps nothing where clients, who may be ahead, have their memory.
     clock = config.plan.algorithm.clock
-    remembered = states if clock == "rounds" or states.here else None
+    remembered = states if clock == "rounds" or states.is_local else None
     before = folder.loaded if folder is not None and remembered is not None else before
-    if before is not None and bool(before.clients) != states.here:
+    if before is not None and bool(before.clients) != states.is_local:
         before = None  # of another engine: whose clients' memory is elsewhere
     place = None if folder is None else folder.path
     states.begin(place, remembered is not None, before.clients if before else None)
@@ -370,7 +370,7 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
     controlled = records.config.controller is not None
     held: dict[str, float] = {}
     in_rounds = records.config.plan.algorithm.clock == "rounds"  # else updates are always under way
-    if in_rounds and records.states is not None and records.states.here:
+    if in_rounds and records.states is not None and records.states.is_local:
         way = records.config.machine.memory_as
         held = unapplied(channel, records.states.copy(), known["clients"], way)
     epochs = bool(records.config.plan.local_epochs)

@@ -166,7 +166,7 @@ def _requirements(config: Settings, plan: Plan) -> None:
 
 
 def _memory_as(config: Settings, plan: Plan) -> None:
-    """Refuses what memory cannot be kept as; ``kept_as.check`` knows the tensors' sizes."""
+    """Refuses what memory cannot be kept as; ``memorycodec.check`` knows the tensors' sizes."""
     kept = config.machine.memory_as
     said = f"--memory-as is {kept!r}"
     if kept in (EXACT, NEAREST):

@@ -13,8 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from compressors import State
 from fedsim import RunConfig, UsageError, run
-from fedsim.federation import client_memory, kept_as, storage
-from fedsim.federation.client_memory import InProcess, Kept, kept_in
+from fedsim.federation import client_memory, memorycodec, storage
+from fedsim.federation.client_memory import InProcess, MemorySnapshot, read_snapshot
 from fedsim.federation.slots import NAME, SlotFile, size
 from fedsim.runs import checkpoint
 from tests.support.interrupting import Stopped, stop_after
@@ -75,12 +75,12 @@ def test_what_two_checkpoints_name_stands_whatever_is_written(
                 kept.file.keep(kept.mark)
         elif tables:
             table, now = tables[-1][0], dict(tables[-1][1])
-            before = kept_in(tmp_path / NAME, table)
-            before.older = [*kept_in(tmp_path / NAME, tables[0][0]).places.values()]
+            before = read_snapshot(tmp_path / NAME, table)
+            before.older = [*read_snapshot(tmp_path / NAME, tables[0][0]).places.values()]
             states = InProcess(20_000, card)
             states.begin(tmp_path, True, before)
         for table, wanted in tables:
-            found = kept_in(tmp_path / NAME, table)
+            found = read_snapshot(tmp_path / NAME, table)
             assert {*found} == {*wanted} and all(same(found[c], x) for c, x in wanted.items())
         everybody = states.copy()
         assert {*everybody} == {*now} and all(same(everybody[c], x) for c, x in now.items())
@@ -197,7 +197,7 @@ def test_a_memory_that_the_disk_has_damaged_is_not_taken(
     file = tmp_path / "parts" / NAME
     found = checkpoint.load(tmp_path / "parts")
     assert found is not None
-    assert isinstance(found.clients, Kept)
+    assert isinstance(found.clients, MemorySnapshot)
     before = {slot.offset for slot in found.clients.older}
     last = max({*found.clients.table()[:, 1].tolist()} - before)
     content = bytearray(file.read_bytes())
@@ -296,7 +296,7 @@ def test_a_method_keeps_memories_in_fewer_bytes_wherever_they_lie(
     )  # fmt: skip
     done = run(config, tmp_path / "ram", callbacks=[memories])
     kept = memories.rounds[-1][0]
-    plain = kept_as.restored(kept, "cnat")
+    plain = memorycodec.unpack(kept, "cnat")
     whole = [x for name, x in plain.items() if name.startswith(("uplink/residual", "optimizer/"))]
     entries = sum(x.numel() for x in whole if x.dim())
     assert 8 * kept["kept/payload"].numel() == pytest.approx(9 * entries, abs=72)

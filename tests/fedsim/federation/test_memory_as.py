@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedsim import UsageError, run
-from fedsim.federation import kept_as
+from fedsim.federation import memorycodec
 from fedsim.settings.strategies import STRATEGIES, value_of
 from strategies.algorithms.requirements import exact_client_state
 from tests.support.runs import make_task, small
@@ -51,7 +51,7 @@ def test_what_ef_refuses_for_the_runs_tensors_is_refused_before_work(stateless: 
 
 
 def test_small_tensors_may_be_kept_by_what_large_ones_may_not() -> None:
-    kept_as.check({"uplink/residual/w": torch.ones(4)}, "qsgd(7)")
+    memorycodec.check({"uplink/residual/w": torch.ones(4)}, "qsgd(7)")
     with pytest.raises(UsageError, match="100000 entries.*or give cnat"):
-        kept_as.check({"uplink/residual/w": torch.ones(100_000)}, "qsgd(7)")
-    kept_as.check({"base/w": torch.ones(100_000)}, "qsgd(7)")  # stays as it is
+        memorycodec.check({"uplink/residual/w": torch.ones(100_000)}, "qsgd(7)")
+    memorycodec.check({"base/w": torch.ones(100_000)}, "qsgd(7)")  # stays as it is

@@ -19,13 +19,13 @@ _SIGNED = "optimizer/momentum_buffer/"
 _method = lru_cache(parse)
 
 
-def kept(state: State, way: str, seed: int = 0) -> State:
+def pack(state: State, memory_as: str, seed: int = 0) -> State:
     """A client's memory as it is kept.
 
     Args:
         state: the memory.
-        way: ``float32``, as it is; ``bfloat16``, each number the nearest of 8 binary digits; or the
-            text of a method, whose message the tensors become.
+        memory_as: ``float32``, as it is; ``bfloat16``, each number the nearest of 8 binary digits;
+            or the text of a method, whose message the tensors become.
         seed: of the method's random choices.
 
     Raises ``UpdateError`` where a method cannot encode a tensor that is not finite.
@@ -37,56 +37,56 @@ def kept(state: State, way: str, seed: int = 0) -> State:
         >>> [*kept(state, "cnat")]
         ['base/w', 'kept/names', 'kept/payload']
     """
-    fewer = {n: x for n, x in state.items() if _fits(n, x)} if way != EXACT else {}
-    if way == NEAREST:
+    fewer = {n: x for n, x in state.items() if _fits(n, x)} if memory_as != EXACT else {}
+    if memory_as == NEAREST:
         return {name: x.bfloat16() if name in fewer else x for name, x in state.items()}
     if not fewer:
         return state
     names = json.dumps([(n, [*x.shape] if n in fewer else None) for n, x in state.items()])
-    payload = compress(_method(way), fewer, seed=seed)[0].payload
-    beside = {name: x for name, x in state.items() if name not in fewer}
-    return beside | {_NAMES: _bytes(names.encode()), _PAYLOAD: _bytes(payload)}
+    payload = compress(_method(memory_as), fewer, seed=seed)[0].payload
+    exact = {name: x for name, x in state.items() if name not in fewer}
+    return exact | {_NAMES: _bytes(names.encode()), _PAYLOAD: _bytes(payload)}
 
 
-def restored(state: State, way: str) -> State:
-    """A memory that ``kept`` made, as clients take it.
+def unpack(state: State, memory_as: str) -> State:
+    """A memory that ``pack`` made, as clients take it.
 
     Example:
         >>> restored(kept({"uplink/residual/w": torch.tensor([0.5])}, "cnat"), "cnat")
         {'uplink/residual/w': tensor([0.5000])}
     """
-    if way == NEAREST:
+    if memory_as == NEAREST:
         return {n: x.float() if x.dtype == torch.bfloat16 else x for n, x in state.items()}
     if _PAYLOAD not in state:
         return state
     shapes = json.loads(state[_NAMES].numpy().tobytes())
     template = {name: torch.empty(shape) for name, shape in shapes if shape is not None}
-    found = state | decompress(_method(way), state[_PAYLOAD].numpy().tobytes(), template)
-    return {name: found[name] for name, _ in shapes}
+    tensors = state | decompress(_method(memory_as), state[_PAYLOAD].numpy().tobytes(), template)
+    return {name: tensors[name] for name, _ in shapes}
 
 
-def check(state: State, way: str) -> None:
+def check(state: State, memory_as: str) -> None:
     """Refuses a method with which memory grows, or squares by which optimizers divide become 0.
 
     Args:
         state: what a client keeps.
-        way: as ``kept`` takes it.
+        memory_as: as ``pack`` takes it.
     """
-    if way in (EXACT, NEAREST):
+    if memory_as in (EXACT, NEAREST):
         return
     fewer = {n: x for n, x in state.items() if _fits(n, x)}
-    if why := grows(_method(way), fewer, around=""):
-        raise UsageError(f"--memory-as is {way!r}: {why}; or give cnat or bfloat16")
+    if reason := grows(_method(memory_as), fewer, around=""):
+        raise UsageError(f"--memory-as is {memory_as!r}: {reason}; or give cnat or bfloat16")
     divides = [n for n in fewer if n.startswith("optimizer/") and not n.startswith(_SIGNED)]
     if not divides:
         return
     x = torch.rand(4096, generator=torch.Generator().manual_seed(0)) ** 8 + 1e-12
     x[::8] = 0
-    found = restored(kept({divides[0]: x}, way), way)[divides[0]]
-    if not torch.equal(found > 0, x > 0):
+    x_hat = unpack(pack({divides[0]: x}, memory_as), memory_as)[divides[0]]
+    if not torch.equal(x_hat > 0, x > 0):
         raise UsageError(
-            f"--memory-as is {way!r}: the optimizer keeps {divides[0].split('/')[1]}, by whose "
-            "entries it may divide, and this method makes some of them 0 or less; give cnat, "
+            f"--memory-as is {memory_as!r}: the optimizer keeps {divides[0].split('/')[1]}, by "
+            "whose entries it may divide, and this method makes some of them 0 or less; give cnat, "
             "bfloat16, SGD (--momentum), or --stateless"
         )
 
