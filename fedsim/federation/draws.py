@@ -44,13 +44,13 @@ def untouched(device: torch.device) -> Iterator[None]:
 
     What is seen drawing inside is not known afterwards: the first step of a run sees it anew.
     """
-    known = {*_DRAWING}
+    before = {*_DRAWING}
     plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 - users draw from it
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         try:
             yield
         finally:
-            _DRAWING.intersection_update(known)
+            _DRAWING.intersection_update(before)
             random.setstate(plain)
             np.random.set_state(arrays)  # noqa: NPY002
 
@@ -69,7 +69,7 @@ class Watch:
 
     def __init__(self, task: Task, device: torch.device) -> None:
         self.task, self.device = task, device
-        self._tried = False
+        self._warm = False
 
     def call(self, train: Callable[[bool], T]) -> T:
         """What ``train(alone)`` returns; called again, with ``alone``, if a step of it drew.
@@ -102,17 +102,17 @@ class Watch:
         return train(True)
 
     @contextmanager
-    def turn(self, seed: int, alone: bool) -> Iterator[None]:
+    def turn(self, seed: int, exclusive: bool) -> Iterator[None]:
         """One step: free, or alone with seeded generators; a trainer's first step is always so."""
-        if self._tried and not alone:
+        if self._warm and not exclusive:
             with drawing():  # a draw that `seeded` undoes elsewhere would not be seen
                 yield
             return
         with seeded(seed, self.device):
             before = states(self.device)
             yield
-            self._tried = True
-            if not alone and not self._same(before):
+            self._warm = True
+            if not exclusive and not self._same(before):
                 raise _Drew
 
     def _same(self, before: list[Tensor]) -> bool:

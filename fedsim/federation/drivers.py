@@ -16,8 +16,8 @@ from fedsim.federation.client import Request, Serving, serve
 from fedsim.federation.client_memory import ClientStates
 from fedsim.federation.masking import Masked, Masking, mask_all
 from fedsim.federation.stackable import fit_of
-from fedsim.federation.stackedsteps import Asked
-from fedsim.federation.stacks import Result, Stack, alone, stack_of
+from fedsim.federation.stackedsteps import StackJob
+from fedsim.federation.stacks import Result, Stack, stack_of, train_one
 from fedsim.federation.trainer import Trainer, trainer_of
 from fedsim.settings.config import RunConfig
 from strategies import TrainJob
@@ -26,7 +26,7 @@ from strategies.channel.nodes import FORGET, PARTITION_ID, answer_partition
 from strategies.channel.payload import CLIENT, KEY, Settings, settings_in
 
 ConfigOf = Callable[[Context], RunConfig]
-Train = Callable[[Stack, Sequence[Asked]], list[Result]]
+Train = Callable[[Stack, Sequence[StackJob]], list[Result]]
 Answer = Result | Encoded | Masked
 """What became of a client's request, or why it failed."""
 
@@ -82,7 +82,7 @@ def served(
 
 
 def _by_itself(trainer: Trainer, jobs: Sequence[TrainJob]) -> list[Result]:
-    return [alone(Asked(trainer, job)) for job in jobs]
+    return [train_one(StackJob(trainer, job)) for job in jobs]
 
 
 def go_on(serving: Serving, answers: list[Answer]) -> Request:
@@ -104,28 +104,28 @@ def answer(
     """What became of each request, in their order; those of one kind are answered together."""
     ways: dict[type, Callable[[list[Any]], Sequence[Answer]]]
     ways = {TrainJob: train, Upload: _encoded, Masking: _masked}
-    found: dict[int, Answer] = {}
+    answered: dict[int, Answer] = {}
     for kind in {type(request): None for request in requests}:
         places = [i for i, request in enumerate(requests) if type(request) is kind]
         with user_code():
-            found |= zip(places, ways[kind]([requests[i] for i in places]), strict=True)
-    return [found[i] for i in range(len(requests))]
+            answered |= zip(places, ways[kind]([requests[i] for i in places]), strict=True)
+    return [answered[i] for i in range(len(requests))]
 
 
 def _encoded(uploads: Sequence[Upload]) -> list[Answer]:
     start = time.perf_counter()
-    made = compress_all(uploads)
+    encoded = compress_all(uploads)
     each = (time.perf_counter() - start) / len(uploads)
-    return [one if isinstance(one, Exception) else Encoded(*one, each) for one in made]
+    return [one if isinstance(one, Exception) else Encoded(*one, each) for one in encoded]
 
 
 def _masked(maskings: Sequence[Masking]) -> list[Answer]:
     """All at once; where that fails, each by itself."""
     start = time.perf_counter()
     try:
-        made = mask_all(maskings)
+        moments = mask_all(maskings)
         each = (time.perf_counter() - start) / len(maskings)
-        return [Masked(one, each) for one in made]
+        return [Masked(one, each) for one in moments]
     except Exception as error:
         if len(maskings) == 1:
             return [error]
@@ -197,10 +197,12 @@ def make_answer_several(
             if (done := next_of(i, [])) is not None:
                 yield i, done
         while requests:
-            asked = dict(requests)
+            open_requests = dict(requests)
             requests.clear()
-            answers = answer([*asked.values()], partial(stack.train, at_once=partial(train, stack)))
-            for i, one in zip(asked, answers, strict=True):
+            answers = answer(
+                [*open_requests.values()], partial(stack.train, at_once=partial(train, stack))
+            )
+            for i, one in zip(open_requests, answers, strict=True):
                 if (done := next_of(i, [one])) is not None:
                     yield i, done
 

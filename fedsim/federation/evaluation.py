@@ -34,13 +34,13 @@ def evaluate(trainer: Trainer, weights: Tensors) -> Score:
 
     A model's draws while it is scored are the same every time.
     """
-    kept = trainer.federation.kept_out
-    if kept is None:
+    scored_parts = trainer.federation.kept_out
+    if scored_parts is None:
         return _scores(trainer, weights, [])[0]
-    parts = [kept[int(client)] for client in spread(len(kept), CLIENTS)]
-    found, *own = _scores(trainer, weights, parts)
-    metrics = [score.metric for score in own]
-    return replace(found, clients=over_clients(metrics, trainer.task.higher_is_better))
+    parts = [scored_parts[int(client)] for client in spread(len(scored_parts), CLIENTS)]
+    overall, *by_client = _scores(trainer, weights, parts)
+    metrics = [score.metric for score in by_client]
+    return replace(overall, clients=over_clients(metrics, trainer.task.higher_is_better))
 
 
 def evaluate_each(trainer: Trainer, models: Iterable[ClientModel]) -> Score:
@@ -52,18 +52,22 @@ def evaluate_each(trainer: Trainer, models: Iterable[ClientModel]) -> Score:
         trainer: whose parameters and buffers change.
         models: of the clients; of none, all is NaN.
     """
-    kept, on_test, on_own = trainer.federation.kept_out, list[Score](), list[float]()
+    scored_parts, on_test, on_parts = trainer.federation.kept_out, list[Score](), list[float]()
     for client, weights, buffers in models:
         trainer.buffers.load({**buffers})
-        found, *own = _scores(trainer, weights, [] if kept is None else [kept[client]])
-        on_test.append(found)
-        on_own += [score.metric for score in own]
+        overall, *by_client = _scores(
+            trainer, weights, [] if scored_parts is None else [scored_parts[client]]
+        )
+        on_test.append(overall)
+        on_parts += [score.metric for score in by_client]
     more = {name: fmean(one.more[name] for one in on_test) for name in _names(on_test)}
     metric, loss = (
         fmean(values) if values else nan
         for values in ([one.metric for one in on_test], [one.loss for one in on_test])
     )
-    clients = None if kept is None else over_clients(on_own, trainer.task.higher_is_better)
+    clients = (
+        None if scored_parts is None else over_clients(on_parts, trainer.task.higher_is_better)
+    )
     return Score(metric, loss, clients, more)
 
 
@@ -76,12 +80,12 @@ def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> 
     data = trainer.data
     chosen = spread(data.test_count, trainer.config.evaluation.test_samples)
 
-    def scored(alone: bool) -> list[Score]:
+    def scored(exclusive: bool) -> list[Score]:
         seed = derive(trainer.config.seed, "evaluate")
-        with trainer.watch.turn(seed, alone), torch.no_grad():
-            every = trainer.filled(weights)
+        with trainer.watch.turn(seed, exclusive), torch.no_grad():
+            values = trainer.filled(weights)
             for name, p in trainer.parameters.items():
-                p.copy_(every[name])
+                p.copy_(values[name])
             trainer.model.eval()
             return [_score(trainer, data.read_test, chosen, _lie(data.test_x))] + [
                 _score(trainer, data.read_train, torch.from_numpy(part), _lie(data.train_x))
@@ -104,17 +108,17 @@ def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, cou
     """
     first = number * trainer.batches_of(client).an_epoch
 
-    def computed(alone: bool) -> float:
+    def computed(exclusive: bool) -> float:
         total = torch.zeros((), device=trainer.device)
         with torch.no_grad():
-            every = trainer.filled(weights)
+            values = trainer.filled(weights)
             for name, p in trainer.parameters.items():
-                p.copy_(every[name])
+                p.copy_(values[name])
             trainer.buffers.load({})
             trainer.model.train()
             for iteration in range(first, first + batches):
                 seed = derive(trainer.config.seed, "local loss", client, iteration)
-                with trainer.watch.turn(seed, alone), trainer.precision:
+                with trainer.watch.turn(seed, exclusive), trainer.precision:
                     x, y = trainer.batch(client, iteration)
                     total += trainer.task.loss(forward(trainer.model, x), y)
             trainer.buffers.load({})

@@ -26,8 +26,8 @@ from fedsim.federation.drivers import served
 from fedsim.federation.fingerprint import Contents, attributes, of_function, of_model, same
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.stackable import NEAR
-from fedsim.federation.stackedsteps import Asked
-from fedsim.federation.stacks import Result, alone
+from fedsim.federation.stackedsteps import StackJob
+from fedsim.federation.stacks import Result, train_one
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
@@ -125,13 +125,13 @@ def _answer(content: RecordDict, client: int, trainer: Trainer) -> tuple[object,
 
     def train(jobs: Sequence[TrainJob]) -> list[Result]:
         short = [job._replace(iterations=_STEPS) for job in jobs]
-        trained.extend(alone(Asked(trainer, job)) for job in short)
+        trained.extend(train_one(StackJob(trainer, job)) for job in short)
         return trained[-len(jobs) :]
 
     message: Any = SimpleNamespace(content=RecordDict(dict(content.items())))  # no grid sends it
     reply, memory = served(serve(message, client, trainer.config, trainer, {}), train)
-    found = [x for x in trained if isinstance(x, TrainResult)]
-    results = [(*_sorted(x.update), *_sorted(x.buffers), x.loss) for x in found]
+    finished = [x for x in trained if isinstance(x, TrainResult)]
+    results = [(*_sorted(x.update), *_sorted(x.buffers), x.loss) for x in finished]
     if trainer.device.type != "cpu":  # whose sums may differ in last bits, and so what is sent
         return (*results,)
     payloads = [record.get("payload") for record in reply.config_records.values()]
@@ -148,5 +148,5 @@ def _held(trainer: Trainer) -> Contents:
     optimizer = {
         f"optimizer: attribute {n!r}": x for n, x in attributes(trainer.optimizer).items()
     }
-    found = of_model(trainer.model) | optimizer | of_function("loss", task.loss)
-    return found | of_function("draw", trainer.federation.data.draw)
+    contents = of_model(trainer.model) | optimizer | of_function("loss", task.loss)
+    return contents | of_function("draw", trainer.federation.data.draw)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import torch
 
-from fedsim.federation.stackedsteps import Asked
+from fedsim.federation.stackedsteps import StackJob
 from fedsim.federation.stacks import Result, Stack
 from fedsim.ground.threads import one_thread
 
@@ -27,10 +27,10 @@ class _Ended(KeyboardInterrupt):
 
 
 class _Parked:
-    """A thread that waits for its turn; ``asked``: what it wants trained before."""
+    """A thread that waits for its turn; ``jobs``: what it wants trained before."""
 
-    def __init__(self, stack: Stack | None = None, asked: Sequence[Asked] = ()) -> None:
-        self.stack, self.asked = stack, asked
+    def __init__(self, stack: Stack | None = None, jobs: Sequence[StackJob] = ()) -> None:
+        self.stack, self.jobs = stack, jobs
         self.results: list[Result] = []
         self._turn = threading.Semaphore(0)
         self.wait, self.go_on = self._turn.acquire, self._turn.release
@@ -54,14 +54,14 @@ class Lockstep:
 
         Raises what a work raised, or Ctrl-C, once the others have left their folders.
         """
-        found: dict[int, T] = {}
+        outcomes: dict[int, T] = {}
 
         def carry(i: int, place: _Parked) -> None:
             torch.set_num_threads(1)
             place.wait()
             try:
                 if self._ended is None:
-                    found[i] = works[i]()
+                    outcomes[i] = works[i]()
             except BaseException as error:
                 self._ended = self._ended or error
             finally:
@@ -86,17 +86,17 @@ class Lockstep:
                 raise
         if self._ended is not None:
             raise self._ended
-        return [found[i] for i in range(len(works))]
+        return [outcomes[i] for i in range(len(works))]
 
-    def train(self, stack: Stack, asked: Sequence[Asked]) -> list[Result]:
+    def train(self, stack: Stack, jobs: Sequence[StackJob]) -> list[Result]:
         """As ``stack.train_all``, together with the jobs of the other runs."""
-        mine = _Parked(stack, asked)
-        self._waiting.append(mine)
+        parked = _Parked(stack, jobs)
+        self._waiting.append(parked)
         self._pass_on()
-        mine.wait()
+        parked.wait()
         if self._ended is not None:
             raise _Ended
-        return mine.results
+        return parked.results
 
     def _pass_on(self) -> None:
         """Gives the turn to the next thread, after training what all wait for."""
@@ -111,12 +111,12 @@ class Lockstep:
 
 def _train(waiting: Sequence[_Parked]) -> None:
     """Trains what these threads wait for; where that fails, each hears why."""
-    asked = [one for parked in waiting for one in parked.asked]
+    jobs = [one for parked in waiting for one in parked.jobs]
     stack = waiting[0].stack
     assert stack is not None
     try:
-        results = iter(stack.train_all(asked))
+        results = iter(stack.train_all(jobs))
     except Exception as error:
-        results = iter([error] * len(asked))
+        results = iter([error] * len(jobs))
     for parked in waiting:
-        parked.results = list(islice(results, len(parked.asked)))
+        parked.results = list(islice(results, len(parked.jobs)))

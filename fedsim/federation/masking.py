@@ -44,16 +44,16 @@ def mask_all(maskings: Sequence[Masking]) -> list[State]:
             for kind in _MOMENTA if (key := f"{kind}/{name}") in optimizer
         } for optimizer, sent in maskings
     ]  # fmt: skip
-    every = zip(maskings, chosen, strict=True)
-    found = [{key: one.optimizer[key] for key in wanted} for one, wanted in every]
+    pairs = zip(maskings, chosen, strict=True)
+    moments_of = [{key: one.optimizer[key] for key in indices} for one, indices in pairs]
     kernels = None
-    if any(x.device.type in DEVICES for moments in found for x in moments.values()):
+    if any(x.device.type in DEVICES for moments in moments_of for x in moments.values()):
         from compressors.device.masks import masked  # and triton, which takes its time to load
 
-        kernels = masked(found, chosen)
+        kernels = masked(moments_of, chosen)
     if kernels is None:
-        for moments, wanted in zip(found, chosen, strict=True):
+        for moments, indices in zip(moments_of, chosen, strict=True):
             for key, moment in moments.items():
                 moments[key] = moment.clone(memory_format=torch.contiguous_format)
-                moments[key].view(-1).index_fill_(0, wanted[key], 0.0)
-    return [one.optimizer | x for one, x in zip(maskings, kernels or found, strict=True)]
+                moments[key].view(-1).index_fill_(0, indices[key], 0.0)
+    return [one.optimizer | x for one, x in zip(maskings, kernels or moments_of, strict=True)]

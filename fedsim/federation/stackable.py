@@ -84,12 +84,12 @@ def fit_of(config: RunConfig) -> Fit:
     if min(width, config.plan.cohort) == 1:
         return Fit(1)
     try:
-        return _tried(trainer, width, timed=auto and not ruled)
+        return _try_stack(trainer, width, timed=auto and not ruled)
     except _Cannot as error:
-        why = f"--stack is {stack}: task {trainer.task.name} cannot be stacked: {error}"
+        reason = f"--stack is {stack}: task {trainer.task.name} cannot be stacked: {error}"
         if not auto:
-            raise UsageError(f"{why} (--stack 1 trains one after the other)") from error
-        logging.getLogger("fedsim").warning("%s; its clients train one after the other", why)
+            raise UsageError(f"{reason} (--stack 1 trains one after the other)") from error
+        logging.getLogger("fedsim").warning("%s; its clients train one after the other", reason)
         return Fit(1)
 
 
@@ -97,27 +97,29 @@ def gradients_of(trainer: Trainer, trained: frozenset[str]) -> Gradients:
     """One step's gradients of several clients, each by its own weights and samples."""
 
     def loss(
-        own: State, rest: State, buffers: State, x: Tree, y: Tree
+        trained_weights: State, others: State, buffers: State, x: Tree, y: Tree
     ) -> tuple[Tensor, State]:
         args, named = arguments(x)
         with trainer.precision:
-            outputs = functional_call(trainer.model, {**own, **rest, **buffers}, args, named)
+            outputs = functional_call(
+                trainer.model, {**trained_weights, **others, **buffers}, args, named
+            )
             return trainer.task.loss(outputs, y), buffers  # which the model has changed in place
 
-    every = vmap(grad_and_value(loss, has_aux=True))
+    vectorized = vmap(grad_and_value(loss, has_aux=True))
 
     def gradients(
         weights: State, buffers: State, x: Tree, y: Tree
     ) -> tuple[State, Tensor, State]:
-        own = {name: w for name, w in weights.items() if name in trained}
-        rest = {name: w for name, w in weights.items() if name not in trained}
-        found, (losses, after) = every(own, rest, buffers, x, y)
-        return found, losses, after
+        trained_weights = {name: w for name, w in weights.items() if name in trained}
+        others = {name: w for name, w in weights.items() if name not in trained}
+        gradients_k, (losses, after) = vectorized(trained_weights, others, buffers, x, y)
+        return gradients_k, losses, after
 
     return gradients
 
 
-def _tried(trainer: Trainer, width: int, timed: bool) -> Fit:
+def _try_stack(trainer: Trainer, width: int, timed: bool) -> Fit:
     """The fit of so many clients, after two batches at once were as one by one.
 
     ``timed``: of as many as the clock says that gain.
@@ -158,14 +160,14 @@ def _tried(trainer: Trainer, width: int, timed: bool) -> Fit:
     # Of convolutions and BatchNorm other stacks have other sums: this trial may not show them all.
     if not steady or trainer.buffers.filled({}) or convolved(trainer):
         return Fit(width, trained)
-    config, own = trainer.config, trainer.config.machine
+    config, machine = trainer.config, trainer.config.machine
     # By the seed, and no client brings it along: frozen weights, tensors and modules in attributes.
     other = build_model(trainer.task, config.seed + 1, trainer.federation.data, config.weights)
     other = other.to(trainer.device).train()
     drawn = trainer.frozen or not same(of_model(trainer.model), of_model(other))
     return Fit(width, trained, (
-        trainer.task, own.data, own.device, own.stack, config.training.precision, trainer.steps,
-        trained, tuple((name, *p.shape) for name, p in trainer.parameters.items()),
+        trainer.task, machine.data, machine.device, machine.stack, config.training.precision,
+        trainer.steps, trained, tuple((name, *p.shape) for name, p in trainer.parameters.items()),
         (config.seed, config.weights) if drawn else None,
     ))  # fmt: skip
 
@@ -199,11 +201,11 @@ class _Trial:
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer, self._batches = trainer, [trainer.batch(0, i) for i in (0, 1)]
-        self._alone(0)
+        self._single(0)
         self.trained = frozenset(n for n, p in trainer.parameters.items() if p.grad is not None)
         self._step = gradients_of(trainer, self.trained)
 
-    def _alone(self, i: int) -> Tensor:
+    def _single(self, i: int) -> Tensor:
         """The loss of a batch; the trainer's model then has its gradients and buffers."""
         trainer, (x, y) = self.trainer, self._batches[i]
         trainer.buffers.load({})
@@ -227,7 +229,7 @@ class _Trial:
         together = self._step(*self._stacked([0, 1]))
         more = self._step(*self._stacked([0, 1, 1, 0, 1]))
         for i in (0, 1):
-            loss, after = self._alone(i), trainer.buffers.copy()
+            loss, after = self._single(i), trainer.buffers.copy()
             gradients = {n: p.grad for n, p in trainer.parameters.items() if p.grad is not None}
             pairs = [(gradients[n], together[0][n][i], n) for n in self.trained]
             pairs += [(after[n], together[2][n][i], n) for n in after]
@@ -245,26 +247,26 @@ class _Trial:
         many = min(width, self.trainer.config.plan.cohort)
         while many > 1:
             try:
-                together, alone = self._seconds(many)
+                together, single = self._seconds(many)
             except torch.OutOfMemoryError:
                 many = width = many // 2
             else:
-                return width if together < alone else 1
+                return width if together < single else 1
         return 1
 
     def _seconds(self, many: int) -> tuple[float, float]:
         """Of a step of so many clients at once, and one by one: medians."""
         stacked = self._stacked([i % 2 for i in range(many)])
-        together, alone = [], []
+        together, single = [], []
         for _ in range(TURNS):  # the first one also compiles, which no median shows
             start = time.perf_counter()
             self._step(*stacked)[1].tolist()  # waits for the device
             middle = time.perf_counter()
             for i in (0, 1):
-                self._alone(i).tolist()
+                self._single(i).tolist()
             together.append(middle - start)
-            alone.append((time.perf_counter() - middle) / 2 * many)
-        return median(together), median(alone)
+            single.append((time.perf_counter() - middle) / 2 * many)
+        return median(together), median(single)
 
 
 def near(one: Tensor, other: Tensor, precision: str) -> bool:

@@ -26,7 +26,7 @@ _COUNTS = ("step", "mu_product")
 """What these keep once per parameter, also of one without dimensions."""
 
 
-class Asked(NamedTuple):
+class StackJob(NamedTuple):
     """A job and the trainer of its run, which knows the run's samples, rate and first memory."""
 
     trainer: Trainer
@@ -58,12 +58,12 @@ class Asked(NamedTuple):
             >>> Asked(trainer, TrainJob(0, {}, memory, 3, 1, {}, 3)).alike[:53]
             "[('exp_avg/3.bias', ''), ('step/2.bias', '3.0')] [0.0"
         """
-        own = self.trainer.parameters
-        kept = [
-            (key, "" if _by_entry(key, x, own) else str(x.tolist()))
+        parameters = self.trainer.parameters
+        keys = [
+            (key, "" if _by_entry(key, x, parameters) else str(x.tolist()))
             for key, x in self.memory.items()
         ]
-        return f"{sorted(kept)} {self.trainer.base_lr} {self.trainer.made}"
+        return f"{sorted(keys)} {self.trainer.base_lr} {self.trainer.defaults}"
 
 
 def _by_entry(key: str, value: Tensor, parameters: Mapping[str, Tensor]) -> bool:
@@ -77,29 +77,29 @@ class StackedSteps:
 
     Args:
         stacked: parameters by name (K, ...), which the steps change.
-        asked: whose they are, in their order: those that are ``alike`` side by side.
+        jobs: whose they are, in their order: those that are ``alike`` side by side.
     """
 
-    def __init__(self, stacked: Mapping[str, Tensor], asked: Sequence[Asked]) -> None:
-        self._spans = _spans([one.alike for one in asked])
-        self._trainers = [asked[a].trainer for a, _ in self._spans]
+    def __init__(self, stacked: Mapping[str, Tensor], jobs: Sequence[StackJob]) -> None:
+        self._spans = _spans([one.alike for one in jobs])
+        self._trainers = [jobs[a].trainer for a, _ in self._spans]
         self._views = [{n: p[a:b] for n, p in stacked.items()} for a, b in self._spans]
         self._optimizers = list[optim.Optimizer]()
-        every = zip(self._trainers, self._views, self._spans, strict=True)
-        for trainer, views, (a, b) in every:
+        spans = zip(self._trainers, self._views, self._spans, strict=True)
+        for trainer, views, (a, b) in spans:
             # The task's, of other parameters, with the clients' memory.
-            own, states = trainer.parameters, [one.memory for one in asked[a:b]]
-            optimizer = make_optimizer(trainer.config, own.values())
-            stands_for = {id(p): views[name] for name, p in own.items()}
+            template, states = trainer.parameters, [one.memory for one in jobs[a:b]]
+            optimizer = make_optimizer(trainer.config, template.values())
+            stands_for = {id(p): views[name] for name, p in template.items()}
             for group in optimizer.param_groups:
                 group["params"] = [stands_for[id(p)] for p in group["params"]]
             optimizer.state.clear()
             joint = {
-                key: torch.stack([s[key] for s in states]) if _by_entry(key, x, own) else x
+                key: torch.stack([s[key] for s in states]) if _by_entry(key, x, template) else x
                 for key, x in states[0].items()
             }
             parameters: Any = views  # as good as parameters: leaves that are given their gradients
-            load_optimizer_state(optimizer, parameters, joint, trainer.made)
+            load_optimizer_state(optimizer, parameters, joint, trainer.defaults)
             self._optimizers.append(optimizer)
 
     def step(self, gradients: Mapping[str, Tensor], factor: float) -> None:
@@ -109,8 +109,8 @@ class StackedSteps:
             gradients: by name (K, ...); a parameter that is not there is left as it is.
             factor: on the learning rate.
         """
-        every = zip(self._optimizers, self._trainers, self._views, self._spans, strict=True)
-        for optimizer, trainer, views, (a, b) in every:
+        spans = zip(self._optimizers, self._trainers, self._views, self._spans, strict=True)
+        for optimizer, trainer, views, (a, b) in spans:
             for group, base in zip(optimizer.param_groups, trainer.base_lr, strict=True):
                 group["lr"] = base * factor
             for name, gradient in gradients.items():
@@ -119,20 +119,20 @@ class StackedSteps:
 
     def states(self) -> list[State]:
         """Each client's memory, as ``Trainer.optimizer_state`` has it."""
-        found = []
-        every = zip(self._optimizers, self._trainers, self._views, self._spans, strict=True)
-        for optimizer, trainer, views, (a, b) in every:
+        memories = []
+        spans = zip(self._optimizers, self._trainers, self._views, self._spans, strict=True)
+        for optimizer, trainer, views, (a, b) in spans:
             parameters: Any = views
-            joint = optimizer_state(optimizer, parameters, trainer.made)
-            own = apart({k: x for k, x in joint.items() if _by_entry(k, x, views)}, b - a)
-            found += [
+            joint = optimizer_state(optimizer, parameters, trainer.defaults)
+            by_client = unstack({k: x for k, x in joint.items() if _by_entry(k, x, views)}, b - a)
+            memories += [
                 {key: one[key] if key in one else x.clone() for key, x in joint.items()}
-                for one in own
+                for one in by_client
             ]
-        return found
+        return memories
 
 
-def apart(stacked: State, count: int) -> list[State]:
+def unstack(stacked: State, count: int) -> list[State]:
     """The tensors (``count``, ...) of each client, which keep no other's alive.
 
     Example:

@@ -23,7 +23,7 @@ from compressors import State, Tensors
 from compressors.usercode import user_code
 from fedsim.federation.room import enough
 from fedsim.federation.stackable import Fit, fit_of, gradients_of
-from fedsim.federation.stackedsteps import Asked, StackedSteps, apart
+from fedsim.federation.stackedsteps import StackedSteps, StackJob, unstack
 from fedsim.federation.trainer import Trainer, lr_factor, trainer_of
 from fedsim.ground.errors import DeviceFull
 from fedsim.settings.config import RunConfig
@@ -34,7 +34,7 @@ from strategies.generators import drawing
 Result = TrainResult | Exception
 """What became of one client: its failure is not the others'."""
 
-AtOnce = Callable[[Sequence[Asked]], list[Result]]
+AtOnce = Callable[[Sequence[StackJob]], list[Result]]
 
 
 class _NoBatch(Exception):
@@ -69,100 +69,102 @@ class Stack:
     def train(self, jobs: Sequence[TrainJob], at_once: AtOnce | None = None) -> list[Result]:
         """What each job of the trainer's run gave, or why it failed, in the order of ``jobs``.
 
-        A client that no other is like (``Asked.kind``) is trained as ever, whoever trains beside
+        A client that no other is like (``StackJob.kind``) is trained as ever, whoever trains beside
         the run. ``at_once`` trains all others; None: ``train_all``.
         """
-        asked = [Asked(self.trainer, job) for job in jobs]
-        kinds = Counter(one.kind for one in asked)
-        several = [one for one in asked if kinds[one.kind] > 1]
-        found = iter((at_once or self.train_all)(several) if several else [])
-        return [next(found) if kinds[one.kind] > 1 else alone(one) for one in asked]
+        stack_jobs = [StackJob(self.trainer, job) for job in jobs]
+        kinds = Counter(one.kind for one in stack_jobs)
+        several = [one for one in stack_jobs if kinds[one.kind] > 1]
+        several_results = iter((at_once or self.train_all)(several) if several else [])
+        return [
+            next(several_results) if kinds[one.kind] > 1 else train_one(one) for one in stack_jobs
+        ]
 
-    def train_all(self, asked: Sequence[Asked]) -> list[Result]:
+    def train_all(self, jobs: Sequence[StackJob]) -> list[Result]:
         """The same, of jobs of runs whose ``Fit.model`` is one.
 
         Clients of each kind are stacked among themselves. Under ``auto`` a stack that does not fit
         the device is halved, now and later.
         """
-        found: dict[int, Result] = {}
-        keys = [(one.kind, one.alike) for one in asked]  # the second had better be the same
-        places = sorted(range(len(asked)), key=lambda i: keys[i])
+        results_at: dict[int, Result] = {}
+        keys = [(one.kind, one.alike) for one in jobs]  # the second had better be the same
+        places = sorted(range(len(jobs)), key=lambda i: keys[i])
         for _, group in groupby(places, key=lambda i: keys[i][0]):
             part, start = list(group), time.perf_counter()
-            results = self._in_stacks([asked[i] for i in part])
+            results = self._in_stacks([jobs[i] for i in part])
             each = (time.perf_counter() - start) / len(part)
             for i, one in zip(part, results, strict=True):
-                found[i] = replace(one, seconds=each) if isinstance(one, TrainResult) else one
-        return [found[i] for i in range(len(asked))]
+                results_at[i] = replace(one, seconds=each) if isinstance(one, TrainResult) else one
+        return [results_at[i] for i in range(len(jobs))]
 
-    def _in_stacks(self, asked: Sequence[Asked]) -> list[Result]:
+    def _in_stacks(self, jobs: Sequence[StackJob]) -> list[Result]:
         """As many at once as fit, which may become fewer meanwhile, in stacks of one size."""
-        found: list[Result] = []
-        while left := len(asked) - len(found):
+        results: list[Result] = []
+        while left := len(jobs) - len(results):
             many = -(-left // -(-left // self._width))
-            found += self._several(asked[len(found) : len(found) + many])
-        return found
+            results += self._several(jobs[len(results) : len(results) + many])
+        return results
 
-    def _several(self, asked: Sequence[Asked]) -> list[Result]:
+    def _several(self, jobs: Sequence[StackJob]) -> list[Result]:
         if self._width == 1:
-            return [alone(asked[0])]
+            return [train_one(jobs[0])]
         try:
             with user_code(), enough(self.trainer.device), self.trainer.products():
                 # One that is left beside itself: a convolution has other sums in a stack of one.
-                pair = [*asked] * (2 if len(asked) == 1 else 1)
+                pair = [*jobs] * (2 if len(jobs) == 1 else 1)
                 trained = self.trainer.watch.call(partial(self._together, pair))
             failed: Exception = RuntimeError("its steps draw from torch's global generator")
         except Exception as error:
             trained, failed = None, _without_frames(error)
         if trained is not None:
-            return list(trained[: len(asked)])
+            return list(trained[: len(jobs)])
         if isinstance(failed, _NoBatch):  # the others are trained without that client
-            at = failed.position % len(asked)
-            rest = self._several([*asked[:at], *asked[at + 1 :]]) if len(asked) > 1 else []
-            return [*rest[:at], failed.cause, *rest[at:]]
+            at = failed.position % len(jobs)
+            others = self._several([*jobs[:at], *jobs[at + 1 :]]) if len(jobs) > 1 else []
+            return [*others[:at], failed.cause, *others[at:]]
         if not self._auto:
-            return [failed] * len(asked)
+            return [failed] * len(jobs)
         # From now on fewer clients where the device is full, one where a stack cannot be.
-        self._width = -(-len(asked) // 2) if isinstance(failed, DeviceFull) else 1
+        self._width = -(-len(jobs) // 2) if isinstance(failed, DeviceFull) else 1
         logging.getLogger("fedsim").warning(
             "--stack auto: %d clients at once failed (%s); %d at once from here on",
-            len(asked), failed, self._width,
+            len(jobs), failed, self._width,
         )  # fmt: skip
-        return self._in_stacks(asked)
+        return self._in_stacks(jobs)
 
-    def _together(self, asked: Sequence[Asked], alone: bool) -> list[TrainResult] | None:
+    def _together(self, jobs: Sequence[StackJob], exclusive: bool) -> list[TrainResult] | None:
         """All jobs at once; None where the steps must have the generators for themselves."""
-        if alone:
+        if exclusive:
             return None
-        own = self.trainer
-        own.model.train()
-        filled = [mine.buffers.filled(job.buffers) for mine, job in asked]
-        before, buffers = self._stacked([job.weights for _, job in asked]), self._stacked(filled)
+        worker = self.trainer
+        worker.model.train()
+        filled = [trainer.buffers.filled(job.buffers) for trainer, job in jobs]
+        before, buffers = self._stacked([job.weights for _, job in jobs]), self._stacked(filled)
         now = {name: x.clone() for name, x in before.items()}
-        steps = StackedSteps(now, asked)
-        total = torch.zeros(len(asked), device=own.device)
+        steps = StackedSteps(now, jobs)
+        total = torch.zeros(len(jobs), device=worker.device)
         gradients: State = {}
-        n, start = asked[0].job.iterations, asked[0].job.start
-        factors = [lr_factor(own.task, start + i) for i in range(n)]
+        n, start = jobs[0].job.iterations, jobs[0].job.start
+        factors = [lr_factor(worker.task, start + i) for i in range(n)]
         for i, factor in enumerate(factors):
             with drawing():  # a step that draws is seen after the call
-                x, y = self._batch(asked, i)
+                x, y = self._batch(jobs, i)
                 gradients, losses, buffers = self._gradients(now, buffers, x, y)
-                if own.steps:
+                if worker.steps:
                     steps.step(gradients, factor)
             total += losses
-        if own.steps:
+        if worker.steps:
             update = {name: now[name].sub_(x) for name, x in before.items()}
         else:  # a parameter that the loss does not reach, or no optimizer holds, has no gradient
             update = {
-                name: gradients[name] if name in gradients and name in own.held
+                name: gradients[name] if name in gradients and name in worker.held
                 else torch.zeros_like(x) for name, x in now.items()
             }  # fmt: skip
-        memories = steps.states() if own.steps else [{}] * len(asked)
+        memories = steps.states() if worker.steps else [{}] * len(jobs)
         means = [loss / n for loss in total.tolist()]
-        rates = [float(mine.base_lr[0]) * sum(factors) for mine, _ in asked]
+        rates = [float(trainer.base_lr[0]) * sum(factors) for trainer, _ in jobs]
         each = zip(
-            apart(update, len(asked)), memories, means, apart(buffers, len(asked)), rates,
+            unstack(update, len(jobs)), memories, means, unstack(buffers, len(jobs)), rates,
             strict=True,
         )  # fmt: skip
         return [TrainResult(*one) for one in each]
@@ -171,33 +173,33 @@ class Stack:
         device = self.trainer.device
         return {name: torch.stack([one[name].to(device) for one in values]) for name in values[0]}
 
-    def _batch(self, asked: Sequence[Asked], i: int) -> tuple[Tree, Tree]:
+    def _batch(self, jobs: Sequence[StackJob], i: int) -> tuple[Tree, Tree]:
         """Inputs and targets (K, B, ...) of the jobs' i-th iteration: one gather where they lie."""
         data, device = self.trainer.data, self.trainer.device
-        one = all(mine.data is data for mine, _ in asked)
+        one = all(trainer.data is data for trainer, _ in jobs)
         looked = all(isinstance(x, Tensor) for x in leaves((data.train_x, data.train_y)))
         if one and data.draw is None and looked:
-            index = [mine.batches_of(job.client).at(job.done + i) for mine, job in asked]
-            every = torch.stack(index)
-            x, y = data.read_train(every)
+            index = [trainer.batches_of(job.client).at(job.done + i) for trainer, job in jobs]
+            indices = torch.stack(index)
+            x, y = data.read_train(indices)
             return to_device(x, device), to_device(y, device)
         parts = []
-        for position, (mine, job) in enumerate(asked):
+        for position, (trainer, job) in enumerate(jobs):
             try:
                 with user_code():
-                    parts.append(mine.batch(job.client, job.done + i))
+                    parts.append(trainer.batch(job.client, job.done + i))
             except Exception as error:
                 raise _NoBatch(position, error) from error
         x, y = zip(*parts, strict=True)
         return stack(x), stack(y)
 
 
-def alone(asked: Asked) -> Result:
+def train_one(job: StackJob) -> Result:
     """What one job gave, or why it failed."""
     start = time.perf_counter()
     try:
         with user_code():
-            trained = asked.trainer.train(*asked.job)
+            trained = job.trainer.train(*job.job)
     except Exception as error:
         return error
     return replace(trained, seconds=time.perf_counter() - start)
@@ -223,5 +225,5 @@ def stack_of(config: RunConfig) -> Stack:
     trainer = trainer_of(config)
     if getattr(_local, "trainer", None) is not trainer:
         _local.stack, _local.trainer = Stack(trainer, fit_of(config)), trainer
-    made: Stack = _local.stack
-    return made
+    stack: Stack = _local.stack
+    return stack

@@ -140,7 +140,7 @@ class Trainer:
         self.frozen = {name: p.detach() for name, p in named.items() if not p.requires_grad}
         self.buffers = ModelBuffers(self.model, self.task.name)
         self.optimizer = make_optimizer(config, self.parameters.values())
-        self.made = settings_of(self.optimizer)
+        self.defaults = settings_of(self.optimizer)
         self.fresh = {n: x.clone() for n, x in self.optimizer_state().items()}  # Adagrad's sums
         self.steps = not self.plan.algorithm.gradients
         moved = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
@@ -184,12 +184,12 @@ class Trainer:
         named: list[Tensor] = [*self.parameters.values()]
         begun = [weights[name] for name in self.parameters]
 
-        def local(alone: bool) -> TrainResult:
+        def local(exclusive: bool) -> TrainResult:
             with torch.no_grad():  # copied: steps work in place, states may not
                 torch._foreach_copy_(named, begun)
             self.optimizer.state.clear()
             load_optimizer_state(
-                self.optimizer, self.parameters, optimizer or self.fresh, self.made
+                self.optimizer, self.parameters, optimizer or self.fresh, self.defaults
             )
             self.buffers.load(buffers or {})
             hooks = tuple(map(copy, gradient_hooks))  # this may be the second time
@@ -200,20 +200,20 @@ class Trainer:
                 for group, base in zip(self.optimizer.param_groups, self.base_lr, strict=True):
                     group["lr"] = base * factor
                 seed = derive(self.config.seed, "global", client, iteration)
-                with self.watch.turn(seed, alone):
+                with self.watch.turn(seed, exclusive):
                     total += self._step(*self.batch(client, iteration), hooks)
             loss, state = float(total) / iterations, self.optimizer_state() if self.steps else {}
             rate = float(self.base_lr[0]) * sum(factors)
             with torch.no_grad():  # what the client sends: after minus before, or the gradient
                 if self.steps:
-                    there = [x.to(self.device) for x in begun]
-                    found = [*torch._foreach_sub(named, there)]
+                    before = [x.to(self.device) for x in begun]
+                    differences = [*torch._foreach_sub(named, before)]
                 else:
-                    found = [
+                    differences = [
                         torch.zeros_like(p) if p.grad is None or name not in self.held else p.grad
                         for name, p in self.parameters.items()
                     ]
-            update = {n: x.contiguous() for n, x in zip(self.parameters, found, strict=True)}
+            update = {n: x.contiguous() for n, x in zip(self.parameters, differences, strict=True)}
             return TrainResult(update, state, loss, self.buffers.copy(), rate)
 
         with enough(self.device), self.products():
@@ -288,13 +288,13 @@ class Trainer:
             if len(self._batches) == _BATCHES:  # of a million clients few are met again
                 self._batches.clear()
             shard, size = self.federation.shards[client], self.plan.batch_size
-            there = looked_into(self.data)
-            self._batches[client] = Batches(shard, size, self.config.seed, client, there)
+            looked = looked_into(self.data)
+            self._batches[client] = Batches(shard, size, self.config.seed, client, looked)
         return self._batches[client]
 
     def optimizer_state(self) -> State:
         """What the optimizer remembers; ``ValueError`` names what cannot be kept for a client."""
-        return optimizer_state(self.optimizer, self.parameters, self.made)
+        return optimizer_state(self.optimizer, self.parameters, self.defaults)
 
 
 _local = threading.local()

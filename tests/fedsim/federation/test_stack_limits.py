@@ -194,8 +194,8 @@ def test_elsewhere_auto_stacks_what_gains_by_the_clock(
         now[0] += 1.0
         return one(trial, i)
 
-    one = stackable._Trial._alone
-    monkeypatch.setattr(stackable._Trial, "_alone", alone)
+    one = stackable._Trial._single
+    monkeypatch.setattr(stackable._Trial, "_single", alone)
     monkeypatch.setattr(stackable, "gradients_of", gradients_of)
     monkeypatch.setattr(stackable, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     monkeypatch.setattr(stackable, "RULED", ())
