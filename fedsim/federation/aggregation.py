@@ -25,8 +25,8 @@ def make_strategy(
         "factor": lambda round_number: lr_factor(plan.task, round_number - 1),
         "unused": unused,
     }
-    own = {f.name for f in fields(plan.algorithm)}
-    rule = replace(plan.algorithm, **{name: x for name, x in task.items() if name in own})
+    names = {f.name for f in fields(plan.algorithm)}
+    rule = replace(plan.algorithm, **{name: x for name, x in task.items() if name in names})
     strategy = build(
         rule,
         plan.method.compressor,

@@ -82,14 +82,14 @@ def serve(
         (hook,) if hook else (),
     )  # fmt: skip
     result = yield job
-    made = half.make_update(delivery, state, job, result)
-    if isinstance(made, Generator):
-        made = yield from _timed(made, seconds, "train-seconds")
-    if made.compressor_state is not None:
-        ack = replace(delivery.ack, uplink=made.compressor_state)
-        delivery = replace(delivery, ack=ack)
+    client_update = half.make_update(delivery, state, job, result)
+    if isinstance(client_update, Generator):
+        client_update = yield from _timed(client_update, seconds, "train-seconds")
+    if client_update.compressor_state is not None:
+        acknowledged = replace(delivery.ack, uplink=client_update.compressor_state)
+        delivery = replace(delivery, ack=acknowledged)
     with training(delivery.round, result.loss, partial(suspect, uplink)), enough(trainer.device):
-        encoding = line.encode(client, made.update, delivery)
+        encoding = line.encode(client, client_update.update, delivery)
         packet, after = yield from _timed(encoding, seconds, "encode-seconds")
     optimizer = result.optimizer
     if plan.masks:
@@ -106,15 +106,15 @@ def serve(
         SAMPLES: len(trainer.federation.shards[client]), "train-loss": result.loss,
         "sent": sum(counts), SENT: counts, **seconds,
     })  # fmt: skip
-    beside = answered(delivery.settings, result.buffers, initial)
-    beside |= orders.report(delivery.settings, result, uplink, after)
-    line.reply(content, packet, delivery, beside)
+    side_payloads = answered(delivery.settings, result.buffers, initial)
+    side_payloads |= orders.report(delivery.settings, result, uplink, after)
+    line.reply(content, packet, delivery, side_payloads)
     local = {name: x for name, x in result.buffers.items() if name not in delivery.buffers}
     after |= nest("optimizer", {} if config.training.stateless else optimizer)
     after |= nest("buffers", local)
     if work.ordered:
         after[FRACTION] = torch.tensor(work.p, dtype=torch.float64)
-    after |= nest(RULE, half.next_state(delivery, state, job, result, made.update, packet))
+    after |= nest(RULE, half.next_state(delivery, state, job, result, client_update.update, packet))
     after |= {"iterations": torch.tensor(done + work.n)}
     if config.machine.memory_as == EXACT:
         return content, after
@@ -129,9 +129,9 @@ def _timed(
     try:
         request = next(requests)
         while True:
-            given = yield request
-            seconds[name] += given.seconds
-            request = requests.send(given)
+            response = yield request
+            seconds[name] += response.seconds
+            request = requests.send(response)
     except StopIteration as end:
-        found: T = end.value
-        return found
+        outcome: T = end.value
+        return outcome

@@ -103,7 +103,7 @@ def _split(
     labels = np.zeros(data.train_count, np.int64) if groups is None else groups.numpy()
     shards: Sequence[np.ndarray]
     if partitions.is_given(partition):
-        data, shards = _given(task, data, labels, clients, partition, seed, validation)
+        data, shards = _user_shards(task, data, labels, clients, partition, seed, validation)
     elif validation is None:
         shards = partitions.split(labels, clients, partition, seed, feature)
     else:
@@ -114,11 +114,11 @@ def _split(
     if local is None:
         return ClientData(data, shards)
     check_alike(task, data, f"--evaluate-clients is {local:g}")
-    every = data.train_count
-    return ClientData(data, *(Parts(shards, every, local, scored) for scored in (False, True)))
+    count = data.train_count
+    return ClientData(data, *(Parts(shards, count, local, scored) for scored in (False, True)))
 
 
-def _given(
+def _user_shards(
     task: Task, data: Data, labels: np.ndarray, clients: int, partition: str, seed: int,
     validation: float | None,
 ) -> tuple[Data, Sequence[np.ndarray]]:  # fmt: skip
@@ -131,8 +131,8 @@ def _given(
             "own; give another partition, such as iid"
         )
     else:
-        said = f"--partition is {partition!r}"
-        shards = givensplits.checked(data.shards, data.train_count, clients, said)
+        setting = f"--partition is {partition!r}"
+        shards = givensplits.checked(data.shards, data.train_count, clients, setting)
     if validation is None:
         return data, shards
     data, left = parted(task, data, validation)

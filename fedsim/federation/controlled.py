@@ -206,34 +206,34 @@ class Controlled(Fixed):
     def make_orders(self, message_number: int, clients: Sequence[int]) -> dict[int, Order]:
         """Orders by the round, or row, that was begun; asked again in it, they are the same."""
         round_number = self._round
-        told = self._told(round_number, clients)
-        chosen, memory = self.controller.choose(told, copy.deepcopy(self._before))
+        observation = self._observation(round_number, clients)
+        chosen, memory = self.controller.choose(observation, copy.deepcopy(self._before))
         try:  # as a checkpoint brings it back: a run that goes on is the same
             self.memory = json.loads(json.dumps(memory))
         except (TypeError, ValueError) as error:
-            why = f"its memory cannot be kept as JSON: {error}"
-            raise self._failed(round_number, why) from error
+            reason = f"its memory cannot be kept as JSON: {error}"
+            raise self._failed(round_number, reason) from error
         if not isinstance(self.memory, dict):
             raise self._failed(round_number, f"its memory is {memory!r}: give a dict")
         self.work = {c: self._work(round_number, c, chosen) for c in clients}
         self.steps = max((work.n for work in self.work.values()), default=0)
-        wanted = tuple(name for name in REPORTS if name in self.controller.needs)
+        reports = tuple(name for name in REPORTS if name in self.controller.needs)
         return {
             client: Order(
                 orders.to_payload(self.config, work), orders.uplink_at(self.config, work.p),
-                wanted, work.n,
+                reports, work.n,
             )
             for client, work in self.work.items()
         }  # fmt: skip
 
-    def _told(self, round_number: int, clients: Sequence[int]) -> Told:
-        known, task = asdict(self.facts), self.plan.task
-        seen = known.pop("clients")
-        now = known.pop("seconds")
-        known_of = {c: seen.get(str(c), {}) for c in clients}
+    def _observation(self, round_number: int, clients: Sequence[int]) -> Told:
+        facts, task = asdict(self.facts), self.plan.task
+        client_facts = facts.pop("clients")
+        now = facts.pop("seconds")
+        known_of = {c: client_facts.get(str(c), {}) for c in clients}
         if (links := self.links) is not None:
-            for c, own in known_of.items():
-                own |= {
+            for c, client_values in known_of.items():
+                client_values |= {
                     "up": links.up[c].at(now), "down": links.down[c].at(now),
                     "latency": float(links.latency[c]), "compute": float(links.compute[c]),
                 }  # fmt: skip
@@ -244,7 +244,7 @@ class Controlled(Fixed):
             round=round_number, iterations=self._iterations(clients), n=self.plan.temporal,
             p=self.plan.method.gradient, rate=lr_factor(task, self.facts.iteration),
             rate_drops=tuple(drops), seconds=None if self.links is None else now,
-            entries=self._entries, clients={c: Seen(**x) for c, x in known_of.items()}, **known,
+            entries=self._entries, clients={c: Seen(**x) for c, x in known_of.items()}, **facts,
         )  # fmt: skip
 
     def _iterations(self, clients: Sequence[int]) -> int:
@@ -272,8 +272,8 @@ class Controlled(Fixed):
         n = min(n, self.plan.iterations - done) if self.epochs is None else self.epochs(client)
         return Work(n, orders.understood(self.config, p), done)
 
-    def _failed(self, number: int, why: str) -> RunFailed:
-        return RunFailed(f"round {number}: controller {self.name}: {why}")
+    def _failed(self, number: int, reason: str) -> RunFailed:
+        return RunFailed(f"round {number}: controller {self.name}: {reason}")
 
     def resumed(self, weights: Mapping[str, Tensor]) -> None:
         self._weights = dict(weights)
@@ -286,10 +286,10 @@ class Controlled(Fixed):
         self, row: Mapping[str, Any], traffic: RoundTraffic, weights: Mapping[str, Tensor],
         works: Mapping[int, Work],
     ) -> None:  # fmt: skip
-        facts, asked = self.facts, row["clients"] + row["failures"] - row["absent"]
+        facts, receivers = self.facts, row["clients"] + row["failures"] - row["absent"]
         facts.iteration = row["iteration"]
         facts.up_bits += ledger.of_each(row["up_wire_bits"], row["clients"])
-        facts.down_bits += ledger.of_each(row["down_wire_bits"], asked)
+        facts.down_bits += ledger.of_each(row["down_wire_bits"], receivers)
         if not math.isnan(row["metric"]):
             facts.metric, facts.loss = row["metric"], row["loss"]
         facts.seconds = row.get("sim_end_seconds", 0.0)
@@ -305,8 +305,8 @@ class Controlled(Fixed):
         for key, up in sorted(traffic.uplinks.items()):
             work, client = works[key], traffic.client_of(key)
             bits, sent = 8 * len(up.payload), int(up.metrics.get("sent", 0))
-            known = {"n": work.n, "p": work.p, "up_bits": bits, "sent": sent}
-            facts.clients[str(client)] = known | up.report
+            values = {"n": work.n, "p": work.p, "up_bits": bits, "sent": sent}
+            facts.clients[str(client)] = values | up.report
             losses += [up.report["train_loss"]] if "train_loss" in up.report else []
         facts.train_loss = sum(losses) / len(losses) if losses else None
 
@@ -314,8 +314,8 @@ class Controlled(Fixed):
         return ClientOrders(work.n, work.p) if work else ClientOrders(0, math.nan)
 
     def round_orders(self, clients: Sequence[ClientRecord]) -> RoundOrders:
-        every = [client.orders.sent_fraction for client in clients if client.orders]
-        fractions = [p for p in every if p is not None and not math.isnan(p)]
+        fractions_of = [client.orders.sent_fraction for client in clients if client.orders]
+        fractions = [p for p in fractions_of if p is not None and not math.isnan(p)]
         return RoundOrders(
             sent_fraction=sum(fractions) / len(fractions) if fractions else math.nan,
             used_iterations=_used_iterations(clients),
@@ -331,5 +331,5 @@ class Controlled(Fixed):
 
 def _used_iterations(clients: Sequence[ClientRecord]) -> float:
     """The mean of the local iterations of the clients whose update was used; 0 without one."""
-    did = [own.orders.local_iterations for own in clients if own.orders and own.books.samples]
+    did = [x.orders.local_iterations for x in clients if x.orders and x.books.samples]
     return sum(did) / len(did) if did else 0.0

@@ -23,19 +23,19 @@ PAYLOADS, MODEL = "digest_payloads", "digest_model"
 as ``model.safetensors`` would hold it."""
 
 
-def of_message(message: Downlink | Uplink | None, known: dict[tuple[int, int], str]) -> str:
+def of_message(message: Downlink | Uplink | None, cache: dict[tuple[int, int], str]) -> str:
     """Of what a client was sent, or of what came from it and is used; empty where nothing was.
 
-    ``known``: digests of the same traffic, to which this one is added: what many clients are sent
+    ``cache``: digests of the same traffic, to which this one is added: what many clients are sent
     alike is looked at once.
     """
     if message is None:
         return ""
     payload, buffers = message.payload, message.side_payloads.get(BUFFERS, b"")
     same = id(payload), id(buffers)
-    if same not in known:
-        known[same] = digest_of(payload + buffers)
-    return known[same]
+    if same not in cache:
+        cache[same] = digest_of(payload + buffers)
+    return cache[same]
 
 
 def of_rows(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -67,8 +67,8 @@ class EventServer(Server):
         self.clock.handlers |= {
             "ask": self.begin, "next": self.ask_next, "look": self.look, "deadline": self.deadline,
         }  # fmt: skip
-        there = plan.rules.availability
-        self.presence = None if there is None else there.of(plan.clients, config.seed)
+        availability = plan.rules.availability
+        self.presence = None if availability is None else availability.of(plan.clients, config.seed)
         self._unfilled, self._look = 0, 0.0  # places at work, and when a client may be there
         self._updates: list[Update] = []  # of the row that is not full yet
         self._row_start, self._turns, self._row = 0.0, 0, dict[str, Any]()
@@ -129,11 +129,11 @@ class EventServer(Server):
             "unfilled": self._unfilled, "look": self._look,
         }  # fmt: skip
 
-    def go_on(self, known: dict[str, Any]) -> None:
-        every = [InFlight.of(job, self._nodes) for job in known["exchanges"]]
-        self.clock.restore(known["clock"], every)
+    def go_on(self, state: dict[str, Any]) -> None:
+        jobs = [InFlight.of(job, self._nodes) for job in state["exchanges"]]
+        self.clock.restore(state["clock"], jobs)
         self._turns, self._unfilled, self._look = (
-            known[name] for name in ("turns", "unfilled", "look")
+            state[name] for name in ("turns", "unfilled", "look")
         )
         self._row_start = self.agenda.now
 
@@ -162,21 +162,23 @@ class EventServer(Server):
     def _drawn(self) -> int | None:
         """Who is asked next; None: nobody now, and a record says when to look again."""
         now, turn, presence = self.agenda.now, self._turns + 1, self.presence
-        gone = [] if self.spending is None else self.spending.empty
+        depleted = [] if self.spending is None else self.spending.empty
         if presence is None:
-            idle = Without(self.plan.clients, {*self.jobs, *gone})
+            idle = Without(self.plan.clients, {*self.jobs, *depleted})
             if self.sampling is not None:
                 return self._by_sampler(turn, idle)
             draw = derive(self.config.seed, "next client", turn)
             return idle[draw % len(idle)] if idle else None
         if self.sampling is None:
-            when, client = presence.next(now, self.number + 1, turn, self.jobs, gone)
+            when, client = presence.next(now, self.number + 1, turn, self.jobs, depleted)
         else:
-            client = self._by_sampler(turn, presence.idle(now, self.number + 1, self.jobs, gone))
+            client = self._by_sampler(
+                turn, presence.idle(now, self.number + 1, self.jobs, depleted)
+            )
             when = now if client is not None else presence.next_change(now)
         if client is None:
             if not self.jobs:  # raises: never
-                when, _ = presence.at(now, self.number + 1, 1, 1, gone=gone)
+                when, _ = presence.at(now, self.number + 1, 1, 1, excluded=depleted)
             if when != self._look and math.isfinite(when):
                 self._look = when
                 self.agenda.at(when, "look")
@@ -233,7 +235,7 @@ class EventServer(Server):
             arrival = self.strategy.arrive(job.client, reply, job.overdue and not job.silent)
         # Before the row, whose checkpoint holds it; who is overdue has made place before.
         self.agenda.first("look" if job.overdue else "next")
-        self.came(job, [arrival])
+        self.book_arrival(job, [arrival])
 
     def settings(self) -> ConfigRecord:
         """What stands beside a message that is sent now: its iterations, for a schedule the run's.
@@ -273,9 +275,9 @@ class EventServer(Server):
                 job.client: (job, job.request) for job in self.jobs.values()
                 if job.reply is None and job.leaves != "before" and job.request is not None
             }  # fmt: skip
-            asked = [request for _, (_, request) in sorted(waiting.items())]
+            requests = [request for _, (_, request) in sorted(waiting.items())]
             timeout = self.config.machine.timeout
-            replies = list(self.grid.send_and_receive(asked, timeout=timeout))
+            replies = list(self.grid.send_and_receive(requests, timeout=timeout))
             ids = {request.metadata.message_id: job for job, request in waiting.values()}
             for reply in replies:
                 ids[reply.metadata.reply_to_message_id].reply = reply
@@ -283,7 +285,9 @@ class EventServer(Server):
             raise RunFailed(f"client {job.client} did not answer in {timeout:g} s")
         return job.reply
 
-    def came(self, job: InFlight, arrivals: Sequence[Arrival], own: int | None = None) -> None:
+    def book_arrival(
+        self, job: InFlight, arrivals: Sequence[Arrival], local_part: int | None = None
+    ) -> None:
         """Books an update that has arrived; a row that is full with it is written."""
         now = self.agenda.now
         if not job.silent:
@@ -291,7 +295,7 @@ class EventServer(Server):
         times, work = job.parts(job.sent_at, now).tolist(), Work(job.iterations, job.fraction, 0)
         joules = 0.0 if self.spending is None else self.spending.charge(job)
         self._updates.append(
-            Update(job.client, work, arrivals, own, times, now, job.overdue, joules)
+            Update(job.client, work, arrivals, local_part, times, now, job.overdue, joules)
         )
         if self.jobs[job.client] is job:  # it may have been asked again
             del self.jobs[job.client]
@@ -356,7 +360,7 @@ class EventServer(Server):
         by_deadline = self.plan.rules.deadline is not None
         books = ledger.client_books(self.channel.traffic)
         return [
-            ClientRecord(own, AsynchronousClient(
+            ClientRecord(book, AsynchronousClient(
                 message=update.messages[0].round,
                 staleness=update.staleness,
                 parts=TimeParts(*update.seconds),
@@ -364,5 +368,5 @@ class EventServer(Server):
                 overdue=int(update.overdue) if by_deadline else None,
             ), self.work.client_orders(works.get(place)),
                 None if self.spending is None else update.joules)
-            for place, (own, update) in enumerate(zip(books, self._updates, strict=True))
+            for place, (book, update) in enumerate(zip(books, self._updates, strict=True))
         ]  # fmt: skip

@@ -59,8 +59,8 @@ def reasons(failures: Iterable[str]) -> str:
         text = key if len(texts[key]) > 1 else next(iter(texts[key]))
         text = text if len(text) <= _LENGTH else f"{text[: _LENGTH - 1]}…"
         shown.append(f"{text} x {count}")
-    if rest := sum(count for _, count in ordered[_SHOWN:]):
-        shown.append(f"other reasons x {rest}")
+    if remaining := sum(count for _, count in ordered[_SHOWN:]):
+        shown.append(f"other reasons x {remaining}")
     return "; ".join(shown)
 
 
@@ -81,21 +81,21 @@ def failed_clients(clients: pd.DataFrame) -> str:
         'client 7 (3 times, rounds 1 to 3 one after the other)'
     """
     wrong = (clients["failures"] > 0) & ~clients["failure_reasons"].isin(EXPECTED)
-    told = []
+    named = []
     for client in sorted(clients.loc[wrong, "client"].unique()):
-        own = clients[clients["client"] == client]
-        own = own[~own["failure_reasons"].isin(EXPECTED)]
-        failed = (own["failures"] > 0).to_numpy()
+        rows = clients[clients["client"] == client]
+        rows = rows[~rows["failure_reasons"].isin(EXPECTED)]
+        failed = (rows["failures"] > 0).to_numpy()
         about = [f"{failed.sum()} times"] if failed.sum() > 1 else []
         starts = (failed != np.roll(failed, 1)).cumsum()  # a number for each stretch of the same
-        stretches = own[failed].groupby(starts[failed])["round"].agg(["size", "first", "last"])
+        stretches = rows[failed].groupby(starts[failed])["round"].agg(["size", "first", "last"])
         row = stretches.sort_values("size", kind="stable").tail(1)
         if row["size"].item() >= IN_A_ROW:
             first, last = row["first"].item(), row["last"].item()
             about.append(f"rounds {first} to {last} one after the other")
-        told.append(f"client {client}" + (f" ({', '.join(about)})" if about else ""))
-    more = [f"and {len(told) - _NAMED} more"] if len(told) > _NAMED else []
-    return ", ".join(told[:_NAMED] + more)
+        named.append(f"client {client}" + (f" ({', '.join(about)})" if about else ""))
+    more = [f"and {len(named) - _NAMED} more"] if len(named) > _NAMED else []
+    return ", ".join(named[:_NAMED] + more)
 
 
 def longest(traffic: RoundTraffic, far: float = 0.0) -> str:
@@ -106,11 +106,11 @@ def longest(traffic: RoundTraffic, far: float = 0.0) -> str:
     norms = sorted(((up.size, traffic.client_of(key)) for key, up in traffic.uplinks.items()))
     if not norms:
         return ""
-    (most, client), others = norms[-1], [norm for norm, _ in norms[:-1]]
-    if far and not (others and most > far * median(others)):
+    (largest, client), others = norms[-1], [norm for norm, _ in norms[:-1]]
+    if far and not (others and largest > far * median(others)):
         return ""
-    beside = f" (the others' at most {others[-1]:.3g})" if others else ""
+    compared = f" (the others' at most {others[-1]:.3g})" if others else ""
     return (
-        f"; the largest update of round {traffic.round} is client {client}'s, of norm {most:.3g}"
-        f"{beside}; --max-norm refuses updates above a norm"
+        f"; the largest update of round {traffic.round} is client {client}'s, of norm {largest:.3g}"
+        f"{compared}; --max-norm refuses updates above a norm"
     )

@@ -43,15 +43,15 @@ def attributes(optimizer: Optimizer) -> Contents:
     """
     leave = {id(x) for x in (optimizer, optimizer.state, optimizer.param_groups)}
     leave |= {id(p) for group in optimizer.param_groups for p in group["params"]}
-    own = {name: x for name, x in vars(optimizer).items() if name not in _OF_TORCH}
-    own |= {n: [*x.values()] for n, x in vars(optimizer).items() if n.endswith("_hooks") and x}
-    return {name: contents(x, leave) for name, x in own.items()}
+    values = {name: x for name, x in vars(optimizer).items() if name not in _OF_TORCH}
+    values |= {n: [*x.values()] for n, x in vars(optimizer).items() if n.endswith("_hooks") and x}
+    return {name: contents(x, leave) for name, x in values.items()}
 
 
 def of_model(model: nn.Module) -> Contents:
     """What a model holds that is no trained parameter and no buffer: attributes, frozen weights."""
-    kept = {id(p) for p in model.parameters() if p.requires_grad} | {id(x) for x in model.buffers()}
-    return _of_modules("model", model, kept)
+    ids = {id(p) for p in model.parameters() if p.requires_grad} | {id(x) for x in model.buffers()}
+    return _of_modules("model", model, ids)
 
 
 def of_function(role: str, x: Any) -> Contents:
@@ -70,30 +70,31 @@ def of_function(role: str, x: Any) -> Contents:
         return _of_modules(role, x, set())
     if isinstance(x, FunctionType):
         return _named(role, "variable", _variables(x))
-    own = {**_class(type(x)), **(vars(x) if hasattr(x, "__dict__") else {})}
+    values = {**_class(type(x)), **(vars(x) if hasattr(x, "__dict__") else {})}
     inside = _named(role, "variable", _variables(getattr(type(x), _CALL, None)))
-    return _named(role, "attribute", own) | inside
+    return _named(role, "attribute", values) | inside
 
 
 def _of_modules(role: str, model: nn.Module, leave: Set[int]) -> Contents:
     """``leave``: ids of parameters and buffers that each client has of its own."""
-    found: Contents = {}
+    contents_of: Contents = {}
     for path, module in model.named_modules():
         where = f"{role}, layer {path!r} ({type(module).__name__})" if path else role
-        own = {name: x for name, x in vars(module).items() if name not in _OF_MODULES}
-        own |= {**_class(type(module)), **dict(module.named_parameters(recurse=False))}
-        own |= dict(module.named_buffers(recurse=False))
-        every = {name: x for name, x in vars(module).items() if "_hooks" in name and x}
-        hooks = {name: [*x.values()] for name, x in every.items() if isinstance(x, Mapping)}
+        values = {name: x for name, x in vars(module).items() if name not in _OF_MODULES}
+        values |= {**_class(type(module)), **dict(module.named_parameters(recurse=False))}
+        values |= dict(module.named_buffers(recurse=False))
+        registered = {name: x for name, x in vars(module).items() if "_hooks" in name and x}
+        hooks = {name: [*x.values()] for name, x in registered.items() if isinstance(x, Mapping)}
         variables = _variables(type(module).forward)
-        found |= _named(where, "attribute", own, leave) | _named(where, "hook", hooks, leave)
-        found |= _named(where, "variable", variables, leave)
-    return found
+        contents_of |= _named(where, "attribute", values, leave)
+        contents_of |= _named(where, "hook", hooks, leave)
+        contents_of |= _named(where, "variable", variables, leave)
+    return contents_of
 
 
 def _named(where: str, kind: str, holding: Contents, leave: Set[int] = frozenset()) -> Contents:
-    every = holding.items()
-    return {f"{where}: {kind} {n!r}": contents(x, leave) for n, x in every if id(x) not in leave}
+    items = holding.items()
+    return {f"{where}: {kind} {n!r}": contents(x, leave) for n, x in items if id(x) not in leave}
 
 
 def _class(kind: type) -> Contents:
@@ -101,26 +102,26 @@ def _class(kind: type) -> Contents:
     if kind.__module__.partition(".")[0] in ("torch", "builtins", "fedsim"):
         return {}
     values = (bool, int, float, complex, str, list, dict, set, Tensor, np.ndarray, itertools.count)
-    every = vars(kind).items()
-    return {name: x for name, x in every if name[:2] != "__" and isinstance(x, values)}
+    attributes_of = vars(kind).items()
+    return {name: x for name, x in attributes_of if name[:2] != "__" and isinstance(x, values)}
 
 
 def _variables(function: Any) -> Contents:
     """What a function holds in attributes and defaults, and names of its closure and its file."""
     if not isinstance(function, FunctionType) or function.__module__.startswith("torch"):
         return {}
-    found, code = dict(vars(function)), function.__code__
+    variables, code = dict(vars(function)), function.__code__
     if function.__defaults__ or function.__kwdefaults__:
-        found["defaults"] = [function.__defaults__, function.__kwdefaults__]
+        variables["defaults"] = [function.__defaults__, function.__kwdefaults__]
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # it is not set yet
-            found |= {name: cell.cell_contents} if name != "__class__" else {}
+            variables |= {name: cell.cell_contents} if name != "__class__" else {}
     for name in code.co_names:
         x = function.__globals__.get(name)
         called = isinstance(x, FunctionType) and x.__globals__ is function.__globals__
         if called or not (x is None or isinstance(x, _NO_VALUES)):
-            found[name] = x
-    return found
+            variables[name] = x
+    return variables
 
 
 def contents(x: Any, leave: Set[int] = frozenset()) -> Any:
@@ -132,7 +133,7 @@ def contents(x: Any, leave: Set[int] = frozenset()) -> Any:
     return _value(x, leave, {}, _DEPTH)
 
 
-def _value(x: Any, leave: Set[int], seen: dict[int, Any], depth: int) -> Any:
+def _value(x: Any, leave: Set[int], visited: dict[int, Any], depth: int) -> Any:
     if id(x) in leave or depth == 0:
         return None
     if isinstance(x, Tensor):
@@ -141,10 +142,10 @@ def _value(x: Any, leave: Set[int], seen: dict[int, Any], depth: int) -> Any:
         return x.detach().clone()
     if x is None or isinstance(x, bool | int | float | complex | str | bytes):
         return x
-    if id(x) in seen:
+    if id(x) in visited:
         return "again"
-    seen[id(x)] = x  # which keeps it: another object would take its id
-    inside = partial(_value, leave=leave, seen=seen, depth=depth - 1)
+    visited[id(x)] = x  # which keeps it: another object would take its id
+    inside = partial(_value, leave=leave, visited=visited, depth=depth - 1)
     if isinstance(x, np.ndarray):
         return str(x.dtype), x.shape, x.tobytes()
     if isinstance(x, Mapping):

@@ -70,9 +70,9 @@ class FlopCount(TorchDispatchMode):
         rule: Callable[..., int] | None = flop_registry.get(packet)
         if rule is None and func is not torch.ops.prim.device.default:
             with self:
-                made = func.decompose(*args, **named)
-            if made is not NotImplemented:
-                return made
+                result = func.decompose(*args, **named)
+            if result is not NotImplemented:
+                return result
         out = func(*args, **named)
         if rule is not None:
             self.flops += rule(*args, **named, out_val=out)

@@ -35,23 +35,23 @@ class InFlight(Exchange):
 
     def values(self) -> dict[str, Any]:
         """As a checkpoint can hold it: the reply, or the request that has none yet."""
-        known: dict[str, Any] = {"exchange": [getattr(self, name) for name in _NUMBERS]}
+        record: dict[str, Any] = {"exchange": [getattr(self, name) for name in _NUMBERS]}
         if self.reply is not None:
-            known["reply"] = reply_values(self.reply)
+            record["reply"] = reply_values(self.reply)
         elif self.request is not None:
-            known["request"] = compat.to_bytes(self.request.content)
-        return known
+            record["request"] = compat.to_bytes(self.request.content)
+        return record
 
     @classmethod
     def of(cls, values: Mapping[str, Any], nodes: Mapping[int, int]) -> "InFlight":
         """The way back from ``values``; ``nodes``: where each client is now."""
-        known = cls(**dict(zip(_NUMBERS, values["exchange"], strict=True)))
+        job = cls(**dict(zip(_NUMBERS, values["exchange"], strict=True)))
         if "reply" in values:
-            known.request, known.reply = reply_of(values["reply"])
+            job.request, job.reply = reply_of(values["reply"])
         elif "request" in values:
             content = compat.from_bytes(values["request"])
-            known.request = Message(content, nodes[known.client], "train")
-        return known
+            job.request = Message(content, nodes[job.client], "train")
+        return job
 
 
 _NUMBERS = tuple(f.name for f in fields(InFlight) if f.name not in ("request", "reply"))

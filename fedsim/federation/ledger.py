@@ -50,7 +50,7 @@ _OF_ALL = ("up_wire_bits", "up_content_bits", "down_wire_bits")
 
 
 @dataclass
-class Asked:
+class SamplerBits:
     """Bits of what a sampler asked clients for in a round, outside of their training messages."""
 
     up: int = 0
@@ -115,8 +115,8 @@ def free_bits(message: Downlink | Uplink) -> int:
     """What is not charged of a message: the initial model, with what is a part of it."""
     if isinstance(message, Uplink) or message.charged:
         return 0 if isinstance(message, Uplink) else message.free
-    own = (payload for name, payload in message.side_payloads.items() if CHARGES[name].model)
-    return wire_bits(message.payload) + sum(map(wire_bits, own))
+    charged = (payload for name, payload in message.side_payloads.items() if CHARGES[name].model)
+    return wire_bits(message.payload) + sum(map(wire_bits, charged))
 
 
 def _side_columns(names: Iterable[str], direction: str) -> dict[str, str]:
@@ -146,19 +146,19 @@ def _split(messages: Sequence[Downlink | Uplink], direction: str) -> dict[str, i
     return {f"{direction}_{name}": x for name, x in (sums | {"content_bits": content}).items()}
 
 
-def round_bits(traffic: RoundTraffic, asked: Asked | None = None) -> RoundBits:
+def round_bits(traffic: RoundTraffic, sampling: SamplerBits | None = None) -> RoundBits:
     """The bit columns of one round: sums over the cohort, both directions.
 
-    ``asked``: what a sampler asked clients for beside; None: the run has none that could.
+    ``sampling``: what a sampler asked clients for beside; None: the run has none that could.
     """
     ups = list(traffic.uplinks.values())
     downs = [*traffic.downlinks.values(), *(down for _, down in traffic.unused)]
-    sampler = asked or Asked()
+    sampler = sampling or SamplerBits()
     return RoundBits(
         up_wire_bits=sum(map(charged_bits, ups)) + sampler.up,
         down_wire_bits=sum(map(charged_bits, downs)) + sampler.down,
-        up_sampler_bits=None if asked is None else asked.up,
-        down_sampler_bits=None if asked is None else asked.down,
+        up_sampler_bits=None if sampling is None else sampling.up,
+        down_sampler_bits=None if sampling is None else sampling.down,
         up_message_bits=8 * sum(traffic.wire.up(client) for client in traffic.uplinks),
         down_message_bits=sum(_down_message_bits(traffic, c) for c in traffic.downlinks),
         total_bits=8 * sum(traffic.wire.total()) + sampler.up + sampler.down,
@@ -212,7 +212,7 @@ def failures(traffic: RoundTraffic) -> FailedReplies:
         failure_reasons=reasons([*traffic.failures.values(), *traffic.refused.values()]),
         failed_up_bits=sum(traffic.failed_bits.values()),
         absent=len({*traffic.failures} - {*traffic.downlinks}),
-        **{fate: sum(own[fate] for own in fates) for fate in FATES},
+        **{outcome: sum(counts[outcome] for counts in fates) for outcome in FATES},
     )
 
 
@@ -229,10 +229,10 @@ def client_books(traffic: RoundTraffic) -> list[ClientBooks]:
     One whose reply is not used has `failures` 1 and the reason; its uplink columns are 0. They are
     in the order of the traffic's keys.
     """
-    why = traffic.refused | traffic.failures
-    keys = {*traffic.downlinks, *traffic.uplinks, *why, *traffic.failed_bits}
-    side_up, side_down = (_side_columns(traffic.side_names, way) for way in ("up", "down"))
-    known: dict[tuple[int, int], str] = {}
+    reasons_of = traffic.refused | traffic.failures
+    keys = {*traffic.downlinks, *traffic.uplinks, *reasons_of, *traffic.failed_bits}
+    side_up, side_down = (_side_columns(traffic.side_names, direction) for direction in ("up", "down"))
+    cache: dict[tuple[int, int], str] = {}
     books = []
     for key in sorted(keys):
         up, down = traffic.uplinks.get(key), traffic.downlinks.get(key)
@@ -251,11 +251,11 @@ def client_books(traffic: RoundTraffic) -> list[ClientBooks]:
             up_sent=int(up.metrics.get("sent", 0)) if up else 0,
             train_loss=up.metrics.get("train-loss", float("nan")) if up else float("nan"),
             failures=int(key in traffic.failures),
-            failure_reasons=" ".join(why.get(key, "").split()),
+            failure_reasons=" ".join(reasons_of.get(key, "").split()),
             failed_up_bits=traffic.failed_bits.get(key, 0),
             **_fates(traffic, key),
-            digest_down=digests.of_message(down, known),
-            digest_up=digests.of_message(up, known),
+            digest_down=digests.of_message(down, cache),
+            digest_up=digests.of_message(up, cache),
         ))  # fmt: skip
     return books
 
@@ -284,17 +284,17 @@ def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
     """
     up_columns = [c for c in rounds.columns if c.startswith("up_")]
     down_columns = [c for c in rounds.columns if c.startswith("down_") and c.endswith("_bits")]
-    asked = receivers(rounds.fillna({"absent": 0, "late": 0}))
+    receiver_counts = receivers(rounds.fillna({"absent": 0, "late": 0}))
     sums = {c: _of_each(rounds[c], rounds["clients"]) for c in up_columns}
-    sums |= {c: _of_each(rounds[c], asked) for c in down_columns}
+    sums |= {c: _of_each(rounds[c], receiver_counts) for c in down_columns}
     # NaN where a round lacks the number, as in a run that an older version began
     return sums | {c: float(rounds[c].sum(skipna=False)) for c in ("total_bits",) if c in rounds}
 
 
 def _of_each(bits: pd.Series, clients: pd.Series) -> float:
     """The sum of ``of_each``, round by round."""
-    many, every = clients.to_numpy(float), bits.to_numpy(float)  # short runs would wait for pandas
-    return float((every / np.maximum(many, 1)).sum())
+    many, totals = clients.to_numpy(float), bits.to_numpy(float)  # short runs would wait for pandas
+    return float((totals / np.maximum(many, 1)).sum())
 
 
 def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
@@ -328,7 +328,7 @@ def failed(rounds: pd.DataFrame, clients: pd.DataFrame) -> dict[str, Any]:
         "failures": int(rounds["failures"].sum()),
         "failure_reasons": reasons(texts),
         "failed_up_bits": int(rounds["failed_up_bits"].sum()),
-        **{fate: int(rounds[fate].sum()) for fate in FATES if fate in rounds},
+        **{outcome: int(rounds[outcome].sum()) for outcome in FATES if outcome in rounds},
         **({"failed_clients": whose} if whose else {}),
     }
 
@@ -356,8 +356,8 @@ def used_iterations(row: Mapping[str, Any]) -> float:
         >>> used_iterations({"clients": 0, "local_iterations": 5})
         0
     """
-    every: float = row.get("used_iterations", row["local_iterations"])
-    return every if row["clients"] else 0
+    mean: float = row.get("used_iterations", row["local_iterations"])
+    return mean if row["clients"] else 0
 
 
 def ratio(trained: int, iterations: float, up_bits: float) -> float:

@@ -46,7 +46,7 @@ class Parts(Sequence[np.ndarray]):
         if isinstance(client, slice):
             return [self[one] for one in range(len(self))[client]]
         shard = self.shards[client]
-        own = np.unique(shard)  # a client that draws may hold a sample several times
-        count = min(max(1, round(self.fraction * len(own))), len(own) - 1)
-        kept = own[np.argsort(self._place[own])[: max(0, count)]]
-        return np.sort(shard[np.isin(shard, kept, invert=not self.scored)])
+        samples = np.unique(shard)  # a client that draws may hold a sample several times
+        count = min(max(1, round(self.fraction * len(samples))), len(samples) - 1)
+        held_out = samples[np.argsort(self._place[samples])[: max(0, count)]]
+        return np.sort(shard[np.isin(shard, held_out, invert=not self.scored)])

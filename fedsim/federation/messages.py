@@ -24,6 +24,6 @@ def reply_of(values: dict[str, Any]) -> tuple[Message, Message]:
     message = Message(RecordDict(), values["node"], _TRAIN)
     compat.name(message, f"before-{next(_ids)}")
     if "error" in values:
-        code, why = values["error"]
-        return message, Message(Error(code, why), reply_to=message)
+        code, reason = values["error"]
+        return message, Message(Error(code, reason), reply_to=message)
     return message, Message(compat.from_bytes(values["content"]), reply_to=message)

@@ -68,11 +68,11 @@ class ModelBuffers:
 
 
 def server_buffers(
-    config: RunConfig, buffers: ModelBuffers, asked: Callable[[int], bool] | None = None
+    config: RunConfig, buffers: ModelBuffers, evaluates: Callable[[int], bool] | None = None
 ) -> Buffers | None:
     """The server's end of a run; None for a model without buffers that travel.
 
-    ``asked``: whether the server evaluates after a round; None: as the plan says.
+    ``evaluates``: whether the server evaluates after a round; None: as the plan says.
     """
     if not buffers.names:
         return None
@@ -80,5 +80,5 @@ def server_buffers(
         return Buffers(buffers.initial)
     if config.plan.algorithm.clock != "rounds":  # in which row an update comes, nobody knows
         return Buffers(buffers.initial, down=False)
-    asked = asked or config.plan.evaluates
-    return Buffers(buffers.initial, down=False, up=asked)
+    evaluates = evaluates or config.plan.evaluates
+    return Buffers(buffers.initial, down=False, up=evaluates)

@@ -78,8 +78,8 @@ def understood(config: RunConfig, p: float) -> float:
         >>> understood(config, 0.0123), understood(config, 0.012345), understood(config, 0.067891)
         (0.012345, 0.012345, 0.0679)
     """
-    own = config.plan.method.gradient
-    return own if rounded(p) == rounded(own) else rounded(p)
+    setting = config.plan.method.gradient
+    return setting if rounded(p) == rounded(setting) else rounded(p)
 
 
 def to_payload(config: RunConfig, work: Work) -> bytes:
@@ -118,10 +118,10 @@ def uplink_at(config: RunConfig, p: float) -> Compressor:
 
     What is raw at p = 1 (``sbc``) sends the residual of the fractions before, too.
     """
-    own = config.plan.method
+    method = config.plan.method
     if not takes_fraction(config.method):
-        return own.compressor
-    uplink = own.compressor if p == own.gradient else resolve(config.method, p).compressor
+        return method.compressor
+    uplink = method.compressor if p == method.gradient else resolve(config.method, p).compressor
     return ErrorFeedback(uplink) if isinstance(uplink, Raw) else uplink
 
 
@@ -161,13 +161,13 @@ def report(
 
     ``memory``: of the client, after its update was encoded with ``uplink``.
     """
-    wanted = report_names_in(settings)
-    if not wanted:
+    names = report_names_in(settings)
+    if not names:
         return {}
     held = residual_of(uplink, memory)  # of all that is sent, of which the update may be a part
-    known = {
+    numbers = {
         "train_loss": lambda: trained.loss,
         "update_norm": lambda: norm(trained.update),
         "residual_norm": lambda: norm({n: x for n, x in held.items() if n in trained.update}),
     }
-    return {REPORT: to_report(known[name]() for name in wanted)}
+    return {REPORT: to_report(numbers[name]() for name in names)}

@@ -59,16 +59,16 @@ def check(config: RunConfig) -> None:
         plan = config.plan
         build_model(plan.task, config.seed, ClientData.of(config).data, config.weights)
     _sends_something(config)
-    if why := config.plan.algorithm.refuses_buffers:
+    if reason := config.plan.algorithm.refuses_buffers:
         task = config.plan.task
         model = build_model(task, config.seed, ClientData.of(config).data)
         if ModelBuffers(model, task.name).names:
             raise UsageError(
                 f"--strategy is {config.plan.strategy!r}: the model of task {task.name} has "
-                f"buffers (BatchNorm's statistics), which {why}"
+                f"buffers (BatchNorm's statistics), which {reason}"
             )
     if isinstance(config.task, Task) or not isinstance(config.strategy, str):
-        _passes(_Trial(config, _seen(config)))
+        _passes(_Trial(config, _visible(config)))
     memories.check(config)
     with untouched(torch.device(config.machine.device)):
         stackable.check(config)
@@ -85,10 +85,10 @@ def _sends_something(config: RunConfig) -> None:
         shared = half.payload_template(trained)
     except ValueError as error:
         raise UsageError(f"--strategy is {plan.strategy!r}: {error}") from error
-    if LOCAL_LOSS in plan.draws.needs and (own := sorted(trained.keys() - shared.keys())):
+    if LOCAL_LOSS in plan.draws.needs and (personal := sorted(trained.keys() - shared.keys())):
         raise UsageError(
             f"--sampler is {plan.sampler!r} and --strategy is {plan.strategy!r}: clients keep "
-            f"{', '.join(own)}, without which nobody else knows their loss; give "
+            f"{', '.join(personal)}, without which nobody else knows their loss; give "
             "power_of_choice(d, stale=true)"
         )
 
@@ -98,15 +98,15 @@ class _Trial:
     """A run, and what of its settings a user's own functions can see: equal where that is."""
 
     config: RunConfig = field(compare=False)
-    seen: Hashable
+    visible: Hashable
 
 
-def _seen(config: RunConfig) -> Hashable:
+def _visible(config: RunConfig) -> Hashable:
     settings = {name: x for name, x in config.flat().items() if SETTINGS[name].result}
-    own = tuple(own_rows().items())  # a notebook may define a method again
+    user_rows = tuple(own_rows().items())  # a notebook may define a method again
     source = config.machine.source
     data = source, loaded(config.plan.task, *source).content
-    return own, data, tuple((name, x) for name, x in settings.items() if name not in _UNSEEN)
+    return user_rows, data, tuple((name, x) for name, x in settings.items() if name not in _UNSEEN)
 
 
 @lru_cache(maxsize=256)
@@ -186,11 +186,11 @@ def _one_step(trainer: Trainer) -> None:
         for part in ("train_y", "test_y"):
             if not isinstance(y_all := getattr(data, part), Tensor):  # not all have been read
                 continue
-            most, known = int(y_all.max()), logits_of(outputs).shape[1]
-            if most >= known:
+            largest, count = int(y_all.max()), logits_of(outputs).shape[1]
+            if largest >= count:
                 raise UsageError(
-                    f"task {task.name}: {part} holds the class {most}, and build's model has "
-                    f"{known} outputs; classes are numbered from 0, and each has an output"
+                    f"task {task.name}: {part} holds the class {largest}, and build's model has "
+                    f"{count} outputs; classes are numbered from 0, and each has an output"
                 )
     if not isinstance(loss, Tensor) or loss.dim():
         raise _returned(task, "loss", loss, "the mean over the batch, a tensor of one number")
@@ -232,13 +232,13 @@ def _one_score(trainer: Trainer) -> None:
         facts, call = partial(_facts, "test", data, x, y), call_text(x)
         with _calling(task, f"{call}, of build's model,", facts):
             outputs = forward(trainer.model, x)
-        given = contents((outputs, y))
+        before = contents((outputs, y))
         with _calling(task, f"loss({call}, y)", facts):
             mean = float(task.loss(outputs, y))
-        _check_unchanged(task, "loss", given, (outputs, y))
+        _check_unchanged(task, "loss", before, (outputs, y))
         with _calling(task, f"metric({call}, y)", facts):
             score: Any = task.metric(outputs, y)
-        _check_unchanged(task, "metric", given, (outputs, y))
+        _check_unchanged(task, "metric", before, (outputs, y))
         if isinstance(score, Tensor) and score.numel() != 1:
             raise _returned(task, "metric", score, "the sum over the batch, one number")
         with _calling(task, "metric: float() of what it returned"):
@@ -256,23 +256,23 @@ def _one_score(trainer: Trainer) -> None:
         )
     for name, once in sums.items():
         twice, called = doubled.get(name, 2 * once), f"metric's {name!r}" if name else "metric"
-        told = f"task {task.name}: {called} is {once:g} {text.format(twice)}"
+        problem = f"task {task.name}: {called} is {once:g} {text.format(twice)}"
         if abs(twice - once) < abs(twice - 2 * once):
             raise UsageError(
-                f"{told}; it returns the sum of the score over the samples, not their mean: "
+                f"{problem}; it returns the sum of the score over the samples, not their mean: "
                 ".sum(), not .mean()"
             )
         if abs(twice - 4 * once) < abs(twice - 2 * once):
             raise UsageError(
-                f"{told}, where the sum of a score over the samples is twice as much: {shapes}; "
+                f"{problem}, where the sum of a score over the samples is twice as much: {shapes}; "
                 "a sample's score is of its own output and target, both of one shape "
                 "(nn.Flatten(0) behind the model, or outputs.squeeze(1))"
             )
 
 
-def _check_unchanged(task: Task, role: str, given: Any, after: tuple[Any, Any]) -> None:
+def _check_unchanged(task: Task, role: str, before: Any, after: tuple[Any, Any]) -> None:
     """Refuses a loss or a metric that works in place: the other one is given the same tensors."""
-    if not same(given, contents(after)):
+    if not same(before, contents(after)):
         raise UsageError(
             f"task {task.name}: {role} changes the outputs or targets that it is given, which loss "
             "and metric share; it works on a copy (outputs.clone()), or without in-place "
@@ -284,20 +284,20 @@ def _shape(value: object) -> str:
     return str(tuple(value.shape)) if isinstance(value, Tensor) else type(value).__name__
 
 
-def _returned(task: Task, role: str, value: object, wanted: str) -> UsageError:
+def _returned(task: Task, role: str, value: object, expected: str) -> UsageError:
     what = f"a tensor of shape {_shape(value)}" if isinstance(value, Tensor) else _shape(value)
-    return UsageError(f"task {task.name}: {role} returned {what}; it returns {wanted}")
+    return UsageError(f"task {task.name}: {role} returned {what}; it returns {expected}")
 
 
 def _facts(part: str, data: Data, x: Tree, y: Tree) -> str:
     """What the tensors are, and what those of a classifier are where these are something else."""
     shown, notes = [], []
     for letter, batch in (("x", x), ("y", y)):
-        name, whole = f"{part}_{letter}", getattr(data, f"{part}_{letter}")
+        name, tensors = f"{part}_{letter}", getattr(data, f"{part}_{letter}")
         drawn = part == "train" and data.draw is not None
-        if drawn or not all(isinstance(leaf, Tensor) for leaf in leaves(whole)):
-            name, whole = f"a batch of {name}", batch
-        for path, leaf in named_leaves(whole):
+        if drawn or not all(isinstance(leaf, Tensor) for leaf in leaves(tensors)):
+            name, tensors = f"a batch of {name}", batch
+        for path, leaf in named_leaves(tensors):
             if not isinstance(leaf, Tensor):
                 shown.append(f"{name}{path} is of type {type(leaf).__name__}")
                 continue

@@ -32,7 +32,7 @@ def products(tf32: bool) -> Iterator[None]:
         ...     torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
         ('high', True)
     """
-    if not tf32 and _whole():
+    if not tf32 and _is_float32():
         yield
         return
     with _TURN:
@@ -51,7 +51,7 @@ def products(tf32: bool) -> Iterator[None]:
             _TURN.notify_all()
 
 
-def _whole() -> bool:
+def _is_float32() -> bool:
     """Whether nothing is to be set: there is no GPU, and the CPU multiplies whole numbers."""
     try:
         return not _gpu() and torch.get_float32_matmul_precision() == "highest"

@@ -92,9 +92,9 @@ def enough(device: torch.device) -> Iterator[None]:
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
-        wanted = re.search(f"allocate {_SIZE}", str(error))
+        needed_match = re.search(f"allocate {_SIZE}", str(error))
         left = re.search(f"{_SIZE} is free", str(error))
-        needed = f"{wanted[1]} more needed" if wanted else "its memory is full"
-        there = f", {left[1]} free" if left else ""
+        needed = f"{needed_match[1]} more needed" if needed_match else "its memory is full"
+        free_text = f", {left[1]} free" if left else ""
         cure = "lower --stack, --workers, --batch-size"
-        raise DeviceFull(f"{device}: {needed}{there}; {cure}") from error
+        raise DeviceFull(f"{device}: {needed}{free_text}; {cure}") from error

@@ -9,7 +9,7 @@ import numpy as np
 
 from compressors import derive
 from fedsim.federation.inflight import InFlight
-from fedsim.federation.ledger import Asked
+from fedsim.federation.ledger import SamplerBits
 from fedsim.ground.errors import RunFailed
 from fedsim.network.clock import Clock
 from fedsim.network.rates import ConstantRates, Rate
@@ -105,33 +105,33 @@ class Sampling:
             _transfer_seconds(self.links, 32.0 * self.entries, candidates, now),
         )  # fmt: skip
         if LOCAL_LOSS in self.sampler.needs:
-            wanted = self.sampler.asks(info, self.memory)
-            asked = self._checked(round_number, "asks", info, wanted, len(wanted))
-            losses, self._scored = self.score(round_number, asked)
+            scored = self.sampler.asks(info, self.memory)
+            clients = self._checked(round_number, "asks", info, scored, len(scored))
+            losses, self._scored = self.score(round_number, clients)
             info = replace(info, local_losses=losses)
         return self._checked(
             round_number, "drew", info, self.sampler.draw(info, self.memory), count
         )
 
     def _checked(
-        self, number: int, did: str, info: DrawInfo, given: Sequence[int], count: int
+        self, number: int, did: str, info: DrawInfo, chosen: Sequence[int], count: int
     ) -> list[int]:
-        clients = sorted({int(client) for client in given} & {*info.candidates.tolist()})
-        if len(clients) != count or len(given) != count:
+        clients = sorted({int(client) for client in chosen} & {*info.candidates.tolist()})
+        if len(clients) != count or len(chosen) != count:
             raise RunFailed(
-                f"round {number}: sampler {self.name} {did} {[*given]!r}: give {count} "
+                f"round {number}: sampler {self.name} {did} {[*chosen]!r}: give {count} "
                 f"different clients of the {len(info.candidates)} candidates"
             )
         return clients
 
-    def asked(self, traffic: RoundTraffic) -> Asked:
+    def asked(self, traffic: RoundTraffic) -> SamplerBits:
         """What the sampler asked for in a round, whose ``traffic`` has the rest.
 
         The model that a client was sent to compute its loss is there if the client was drawn: it is
         not sent again.
         """
         down = (bits for c, bits in self._scored.items() if c not in traffic.downlinks)
-        return Asked(self._registered + NUMBER_BITS * len(self._scored), sum(down))
+        return SamplerBits(self._registered + NUMBER_BITS * len(self._scored), sum(down))
 
     def learn(
         self, number: int, traffic: RoundTraffic, seconds: Mapping[int, float]

@@ -143,10 +143,10 @@ class Server:
         self.spending = Spending.of(self.network, self.plan.clients, config.seed)
         controlled = config.controller is not None
         steps = partial(epoch_steps, self.plan, trainer.federation.shards)
-        own = lru_cache(_KNOWN)(steps) if self.plan.local_epochs else None
+        steps_of = lru_cache(_KNOWN)(steps) if self.plan.local_epochs else None
         self.work = (
-            Controlled(config, self.initial, model, own, self.network) if controlled
-            else Epochs(config, own) if own else Fixed(config)
+            Controlled(config, self.initial, model, steps_of, self.network) if controlled
+            else Epochs(config, steps_of) if steps_of else Fixed(config)
         )  # fmt: skip
         buffers = server_buffers(config, trainer.buffers, self._may_score)
         unused = trainer.unused if self.plan.algorithm.gradients else frozenset[str]()
@@ -187,18 +187,18 @@ class Server:
             self.sampling.memory = values["sampler"]
         if self.spending is not None:
             self.spending.restore(values["energy"])
-        known = values.get("under way", {"works": [], "late": []})
-        if "works" not in known:  # 0.1.0 kept no tensors
-            known = Stored(KINDS, unnest("under-way", tensors)).unpack(known)
-        self.go_on(known)
+        state = values.get("under way", {"works": [], "late": []})
+        if "works" not in state:  # 0.1.0 kept no tensors
+            state = Stored(KINDS, unnest("under-way", tensors)).unpack(state)
+        self.go_on(state)
 
     def under_way(self) -> dict[str, Any]:
         """The clock, and what is in flight."""
         return self.simulation.state()
 
-    def go_on(self, known: dict[str, Any]) -> None:
+    def go_on(self, state: dict[str, Any]) -> None:
         """The way back from ``under_way``."""
-        self.simulation.restore(known)
+        self.simulation.restore(state)
 
     def main(self, grid: Grid) -> None:
         """Runs what is left of the rounds."""
@@ -306,8 +306,8 @@ class Server:
     def model(self) -> dict[str, Tensor]:
         """TrainResult weights, those that are not trained, and buffers, by name, on the CPU."""
         moved = {n: x for n, x in self.channel.weights.items() if n in self.trainer.parameters}
-        whole = self.trainer.frozen | moved | dict(self._buffers)
-        return {name: x.contiguous().cpu() for name, x in whole.items()}
+        tensors = self.trainer.frozen | moved | dict(self._buffers)
+        return {name: x.contiguous().cpu() for name, x in tensors.items()}
 
     @contextmanager
     def failing(self, number: int) -> Iterator[None]:
@@ -337,15 +337,15 @@ class Server:
             if not finite(x):
                 methods = self.plan.method.compressor, self.plan.downlink
                 rates = "a learning rate (--lr, --server-lr) is too high"
-                why = next(filter(None, map(suspect, methods)), rates)
+                cause = next(filter(None, map(suspect, methods)), rates)
                 raise RunFailed(
                     f"round {number}: weight {name!r} is not finite any more: "
-                    f"{why}{longest(traffic)}"
+                    f"{cause}{longest(traffic)}"
                 )
         self._far = longest(traffic, FAR)
         done, steps, clients = self.recorder.iterations_done, self.work.steps, len(traffic.uplinks)
-        asked = None if self.sampling is None else self.sampling.asked(traffic)
-        failed, bits = ledger.failures(traffic), ledger.round_bits(traffic, asked)
+        sampler_bits = None if self.sampling is None else self.sampling.asked(traffic)
+        failed, bits = ledger.failures(traffic), ledger.round_bits(traffic, sampler_bits)
         # The last round is scored. Of a run that stops at so many bits the last round within them
         # is scored, too: when it ends, where the next round is taken to send as much; else now that
         # this round has sent more. Of both ways the first round sends less, as the initial model is
@@ -439,9 +439,9 @@ class Server:
         spent = None if self.spending is None else self.simulation.joules
         return [
             ClientRecord(
-                own, self.simulation.client_row(own.client),
-                self.work.client_orders(works.get(own.client)),
-                None if spent is None else spent.get(own.client, 0.0),
+                books, self.simulation.client_row(books.client),
+                self.work.client_orders(works.get(books.client)),
+                None if spent is None else spent.get(books.client, 0.0),
             )
-            for own in ledger.client_books(self.channel.traffic)
+            for books in ledger.client_books(self.channel.traffic)
         ]  # fmt: skip

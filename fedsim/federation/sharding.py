@@ -22,8 +22,8 @@ class ShardServer(EventServer):
 
     strategy: ShardedStrategy
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.clock.handlers |= {
             "pull": self.pull, "push": self.push, "part asked": self.send_part,
             "pushed": self.pushed, "passed": self.passed, "came": self.part_came,
@@ -44,12 +44,12 @@ class ShardServer(EventServer):
         parts = {"booked": self._booked, "pulled": pulled, "waiting": self._waiting}
         return super().under_way() | parts
 
-    def go_on(self, known: dict[str, Any]) -> None:
-        super().go_on(known)
-        self._booked, self._waiting = known["booked"], known["waiting"]
+    def go_on(self, state: dict[str, Any]) -> None:
+        super().go_on(state)
+        self._booked, self._waiting = state["booked"], state["waiting"]
         self._pulled = {
             client: {place: compat.from_bytes(data) for place, data in parts.items()}
-            for client, parts in known["pulled"].items()
+            for client, parts in state["pulled"].items()
         }
 
     @property
@@ -95,7 +95,7 @@ class ShardServer(EventServer):
         with self.failing(self.number + 1):
             arrivals = [self.strategy.push(job.client, place, reply)
                         for place in range(self.plan.clients)]  # fmt: skip
-        self._whole(job, dict(enumerate(arrivals)))
+        self._answer_worker(job, dict(enumerate(arrivals)))
 
     def _each(self, client: int, what: str) -> None:
         self._waiting[client], self._pulled[client] = self.plan.clients, {}
@@ -139,27 +139,27 @@ class ShardServer(EventServer):
         with self.failing(self.number + 1):
             reply = self.reply(job)
             booked[place] = self.strategy.push(client, place, reply, job.overdue)
-        whole = len(booked) == self.plan.clients
-        if whole:
+        complete = len(booked) == self.plan.clients
+        if complete:
             del self._booked[client]
         if not self.goes_on:
-            if whole:
-                self._whole(job, booked)
-        elif whole and len(self._updates) + 1 == self.plan.cohort:
+            if complete:
+                self._answer_worker(job, booked)
+        elif complete and len(self._updates) + 1 == self.plan.cohort:
             self.agenda.first("pull", client, place)  # before the row, whose checkpoint holds it
-            self._whole(job, booked)
+            self._answer_worker(job, booked)
         else:
-            if whole:
-                self._whole(job, booked)
+            if complete:
+                self._answer_worker(job, booked)
             self.pull(client, place)
 
-    def _whole(self, job: InFlight, booked: dict[int, Arrival]) -> None:
+    def _answer_worker(self, job: InFlight, booked: dict[int, Arrival]) -> None:
         """All parts have heard of a worker's message; it, or another, has its next."""
         if self.goes_on:
             self.start(job.client)
         else:
             self.agenda.first("look" if job.overdue else "next")
-        self.came(job, [booked[place] for place in sorted(booked)], own=job.client)
+        self.book_arrival(job, [booked[place] for place in sorted(booked)], local_part=job.client)
 
     def passed(self, sender: int, receiver: int, then: tuple[Any, ...]) -> None:
         """A message has passed both links."""
@@ -178,5 +178,5 @@ class ShardServer(EventServer):
         reply = self.reply(self.jobs[client])
         if reply.has_content():
             reply = Message(part_of(reply.content, place), reply_to=reply)
-        asked = self.strategy.ends[place].in_flight[client].traffic
-        return bits_back(asked, client, reply, self.framing)
+        traffic = self.strategy.ends[place].in_flight[client].traffic
+        return bits_back(traffic, client, reply, self.framing)

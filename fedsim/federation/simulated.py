@@ -52,12 +52,12 @@ class Simulation:
         self.timed, self.counts = network is not None, config.clients.late == "count"
         self.clients, self.least, self.iterations = plan.clients, plan.min_replies, 0
         # Any other sampler than the uniform one chooses among all that can be asked.
-        self.most = plan.ask if isinstance(plan.draws, Uniform) else plan.clients
+        self.capacity = plan.ask if isinstance(plan.draws, Uniform) else plan.clients
         self.network: Network = network or parse(_NO_TIME)
         self.clock: Clock[InFlight] = Clock(self.network.links(plan.clients, config.seed, 1.0), now)
         self._relays = isinstance(plan.downlink, Relay)
-        there = plan.rules.availability
-        self._there = None if there is None else there.of(plan.clients, config.seed)
+        rule = plan.rules.availability
+        self._presence = None if rule is None else rule.of(plan.clients, config.seed)
         self.number, self.start = 0, now
         self.works = dict[int, InFlight]()  # of the round, and late ones
         self._delivered = dict[int, float]()  # by client: bits of the model that it has already
@@ -68,7 +68,7 @@ class Simulation:
         self.number, self.start, self.iterations = number, self.clock.now, iterations
         self.leaves = self.rules.dropout.draw(self.seed, number, self.clients)
         self.works, self._delivered, self.joules = self.late, {}, {}
-        if self._there is not None or self.rules.late or self._gone:
+        if self._presence is not None or self.rules.late or self._depleted:
             self.strategy.among = self._free()
 
     def ask_first(self, exchanges: Sequence[InFlight]) -> None:
@@ -92,7 +92,7 @@ class Simulation:
         return {x.client: x for x in under_way if x.reply is not None and x.number < self.number}
 
     @property
-    def _gone(self) -> list[int]:
+    def _depleted(self) -> list[int]:
         """Clients whose battery is empty."""
         return [] if self.spending is None else self.spending.empty
 
@@ -100,12 +100,12 @@ class Simulation:
         """Goes on until enough clients are there; those that can be asked then."""
         while True:
             now = self.clock.now
-            if self._there is None:
-                out = {*self._busy(now), *self._gone}
+            if self._presence is None:
+                out = {*self._busy(now), *self._depleted}
                 free: Sequence[int] | np.ndarray = Without(self.clients, out)
             else:
-                now, free = self._there.at(
-                    now, self.number, self.least, self.most, self._busy, self._gone
+                now, free = self._presence.at(
+                    now, self.number, self.least, self.capacity, self._busy, self._depleted
                 )
                 self.clock.to(now)
             # An update that is counted when it comes is not waited for: the round that it is
@@ -147,23 +147,23 @@ class Simulation:
             The clients whose reply came in time, the first first.
         """
         clock, rules = self.clock, self.rules
-        asked = [self._exchange(client, reply) for client, reply in sorted(replies.items())]
+        exchanges = [self._exchange(client, reply) for client, reply in sorted(replies.items())]
         if self.spending is not None:
-            self.joules = {x.client: self.spending.charge(x) for x in asked}
-        coming = [exchange for exchange in asked if exchange.until == "arrived"]
+            self.joules = {x.client: self.spending.charge(x) for x in exchanges}
+        coming = [exchange for exchange in exchanges if exchange.until == "arrived"]
         limit = math.inf if rules.deadline is None else clock.now + rules.deadline
         late = [*self.late.values()]
-        self.works |= {exchange.client: exchange for exchange in asked}
-        clock.send(asked)
-        if not asked and late:  # nobody could be asked: the round waits for the late
+        self.works |= {exchange.client: exchange for exchange in exchanges}
+        clock.send(exchanges)
+        if not exchanges and late:  # nobody could be asked: the round waits for the late
             clock.wait(late, 1, limit)
         else:
-            clock.wait(coming, rules.waits_for(len(coming), len(coming) < len(asked)), limit)
+            clock.wait(coming, rules.waits_for(len(coming), len(coming) < len(exchanges)), limit)
         order = rules.order([exchange.ended_at for exchange in coming], self.seed, self.number)
         ended = [coming[place].client for place in order if coming[place].over]
         in_time = ended[: rules.first]
-        gone = [x.client for x in clock.exchanges.values() if x.reply is None and x.over]
-        for client in [*gone, *in_time]:
+        dropped = [x.client for x in clock.exchanges.values() if x.reply is None and x.over]
+        for client in [*dropped, *in_time]:
             del clock.exchanges[client]
         return in_time
 
@@ -175,16 +175,16 @@ class Simulation:
 
     def state(self) -> dict[str, Any]:
         """What is in flight between two rounds, as a checkpoint can hold it."""
-        every = [exchange.values() for exchange in self.clock.exchanges.values()]
-        return {"clock": self.clock.state(), "exchanges": every}
+        exchanges = [exchange.values() for exchange in self.clock.exchanges.values()]
+        return {"clock": self.clock.state(), "exchanges": exchanges}
 
     def restore(self, values: Mapping[str, Any]) -> None:
         """Goes on from what ``state`` returned; the strategy hears which replies are to come."""
         if "works" in values:
             earlier.restore(self.clock, values)
         else:
-            every = [InFlight.of(known, {}) for known in values["exchanges"]]
-            self.clock.restore(values["clock"], every)
+            exchanges = [InFlight.of(job, {}) for job in values["exchanges"]]
+            self.clock.restore(values["clock"], exchanges)
         for exchange in self.clock.exchanges.values():
             if exchange.request is not None:
                 self.strategy.expect(exchange.client, exchange.request)
@@ -229,9 +229,9 @@ class Simulation:
         late = sum(up.earlier_round > 0 for up in ups.values()) if self.counts else None
         if not self.timed:
             return SimulatedRound(late)
-        every = [self._parts(client) for client in ups] or [self._parts(-1)]
+        parts = [self._parts(client) for client in ups] or [self._parts(-1)]
         time = SimulatedTime(self.clock.now - self.start, self.clock.now)
-        return SimulatedRound(late, time, TimeParts(*np.mean(every, axis=0).tolist()))
+        return SimulatedRound(late, time, TimeParts(*np.mean(parts, axis=0).tolist()))
 
     def client_row(self, client: int) -> SimulatedClient | None:
         """A client's parts of the round, which sum to it; NaN where it was not asked."""

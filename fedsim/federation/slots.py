@@ -70,7 +70,7 @@ class SlotFile:
         self.path, self.folder, self._handle, self._flags = path, folder, -1, os.O_RDONLY
         self._free: list[tuple[int, int]] = []  # ascending: first byte, end
         self._end = 0
-        self._now, self._kept = 0, [0]  # marks: the last, and those of checkpoints
+        self._now, self._checkpointed = 0, [0]  # marks: the last, and those of checkpoints
         self._retired: list[tuple[int, Slot]] = []  # with the last mark that may name it
 
     @property
@@ -97,7 +97,7 @@ class SlotFile:
         """
         used, before, self._flags = {*used}, {*before}, os.O_RDWR | os.O_CREAT
         self._retired = [(0, slot) for slot in before - used]
-        places = sorted((slot.offset, slot.offset + _whole(slot.length)) for slot in used | before)
+        places = sorted((x.offset, x.offset + _padded(x.length)) for x in used | before)
         starts, ends = [start for start, _ in places], [end for _, end in places]
         self._end = max(ends, default=0)
         pairs = zip([0, *ends], [*starts, self._end], strict=True)
@@ -122,7 +122,7 @@ class SlotFile:
         for part in parts:
             checksum = crc32(part, checksum)
         length = sum(map(len, parts))
-        offset = self._take(_whole(length))
+        offset = self._take(_padded(length))
         place = offset
         try:
             for part in parts:
@@ -131,26 +131,26 @@ class SlotFile:
                     done = os.pwrite(self.handle, left, place)
                     left, place = left[done:], place + done
         except OSError:
-            self._give(offset, offset + _whole(length))
+            self._release(offset, offset + _padded(length))
             raise
         return Slot(offset, length, checksum, self._now if mark is None else mark)
 
     def read(self, slot: Slot) -> State:
         """The memory in a slot; ``DamagedFile`` where that is not what was written."""
-        whole = bytearray(slot.length)
-        left, offset = memoryview(whole), slot.offset
+        content = bytearray(slot.length)
+        left, offset = memoryview(content), slot.offset
         while left and (done := os.preadv(self.handle, [left], offset)):  # it may stop short
             left, offset = left[done:], offset + done
-        if crc32(whole) != slot.checksum:
+        if crc32(content) != slot.checksum:
             raise DamagedFile(self.path or Path(NAME), CHANGED)
-        start = 8 + int.from_bytes(whole[:8], "little")
+        start = 8 + int.from_bytes(content[:8], "little")
         state: dict[str, Tensor] = {}
-        for name, kind, shape in json.loads(whole[8:start]):
+        for name, kind, shape in json.loads(content[8:start]):
             start += -start % _ALIGNED
             dtype = getattr(torch, kind)
             count = torch.Size(shape).numel()
             state[name] = (
-                torch.frombuffer(whole, dtype=dtype, count=count, offset=start).view(shape)
+                torch.frombuffer(content, dtype=dtype, count=count, offset=start).view(shape)
                 if count else torch.empty(shape, dtype=dtype)
             )  # fmt: skip
             start += count * dtype.itemsize
@@ -171,7 +171,7 @@ class SlotFile:
         if any(slot.born < mark for mark in self._marks()):
             self._retired.append((self._now, slot))
         else:
-            self._give(slot.offset, slot.offset + _whole(slot.length))
+            self._release(slot.offset, slot.offset + _padded(slot.length))
 
     def mark(self) -> int:
         """What lies in slots now stays there; returns the moment's number."""
@@ -181,7 +181,7 @@ class SlotFile:
 
     def keep(self, mark: int) -> None:
         """A checkpoint of that moment is complete, and of those before it one stays."""
-        self._kept = [*self._kept, mark][-2:]
+        self._checkpointed = [*self._checkpointed, mark][-2:]
         self._sweep()
 
     def sync(self) -> None:
@@ -189,7 +189,7 @@ class SlotFile:
         os.fsync(self.handle)
 
     def _marks(self) -> set[int]:
-        return {*self._kept, self._now}
+        return {*self._checkpointed, self._now}
 
     def _sweep(self) -> None:
         """Frees what no mark names any more."""
@@ -199,7 +199,7 @@ class SlotFile:
             if any(slot.born < mark <= last for mark in marks):
                 self._retired.append((last, slot))
             else:
-                self._give(slot.offset, slot.offset + _whole(slot.length))
+                self._release(slot.offset, slot.offset + _padded(slot.length))
 
     def _take(self, size: int) -> int:
         """The first byte of so many free ones: the first place that is large enough, or the end."""
@@ -210,7 +210,7 @@ class SlotFile:
         self._end += size
         return self._end - size
 
-    def _give(self, start: int, end: int) -> None:
+    def _release(self, start: int, end: int) -> None:
         """Frees bytes, which become one place with those that are free beside them."""
         i = bisect(self._free, (start, end))
         if i < len(self._free) and self._free[i][0] == end:
@@ -233,6 +233,6 @@ def size(place: State | Slot) -> int:
     return sum([x.nbytes for x in place.values()])
 
 
-def _whole(length: int) -> int:
+def _padded(length: int) -> int:
     """Bytes of the file that so many take."""
     return length + -length % _ALIGNED

@@ -71,6 +71,6 @@ class Spending:
 
     def _empty(self, clients: Iterable[int]) -> None:
         """Notes which of some clients have spent what their battery holds."""
-        gone = {client for client in clients if self.spent[client] >= self.rates.battery[client]}
-        if not gone <= {*self.empty}:
-            self.empty = sorted(gone | {*self.empty})
+        empty = {client for client in clients if self.spent[client] >= self.rates.battery[client]}
+        if not empty <= {*self.empty}:
+            self.empty = sorted(empty | {*self.empty})

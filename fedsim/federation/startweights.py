@@ -18,7 +18,7 @@ def start_from(model: nn.Module, weights: str, task: str) -> None:
 
     Args:
         model: whose values are changed.
-        weights: the setting, its digest with it.
+        weights: the flag, its digest with it.
         task: whose model it is, for words.
 
     Raises:
@@ -26,13 +26,13 @@ def start_from(model: nn.Module, weights: str, task: str) -> None:
             the model's, a tensor of another shape or type, or one that is not finite; or it has
             other values under another name of one tensor.
     """
-    said = f"--weights is {weights.rpartition('@')[0]!r}"
+    flag = f"--weights is {weights.rpartition('@')[0]!r}"
     try:
         held = load(startfile.content(weights))
     except SafetensorError as error:
-        raise UsageError(f"{said}: no file of safetensors ({error})") from error
+        raise UsageError(f"{flag}: no file of safetensors ({error})") from error
     parameters = dict(model.named_parameters(remove_duplicate=False))
-    own: dict[str, Tensor] = {
+    tensors: dict[str, Tensor] = {
         **{name: p.detach() for name, p in parameters.items()},
         **dict(model.named_buffers(remove_duplicate=False)),
     }
@@ -41,30 +41,30 @@ def start_from(model: nn.Module, weights: str, task: str) -> None:
         names.setdefault(id(p), []).append(name)
     of_task = f"the model of task {task}"
     if missing := [some[0] for some in names.values() if held.keys().isdisjoint(some)]:
-        raise UsageError(f"{said}: it lacks {_told(missing)} of {of_task}")
-    if others := [name for name in held if name not in own]:
-        raise UsageError(f"{said}: it holds {_told(others)}, which {of_task} does not have")
+        raise UsageError(f"{flag}: it lacks {_listed(missing)} of {of_task}")
+    if others := [name for name in held if name not in tensors]:
+        raise UsageError(f"{flag}: it holds {_listed(others)}, which {of_task} does not have")
     for name, x in held.items():
-        if x.shape != own[name].shape:
+        if x.shape != tensors[name].shape:
             raise UsageError(
-                f"{said}: {name!r} has shape {tuple(x.shape)}, and {tuple(own[name].shape)} in "
+                f"{flag}: {name!r} has shape {tuple(x.shape)}, and {tuple(tensors[name].shape)} in "
                 f"{of_task}"
             )
-        if x.dtype != own[name].dtype:
+        if x.dtype != tensors[name].dtype:
             raise UsageError(
-                f"{said}: {name!r} is {x.dtype}, and {own[name].dtype} in {of_task}"
+                f"{flag}: {name!r} is {x.dtype}, and {tensors[name].dtype} in {of_task}"
             )
         if x.is_floating_point() and not finite(x):
-            raise UsageError(f"{said}: {name!r} holds NaN or infinity")
-        own[name].copy_(x)
+            raise UsageError(f"{flag}: {name!r} holds NaN or infinity")
+        tensors[name].copy_(x)
     for some in names.values():
         first, *more = (name for name in some if name in held)
         if others := [name for name in more if not torch.equal(held[first], held[name])]:
             raise UsageError(
-                f"{said}: {first!r} and {_told(others)} differ, which are one tensor in {of_task}"
+                f"{flag}: {first!r} and {_listed(others)} differ, which are one tensor in {of_task}"
             )
 
 
-def _told(names: list[str]) -> str:
+def _listed(names: list[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(map(repr, names[:3])) + more

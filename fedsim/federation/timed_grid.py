@@ -71,30 +71,31 @@ class TimedGrid(CohortGrid):
                 yield Message(error, reply_to=clients[client])
         if not rules.late:
             return
-        for client, came in replies.items():  # those that come later are in flight until they have
-            if came is None or simulation.leaves[client] or client in in_time:
+        # Those that come later are in flight until they have.
+        for client, answer in replies.items():
+            if answer is None or simulation.leaves[client] or client in in_time:
                 continue
             if simulation.works[client].until != "arrived":  # an error
-                yield came
+                yield answer
                 continue
             simulation.traffic.failures[client] = LATE
         for client in in_time:
-            came = replies[client]
-            assert came is not None
-            yield came
+            answer = replies[client]
+            assert answer is not None
+            yield answer
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies of earlier rounds that have come by now."""
-        wanted, simulation = list(message_ids), self.simulation
+        ids, simulation = list(message_ids), self.simulation
         held = {
             x.reply.metadata.reply_to_message_id: x
             for x in simulation.clock.exchanges.values() if x.reply is not None
         }  # fmt: skip
-        others = [key for key in wanted if key not in held]
+        others = [key for key in ids if key not in held]
         real = list(self._grid.pull_messages(others)) if others else []
-        late, mine = simulation.late, [held[key] for key in wanted if key in held]
-        came = [exchange for exchange in mine if exchange.client in late and exchange.over]
-        return [simulation.take(exchange.client) for exchange in came] + real
+        late, exchanges = simulation.late, [held[key] for key in ids if key in held]
+        arrived = [exchange for exchange in exchanges if exchange.client in late and exchange.over]
+        return [simulation.take(exchange.client) for exchange in arrived] + real
 
 
 def client_of(message: Message) -> int:

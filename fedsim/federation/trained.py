@@ -34,14 +34,14 @@ def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, An
         >>> trained["optimizer"], trained["batch_size"], trained["clients"]
         ('SGD', 32, 4)
     """
-    plan, given = config.plan, config.filled()
+    plan, values = config.plan, config.filled()
     optimizer = make_optimizer(config, parameters)
     groups = optimizer.param_groups
     return {
         "optimizer": type(optimizer).__name__,
         "weight_decay": _common([g.get("weight_decay") for g in groups]),
         "lr_steps": [list(step) for step in plan.task.lr_steps],
-        **{k: v for k, v in given.items() if k not in _CELL and v is not None},
+        **{k: v for k, v in values.items() if k not in _CELL and v is not None},
         **{k: _common([g.get(k) for g in groups]) for k in ("lr", "momentum")},
         **flags_of(plan.algorithm),
     }

@@ -20,8 +20,8 @@ class Update:
         client: whose it is.
         work: what the client was to do.
         arrivals: what came of it: one, or one at each server that holds a part of the model.
-        own: the place in ``arrivals`` of the part that the client holds itself: that does not
-            travel; None: all do.
+        local_part: the place in ``arrivals`` of the part that the client holds itself: that does
+            not travel; None: all do.
         seconds: of download, compute, upload and waiting.
         end: the clock at its arrival.
         overdue: whether it came after its deadline.
@@ -31,7 +31,7 @@ class Update:
     client: int
     work: Work
     arrivals: Sequence[Arrival]
-    own: int | None
+    local_part: int | None
     seconds: Sequence[float]
     end: float
     overdue: bool = False
@@ -45,7 +45,7 @@ class Update:
     @property
     def travelled(self) -> list[RoundTraffic]:
         """Messages over a link."""
-        return [traffic for place, traffic in enumerate(self.messages) if place != self.own]
+        return [traffic for place, traffic in enumerate(self.messages) if place != self.local_part]
 
     @property
     def staleness(self) -> float:
@@ -74,48 +74,48 @@ class Updates(RoundTraffic):
 
 def merged(number: int, updates: list[Update]) -> Updates:
     """The traffic of ``updates`` as that of round ``number``."""
-    made = Updates(number, updates=updates)
-    made.side_names = updates[0].messages[0].side_names
+    round_traffic = Updates(number, updates=updates)
+    round_traffic.side_names = updates[0].messages[0].side_names
     for place, update in enumerate(updates):
         messages, client = update.travelled, update.client
         downs = [traffic.downlinks[client] for traffic in messages]
-        made.downlinks[place] = downs[0] if len(downs) == 1 else _joined(downs)
+        round_traffic.downlinks[place] = downs[0] if len(downs) == 1 else _joined(downs)
         failures = [t.failures[client] for t in update.messages if client in t.failures]
         for traffic in update.messages:
             if client in traffic.traces:
-                made.traces[place] = traffic.traces[client]
+                round_traffic.traces[place] = traffic.traces[client]
         if failures:
-            made.failures[place] = failures[0]
-        elif len(update.messages) == 1 and update.own is None:
-            made.uplinks[place] = update.messages[0].uplinks[client]
+            round_traffic.failures[place] = failures[0]
+        elif len(update.messages) == 1 and update.local_part is None:
+            round_traffic.uplinks[place] = update.messages[0].uplinks[client]
         else:  # one of all parts; its bits, and the entries that it sent, are those that travelled
-            every = [traffic.uplinks[client] for traffic in update.messages]
-            whole: dict[str, Tensor] = {}
+            uplinks = [traffic.uplinks[client] for traffic in update.messages]
+            tensors: dict[str, Tensor] = {}
             sent: dict[str, int] = {}
-            for part, up in enumerate(every):
+            for part, up in enumerate(uplinks):
                 for name, count in up.sent.items():  # a tensor may lie in two parts
-                    before = [whole[name]] if name in whole else []
-                    whole[name] = torch.cat([*before, up.update[name]])
-                    sent[name] = sent.get(name, 0) + (count if part != update.own else 0)
-            ups = [up for part, up in enumerate(every) if part != update.own]
-            made.uplinks[place] = Uplink(
+                    before = [tensors[name]] if name in tensors else []
+                    tensors[name] = torch.cat([*before, up.update[name]])
+                    sent[name] = sent.get(name, 0) + (count if part != update.local_part else 0)
+            ups = [up for part, up in enumerate(uplinks) if part != update.local_part]
+            round_traffic.uplinks[place] = Uplink(
                 payload=b"".join(up.payload for up in ups), spans=_spans([up.spans for up in ups]),
-                update=whole, metrics=every[0].metrics | {"sent": sum(sent.values())}, sent=sent,
-                side_payloads=_beside(ups), returned=max(up.returned for up in every),
-                lost=max(up.lost for up in every),
+                update=tensors, metrics=uplinks[0].metrics | {"sent": sum(sent.values())},
+                sent=sent, side_payloads=_side_payloads(ups), returned=max(up.returned for up in uplinks),
+                lost=max(up.lost for up in uplinks),
             )  # fmt: skip
         failed = sum(traffic.failed_bits.get(client, 0) for traffic in messages)
         if failures:  # parts that were taken count here, too: the update as a whole was not
             taken = [t.uplinks[client] for t in messages if client in t.uplinks]
             failed += sum(map(ledger.charged_bits, taken))
         if failed:
-            made.failed_bits[place] = failed
-        made.dropped += [place] * max(t.dropped.count(client) for t in update.messages)
+            round_traffic.failed_bits[place] = failed
+        round_traffic.dropped += [place] * max(t.dropped.count(client) for t in update.messages)
         for traffic in messages:
-            made.wire.add(place, client, traffic.wire)
-        made.decode_seconds += sum(traffic.decode_seconds for traffic in update.messages)
-        made.downlink_seconds += sum(traffic.downlink_seconds for traffic in update.messages)
-    return made
+            round_traffic.wire.add(place, client, traffic.wire)
+        round_traffic.decode_seconds += sum(traffic.decode_seconds for traffic in update.messages)
+        round_traffic.downlink_seconds += sum(t.downlink_seconds for t in update.messages)
+    return round_traffic
 
 
 def _joined(downs: Sequence[Downlink]) -> Downlink:
@@ -127,16 +127,16 @@ def _joined(downs: Sequence[Downlink]) -> Downlink:
         kind=downs[0].kind if downs else "model",
         spans=_spans([down.spans for down in paid or downs]),
         charged=bool(paid) or not downs,
-        side_payloads=_beside(downs),
+        side_payloads=_side_payloads(downs),
         free=8 * sum(free) if paid else 0,
     )
 
 
-def _beside(parts: Sequence[Downlink | Uplink]) -> dict[str, bytes]:
+def _side_payloads(parts: Sequence[Downlink | Uplink]) -> dict[str, bytes]:
     """The side payloads of all parts."""
     names = dict.fromkeys(name for part in parts for name in part.side_payloads)
     return {name: b"".join(part.side_payloads.get(name, b"") for part in parts) for name in names}
 
 
-def _spans(every: list[dict[Span, int]]) -> dict[Span, int]:
-    return {name: sum(spans[name] for spans in every) for name in SPANS}
+def _spans(spans_of_parts: list[dict[Span, int]]) -> dict[Span, int]:
+    return {name: sum(spans[name] for spans in spans_of_parts) for name in SPANS}

@@ -35,7 +35,7 @@ class Chosen:
         return self.inputs[self.numbers[index]]
 
 
-def check_alike(task: Task, data: Data, said: str) -> None:
+def check_alike(task: Task, data: Data, setting: str) -> None:
     """Refuses a task that scores other samples than it trains on: they cannot be scored instead."""
     first = torch.zeros(1, dtype=torch.int64)
     lazy = data.train_x
@@ -47,7 +47,7 @@ def check_alike(task: Task, data: Data, said: str) -> None:
         )
     if trained != scored:
         raise UsageError(
-            f"{said}: task {task.name} scores samples of another shape ({scored[0]}) than it "
+            f"{setting}: task {task.name} scores samples of another shape ({scored[0]}) than it "
             f"trains on ({trained[0]}), so training samples cannot be scored instead"
         )
 
@@ -79,8 +79,8 @@ def parted(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
             "both parts need at least one"
         )
     order = np.random.default_rng([_SEED, total]).permutation(total)
-    kept, left = np.sort(order[:count]), np.sort(order[count:])
-    numbers = torch.from_numpy(kept)
+    held_out, left = np.sort(order[:count]), np.sort(order[count:])
+    numbers = torch.from_numpy(held_out)
     if isinstance(data.train_x, Lazy):
         return replace(data, test_x=data.train_x.part(numbers), test_y=None), left
     part = map_leaves(lambda x: Chosen(x, numbers), data.train_x)

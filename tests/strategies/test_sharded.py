@@ -103,7 +103,7 @@ def test_all_bits_of_a_push_that_was_refused_in_part_are_booked() -> None:
     server.ends[0].max_norm = 0.5
     content, asked = world.answer(1, {"w": torch.ones(6)}), Message(RecordDict(), 1, "train")
     came = [server.push(1, place, Message(content, reply_to=asked)) for place in range(3)]
-    update = Update(1, 1, came, own=1, seconds=[0.0] * 4, end=0.0)
+    update = Update(1, 1, came, local_part=1, seconds=[0.0] * 4, end=0.0)
     bits = [charged_bits(arrival.uplink) for arrival in came if arrival.uplink is not None]
     assert len(bits) == 2 and came[0].traffic.failed_bits[1] == bits[0]
     booked = merged(1, [update])
