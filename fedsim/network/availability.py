@@ -91,24 +91,24 @@ class Presence:
     period: float = 0.0
 
     def at(
-        self, now: float, round_number: int, least: int, most: int,
-        busy: Callable[[float], Collection[int]] = lambda now: (), gone: Collection[int] = (),
+        self, now: float, round_number: int, least: int, capacity: int,
+        busy: Callable[[float], Collection[int]] = lambda now: (), excluded: Collection[int] = (),
     ) -> tuple[float, np.ndarray]:  # fmt: skip
         """The first moment from now on at which so many are there, and who of them are free.
 
-        By the clock, clients are asked in turn until ``most`` are there and free: of a million, few
-        are looked at.
+        By the clock, clients are asked in turn until ``capacity`` are there and free: of a million,
+        few are looked at.
 
         Args:
             now: when it may be at first.
             round_number: the round's.
             least: how many have to be there, whether they are free or not.
-            most: how many are wanted that are there and free.
+            capacity: how many are wanted that are there and free.
             busy: those that are at work at a time.
-            gone: those that are never there again, whatever the availability says.
+            excluded: those that are never there again, whatever the availability says.
 
         Returns:
-            The moment, and the clients, ascending: by the clock ``most`` at most.
+            The moment, and the clients, ascending: by the clock ``capacity`` at most.
 
         Raises:
             RunFailed: it never comes.
@@ -117,29 +117,29 @@ class Presence:
         for attempt in count():
             if math.isinf(now) or attempt >= _TRIES and now >= begin + self.period:
                 break
-            there, free, at_work = 0, list[int](), busy(now)
+            present, free, at_work = 0, list[int](), busy(now)
             if not self.rates:
-                drawn = _without(np.flatnonzero(self.drawn(round_number, attempt)), gone)
+                drawn = _without(np.flatnonzero(self.drawn(round_number, attempt)), excluded)
                 if len(drawn) >= least:
                     return now, np.setdiff1d(drawn, [*at_work], assume_unique=True)
                 continue
             for client in self.order(round_number):
-                if client not in gone and self.rates[client].at(now) > 0:
-                    there += 1
+                if client not in excluded and self.rates[client].at(now) > 0:
+                    present += 1
                     free += [client] * (client not in at_work)
-                    if len(free) == most:
+                    if len(free) == capacity:
                         break
-            if there >= least:
+            if present >= least:
                 return now, np.array(sorted(free), dtype=int)
             now = min(rate.next_change(now) for rate in self.rates)
-        seen = f" from {begin:.0f} s to {now:.0f} s" if begin < now < math.inf else ""
+        span = f" from {begin:.0f} s to {now:.0f} s" if begin < now < math.inf else ""
         raise RunFailed(
-            f"round {round_number}: {least} clients (--min-replies) are never there at once{seen} "
+            f"round {round_number}: {least} clients (--min-replies) are never there at once{span} "
             "(--availability)"
         )
 
     def next(
-        self, now: float, row: int, turn: int, busy: Collection[int], gone: Collection[int] = ()
+        self, now: float, row: int, turn: int, busy: Collection[int], excluded: Collection[int] = ()
     ) -> tuple[float, int | None]:
         """Who is asked next by a server that does not wait, and when.
 
@@ -152,7 +152,7 @@ class Presence:
             row: the number of the row that is being filled.
             turn: how many clients were asked until now, and one.
             busy: the clients that are at work.
-            gone: those that are never there again.
+            excluded: those that are never there again.
 
         Returns:
             Now and the client; or the moment of the next change (inf: none is known) and None.
@@ -160,13 +160,13 @@ class Presence:
         for attempt in range(1 if self.rates or busy else _TRIES):
             drawn = None if self.rates else self.drawn(row, attempt)
             for client in self.order(turn):
-                there = self.rates[client].at(now) > 0 if drawn is None else drawn[client]
-                if there and client not in busy and client not in gone:
+                is_available = self.rates[client].at(now) > 0 if drawn is None else drawn[client]
+                if is_available and client not in busy and client not in excluded:
                     return now, client
         return self.next_change(now), None
 
     def idle(
-        self, now: float, row: int, busy: Collection[int], gone: Collection[int] = ()
+        self, now: float, row: int, busy: Collection[int], excluded: Collection[int] = ()
     ) -> np.ndarray:
         """Everybody who is there and idle now, ascending; as ``next`` looks at them.
 
@@ -174,14 +174,14 @@ class Presence:
             now: the time.
             row: the number of the row that is being filled.
             busy: the clients that are at work.
-            gone: those that are never there again.
+            excluded: those that are never there again.
         """
         for attempt in range(1 if self.rates or busy else _TRIES):
-            there = (
+            available = (
                 np.flatnonzero([rate.at(now) > 0 for rate in self.rates]) if self.rates
                 else np.flatnonzero(self.drawn(row, attempt))
             )  # fmt: skip
-            free = np.setdiff1d(_without(there, gone), [*busy], assume_unique=True)
+            free = np.setdiff1d(_without(available, excluded), [*busy], assume_unique=True)
             if len(free):
                 return free
         return np.zeros(0, int)
@@ -191,9 +191,9 @@ class Presence:
         return min((rate.next_change(now) for rate in self.rates), default=math.inf)
 
 
-def _without(clients: np.ndarray, gone: Collection[int]) -> np.ndarray:
+def _without(clients: np.ndarray, excluded: Collection[int]) -> np.ndarray:
     """The clients that are not gone, ascending."""
-    return np.setdiff1d(clients, [*gone], assume_unique=True) if gone else clients
+    return np.setdiff1d(clients, [*excluded], assume_unique=True) if excluded else clients
 
 
 def parse_availability(text: str, name: str = "--availability") -> Availability:
@@ -255,7 +255,7 @@ class OnOffs(Sequence["OnOff"]):
 
     def __init__(self, on: float, off: float, clients: int, seed: int) -> None:
         self.on, self.off, self.clients, self.seed = on, off, range(clients), seed
-        self._made: dict[int, OnOff] = {}
+        self._cache: dict[int, OnOff] = {}
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -268,11 +268,13 @@ class OnOffs(Sequence["OnOff"]):
         if isinstance(client, slice):
             return [self[i] for i in self.clients[client]]
         number = self.clients[client]
-        if number not in self._made:
-            if len(self._made) == _REMEMBERED:
-                self._made.clear()
-            self._made[number] = OnOff(self.on, self.off, derive(self.seed, "availability", number))
-        return self._made[number]
+        if number not in self._cache:
+            if len(self._cache) == _REMEMBERED:
+                self._cache.clear()
+            self._cache[number] = OnOff(
+                self.on, self.off, derive(self.seed, "availability", number)
+            )
+        return self._cache[number]
 
 
 class OnOff:

@@ -17,7 +17,7 @@ from fedsim.network.flows import Flows, Link
 from fedsim.network.rates import Rate
 from fedsim.network.spec import Links
 
-Way = Literal["down", "up"]
+Direction = Literal["down", "up"]
 Stage = Literal["received", "trained", "arrived"]
 
 PARTS = ("download", "compute", "upload", "waiting")
@@ -140,8 +140,8 @@ class Clock(Generic[E]):
         links = self.links
         if isinstance(link, str):
             return Rate.constant(links.server_up if link == "up" else links.server_down)
-        way, client = link
-        return (links.up if way == "up" else links.down)[client]
+        direction, client = link
+        return (links.up if direction == "up" else links.down)[client]
 
     def send(self, exchanges: Collection[E]) -> None:
         """Sends requests now. Messages still on their way to the same client are discarded."""
@@ -203,13 +203,13 @@ class Clock(Generic[E]):
         self.flows.restore(values["flows"])
         self.exchanges = {exchange.client: exchange for exchange in exchanges}
 
-    def transfer(self, way: Way, exchange: E, bits: float, then: str) -> None:
+    def transfer(self, direction: Direction, exchange: E, bits: float, then: str) -> None:
         """A message takes the client's link, and the server's where that has a limit."""
-        link, record = (way, exchange.client), (then, exchange.client, exchange.number)
-        if math.isinf(self.links.server_up if way == "up" else self.links.server_down):
+        link, record = (direction, exchange.client), (then, exchange.client, exchange.number)
+        if math.isinf(self.links.server_up if direction == "up" else self.links.server_down):
             self.agenda.at(self.rate(link).end(self.now, bits), *record)
         else:
-            self.flows.send(bits, (link, way), record)
+            self.flows.send(bits, (link, direction), record)
 
     def _of(self, client: int, number: int) -> E | None:
         """The exchange of a record; None where it was given up."""

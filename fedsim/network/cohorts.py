@@ -54,9 +54,9 @@ def parse_dropout(text: str, name: str = "--dropout") -> Dropout:
     """
     try:
         call = read(text.strip() and f"({text})")
-        given = (float(str(x)) for x in call.arguments)
-        made = Dropout(*given, **{key: float(str(x)) for key, x in call.named.items()})
-        fits = min(made.before, made.after) >= 0 and made.before + made.after <= 1
+        arguments = (float(str(x)) for x in call.arguments)
+        dropout = Dropout(*arguments, **{key: float(str(x)) for key, x in call.named.items()})
+        fits = min(dropout.before, dropout.after) >= 0 and dropout.before + dropout.after <= 1
     except (TypeError, ValueError):
         fits = False
     if not fits:
@@ -64,7 +64,7 @@ def parse_dropout(text: str, name: str = "--dropout") -> Dropout:
             f"{name} is {text!r}: give a probability such as 0.1 (before training), or "
             "'before=0.05, after=0.05', at most 1 together"
         )
-    return made
+    return dropout
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class Flows:
             rate = self._rates[link]
             capacity[link], until[link] = rate.at(now), rate.next_change(now)
         flow, link = self._takes
-        self._give(max_min(len(self._then), flow, link, capacity))
+        self._set_rates(max_min(len(self._then), flow, link, capacity))
         self._wake += 1
         if not self._then:
             return
@@ -121,7 +121,7 @@ class Flows:
             raise RuntimeError(STUCK)
         self.agenda.at(max(now, float(after)), WAKE, float(after), self._wake)
 
-    def _give(self, rates: np.ndarray) -> None:
+    def _set_rates(self, rates: np.ndarray) -> None:
         """Gives messages their rates from now on; an end whose rate stays is what it was."""
         now, (left, rate, since, end) = self.agenda.now, self._flows
         changed = rates != rate

@@ -69,10 +69,10 @@ def coding_seconds(rounds: pd.DataFrame, network: Network) -> tuple[float, float
     """
     if not network.coding:
         return 0.0, 0.0
-    own = (rounds["encode_seconds"] + rounds["receive_seconds"]) / rounds["clients"]
+    client_seconds = (rounds["encode_seconds"] + rounds["receive_seconds"]) / rounds["clients"]
     central = rounds["decode_seconds"] + rounds["downlink_seconds"] - rounds["receive_seconds"]
     waits = network.coding * float(rounds["downlink"].iloc[0] != "relay")
-    seconds = float(np.nan_to_num(own.median()))  # NaN where no client's reply was used
+    seconds = float(np.nan_to_num(client_seconds.median()))  # NaN where no client's reply was used
     return network.coding * seconds, waits * float(central.median())
 
 
@@ -108,11 +108,11 @@ def price(
         >>> priced.loc[0, ["sim_seconds", *SECONDS]].round(3).tolist()
         [1.5, 0.2, 0.5, 0.8, 0.0]
     """
-    came = _waited_for(rounds, clients, network, federation, seed)
-    used = came[came["failures"] == 0].reset_index(drop=True)
+    arrived = _waited_for(rounds, clients, network, federation, seed)
+    used = arrived[arrived["failures"] == 0].reset_index(drop=True)
     means = used.groupby("round")[list(SECONDS)].mean().reindex(rounds["round"])
     priced = rounds.assign(**{name: means[name].to_numpy() for name in SECONDS})
-    seconds = came[list(SECONDS)].sum(axis=1).groupby(came["round"]).max()
+    seconds = arrived[list(SECONDS)].sum(axis=1).groupby(arrived["round"]).max()
     priced["sim_seconds"] = seconds.reindex(rounds["round"], fill_value=0.0).to_numpy()
     priced["sim_end_seconds"] = priced["sim_seconds"].cumsum()
     return priced, used
@@ -143,13 +143,13 @@ def ends_over_rates(
         return np.stack(ends, axis=1)
     import pandas as pd
 
-    came = _waited_for(rounds, clients, at(np.inf), federation, seed)  # what no rate changes
-    fixed = came[list(SECONDS[:3])].sum(axis=1).to_numpy()
-    bits = came[list(_bits(network))].sum(axis=1).to_numpy()
+    arrived = _waited_for(rounds, clients, at(np.inf), federation, seed)  # what no rate changes
+    fixed = arrived[list(SECONDS[:3])].sum(axis=1).to_numpy()
+    bits = arrived[list(_bits(network))].sum(axis=1).to_numpy()
     if network.topology == "allreduce":
         bits = bits * (federation - 1) / federation
     each = pd.DataFrame(fixed[:, None] + bits[:, None] / rates)
-    seconds = each.groupby(came["round"].to_numpy()).max() + coding_seconds(rounds, network)[1]
+    seconds = each.groupby(arrived["round"].to_numpy()).max() + coding_seconds(rounds, network)[1]
     return seconds.reindex(rounds["round"], fill_value=0.0).cumsum().to_numpy()
 
 
@@ -173,45 +173,45 @@ def joules(
         >>> joules(rounds, clients, network, 1, seed=0).tolist()
         [1850.0]
     """
-    asked, _, came = _asked(rounds, clients, network)
-    rates, client = network.energy(federation, seed), asked["client"].to_numpy()
-    up, down = (asked[name].to_numpy() for name in _bits(network))
-    work = rates.iteration[client] * asked["local_iterations"].to_numpy() + rates.up[client] * up
-    asked["joules"] = rates.down[client] * down + came.to_numpy() * work
-    total = asked.groupby("round")["joules"].sum()
+    requests, _, arrived = _requests_of(rounds, clients, network)
+    rates, client = network.energy(federation, seed), requests["client"].to_numpy()
+    up, down = (requests[name].to_numpy() for name in _bits(network))
+    work = rates.iteration[client] * requests["local_iterations"].to_numpy() + rates.up[client] * up
+    requests["joules"] = rates.down[client] * down + arrived.to_numpy() * work
+    total = requests.groupby("round")["joules"].sum()
     return total.reindex(rounds["round"], fill_value=0.0).to_numpy()
 
 
-def _asked(
+def _requests_of(
     rounds: pd.DataFrame, clients: pd.DataFrame, network: Network
 ) -> tuple[pd.DataFrame, pd.Series, pd.Series]:
     """The clients' rows, whether each reply was used, and whether it came in its round."""
-    asked = clients.sort_values(["round", "client"], kind="stable").reset_index(drop=True)
-    if "local_iterations" not in asked:  # no controller gives clients unlike numbers
+    requests = clients.sort_values(["round", "client"], kind="stable").reset_index(drop=True)
+    if "local_iterations" not in requests:  # no controller gives clients unlike numbers
         steps = rounds.set_index("round")["local_iterations"]
-        asked["local_iterations"] = steps.loc[asked["round"]].to_numpy()
-    is_used = (asked["failures"] == 0) & (asked["samples"] > 0)
-    came, bits = is_used, _bits(network)
-    if "failed_up_bits" in asked:  # a late upload of an earlier round is no failure of this one
-        refused = (asked["failures"] > 0) & (asked["failed_up_bits"] > 0)
-        came = is_used | refused
-        asked[bits[0]] = asked[bits[0]].where(~refused, asked["failed_up_bits"])
-    return asked, is_used, came
+        requests["local_iterations"] = steps.loc[requests["round"]].to_numpy()
+    is_used = (requests["failures"] == 0) & (requests["samples"] > 0)
+    arrived, bits = is_used, _bits(network)
+    if "failed_up_bits" in requests:  # a late upload of an earlier round is no failure of this one
+        refused = (requests["failures"] > 0) & (requests["failed_up_bits"] > 0)
+        arrived = is_used | refused
+        requests[bits[0]] = requests[bits[0]].where(~refused, requests["failed_up_bits"])
+    return requests, is_used, arrived
 
 
 def _waited_for(
     rounds: pd.DataFrame, clients: pd.DataFrame, network: Network, federation: int, seed: int
 ) -> pd.DataFrame:
     """The rows of replies that came in their round, used or refused, with `SECONDS`."""
-    asked, is_used, came = _asked(rounds, clients, network)
+    requests, is_used, arrived = _requests_of(rounds, clients, network)
     bits = _bits(network)
-    links = network.links(federation, seed, measured_iteration(rounds, asked[is_used]))
-    own, central = coding_seconds(rounds, network)
-    waited = asked[came].reset_index(drop=True)
+    links = network.links(federation, seed, measured_iteration(rounds, requests[is_used]))
+    client_seconds, central = coding_seconds(rounds, network)
+    waited = requests[arrived].reset_index(drop=True)
     if _simple(links):
-        parts = _at_once(links, waited, bits, own)
+        parts = _at_once(links, waited, bits, client_seconds)
     else:
-        parts = _in_turn(links, asked, came, bits, own)
+        parts = _in_turn(links, requests, arrived, bits, client_seconds)
     parts[:, -1] += central
     waited[list(SECONDS)] = parts
     return waited
@@ -232,39 +232,39 @@ def _simple(links: Links) -> bool:
 
 
 def _at_once(
-    links: Links, came: pd.DataFrame, bits: tuple[str, str], coding: float
+    links: Links, arrived: pd.DataFrame, bits: tuple[str, str], coding: float
 ) -> np.ndarray:
     """All rounds' parts at once: what `_in_turn` computes, for links that do not interact."""
     import pandas as pd
 
-    client = came["client"].to_numpy()
+    client = arrived["client"].to_numpy()
     up, down = (
         rates.values[client] if isinstance(rates, ConstantRates)
         else np.array([rates[c].values[0] for c in client])
         for rates in (links.up, links.down)
     )  # fmt: skip
-    up_bits, down_bits = (came[name].to_numpy() for name in bits)
+    up_bits, down_bits = (arrived[name].to_numpy() for name in bits)
     download = down_bits / down + links.latency[client]
-    compute = came["local_iterations"].to_numpy() * links.compute[client] + coding
+    compute = arrived["local_iterations"].to_numpy() * links.compute[client] + coding
     upload = up_bits / up + links.latency[client]
     seconds = pd.Series(download + compute + upload)
-    waiting = seconds.groupby(came["round"].to_numpy()).transform("max") - seconds
+    waiting = seconds.groupby(arrived["round"].to_numpy()).transform("max") - seconds
     return np.stack([download, compute, upload, waiting.to_numpy()], 1)
 
 
 def _in_turn(
-    links: Links, asked: pd.DataFrame, came: pd.Series, bits: tuple[str, str], coding: float
+    links: Links, requests: pd.DataFrame, arrived: pd.Series, bits: tuple[str, str], coding: float
 ) -> np.ndarray:
     """Round after round, on the clock that runs go by."""
     clock: Clock[Exchange] = Clock(links)
     parts = [np.zeros((0, len(PARTS)))]
     up, down = bits
-    asked = asked.assign(came=came, up_bits=asked[up], down_bits=asked[down])
-    for number, rows in asked.groupby("round"):
+    requests = requests.assign(arrived=arrived, up_bits=requests[up], down_bits=requests[down])
+    for number, rows in requests.groupby("round"):
         exchanges = [
             Exchange(row.client, number, row.down_bits,
                      row.local_iterations * links.compute[row.client] + coding, row.up_bits,
-                     "arrived" if row.came else "received")
+                     "arrived" if row.arrived else "received")
             for row in rows.itertuples()
         ]  # fmt: skip
         start, coming = clock.now, [x for x in exchanges if x.until == "arrived"]

@@ -194,5 +194,5 @@ def _meant(text: str, kind: Kind) -> str:
         return ""
     prefix = bit[1].lower() if bit[1] in ("k", "K") else bit[1].upper()
     byte = "B" in unit or "yte" in unit
-    why = " (8 bits a byte)" if byte else ""
-    return f"; did you mean {number * (8 if byte else 1):g}{prefix}bit{why}?"
+    explanation = " (8 bits a byte)" if byte else ""
+    return f"; did you mean {number * (8 if byte else 1):g}{prefix}bit{explanation}?"

@@ -61,9 +61,9 @@ def max_min(count: int, flow: np.ndarray, link: np.ndarray, capacity: np.ndarray
         [1.0, 4.0]
     """
     if len(link) == 2 * count and count:
-        own, shared = link.reshape(-1, 2).T
-        if (np.bincount(link)[own] == 1).all():
-            return _stars(own, shared, capacity)
+        client_links, shared = link.reshape(-1, 2).T
+        if (np.bincount(link)[client_links] == 1).all():
+            return _stars(client_links, shared, capacity)
     rates, left = np.full(count, math.inf), capacity.copy()
     while len(link):
         users = np.bincount(link)[link]
@@ -85,9 +85,9 @@ def max_min(count: int, flow: np.ndarray, link: np.ndarray, capacity: np.ndarray
     return rates
 
 
-def _stars(own: np.ndarray, shared: np.ndarray, capacity: np.ndarray) -> np.ndarray:
+def _stars(client_links: np.ndarray, shared: np.ndarray, capacity: np.ndarray) -> np.ndarray:
     """The rates of flows that take a link of their own and then one of those that are shared."""
-    rates = capacity[own]
+    rates = capacity[client_links]
     for link in np.flatnonzero(np.bincount(shared)):
         at = shared == link
         rates[at] = fair(rates[at], float(capacity[link]))

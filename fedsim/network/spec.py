@@ -227,55 +227,58 @@ def parse(text: str, name: str = "--network") -> Network:
     """
     file, folder = text.strip(), Path()
     if file.endswith(".toml") and len(split(text)) == 1:
-        given, folder = _from_file(Path(file), name), Path(file).parent
+        settings, folder = _from_file(Path(file), name), Path(file).parent
     else:
-        given = _given(text, name)
-    if "trace" in given and {"up", "down"} & set(given):
+        settings = _settings_in(text, name)
+    if "trace" in settings and {"up", "down"} & set(settings):
         raise UsageError(f"{name}: trace stands in the place of up and down; give one of the two")
-    made: dict[str, Any] = {}
-    for key, value in given.items():
+    values: dict[str, Any] = {}
+    for key, value in settings.items():
         what, measured = f"{name}: {key}", value.endswith("measured")
         # `measured` and `K*measured` are in units of what the run took.
         factor = value.removesuffix("measured").strip().removesuffix("*").strip() or "1"
         if key == "topology":
             if value not in TOPOLOGIES:
                 raise UsageError(f"{name}: {unknown('topology', value, TOPOLOGIES)}")
-            made[key] = value
+            values[key] = value
         elif key == "framing":
             if value not in ("on", "off"):
                 raise UsageError(f"{what} is {value!r}: give on or off")
-            made[key] = value == "on"
+            values[key] = value == "on"
         elif key == "coding":
-            made[key] = math.nan
+            values[key] = math.nan
             with contextlib.suppress(ValueError):
-                made[key] = float(factor) if measured else math.nan
-            if not 0 <= made[key] < math.inf:
+                values[key] = float(factor) if measured else math.nan
+            if not 0 <= values[key] < math.inf:
                 raise UsageError(f"{what} is {value!r}: give measured, or 0.1*measured for coders "
                                  "ten times as fast as the run's")  # fmt: skip
         elif key == "compute":
-            made["measured"], made["by_flops"] = measured, "flop" in value.lower()
-            kind: Kind = "flop rate" if made["by_flops"] else "delay"
-            made[key] = (parse_varying(factor, what, "factor") if measured
+            values["measured"], values["by_flops"] = measured, "flop" in value.lower()
+            kind: Kind = "flop rate" if values["by_flops"] else "delay"
+            values[key] = (parse_varying(factor, what, "factor") if measured
                          else parse_varying(value, what, kind))  # fmt: skip
         elif key == "flops":
-            made[key] = quantity(value, what, "flops")
+            values[key] = quantity(value, what, "flops")
         elif key in ENERGY_KEYS:
-            made["energy_by_flops"] = made.get("energy_by_flops", False) or "flop" in value.lower()
-            made[key] = parse_varying(value, what, _energy_kind(key, value))
-        elif key == "trace":
-            made[key] = read_trace(folder / _unquoted(value))
-        elif key in ("server_up", "server_down"):
-            made[key] = quantity(value, what, "rate")
-        else:
-            made[key] = parse_varying(value, what, "delay" if key == "latency" else "rate")
-    for key in ("trace", "server_up", "server_down", "coding", "framing", *ENERGY_KEYS):
-        if given.get("topology") == "allreduce" and key in given:
-            raise UsageError(
-                f"{name}: {key} is {given[key]} and topology is allreduce: a ring has no server, "
-                "constant rates and floats that nobody codes; give up, down, latency and compute"
+            values["energy_by_flops"] = (
+                values.get("energy_by_flops", False) or "flop" in value.lower()
             )
-    network = Network(**made, name=file)
-    _check_energy(network, given, name)
+            values[key] = parse_varying(value, what, _energy_kind(key, value))
+        elif key == "trace":
+            values[key] = read_trace(folder / _unquoted(value))
+        elif key in ("server_up", "server_down"):
+            values[key] = quantity(value, what, "rate")
+        else:
+            values[key] = parse_varying(value, what, "delay" if key == "latency" else "rate")
+    for key in ("trace", "server_up", "server_down", "coding", "framing", *ENERGY_KEYS):
+        if settings.get("topology") == "allreduce" and key in settings:
+            raise UsageError(
+                f"{name}: {key} is {settings[key]} and topology is allreduce: a ring has no "
+                "server, constant rates and floats that nobody codes; give up, down, latency and "
+                "compute"
+            )
+    network = Network(**values, name=file)
+    _check_energy(network, settings, name)
     return network
 
 
@@ -286,21 +289,21 @@ def _energy_kind(key: str, value: str) -> Kind:
     return "joules" if key == "battery" else "joules per bit"
 
 
-def _check_energy(network: Network, given: Mapping[str, str], name: str) -> None:
+def _check_energy(network: Network, settings: Mapping[str, str], name: str) -> None:
     """Refuses settings of FLOPs and energy that lack what they go by."""
-    if "flops" in given and not (network.by_flops or network.energy_by_flops):
+    if "flops" in settings and not (network.by_flops or network.energy_by_flops):
         raise UsageError(
-            f"{name}: flops is {given['flops']}, and nothing goes by it; give compute a rate such "
-            "as 2GFLOP/s, or energy_compute such as 50pJ/FLOP"
+            f"{name}: flops is {settings['flops']}, and nothing goes by it; give compute a rate "
+            "such as 2GFLOP/s, or energy_compute such as 50pJ/FLOP"
         )
-    if "battery" in given and not network.spends:
+    if "battery" in settings and not network.spends:
         raise UsageError(
-            f"{name}: battery is {given['battery']}, and nothing empties it; give energy_up, "
+            f"{name}: battery is {settings['battery']}, and nothing empties it; give energy_up, "
             "energy_down or energy_compute"
         )
-    if "energy_compute" in given and not network.energy_by_flops and network.measured:
+    if "energy_compute" in settings and not network.energy_by_flops and network.measured:
         raise UsageError(
-            f"{name}: energy_compute is {given['energy_compute']} and compute is measured: "
+            f"{name}: energy_compute is {settings['energy_compute']} and compute is measured: "
             "watts need a time that is the same on every machine; give compute a time such as "
             "20ms or a rate such as 2GFLOP/s, or energy_compute such as 50pJ/FLOP"
         )
@@ -345,13 +348,13 @@ def without_file(text: str, name: str = "--network") -> str:
     if not text.strip().endswith(".toml"):
         return text.strip()
     file = Path(text.strip())
-    given = _from_file(file, name)
-    if "trace" in given:
-        given["trace"] = written("trace", file.parent / _unquoted(given["trace"]))
-    return ", ".join(f"{key}={value}" for key, value in given.items())
+    settings = _from_file(file, name)
+    if "trace" in settings:
+        settings["trace"] = written("trace", file.parent / _unquoted(settings["trace"]))
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
-def _given(text: str, name: str) -> dict[str, str]:
+def _settings_in(text: str, name: str) -> dict[str, str]:
     """The settings of a text, which go over those of the preset that stands first in it."""
     first, *items = split(text)
     if "=" in first:
@@ -360,24 +363,24 @@ def _given(text: str, name: str) -> dict[str, str]:
         raise UsageError(f"{name}: {unknown('network', first, PRESETS)}, settings such as "
                          "up=5Mbit, or a TOML file of them")  # fmt: skip
     more = _once([item.partition("=")[::2] for item in items], name, text)
-    return _given(PRESETS[first].text, name) | more
+    return _settings_in(PRESETS[first].text, name) | more
 
 
 def _once(
-    pairs: Iterable[tuple[str, str]], where: str, text: str, known: Sequence[str] = KEYS
+    pairs: Iterable[tuple[str, str]], where: str, text: str, keys: Sequence[str] = KEYS
 ) -> dict[str, str]:
     """The values by setting; refuses one that is not known, has no value, or was given before."""
-    given: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for typed, value in pairs:
         key = typed.strip().replace("-", "_")
-        if key not in known:
+        if key not in keys:
             meant = comma(text.replace(", ", ","))  # as it was typed
-            raise UsageError(f"{where}: {unknown('setting', key, known)}{meant}")
-        if key in given or not value.strip():
-            how = "is given twice" if key in given else "has no value; write it as in up=5Mbit"
+            raise UsageError(f"{where}: {unknown('setting', key, keys)}{meant}")
+        if key in settings or not value.strip():
+            how = "is given twice" if key in settings else "has no value; write it as in up=5Mbit"
             raise UsageError(f"{where}: {key} {how}")
-        given[key] = value.strip()
-    return given
+        settings[key] = value.strip()
+    return settings
 
 
 def _from_file(file: Path, name: str) -> dict[str, str]:
@@ -388,5 +391,5 @@ def _from_file(file: Path, name: str) -> dict[str, str]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{name}: {file} cannot be read as TOML: {reason(error)}") from error
     pairs = ((key, str(value)) for key, value in values.items())
-    given = _once(pairs, str(file), "", ("preset", *KEYS))
-    return (_given(given.pop("preset"), name) if "preset" in given else {}) | given
+    settings = _once(pairs, str(file), "", ("preset", *KEYS))
+    return (_settings_in(settings.pop("preset"), name) if "preset" in settings else {}) | settings

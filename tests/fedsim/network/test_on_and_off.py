@@ -46,7 +46,7 @@ def lengths(client: OnOff, count: int) -> list[tuple[float, float]]:
 def test_three_quarters_are_there_at_any_time_and_from_the_beginning(there: Presence) -> None:
     tolerance = 4 * math.sqrt(SHARE * (1 - SHARE) / MANY)
     for time in (0.0, 1.0, 9.5, 33.0, 100.0, 1000.0):
-        now, who = there.at(time, round_number=1, least=1, most=MANY)
+        now, who = there.at(time, round_number=1, least=1, capacity=MANY)
         assert now == time and abs(len(who) / MANY - SHARE) < tolerance, time
 
 
