@@ -51,8 +51,8 @@ def recommended(frame: pd.DataFrame) -> list[Advice]:
         ['raw', 'sbc(0.01)', 'sbc(0.01)']
     """
     usable = frame[(frame["error"] == "") & (frame["relative_error"] < 1)]
-    alone = [not needs_server(resolve(m.strip(), None).compressor) for m in usable["method"]]
-    usable = usable[np.array(alone, bool)]
+    serverless = [not needs_server(resolve(m.strip(), None).compressor) for m in usable["method"]]
+    usable = usable[np.array(serverless, bool)]
     usable = usable.assign(seconds=(usable["compress_ms"] + usable["decompress_ms"]) / 1000)
     advice = []
     for factor in FACTORS:
@@ -108,13 +108,13 @@ def _form(method: str) -> str:
     setting of its own.
     """
     method = method.strip()
-    own = resolve(method, None).gradient
-    for number in _NUMBER.finditer(method if own != 1 else ""):
+    fraction = resolve(method, None).gradient
+    for number in _NUMBER.finditer(method if fraction != 1 else ""):
         before, after = method[: number.start()], method[number.end() :]
         try:
-            half = resolve(f"{before}{own / 2!r}{after}", None).gradient == own / 2
+            half = resolve(f"{before}{fraction / 2!r}{after}", None).gradient == fraction / 2
         except UsageError:
             continue
-        if half and float(number.group()) == own:
+        if half and float(number.group()) == fraction:
             return f"{before}{{p}}{after}"
     return method

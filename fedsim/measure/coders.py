@@ -90,42 +90,44 @@ def measure_coders(
     named = checked_updates(updates)
     check_repeat(repeat)
     plan = choose_coders(coders, positions_of, symbols_of, density)
-    given: dict[Of, list[Any]] = {}
+    patterns_of: dict[Of, list[Any]] = {}
     for at, (of, method) in enumerate(zip(OFS, plan[1:], strict=True)):
         if of in {coder.of for coder in plan.coders}:
             compressor = compressor_of(method)
-            given[of] = list(patterns(compressor, named, seed)[at])
-            if not given[of]:
-                why = f"it sends no {of} of these updates"
+            patterns_of[of] = list(patterns(compressor, named, seed)[at])
+            if not patterns_of[of]:
+                reason = f"it sends no {of} of these updates"
                 if not has_pipeline(compressor):
-                    why = "it has no pipeline, and coders of its own cannot be measured alone"
-                raise UsageError(f"{of}_of is {method!r}: {why}")
+                    reason = "it has no pipeline, and coders of its own cannot be measured alone"
+                raise UsageError(f"{of}_of is {method!r}: {reason}")
     with one_thread():
         turns = in_turn([(coder.name, coder) for coder in plan.coders], progress)
-        rows = [_measured(coder, given[coder.of], repeat, seed) for _, coder in turns]
+        rows = [_measured(coder, patterns_of[coder.of], repeat, seed) for _, coder in turns]
     frame = pd.DataFrame([asdict(row) for row in rows], columns=[f.name for f in fields(rows[0])])
     return frame.sort_values(["of", "bits"], kind="stable", ignore_index=True)
 
 
-def _measured(coder: Coder, given: Sequence[Any], repeat: int, seed: int) -> MeasuredCoder:
+def _measured(coder: Coder, tensors: Sequence[Any], repeat: int, seed: int) -> MeasuredCoder:
     """The row of one coder of all positions, or of all symbols."""
-    code, count = coder.code, sum(tensor.count for tensor in given)
+    code, count = coder.code, sum(tensor.count for tensor in tensors)
     row = MeasuredCoder(coder.name, coder.of, count)
-    bits, exact, there, back = 0, True, 0.0, 0.0
+    bits, exact, encode_seconds, decode_seconds = 0, True, 0.0, 0.0
     try:
-        for tensor in given:
+        for tensor in tensors:
             out = BitWriter()
             tensor.write(code, out, seed)
             bits, payload = bits + out.position, out.to_bytes()
             exact &= bool(np.array_equal(tensor.read(code, BitReader(payload), seed), tensor.sent))
             writes = (partial(tensor.write, code, BitWriter(), seed) for _ in range(repeat))
             reads = (partial(tensor.read, code, BitReader(payload), seed) for _ in range(repeat))
-            there, back = there + median(map(timed, writes)), back + median(map(timed, reads))
+            encode_seconds += median(map(timed, writes))
+            decode_seconds += median(map(timed, reads))
     except ValueError as error:  # a coder that cannot code these does not stop the others
         return replace(row, error=str(error))
-    entropy = sum(tensor.entropy for tensor in given)
+    entropy = sum(tensor.entropy for tensor in tensors)
     return replace(
         row, bits=bits, bits_each=bits / count, entropy_each=entropy / count,
         ratio_to_entropy=bits / entropy if entropy else float("nan"),
-        encode_ns_each=1e9 * there / count, decode_ns_each=1e9 * back / count, exact=exact,
+        encode_ns_each=1e9 * encode_seconds / count,
+        decode_ns_each=1e9 * decode_seconds / count, exact=exact,
     )  # fmt: skip

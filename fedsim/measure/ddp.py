@@ -105,12 +105,12 @@ class CompressedGradients:
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.ranks)]
         dist.all_gather(lengths, torch.tensor([len(payload)]), group=self.group)
         longest = max(int(length) for length in lengths)
-        mine = torch.zeros(longest, dtype=torch.uint8)
-        mine[: len(payload)] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
-        every = [torch.empty_like(mine) for _ in range(self.ranks)]
-        dist.all_gather(every, mine, group=self.group)
+        padded = torch.zeros(longest, dtype=torch.uint8)
+        padded[: len(payload)] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
+        gathered = [torch.empty_like(padded) for _ in range(self.ranks)]
+        dist.all_gather(gathered, padded, group=self.group)
         return [
-            x[: int(length)].numpy().tobytes() for x, length in zip(every, lengths, strict=True)
+            x[: int(length)].numpy().tobytes() for x, length in zip(gathered, lengths, strict=True)
         ]
 
 
@@ -144,6 +144,6 @@ def ddp_hook(
     backend = dist.get_backend(model.process_group)
     if backend != "gloo":
         raise UsageError(f"the model's process group is of backend {backend!r}: it takes gloo")
-    made = CompressedGradients(model, method, seed)
-    model.register_comm_hook(made, CompressedGradients.bucket)
-    return made
+    hook = CompressedGradients(model, method, seed)
+    model.register_comm_hook(hook, CompressedGradients.bucket)
+    return hook

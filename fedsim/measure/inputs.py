@@ -37,14 +37,14 @@ def choose(
     return {t: compressor_of(t, "or give a density") for t in texts}
 
 
-def texts_of(given: str | Sequence[str], name: str, example: str) -> list[str]:
+def texts_of(value: str | Sequence[str], name: str, example: str) -> list[str]:
     """The texts that a list holds, or a text whose parts are separated by semicolons.
 
     Raises ``UsageError``, which names the argument and an example, where there is none.
     """
-    texts = [*filter(None, split(given, ";"))] if isinstance(given, str) else list(given)
+    texts = [*filter(None, split(value, ";"))] if isinstance(value, str) else list(value)
     if not texts:
-        raise UsageError(f"{name} is {given!r}: it takes 'all' or texts such as {example!r}")
+        raise UsageError(f"{name} is {value!r}: it takes 'all' or texts such as {example!r}")
     return texts
 
 

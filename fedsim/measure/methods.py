@@ -101,7 +101,9 @@ def measure(
     check_repeat(repeat)
     chosen = in_turn([*choose(methods, density).items()], progress)
     with one_thread():
-        rows = [asdict(_measured(name, made, named, repeat, seed)) for name, made in chosen]
+        rows = [
+            asdict(_measured(name, compressor, named, repeat, seed)) for name, compressor in chosen
+        ]
     columns = [f.name for f in fields(Measured)]
     frame = pd.DataFrame(rows, columns=columns)
     # A method of which only zeros arrive has the best ratio and carries nothing: it comes last.
@@ -131,7 +133,7 @@ def _measured(
 ) -> Measured:
     entries = sum(x.numel() for update in updates for x in update.values())
     row = Measured(method, text(compressor), entries)
-    wire, there, back, pairs = 0, 0.0, 0.0, []
+    wire, compress_seconds, decompress_seconds, pairs = 0, 0.0, 0.0, []
     try:
         for update in updates:
             memory = compressor.init(update)  # made once per sender, not once per message
@@ -141,8 +143,8 @@ def _measured(
             decoded = receive()
             wire += 8 * len(payload)
             pairs += [(x, decoded[name]) for name, x in update.items()]
-            there += median(timed(send) for _ in range(repeat))
-            back += median(timed(receive) for _ in range(repeat))
+            compress_seconds += median(timed(send) for _ in range(repeat))
+            decompress_seconds += median(timed(receive) for _ in range(repeat))
     except Exception as error:  # a method that cannot carry these updates does not stop the others
         name = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         return replace(row, error=f"{name}{error}")
@@ -151,8 +153,9 @@ def _measured(
     return replace(
         row, wire_bits=wire, bits_per_entry=wire * per, ratio=32 * entries / wire,
         relative_error=relative, cosine=cosine,
-        compress_ms=1e3 * there, compress_ns_per_entry=1e9 * there * per,
-        decompress_ms=1e3 * back, decompress_ns_per_entry=1e9 * back * per,
+        compress_ms=1e3 * compress_seconds, compress_ns_per_entry=1e9 * compress_seconds * per,
+        decompress_ms=1e3 * decompress_seconds,
+        decompress_ns_per_entry=1e9 * decompress_seconds * per,
     )  # fmt: skip
 
 

@@ -68,8 +68,8 @@ def choose_coders(
         name = source.split("(")[0].strip()
         kind = CATALOGUE[name].kind if name in CATALOGUE and "|" not in source else None
         if kind not in KINDS:
-            known = ", ".join(row.name for row in ROWS if row.kind in KINDS)
-            raise UsageError(f"coder {source!r}: it must be one of {known}")
+            names = ", ".join(row.name for row in ROWS if row.kind in KINDS)
+            raise UsageError(f"coder {source!r}: it must be one of {names}")
         for of in (of for of in OFS if kind in (of, "coder")):
             try:
                 compressor = parse(_BEFORE[of] + source)

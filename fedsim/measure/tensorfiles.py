@@ -24,7 +24,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.ground.files import replacing
 
 SUFFIXES = (".npy", ".pt", ".pth", ".safetensors")
-ALONE = "update"
+SINGLE = "update"
 """The name given to a tensor that has none."""
 
 
@@ -67,7 +67,7 @@ def read(path: Path | str, as_float32: bool = False, values: bool = True) -> Ten
     path = Path(path)
     content = _content(path)
     bare = isinstance(content, Tensor)
-    named = {ALONE: content} if bare else content
+    named = {SINGLE: content} if bare else content
     if not isinstance(named, Mapping):
         raise UsageError(
             f"{path} holds {_a(content)}: it must be a tensor or a dict of names to tensors"
@@ -106,15 +106,15 @@ def write(path: Path | str, tensors: Mapping[str, Tensor], bare: bool = False) -
     path = Path(path)
     check_output(path, len(tensors))
     # Copies: views of one vector would each be stored with the whole vector.
-    own = {name: x.detach().cpu().contiguous().clone() for name, x in tensors.items()}
-    first = next(iter(own.values()))
+    copies = {name: x.detach().cpu().contiguous().clone() for name, x in tensors.items()}
+    first = next(iter(copies.values()))
     with replacing(path) as file:
         if suffix(path) == ".npy":
             np.save(file, first.numpy())
         elif suffix(path) == ".safetensors":
-            file.write(save(own))
+            file.write(save(copies))
         else:
-            torch.save(first if bare else own, file)
+            torch.save(first if bare else copies, file)
 
 
 def suffix(path: Path | str) -> str:
@@ -158,9 +158,9 @@ def _content(path: Path) -> Any:
                 "save a tensor or a dict of tensors, such as model.state_dict()"
             ) from error
         forms = {".npy": "a .npy file of numbers", ".safetensors": "a .safetensors file"}
-        why = f": {error}" if ending == ".safetensors" else ""
+        reason = f": {error}" if ending == ".safetensors" else ""
         what = forms.get(ending, "a file of torch.save")
-        raise UsageError(f"{path} is not {what}, or is damaged{why}") from error
+        raise UsageError(f"{path} is not {what}, or is damaged{reason}") from error
     kind = array.dtype if isinstance(array, np.ndarray) else "an archive"
     try:
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
