@@ -55,7 +55,7 @@ def collect(results: Results) -> pd.DataFrame:
         cell, workers = results.runs.loc[run], int(mine["clients"].iloc[0])
         there = mine[mine["metric"] >= TARGET].head(1)
         seconds = mine["sim_end_seconds"]
-        images = workers * cell["rounds"] * int(results.given[str(run)]["batch_size"])
+        images = workers * cell["rounds"] * int(results.configs[str(run)]["batch_size"])
         stale = mine["staleness"].fillna(0) if "staleness" in mine else pd.Series([0.0])
         entries = cell["parameters"] * cell["rounds"]
         made.append(

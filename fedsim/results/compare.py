@@ -69,14 +69,14 @@ def by_folder(*paths: str | Path) -> list[Results]:
     labels = {
         together.folders[run].resolve(): label for run, label in together.runs["label"].items()
     }
-    lots, known = [], dict[str, str]()
+    lots, label_of = [], dict[str, str]()
     for results in map(load, paths):
         runs = results.runs
         places = [results.folders[run].resolve() for run in runs.index]
         pairs = list(zip(runs["label"], map(labels.get, places), strict=True))
         # A run that several hold counts once there, and is called as others of its settings.
-        known |= {own: label for own, label in pairs if label}
-        names = pd.Series([label or known.get(own, own) for own, label in pairs], runs.index)
+        label_of |= {local: label for local, label in pairs if label}
+        names = pd.Series([label or label_of.get(x, x) for x, label in pairs], runs.index)
         rounds = results.rounds.assign(label=results.rounds["run"].map(names))
         lots.append(replace(results, runs=runs.assign(label=names), rounds=rounds))
     return lots
@@ -86,7 +86,7 @@ def compressed(runs: pd.DataFrame) -> pd.DataFrame:
     """The rows that are done, without dense references unless there is nothing else."""
     done = runs[runs["status"] == "done"]
     lots = (done[~done["dense"]], done[~reference(done)])
-    return next((lot for lot in lots if len(lot)), done)
+    return next((table for table in lots if len(table)), done)
 
 
 def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
@@ -110,16 +110,16 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     tasks = sorted({*lots[0]["task"], *lots[1]["task"]})
     if len(tasks) > 1:
         raise UsageError(f"{first} and {other} are of {len(tasks)} tasks: {', '.join(tasks)}")
-    for lot, (_, name) in zip(lots, named, strict=True):
-        for (n, p, seed), runs in lot.groupby([*_CELL, "seed"]):
+    for group, (_, name) in zip(lots, named, strict=True):
+        for (n, p, seed), runs in group.groupby([*_CELL, "seed"]):
             if len(runs) > 1:
                 raise UsageError(
                     f"{name}: {' and '.join(map(str, runs.index))} are of one cell, n = {n} and "
                     f"p = {p:g}, and of one seed, {seed}; give a folder that holds one of them"
                 )
-    cells = [sorted({*zip(*(lot[name] for name in _CELL), strict=True)}) for lot in lots]
-    alone = all(len(lot) == 1 for lot in cells)
-    pairs = [(cells[0][0], cells[1][0])] if alone else [(c, c) for c in cells[0] if c in cells[1]]
+    cells = [sorted({*zip(*(group[name] for name in _CELL), strict=True)}) for group in lots]
+    single = all(len(group) == 1 for group in cells)
+    pairs = [(cells[0][0], cells[1][0])] if single else [(c, c) for c in cells[0] if c in cells[1]]
     if not pairs:
         raise UsageError(f"{first} and {other} have no cell (n, p) in common")
     rows = [row for pair in pairs if (row := _row(lots, failed, pair))["seeds"] > 1]
@@ -131,10 +131,10 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     table["p_corrected"] = holm(table["p_value"].tolist())
     higher = bool(lots[0]["higher_is_better"].iloc[0])
-    told = table["p_corrected"] <= LEVEL
+    is_significant = table["p_corrected"] <= LEVEL
     ahead = (table["difference"] > 0) == higher
     table["verdict"] = [
-        ("first" if a else "other") if t else "" for t, a in zip(told, ahead, strict=True)
+        ("first" if a else "other") if t else "" for t, a in zip(is_significant, ahead, strict=True)
     ]
     return table[[*COLUMNS]]
 
@@ -145,8 +145,8 @@ def _row(
 ) -> dict[str, Any]:  # fmt: skip
     """What two cells come to over the seeds that both have; of fewer than two, how many."""
     first, other, first_failed, other_failed = (
-        lot[(lot[_CELL] == list(cell)).all(axis=1)].set_index("seed").sort_index()
-        for lot, cell in zip((*lots, *failed), (*pair, *pair), strict=True)
+        table[(table[_CELL] == list(cell)).all(axis=1)].set_index("seed").sort_index()
+        for table, cell in zip((*lots, *failed), (*pair, *pair), strict=True)
     )
     # A seed that failed and was done again has not failed.
     lost = [len({*f.index} - {*d.index}) for f, d in ((first_failed, first), (other_failed, other))]
@@ -155,15 +155,15 @@ def _row(
     if len(seeds) < 2:
         return {"seeds": len(seeds)}
     differences = (first["metric"] - other["metric"]).tolist()
-    found = mean(differences)
+    interval = mean(differences)
     return {
         "temporal": int(first["temporal"].iloc[0]), "gradient": float(first["gradient"].iloc[0]),
         "method": first["label"].iloc[0], "other_method": other["label"].iloc[0],
         "seeds": len(seeds), "failed": lost[0], "other_failed": lost[1],
         "metric_name": first["metric_name"].iloc[0], "metric": first["metric"].mean(),
-        "other_metric": other["metric"].mean(), "half": found.half,
+        "other_metric": other["metric"].mean(), "half": interval.half,
         # The sign of what is not finite counts.
-        "difference": found.value if isfinite(found.value) else sum(differences) / len(seeds),
+        "difference": interval.value if isfinite(interval.value) else sum(differences) / len(seeds),
         "p_value": p_value(differences),
         "up_bits": first["up_wire_bits"].mean(), "other_up_bits": other["up_wire_bits"].mean(),
         "total_bits": first["total_bits"].mean(), "other_total_bits": other["total_bits"].mean(),
@@ -199,8 +199,8 @@ def holm(values: list[float]) -> list[float]:
         [0.06, 0.03, 0.06]
     """
     corrected, least = [nan] * len(values), 0.0
-    known = sorted((p, at) for at, p in enumerate(values) if not isnan(p))
-    for rank, (value, at) in enumerate(known):
-        least = max(least, min(1.0, value * (len(known) - rank)))
+    ordered = sorted((p, at) for at, p in enumerate(values) if not isnan(p))
+    for rank, (value, at) in enumerate(ordered):
+        least = max(least, min(1.0, value * (len(ordered) - rank)))
         corrected[at] = least
     return corrected

@@ -79,16 +79,16 @@ def of_method(runs: pd.DataFrame, label: str) -> pd.DataFrame:
     Where a method is raw sending at p = 1, cells sent raw at its own delays are its cells. Beside
     any other stands the reference alone, n = 1. All are of the method's settings.
     """
-    mine = runs["label"] == label
-    own = runs[mine]
+    of_label = runs["label"] == label
+    rows = runs[of_label]
     delays = {1}
-    if ends_dense(own):
-        delays |= {*own["temporal"]} - {*own.loc[own["gradient"] == 1, "temporal"]}
+    if ends_dense(rows):
+        delays |= {*rows["temporal"]} - {*rows.loc[rows["gradient"] == 1, "temporal"]}
     dense = runs["dense"] & runs["temporal"].isin(delays)
     if VARIANT in runs.columns:
-        shared = runs[VARIANT].isin({*map(of_dense, own[VARIANT])}) & reference(runs)
-        dense &= shared | runs[VARIANT].isin(own[VARIANT])
-    return runs[mine | dense]
+        shared = runs[VARIANT].isin({*map(of_dense, rows[VARIANT])}) & reference(runs)
+        dense &= shared | runs[VARIANT].isin(rows[VARIANT])
+    return runs[of_label | dense]
 
 
 def of_dense(variant: str) -> str:
@@ -98,23 +98,23 @@ def of_dense(variant: str) -> str:
         >>> of_dense("strategy = majority, downlink = per_tensor(cnat), lr = 0.1")
         'lr = 0.1'
     """
-    kept = []
+    parts = []
     for part in _PART.split(variant):
         name, _, value = part.partition(" = ")
         if name not in _NOT_DENSE and not (name == "strategy" and is_among(value, CODED)):
-            kept.append(part)
-    return ", ".join(kept)
+            parts.append(part)
+    return ", ".join(parts)
 
 
-def settings_told(runs: pd.DataFrame) -> list[str]:
+def settings_in_labels(runs: pd.DataFrame) -> list[str]:
     """The settings that the labels of runs name in parentheses, each a column of `runs`.
 
     Empty where a label does not end so: runs with names of their own.
     """
     if VARIANT not in runs.columns or not (runs["label"] != without_settings(runs)).any():
         return []
-    told = runs[VARIANT] != ""
-    if (runs["label"] == without_settings(runs))[told].any():
+    has_settings = runs[VARIANT] != ""
+    if (runs["label"] == without_settings(runs))[has_settings].any():
         return []
     names = {part.partition(" = ")[0] for text in runs[VARIANT] for part in _PART.split(text)}
     return [name for name in SETTINGS if name in names and name in runs.columns]
@@ -123,7 +123,7 @@ def settings_told(runs: pd.DataFrame) -> list[str]:
 def without_settings(runs: pd.DataFrame) -> pd.Series:
     """The labels of runs without the settings in parentheses."""
     pairs = zip(runs["label"], runs[VARIANT], strict=True)
-    return pd.Series([label.removesuffix(f" ({own})") for label, own in pairs], runs.index)
+    return pd.Series([label.removesuffix(f" ({variant})") for label, variant in pairs], runs.index)
 
 
 def reference(runs: pd.DataFrame) -> pd.Series:
@@ -138,14 +138,14 @@ def reference(runs: pd.DataFrame) -> pd.Series:
     return raw & runs["downlink"].fillna("raw").isin(("raw", "relay"))
 
 
-def averages(given: Mapping[str, Any]) -> bool:
+def averages(settings: Mapping[str, Any]) -> bool:
     """Whether the global update of a run with these settings is the mean of its clients' updates.
 
     Example:
         >>> averages({"strategy": "dsgd"}), averages({"strategy": "fedadam"})
         (True, False)
     """
-    return is_among(str(given.get("strategy")), AVERAGES)
+    return is_among(str(settings.get("strategy")), AVERAGES)
 
 
 def ends_dense(runs: pd.DataFrame) -> bool:
@@ -164,12 +164,12 @@ class MethodText(NamedTuple):
     """A method as a run was given it.
 
     ``form``: the method as typed: ``sbc``, ``topk({p}) | cnat``.
-    ``whole``: the text of the method at p = 1; empty where it takes no fraction.
+    ``dense_form``: the text of the method at p = 1; empty where it takes no fraction.
     ``name``: what the run was called; empty where it was not.
     """
 
     form: str
-    whole: str = ""
+    dense_form: str = ""
     name: str = ""
 
 
@@ -206,8 +206,8 @@ def with_labels(runs: pd.DataFrame, methods: Sequence[MethodText]) -> pd.DataFra
         names = names.mask(seeds & (cells["name"].transform("nunique") > 1), "")
     shown = names.where(names != "", forms)
     # Who has the name counts too where it is the text of another run's method.
-    given = pd.DataFrame({"name": shown, "method": forms.replace(DENSE, RAW), "of": settings})
-    many = given.groupby("name").transform("nunique") > 1
+    labelled = pd.DataFrame({"name": shown, "method": forms.replace(DENSE, RAW), "of": settings})
+    many = labelled.groupby("name").transform("nunique") > 1
     details = zip(
         forms.where((names != "") & many["method"], ""),
         settings.where((names == "") | many["of"], ""),
@@ -218,5 +218,5 @@ def with_labels(runs: pd.DataFrame, methods: Sequence[MethodText]) -> pd.DataFra
     return runs.assign(
         label=[f"{name} ({more})" if more else name for name, more in pairs],
         dense=shown.isin([DENSE, RAW]) & (runs["method"] == RAW),
-        ends_dense=[run.whole == RAW for run in methods],
+        ends_dense=[run.dense_form == RAW for run in methods],
     )

@@ -26,15 +26,15 @@ def results_in(folder: Path) -> list[dict[str, Any]]:
     """
     if not folder.is_dir():
         raise UsageError(f"no results in {folder}: there is no such folder")
-    found = []
+    results = []
     for path in folder.iterdir():
         kind = "search" if (path / _STUDY).exists() else kind_of(path)
         if kind is not None:
-            found.append((_changed(path), path, kind))
+            results.append((_changed(path), path, kind))
     return [
         {"name": str(path), "kind": kind, "title": _title(path, kind),
          "date": datetime.fromtimestamp(changed).strftime("%Y-%m-%d %H:%M")}
-        for changed, path, kind in sorted(found, key=lambda row: row[0], reverse=True)
+        for changed, path, kind in sorted(results, key=lambda row: row[0], reverse=True)
     ]  # fmt: skip
 
 
@@ -61,13 +61,13 @@ def _only(summaries: list[dict[str, Any]], name: str) -> str:
 
 
 def _of_run(cell: Mapping[str, Any]) -> str:
-    told = [str(cell.get(name)) for name in ("task", "method") if cell.get(name)]
+    parts = [str(cell.get(name)) for name in ("task", "method") if cell.get(name)]
     delay = "E" if cell.get("local_epochs") else "n"
-    told += [f"{delay} = {cell['temporal']}"] if "temporal" in cell else []
+    parts += [f"{delay} = {cell['temporal']}"] if "temporal" in cell else []
     if cell.get("status") != "done":
-        return ", ".join([*told, str(cell.get("status", "not finished"))])
+        return ", ".join([*parts, str(cell.get("status", "not finished"))])
     score = f"{cell.get('metric_name', 'metric')} {float(cell['metric']):.4g}"
-    return f"{', '.join(told)}: {score}, {units.bits(cell['up_wire_bits'])} up"
+    return f"{', '.join(parts)}: {score}, {units.bits(cell['up_wire_bits'])} up"
 
 
 def _summary(folder: Path) -> dict[str, Any]:

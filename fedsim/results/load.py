@@ -14,20 +14,20 @@ from fedsim.ground.errors import UsageError
 from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.labels import EPOCHS, FACTS, VARIANT, MethodText, several, with_labels
 from fedsim.results.merge import (
-    apart,
-    as_given,
     columns_of,
     comparable,
+    differences_of,
     repeats,
     settings_of,
     unique_names,
     variants,
+    with_typed_masking,
     without_repeated,
 )
 from fedsim.results.neutral import neutral
 from fedsim.results.schema import (
     KEYS,
-    TOLD,
+    METHOD_FACTS,
     TRAINED,
     frame,
     layers_of,
@@ -65,7 +65,7 @@ class Results:
         path: the folder that was read, or the first of several.
         unfinished: names of runs that have begun and not ended; they are in no frame.
         folders: where each run of `runs` lies.
-        given: the settings in each run's `config.toml`; empty where that cannot be read.
+        configs: the settings in each run's `config.toml`; empty where that cannot be read.
         trained: what trained each run's model, defaults filled in.
     """
 
@@ -75,7 +75,7 @@ class Results:
     unfinished: tuple[str, ...] = ()
     layers: pd.DataFrame = field(default_factory=pd.DataFrame)
     folders: Mapping[str, Path] = field(default_factory=dict)
-    given: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    configs: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     trained: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
     @cached_property
@@ -136,18 +136,20 @@ def load(*paths: Path | str) -> Results:
             raise UsageError(f"load() takes each folder by itself, as in load('a', 'b') or "
                              f"load(*folders), and was given {path!r}")  # fmt: skip
     folders, unfinished = _folders([Path(path) for path in paths])
-    given = {name: neutral(read_settings(folder)) for name, folder in folders.items()}
+    configs = {name: neutral(read_settings(folder)) for name, folder in folders.items()}
     cells = {name: neutral(read_summary(folder)) for name, folder in folders.items()}
     for cell in cells.values():  # at its target a run is where it was to come
         if cell.get("error") == REACHED and cell.get("metric") is not None:
             cell["status"] = "done"
     # In one folder runs are told apart by names that were given, and if settings are unknown.
-    labels = {name: own.get("label") or "" if own else name for name, own in given.items()}
-    given = as_given(given, cells)
-    settings = settings_of(given)
-    varied, differences = variants(cells, settings), apart(cells, settings)
+    labels = {
+        name: config.get("label") or "" if config else name for name, config in configs.items()
+    }
+    configs = with_typed_masking(configs, cells)
+    settings = settings_of(configs)
+    varied, differences = variants(cells, settings), differences_of(cells, settings)
     repeated = len(paths) > 1 or repeats(cells)
-    comparable(cells, settings, folders, given, scored=repeated)
+    comparable(cells, settings, folders, configs, scored=repeated)
     if repeated:
         cells = without_repeated(
             cells, folders, settings, varied, labels if len(paths) == 1 else _NONE
@@ -158,7 +160,7 @@ def load(*paths: Path | str) -> Results:
     )))  # fmt: skip
     return replace(
         joined(
-            cells, {name: given[name] for name in cells},
+            cells, {name: configs[name] for name in cells},
             {name: rounds_of(folders[name], cell) for name, cell in cells.items()},
             {name: _of_tensors(layers_of(folders[name], cell)) for name, cell in cells.items()},
             varied, differences,
@@ -169,7 +171,7 @@ def load(*paths: Path | str) -> Results:
 
 
 def joined(
-    cells: Mapping[str, dict[str, Any]], given: Mapping[str, dict[str, Any]],
+    cells: Mapping[str, dict[str, Any]], configs: Mapping[str, dict[str, Any]],
     rounds: Mapping[str, pd.DataFrame], layers: Mapping[str, pd.DataFrame],
     varied: Mapping[str, str] = _NONE, differences: Mapping[str, Mapping[str, Any]] = _NONE,
 ) -> Results:  # fmt: skip
@@ -177,7 +179,7 @@ def joined(
 
     Args:
         cells: what each run's `summary.json` has, by the run's name.
-        given: the settings that each was given.
+        configs: the settings that each was given.
         rounds: the table of each.
         layers: likewise.
         varied: in which settings each differs from others, in words.
@@ -188,13 +190,13 @@ def joined(
         runs = runs.assign(**columns_of(cells, differences))
         runs[VARIANT] = [varied[name] for name in cells]
     runs = with_labels(runs, [
-        MethodText(cell[TOLD]["form"], cell[TOLD].get("whole", ""), given[name].get("label") or "")
-        for name, cell in cells.items()
+        MethodText(facts["form"], facts.get("whole", ""), configs[name].get("label") or "")
+        for name, facts in ((name, cell[METHOD_FACTS]) for name, cell in cells.items())
     ])  # fmt: skip
     facts = ("metric_name", "higher_is_better", "downlink", "status", EPOCHS)
     below = _joined(layers, runs, (EPOCHS,))
     return Results(
-        runs, _joined(rounds, runs, facts), Path(), layers=below, given=given,
+        runs, _joined(rounds, runs, facts), Path(), layers=below, configs=configs,
         trained={name: cell.get(TRAINED) or {} for name, cell in cells.items()},
     )  # fmt: skip
 
@@ -239,10 +241,10 @@ def _joined(
     """The tables of all runs below each other, between the keys of their runs and its facts."""
     # pandas would take the types of empty tables into account.
     filled = {name: table for name, table in tables.items() if len(table)}
-    whole = pd.concat(filled or tables, names=["run"]).reset_index("run").reset_index(drop=True)
-    run = whole.pop("run")
+    combined = pd.concat(filled or tables, names=["run"]).reset_index("run").reset_index(drop=True)
+    run = combined.pop("run")
     facts = [name for name in (*FACTS, VARIANT, *more) if name in runs.columns]
     return pd.concat(
-        [*(run.map(runs[key]).rename(key) for key in KEYS), run, whole,
+        [*(run.map(runs[key]).rename(key) for key in KEYS), run, combined,
          *(run.map(runs[name]).rename(name) for name in facts)], axis=1,
     )  # fmt: skip

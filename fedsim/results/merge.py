@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fedsim.ground.errors import UsageError
-from fedsim.results.schema import KEYS, OF_TASK, TOLD, TRAINED
+from fedsim.results.schema import KEYS, METHOD_FACTS, OF_TASK, TRAINED
 from fedsim.settings import contents
 from fedsim.settings.config import SETTINGS, default_of
 from fedsim.settings.contents import CONTENT, START
@@ -41,8 +41,8 @@ def unique_names(paths: Sequence[Path]) -> dict[str, Path]:
         if places.count(place) > 1:
             raise UsageError(f"{path} is given twice: give each folder of results once")
     names = [place.name for place in places]
-    whole = len(set(names)) < len(names)
-    return {str(path) if whole else path.resolve().name: path for path in paths}
+    is_ambiguous = len(set(names)) < len(names)
+    return {str(path) if is_ambiguous else path.resolve().name: path for path in paths}
 
 
 def repeats(cells: Cells) -> bool:
@@ -51,8 +51,8 @@ def repeats(cells: Cells) -> bool:
     return len(set(places)) < len(places)
 
 
-def as_given(
-    given: Mapping[str, dict[str, Any]], cells: Cells
+def with_typed_masking(
+    configs: Mapping[str, dict[str, Any]], cells: Cells
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     """Each run's settings with momentum masking as a person gave it: ``auto`` as the method says.
 
@@ -61,17 +61,17 @@ def as_given(
     what its method, as it is today, does not. Where a method has runs with both, it was varied.
 
     Args:
-        given: what each run's `config.toml` holds; empty where that cannot be read.
+        configs: what each run's `config.toml` holds; empty where that cannot be read.
         cells: the runs.
     """
-    values = {own.get(_MASKING) for own in given.values() if own}
-    before = not any("masks" in cell[TOLD] for cell in cells.values())
+    values = {config.get(_MASKING) for config in configs.values() if config}
+    before = not any("masks" in cell[METHOD_FACTS] for cell in cells.values())
     of_method: dict[str, set[Any]] = {}
-    for name, own in given.items():
-        of_method.setdefault(cells[name]["method"], set()).add(own.get(_MASKING))
+    for name, config in configs.items():
+        of_method.setdefault(cells[name]["method"], set()).add(config.get(_MASKING))
     plain = {}
-    for name, own in given.items():
-        value, by_method = own.get(_MASKING), _masks_by_method(cells[name])
+    for name, config in configs.items():
+        value, by_method = config.get(_MASKING), _masks_by_method(cells[name])
         if value == FORMER and (before or values == {FORMER}):
             value = default_of(_MASKING)
         elif value == FORMER:
@@ -79,14 +79,14 @@ def as_given(
         varied = {"on", "off"} <= of_method[cells[name]["method"]]
         if not (before or varied) and value == ("on" if by_method else "off"):
             value = default_of(_MASKING)
-        plain[name] = own if _MASKING not in own else {**own, _MASKING: value}
+        plain[name] = config if _MASKING not in config else {**config, _MASKING: value}
     return plain
 
 
 def _masks_by_method(cell: Mapping[str, Any]) -> bool:
     """Whether a run's method masks, as it is today; of 0.1.0 none does that is not called sbc."""
-    told = cell[TOLD]
-    return bool(told["masks"] if "masks" in told else re.search(r"\bsbc\b", told["form"]))
+    facts = cell[METHOD_FACTS]
+    return bool(facts["masks"] if "masks" in facts else re.search(r"\bsbc\b", facts["form"]))
 
 
 def _masked(cell: Mapping[str, Any]) -> bool:
@@ -96,23 +96,23 @@ def _masked(cell: Mapping[str, Any]) -> bool:
     return bool(trained.get(_MASKING) and momentum and cell.get("up_share", 0) != 1)
 
 
-def settings_of(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def settings_of(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The settings of each run on which its numbers depend, without its cell.
 
     A setting that was not given has its default. Runs whose `config.toml` cannot be read, and is
     empty here, are left out.
 
     Args:
-        given: what each run's `config.toml` holds.
+        configs: what each run's `config.toml` holds.
     """
     settings = {}
-    for name, table in given.items():
+    for name, table in configs.items():
         if not table:
             continue
-        own = {key: table.get(key, default_of(key)) for key in _SETTINGS}
-        if own["downlink"] == "raw" and not is_among(own["strategy"], OWN_DOWNLINK):
-            own["downlink"] = None  # which it stands for
-        settings[name] = own
+        values = {key: table.get(key, default_of(key)) for key in _SETTINGS}
+        if values["downlink"] == "raw" and not is_among(values["strategy"], OWN_DOWNLINK):
+            values["downlink"] = None  # which it stands for
+        settings[name] = values
     return settings
 
 
@@ -133,31 +133,33 @@ def variants(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, 
     Empty for a run that has every such setting at its default.
     """
     return {
-        name: ", ".join(f"{key} = {own[key]}" for key in own if own[key] != default_of(key))
-        for name, own in apart(cells, settings).items()
+        name: ", ".join(f"{key} = {x}" for key, x in varied.items() if x != default_of(key))
+        for name, varied in differences_of(cells, settings).items()
     }
 
 
-def apart(cells: Cells, settings: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def differences_of(
+    cells: Cells, settings: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
     """The settings in which each run differs from the others of its task, as they were given.
 
     One that names what is the task's anyway counts as not given.
     """
     differences = dict[str, dict[str, Any]]((name, {}) for name in cells)
     for names in _by_task(cells).values():
-        known = {name: settings[name] for name in names if name in settings}
-        known = _as_reference(cells, known)
-        trained = {name: cells[name].get(TRAINED) or {} for name in known}
+        compared = {name: settings[name] for name in names if name in settings}
+        compared = _as_reference(cells, compared)
+        trained = {name: cells[name].get(TRAINED) or {} for name in compared}
         for key in OF_TASK:  # a setting that names what is the task's anyway
-            default = [trained[n].get(key) for n, own in known.items() if own[key] is None]
-            for name, own in known.items():
-                if own[key] is not None and trained[name].get(key, own) in default:
-                    own[key] = None
-        keys = differing(known)
-        if all(own[_EPOCHS] is not None for own in known.values()):
+            default = [trained[n].get(key) for n, values in compared.items() if values[key] is None]
+            for name, values in compared.items():
+                if values[key] is not None and trained[name].get(key, values) in default:
+                    values[key] = None
+        keys = differing(compared)
+        if all(values[_EPOCHS] is not None for values in compared.values()):
             keys = [key for key in keys if key != _EPOCHS]  # it is the delay of all cells
-        for name, own in known.items():
-            differences[name] = {key: own[key] for key in keys}
+        for name, values in compared.items():
+            differences[name] = {key: values[key] for key in keys}
     return differences
 
 
@@ -171,13 +173,13 @@ def columns_of(
         cells: the runs; columns that their summaries have are left out.
         differences: the result of `apart` for them.
     """
-    names = [name for name in SETTINGS if any(name in own for own in differences.values())]
+    names = [name for name in SETTINGS if any(name in table for table in differences.values())]
     taken = {key for cell in cells.values() for key in cell}
     columns = {}
     for name in (name for name in names if name not in taken):
-        given = [differences[run].get(name, default_of(name)) for run in cells]
+        varied = [differences[run].get(name, default_of(name)) for run in cells]
         trained = [cell.get(TRAINED) or {} for cell in cells.values()]
-        values = [own.get(name, value) for own, value in zip(trained, given, strict=True)]
+        values = [table.get(name, value) for table, value in zip(trained, varied, strict=True)]
         plain = all(isinstance(value, int | float | None) for value in values)
         columns[name] = [v if plain or v is None else str(v) for v in values]
     return columns
@@ -193,13 +195,13 @@ def _as_reference(
     theirs is.
     """
     raw = [name for name in settings if cells[name].get("method") == "raw"]
-    compared = {name: dict(own) for name, own in settings.items()}
-    lossy = {own["downlink"] for name, own in settings.items() if name not in raw}
+    compared = {name: dict(table) for name, table in settings.items()}
+    lossy = {table["downlink"] for name, table in settings.items() if name not in raw}
     for name in raw if len(lossy) == 1 else ():
         if (cells[name]["temporal"], cells[name]["gradient"]) == (1, 1):
             compared[name]["downlink"] = compared[name]["downlink"] or min(lossy, key=str)
     for key, standard in (("strategy", "dsgd"), (_MASKING, "auto")):
-        others = {own[key] for name, own in settings.items() if name not in raw}
+        others = {table[key] for name, table in settings.items() if name not in raw}
         if len(others) != 1:
             continue
         value = min(others)
@@ -213,7 +215,7 @@ def _as_reference(
 
 def comparable(
     cells: Cells, settings: Mapping[str, dict[str, Any]], folders: Mapping[str, Path],
-    given: Mapping[str, Mapping[str, Any]], scored: bool,
+    configs: Mapping[str, Mapping[str, Any]], scored: bool,
 ) -> None:  # fmt: skip
     """Refuses runs of one task that no table may hold together; warns of unlike initial weights.
 
@@ -221,7 +223,7 @@ def comparable(
         cells: the runs.
         settings: what `settings_of` found.
         folders: where each lies.
-        given: what each run's `config.toml` holds.
+        configs: what each run's `config.toml` holds.
         scored: whether all must score the same samples: in a sweep it may be what is varied.
 
     Raises:
@@ -230,12 +232,12 @@ def comparable(
     """
     began: dict[tuple[Any, ...], tuple[str, str]] = {}
     for names in _by_task(cells).values():
-        seen: dict[str, tuple[str, Any, Any]] = {}
+        first_of: dict[str, tuple[str, Any, Any]] = {}
         for name in names:
             cell = cells[name]
             facts = {key: cell.get(key) for key in ("metric_name", "parameters", "data_source")}
             facts |= {k: settings[name][k] for k in _SCORED if scored and name in settings}
-            content, strategy = given[name].get(CONTENT, {}), given[name].get("strategy", "")
+            content, strategy = configs[name].get(CONTENT, {}), configs[name].get("strategy", "")
             facts |= contents.facts(content, str(strategy))
             for key, value in facts.items():
                 if value is None and key not in _SCORED:
@@ -244,32 +246,32 @@ def comparable(
                 if key == "data_source":  # a digest tells; the form on disk and versions do not
                     digest = _DIGEST.search(str(value))
                     same = digest.group() if digest else _VERSION.sub("", str(value))
-                first, before, known = seen.setdefault(key, (name, value, same))
-                if known != same:
+                first, before, expected = first_of.setdefault(key, (name, value, same))
+                if expected != same:
                     raise UsageError(
                         f"{folders[first]} and {folders[name]} cannot stand in one table: "
                         f"{key} is {before!r} in the one and {value!r} in the other"
                     )
-            _warn_of_start(began, folders[name], cell, given[name])
+            _warn_of_start(began, folders[name], cell, configs[name])
 
 
 def _warn_of_start(
     began: dict[tuple[Any, ...], tuple[str, str]], folder: Path, cell: Mapping[str, Any],
-    given: Mapping[str, Any],
+    config: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """Warns where a run began with other weights than one of its task and seed that was seen."""
-    if weights := given.get(START, {}).get("weights"):
-        key = cell["task"], cell["seed"], given.get("weights")
+    if weights := config.get(START, {}).get("weights"):
+        key = cell["task"], cell["seed"], config.get("weights")
         other, before = began.setdefault(key, (str(folder), weights))
-        if before != weights and (other, str(folder)) not in _TOLD:
-            _TOLD.add((other, str(folder)))
+        if before != weights and (other, str(folder)) not in _WARNED:
+            _WARNED.add((other, str(folder)))
             logging.getLogger("fedsim").warning(
                 "%s and %s have the seed %d and other initial weights: torch, or the task, changed "
                 "between them", other, folder, cell["seed"],
             )  # fmt: skip
 
 
-_TOLD: set[tuple[str, str]] = set()
+_WARNED: set[tuple[str, str]] = set()
 
 
 def without_repeated(

@@ -26,9 +26,9 @@ def neutral(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() and value.isprintable() else printable(value)
     if isinstance(value, dict):
-        return {neutral(key): neutral(own) for key, own in value.items()}
+        return {neutral(key): neutral(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [neutral(own) for own in value]
+        return [neutral(item) for item in value]
     return value
 
 
@@ -46,5 +46,5 @@ def csv_text(table: pd.DataFrame) -> str:
         return f"'{value}" if is_formula and not _NUMBER.fullmatch(value) else value
 
     texts = [name for name in table.columns if table[name].dtype.kind not in "biufc"]
-    made = table.assign(**{name: table[name].map(safe) for name in texts}) if texts else table
-    return str(made.rename(columns=safe).to_csv(index=False))
+    escaped = table.assign(**{name: table[name].map(safe) for name in texts}) if texts else table
+    return str(escaped.rename(columns=safe).to_csv(index=False))

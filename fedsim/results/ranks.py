@@ -91,13 +91,13 @@ class Comparison:
         """
         ordered = self.methods.sort_values("rank", kind="stable")
         labels, ranks = ordered["label"].tolist(), ordered["rank"].to_numpy()
-        found, reached = [], 0
+        sets, reached = [], 0
         for place, rank in enumerate(ranks):
             end = int(np.searchsorted(ranks, rank + self.critical_difference, side="left"))
             if end > reached and end - place > 1:
-                found.append(labels[place:end])
+                sets.append(labels[place:end])
                 reached = end
-        return found
+        return sets
 
 
 def compare_values(
@@ -152,8 +152,8 @@ def compare_values(
     pairs["p_corrected"] = holm(pairs["p_value"].tolist())
     pairs["equivalence_p_corrected"] = holm(pairs["equivalence_p_value"].tolist())
     ahead = sign * pairs["difference"] > 0
-    told = pairs["p_corrected"] <= LEVEL
-    pairs["better"] = np.where(told, np.where(ahead, "first", "other"), "")
+    is_significant = pairs["p_corrected"] <= LEVEL
+    pairs["better"] = np.where(is_significant, np.where(ahead, "first", "other"), "")
     pairs["equivalent"] = pairs["equivalence_p_corrected"] <= LEVEL
     pairs["blocks_needed"] = pairs["blocks_needed"].astype("Int64")
     chosen = labels[0] if reference is None else reference
@@ -196,16 +196,16 @@ def _pair(
 ) -> dict[str, Any]:  # fmt: skip
     """What two methods come to, before p-values are corrected."""
     differences = (values[first] - values[other]).tolist()
-    own = mean(differences)
+    interval = mean(differences)
     deviation = stdev(differences) if all(map(isfinite, differences)) else nan
-    wanted = max(abs(own.value), margin or 0.0)
+    effect = max(abs(interval.value), margin or 0.0)
     return {
         "first": first, "other": other, "difference": sum(differences) / len(differences),
-        "half": own.half, "deviation": deviation,
+        "half": interval.half, "deviation": deviation,
         "p_value": p_value(differences) if test == "t" else _signed_ranks(differences),
         "nemenyi_p_value": _nemenyi(ranks[first] - ranks[other], values.shape),
         "equivalence_p_value": _equivalence(differences, margin),
-        "blocks_needed": repetitions(wanted, deviation) if isfinite(wanted) else None,
+        "blocks_needed": repetitions(effect, deviation) if isfinite(effect) else None,
     }  # fmt: skip
 
 
@@ -308,8 +308,8 @@ def _answer(result: Comparison) -> str:
         return (f"Nothing can be claimed of {result.blocks} blocks, {FEWEST} are the least: "
                 f"{would_tell(rows['label'].tolist())}.")  # fmt: skip
     lots = {
-        (better, same): own["label"].tolist()
-        for (better, same), own in rows.groupby(["better", "equivalent"])
+        (better, same): group["label"].tolist()
+        for (better, same), group in rows.groupby(["better", "equivalent"])
     }
     parts = []
     for same, words in ((False, ""), (True, f", by less than {margin}")):

@@ -43,7 +43,8 @@ OF_BOTH = ("ratio_wire", "up_wire_bits", "down_wire_bits")
 """From which `ratio_both` is made."""
 
 INTEGERS, FLOATS, TEXTS = (
-    [name for name, kind in COLUMNS.items() if kind is wanted] for wanted in (int, float, str)
+    [name for name, kind in COLUMNS.items() if kind is column_type]
+    for column_type in (int, float, str)
 )
 
 ROUND_COLUMNS = ("round", "iteration", "clients", "metric", "up_wire_bits", "up_content_bits")
@@ -58,11 +59,11 @@ _NUMBERS = {
 TRAINED = "settings"
 """The key of `summary.json` under which stands what trained the model, defaults filled in."""
 
-TOLD = "told"
+METHOD_FACTS = "told"
 """The key under which stands what the run was told of its method: the text as typed and its facts
 (`fedsim.settings.methods.recorded`)."""
 
-NESTED = (TRAINED, TOLD, FILES)
+NESTED = (TRAINED, METHOD_FACTS, FILES)
 """Keys of `summary.json` that are not columns of a table."""
 
 OF_TASK = tuple(name for name, setting in SETTINGS.items() if setting.of_task)
@@ -83,8 +84,8 @@ def write_run(folder: Path, cell: Mapping[str, Any]) -> None:
 
     One that failed goes on, and writes its tables again before its summary.
     """
-    there = [folder / name for name in LEFT if (folder / name).exists()]
-    write_sealed(folder / "summary.json", cell, there if cell["status"] == "done" else [])
+    present = [folder / name for name in LEFT if (folder / name).exists()]
+    write_sealed(folder / "summary.json", cell, present if cell["status"] == "done" else [])
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise _damaged(file, str(error)) from error
     if missing:
         raise _damaged(file, f"it lacks {', '.join(missing)}")
-    if TOLD not in cell:
+    if METHOD_FACTS not in cell:
         raise UsageError(
             f"{file} is of another version of fedsim: read it with that, or run it again."
         )
@@ -127,10 +128,10 @@ def read_settings(folder: Path) -> dict[str, Any]:
     file = folder / "config.toml"
     if not (values := read_table(file)):
         return {}
-    given = flattened(versions.meant(values, file), str(file), newer=True)
-    if wrong := fault(given, {"label": str, "method": str}):
+    settings = flattened(versions.meant(values, file), str(file), newer=True)
+    if wrong := fault(settings, {"label": str, "method": str}):
         raise _damaged(folder / "config.toml", wrong)
-    return given
+    return settings
 
 
 def read_table(file: Path) -> dict[str, Any]:
@@ -283,8 +284,8 @@ def _read(
     return table
 
 
-def _damaged(file: Path, why: str) -> UsageError:
-    reason = why.splitlines()[0][:200] if why else "it cannot be read"
+def _damaged(file: Path, problem: str) -> UsageError:
+    reason = problem.splitlines()[0][:200] if problem else "it cannot be read"
     return UsageError(
         f"{file} cannot be read: {reason}.\nDelete the folder {file.parent} and run it again, or "
         "move it elsewhere to go on with the others."

@@ -21,7 +21,7 @@ _WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true o
           dict: "a table"}  # fmt: skip
 _FROM_ONE = ("temporal", "clients")
 _SIGNED = ("metric", "loss")
-_TOLD = {"form": str, "whole": str, "masks": bool}
+_METHOD_FACTS = {"form": str, "whole": str, "masks": bool}
 
 
 def fault(values: Mapping[str, Any], kinds: Mapping[str, type]) -> str:
@@ -38,8 +38,8 @@ def fault(values: Mapping[str, Any], kinds: Mapping[str, type]) -> str:
     for name, kind in kinds.items():
         value = values.get(name)
         number = kind in (int, float)
-        wanted = (int, float) if kind is float else kind
-        fits = isinstance(value, wanted) and not (number and isinstance(value, bool))
+        expected = (int, float) if kind is float else kind
+        fits = isinstance(value, expected) and not (number and isinstance(value, bool))
         if number and isinstance(value, int) and abs(value) >= 2**63:
             fits = False  # in no column of 64 bits
         if value is not None and not fits:
@@ -57,7 +57,7 @@ def fault_of_cell(cell: Mapping[str, Any], columns: Mapping[str, type]) -> str:
     nested = {"settings": dict, "told": dict}
     if wrong := fault(cell, {**columns, **nested}):
         return wrong
-    if wrong := fault(cell.get("told") or {}, _TOLD):
+    if wrong := fault(cell.get("told") or {}, _METHOD_FACTS):
         return f"in told, {wrong}"
     if cell["status"] not in STATUSES:
         return f"status is {cell['status']!r}; known are {', '.join(STATUSES)}"
@@ -89,7 +89,7 @@ def fault_of_table(table: pd.DataFrame, numbers: Collection[str]) -> str:
 
     for name in table.columns:
         counted = name in numbers or str(name).endswith(("_bits", "seconds"))
-        known = table[name].dropna()
-        if counted and len(known) and not pd.api.types.is_numeric_dtype(table[name]):
-            return f"its column {name} holds {known.iloc[0]!r} and not numbers"
+        present = table[name].dropna()
+        if counted and len(present) and not pd.api.types.is_numeric_dtype(table[name]):
+            return f"its column {name} holds {present.iloc[0]!r} and not numbers"
     return ""

@@ -47,7 +47,7 @@ from fedsim.ground.sigchld import children_waited
 from fedsim.ground.threads import one_thread
 from fedsim.results.schema import (
     COLUMNS,
-    TOLD,
+    METHOD_FACTS,
     TRAINED,
     read_summary,
     write_run,
@@ -331,7 +331,7 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
         "metric_name": plan.task.metric_name,
         "higher_is_better": plan.task.higher_is_better,
         "total_sparsity": plan.method.gradient / plan.temporal,
-        TOLD: told_of(config, plan),
+        METHOD_FACTS: told_of(config, plan),
     }
     if plan.local_epochs is not None:  # its iterations follow from the clients that take part
         known |= {"local_epochs": plan.local_epochs, "total_sparsity": None}

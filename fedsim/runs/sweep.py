@@ -21,7 +21,7 @@ from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.schema import (
     COLUMNS,
     FILES,
-    TOLD,
+    METHOD_FACTS,
     read_finished,
     read_settings,
     read_summary,
@@ -232,7 +232,7 @@ def _summary(cell: Cell, out: Path) -> dict[str, Any]:
         summary = read_summary(file.parent)
     else:  # not written down: a shared disk may only be late
         summary = describe(cell.config, None) | {"status": "failed", "error": _NO_SUMMARY}
-    plain = {name: value for name, value in summary.items() if name not in (TOLD, FILES)}
+    plain = {name: value for name, value in summary.items() if name not in (METHOD_FACTS, FILES)}
     return dict.fromkeys(COLUMNS) | plain  # a failed run has no metric, no bits
 
 

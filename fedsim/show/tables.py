@@ -16,7 +16,7 @@ from fedsim.results.labels import (
     delay_symbol,
     of_dense,
     reference,
-    settings_told,
+    settings_in_labels,
     several,
     without_settings,
 )
@@ -217,7 +217,7 @@ def _rows(
             lines += [(row, _kind(row)) for row in own.to_dict("records")]
             if key not in alone and (mean := means[key])["seeds"] > 1:
                 lines.append((mean | {"seed": "mean", "status": "", "run": ""}, "seeds"))
-    told = settings_told(runs)
+    told = settings_in_labels(runs)
     if not told or columns is not None and not {*told} <= {*columns}:
         return full, lines, []
     names = dict(zip(full["label"], without_settings(full), strict=True))

@@ -77,7 +77,7 @@ def own_times(results: Results) -> tuple[str, pd.DataFrame]:
     done = results.done_rounds
     if not len(done):
         raise UsageError(_NONE_DONE)
-    networks = {str(name): results.given.get(str(name), {}).get("network")
+    networks = {str(name): results.configs.get(str(name), {}).get("network")
                 for name in results.done.index}  # fmt: skip
     for name, network in networks.items():
         if network is None:
@@ -294,7 +294,7 @@ def _runs(results: Results, network: Network, count: Flops | None) -> list[_Run]
             "give it those of a local iteration, such as flops=0.3GFLOP"
         )
     for name, cell in results.done.iterrows():
-        given, folder = results.given.get(str(name), {}), results.folders[str(name)]
+        given, folder = results.configs.get(str(name), {}), results.folders[str(name)]
         rounds = by_run[name]
         if key := _decided_by_the_clock(given, network):
             raise UsageError(

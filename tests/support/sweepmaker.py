@@ -195,8 +195,10 @@ def runs_of(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """The frame of cells without folders, as `fedsim.load(...).runs`: what a cell has under `typed`
     and `name`, its run was told."""
     facts = [
-        MethodText(**recorded(cell.get("typed", cell["method"]), cell["method"], cell["gradient"]),
-             name=cell.get("name", ""))
+        MethodText(
+            *recorded(cell.get("typed", cell["method"]), cell["method"], cell["gradient"]).values(),
+            name=cell.get("name", ""),
+        )
         for cell in cells
     ]  # fmt: skip
     plain = [{k: v for k, v in cell.items() if k not in ("typed", "name")} for cell in cells]

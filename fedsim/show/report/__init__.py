@@ -88,7 +88,7 @@ def read(
 
 def counted(results: Results, budget_of: str | None = None) -> str:
     """Which bits a page's budgets count: as asked for, else what all of its runs were given."""
-    given = {str(own.get("budget_of") or "up") for own in results.given.values()}
+    given = {str(own.get("budget_of") or "up") for own in results.configs.values()}
     return budget_of or (given.pop() if len(given) == 1 else "up")
 
 

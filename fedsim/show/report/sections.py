@@ -109,7 +109,7 @@ def settings(results: Results) -> str:
     for name, trained in results.trained.items():
         for key, value in trained.items():
             text = value if isinstance(value, str) else json.dumps(value)
-            given, whose = results.given[name].get(key), ""
+            given, whose = results.configs[name].get(key), ""
             if key in (*OF_TASK, "optimizer", "lr_steps", "weight_decay"):
                 whose = "the task's default" if given is None else ""
             elif key in {**SETTINGS, **FLAGS} and given in (None, default_of(key)):
@@ -120,7 +120,7 @@ def settings(results: Results) -> str:
     table = facts({key: _several(seen) for key, seen in values.items() if seen})
     if table:
         table = f"<h3>What trained the models</h3>{table}<h3>As given</h3>"
-    given_tables = {name: table or None for name, table in results.given.items()}
+    given_tables = {name: table or None for name, table in results.configs.items()}
     return _by_method(results) + table + _listing(given_tables, "config.toml")
 
 
@@ -128,7 +128,7 @@ def _by_method(results: Results) -> str:
     """A table of the settings in which methods differ, a row per method; empty where none do."""
     if VARIANT not in results.runs.columns:
         return ""
-    known = settings_of(results.given)
+    known = settings_of(results.configs)
     keys = differing(known)
     rows = ""
     for label, runs in results.runs.groupby("label"):

@@ -18,16 +18,16 @@ from fedsim.results.labels import (
     with_labels,
 )
 from fedsim.results.merge import (
-    as_given,
     comparable,
     differing,
     repeats,
     settings_of,
     unique_names,
     variants,
+    with_typed_masking,
     without_repeated,
 )
-from fedsim.results.schema import TOLD
+from fedsim.results.schema import METHOD_FACTS
 from fedsim.settings.cellfile import labelled
 from fedsim.settings.config import RunConfig
 from fedsim.settings.grids import Cell
@@ -263,10 +263,10 @@ def test_without_settings_equal_numbers_are_the_same_run_and_others_refused() ->
 def test_masking_is_the_methods_unless_it_was_varied() -> None:
     """``config.toml`` has on or off for it, whatever was typed."""
     cells = {
-        name: {"method": method, TOLD: {"masks": False, "form": "stc(0.1)"}}
+        name: {"method": method, METHOD_FACTS: {"masks": False, "form": "stc(0.1)"}}
         for name, method in (("a", "stc(0.1)"), ("b", "stc(0.1)"), ("c", "cnat"))
     }
     on, off, auto = ({"momentum_masking": value} for value in ("on", "off", "auto"))
     given = {"a": on, "b": off, "c": off}
-    assert as_given(given, cells) == {"a": on, "b": off, "c": auto}
-    assert as_given({**given, "a": off}, cells) == dict.fromkeys("abc", auto)
+    assert with_typed_masking(given, cells) == {"a": on, "b": off, "c": auto}
+    assert with_typed_masking({**given, "a": off}, cells) == dict.fromkeys("abc", auto)

@@ -142,7 +142,7 @@ def made(tmp_path: Path, bits: dict[str, tuple[int, list[float]]], **given: Any)
     runs = pd.DataFrame(rows).set_index("run")
     return Results(
         runs, pd.concat(rounds, ignore_index=True), tmp_path, folders=folders,
-        given={name: dict(given) for name in bits},
+        configs={name: dict(given) for name in bits},
     )
 
 
