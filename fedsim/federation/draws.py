@@ -72,7 +72,7 @@ class Watch:
         self._warm = False
 
     def call(self, train: Callable[[bool], T]) -> T:
-        """What ``train(alone)`` returns; called again, with ``alone``, if a step of it drew.
+        """What ``train(exclusive)`` returns; called again, exclusive, if a step of it drew.
 
         ``train`` changes nothing that it is given, and gives each step its ``turn``.
 
@@ -103,7 +103,7 @@ class Watch:
 
     @contextmanager
     def turn(self, seed: int, exclusive: bool) -> Iterator[None]:
-        """One step: free, or alone with seeded generators; a trainer's first step is always so."""
+        """One step: free, or exclusive with seeded generators; a trainer's first step is always so."""
         if self._warm and not exclusive:
             with drawing():  # a draw that `seeded` undoes elsewhere would not be seen
                 yield

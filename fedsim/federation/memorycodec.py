@@ -32,9 +32,9 @@ def pack(state: State, memory_as: str, seed: int = 0) -> State:
 
     Example:
         >>> state = {"uplink/residual/w": torch.tensor([0.1]), "base/w": torch.tensor([0.1])}
-        >>> kept(state, "bfloat16")
+        >>> pack(state, "bfloat16")
         {'uplink/residual/w': tensor([0.1001], dtype=torch.bfloat16), 'base/w': tensor([0.1000])}
-        >>> [*kept(state, "cnat")]
+        >>> [*pack(state, "cnat")]
         ['base/w', 'kept/names', 'kept/payload']
     """
     fewer = {n: x for n, x in state.items() if _fits(n, x)} if memory_as != EXACT else {}
@@ -52,7 +52,7 @@ def unpack(state: State, memory_as: str) -> State:
     """A memory that ``pack`` made, as clients take it.
 
     Example:
-        >>> restored(kept({"uplink/residual/w": torch.tensor([0.5])}, "cnat"), "cnat")
+        >>> unpack(pack({"uplink/residual/w": torch.tensor([0.5])}, "cnat"), "cnat")
         {'uplink/residual/w': tensor([0.5000])}
     """
     if memory_as == NEAREST:

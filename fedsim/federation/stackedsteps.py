@@ -55,7 +55,7 @@ class StackJob(NamedTuple):
             >>> config = RunConfig(task="digits")
             >>> trainer = Trainer(config, ClientData.of(config))
             >>> memory = {"step/2.bias": torch.tensor(3.0), "exp_avg/3.bias": torch.ones(64)}
-            >>> Asked(trainer, TrainJob(0, {}, memory, 3, 1, {}, 3)).alike[:53]
+            >>> StackJob(trainer, TrainJob(0, {}, memory, 3, 1, {}, 3)).alike[:53]
             "[('exp_avg/3.bias', ''), ('step/2.bias', '3.0')] [0.0"
         """
         parameters = self.trainer.parameters
@@ -136,7 +136,7 @@ def unstack(stacked: State, count: int) -> list[State]:
     """The tensors (``count``, ...) of each client, which keep no other's alive.
 
     Example:
-        >>> apart({"w": torch.eye(2)}, 2)
+        >>> unstack({"w": torch.eye(2)}, 2)
         [{'w': tensor([1., 0.])}, {'w': tensor([0., 1.])}]
     """
     plain, parts = torch.contiguous_format, {name: x.unbind() for name, x in stacked.items()}

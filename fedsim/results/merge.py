@@ -171,7 +171,7 @@ def columns_of(
 
     Args:
         cells: the runs; columns that their summaries have are left out.
-        differences: the result of `apart` for them.
+        differences: the result of `differences_of` for them.
     """
     names = [name for name in SETTINGS if any(name in table for table in differences.values())]
     taken = {key for cell in cells.values() for key in cell}
