@@ -3,7 +3,7 @@
     python benchmarks/clock.py [--rounds 5] [--json FILE]
 
 The digits, sbc(0.05) up and raw down, five local iterations per round. The clock is all that
-`fedsim.federation.simulated` does: who is asked and drops out, when messages arrive, what a row
+`fedsim.federation.simulation` does: who is asked and drops out, when messages arrive, what a row
 says.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim import RunConfig, run
-from fedsim.federation.simulated import Simulation
+from fedsim.federation.simulation import Simulation
 
 NETWORK = "up=lognormal(1Mbit, 1), down=5Mbit, latency=85ms, compute=lognormal(50ms, 0.5)"
 CASES: dict[str, dict[str, Any]] = {

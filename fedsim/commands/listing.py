@@ -12,7 +12,7 @@ from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
 from fedsim.ground.errors import UsageError
 from fedsim.network.presets import PRESETS
-from fedsim.results.listed import USUAL, results_in
+from fedsim.results.result_list import USUAL, results_in
 from fedsim.settings.controllers.listed import CONTROLLERS
 from fedsim.settings.samplers.listed import SAMPLERS
 from fedsim.tasks.tasklist import LISTED

@@ -18,11 +18,11 @@ from compressors.whole.masking import masked
 from compressors.whole.memory import nest, unnest
 from fedsim.engines.compat import metrics_of
 from fedsim.federation import orders
+from fedsim.federation.device_memory import enough
 from fedsim.federation.masking import Masking
 from fedsim.federation.memories import suspect
 from fedsim.federation.memorycodec import pack, unpack
 from fedsim.federation.orders import FRACTION
-from fedsim.federation.room import enough
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import training
 from fedsim.settings.config import RunConfig

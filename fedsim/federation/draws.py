@@ -103,7 +103,7 @@ class Watch:
 
     @contextmanager
     def turn(self, seed: int, exclusive: bool) -> Iterator[None]:
-        """One step: free, or exclusive with seeded generators; a trainer's first step is always so."""
+        """One step: free, or exclusive with seeded generators; a trainer's first is always so."""
         if self._warm and not exclusive:
             with drawing():  # a draw that `seeded` undoes elsewhere would not be seen
                 yield

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from compressors import Tensors, derive
 from compressors.kernels.gpu.layout import send
-from fedsim.federation.room import enough
+from fedsim.federation.device_memory import enough
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.records import SCORE, ClientScores, Score
 from fedsim.tasks.pytrees import Tree, forward, leaves, to_device

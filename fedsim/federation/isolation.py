@@ -21,9 +21,9 @@ from compressors.usercode import user_code
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.client import serve
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.controlled import Fixed
 from fedsim.federation.drivers import served
 from fedsim.federation.fingerprint import Contents, attributes, of_function, of_model, same
+from fedsim.federation.local_steps import Fixed
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.stackable import NEAR
 from fedsim.federation.stackedsteps import StackJob

@@ -23,16 +23,16 @@ from compressors.whole.memory import nest, unnest
 from fedsim.federation import clientmodels, digests, ledger
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.client_memory import Memories
-from fedsim.federation.controlled import Controlled, Epochs, Fixed, epoch_steps
 from fedsim.federation.evaluation import evaluate, evaluate_each, local_loss
 from fedsim.federation.failures import FAR, longest
 from fedsim.federation.flops import counted
 from fedsim.federation.inflight import InFlight
+from fedsim.federation.local_steps import Controlled, Epochs, Fixed, epoch_steps
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.orders import Work
-from fedsim.federation.sampled import NUMBER_BITS, Sampling
-from fedsim.federation.simulated import Simulation
+from fedsim.federation.sampling import NUMBER_BITS, Sampling
+from fedsim.federation.simulation import Simulation
 from fedsim.federation.spending import Spending
 from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
@@ -344,7 +344,7 @@ class Server:
                 )
         self._far = longest(traffic, FAR)
         done, steps, clients = self.recorder.iterations_done, self.work.steps, len(traffic.uplinks)
-        sampler_bits = None if self.sampling is None else self.sampling.asked(traffic)
+        sampler_bits = None if self.sampling is None else self.sampling.request_bits(traffic)
         failed, bits = ledger.failures(traffic), ledger.round_bits(traffic, sampler_bits)
         # The last round is scored. Of a run that stops at so many bits the last round within them
         # is scored, too: when it ends, where the next round is taken to send as much; else now that

@@ -5,7 +5,7 @@ from typing import Any
 from flwr.app import Message, RecordDict
 
 from fedsim.engines import compat
-from fedsim.federation.clocked import bits_back, bits_down
+from fedsim.federation.clock_bits import bits_back, bits_down
 from fedsim.federation.events import EventServer
 from fedsim.federation.inflight import InFlight
 from strategies import Arrival, RoundTraffic, ShardedStrategy

@@ -13,7 +13,7 @@ from compressors.whole.memory import nest
 from fedsim.federation import memorycodec
 from fedsim.federation.client_memory import InProcess
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.room import free
+from fedsim.federation.device_memory import free
 from fedsim.federation.slots import NAME, size
 from fedsim.federation.trainer import build_model, make_optimizer
 from fedsim.ground.errors import UsageError

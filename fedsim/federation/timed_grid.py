@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 
 from fedsim.engines import compat
 from fedsim.federation.failures import DROPPED, LATE
-from fedsim.federation.simulated import Simulation
+from fedsim.federation.simulation import Simulation
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.payload import CLIENT, settings_in
 

@@ -18,11 +18,11 @@ from torch.optim import Optimizer, SparseAdam
 from compressors import State, Tensors, derive
 from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.device_memory import enough, looked_into, resident
 from fedsim.federation.digests import of_model
 from fedsim.federation.draws import Watch, untouched
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.products import products
-from fedsim.federation.room import enough, looked_into, resident
 from fedsim.federation.startweights import start_from
 from fedsim.ground.threads import one_thread
 from fedsim.settings.config import RunConfig

@@ -8,8 +8,8 @@ import torch
 
 from compressors import Compressor, State, compress, decompress
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.controlled import epoch_steps
 from fedsim.federation.evaluation import evaluate
+from fedsim.federation.local_steps import epoch_steps
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.threads import one_thread
 from fedsim.settings.config import RunConfig

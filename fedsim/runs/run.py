@@ -27,10 +27,10 @@ from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
 from fedsim.federation.stacks import Stack
-from fedsim.federation.trained import entries as trained_entries
-from fedsim.federation.trained import settings as trained_settings
 from fedsim.federation.trainer import Trainer
-from fedsim.federation.unapplied import unapplied
+from fedsim.federation.training_settings import entries as trained_entries
+from fedsim.federation.training_settings import settings as trained_settings
+from fedsim.federation.unapplied_updates import count_unapplied
 from fedsim.ground.children import forks_train
 from fedsim.ground.errors import (
     RunFailed,
@@ -372,7 +372,7 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
     in_rounds = records.config.plan.algorithm.clock == "rounds"  # else updates are always under way
     if in_rounds and records.states is not None and records.states.is_local:
         way = records.config.machine.memory_as
-        held = unapplied(channel, records.states.copy(), known["clients"], way)
+        held = count_unapplied(channel, records.states.copy(), known["clients"], way)
     epochs = bool(records.config.plan.local_epochs)
     made = totals(tables["rounds"], tables["clients"], known, entries, controlled, epochs, held)
     return known | made | {"status": "done", "error": None}

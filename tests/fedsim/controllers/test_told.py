@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fedsim import RunConfig, run
-from fedsim.federation.controlled import Controlled
+from fedsim.federation.local_steps import Controlled
 from fedsim.federation.trainer import Trainer
 from fedsim.settings.controllers import CONTROLLERS, Choice, Listed, Seen, Told
 from fedsim.settings.controllers.base import NEEDS

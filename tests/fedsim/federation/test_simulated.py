@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedsim import RunConfig, UsageError, run
-from fedsim.federation import simulated
+from fedsim.federation import simulation
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
 from fedsim.results.load import load
@@ -41,8 +41,8 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     def back(traffic: Any, client: int, message: Any, framing: bool) -> Travel:
         return Travel(0, up(message))
 
-    monkeypatch.setattr(simulated, "bits_back", back)
-    monkeypatch.setattr(simulated, "bits_down", lambda traffic, client, framing: 0)
+    monkeypatch.setattr(simulation, "bits_back", back)
+    monkeypatch.setattr(simulation, "bits_down", lambda traffic, client, framing: 0)
 
 
 def done(config: RunConfig, folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from fedsim.results.listed import results_in
+from fedsim.results.result_list import results_in
 from tests.support.commands import Typed, document, refused, typed
 
 __all__ = ["typed"]  # the fixture

@@ -13,7 +13,7 @@ from strategies.channel.acknowledge import LOST_KEPT, PAYLOAD_KEPT, ROUND_KEPT
 from strategies.channel.server_end import ServerEnd
 
 
-def unapplied(
+def count_unapplied(
     end: ServerEnd, memories: Mapping[int, State], clients: int, memory_as: str = EXACT
 ) -> dict[str, float]:
     """The columns of a run's summary.
@@ -32,7 +32,7 @@ def unapplied(
         >>> from compressors import sbc
         >>> end = ServerEnd(sbc(0.5), sbc(0.5), {"w": torch.zeros(2)})
         >>> memory = {"uplink/residual/w": torch.tensor([3.0, 4.0])}
-        >>> unapplied(end, {0: memory}, 10)
+        >>> count_unapplied(end, {0: memory}, 10)
         {'held': 0, 'held_norm': 0.5}
     """
     total: State = {}

@@ -124,7 +124,7 @@ class Sampling:
             )
         return clients
 
-    def asked(self, traffic: RoundTraffic) -> SamplerBits:
+    def request_bits(self, traffic: RoundTraffic) -> SamplerBits:
         """What the sampler asked for in a round, whose ``traffic`` has the rest.
 
         The model that a client was sent to compute its loss is there if the client was drawn: it is

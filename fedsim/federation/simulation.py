@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import Message
 
 from fedsim.federation import earlier
-from fedsim.federation.clocked import bits_back, bits_down
+from fedsim.federation.clock_bits import bits_back, bits_down
 from fedsim.federation.inflight import InFlight
 from fedsim.federation.spending import Spending
 from fedsim.ground.records import SimulatedClient, SimulatedRound, SimulatedTime, TimeParts
