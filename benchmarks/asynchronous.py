@@ -33,10 +33,10 @@ class Marks:
     def __init__(self, first: int, last: int, spent: Spent) -> None:
         self.first, self.last, self.spent = first, last, spent
         self.times: list[tuple[float, float]] = []
-        self.come = EventServer.came
+        self.come = EventServer.book_arrival
 
     def __call__(self, server: EventServer, *given: Any) -> None:
-        """Takes the place of ``EventServer.came``."""
+        """Takes the place of ``EventServer.book_arrival``."""
         self.come(server, *given)
         self.times.append((time.thread_time(), self.spent.seconds))
         if len(self.times) == self.last:
@@ -60,13 +60,13 @@ def measured(clients: int, updates: int) -> list[float]:
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, Spent(Flows, ("_share",)) as spent:
         marks = Marks(clients, clients + updates, spent)
-        setattr(EventServer, "came", lambda server, *given: marks(server, *given))  # noqa: B010
+        setattr(EventServer, "book_arrival", lambda server, *x: marks(server, *x))  # noqa: B010
         try:
             run(config, Path(folder) / "run", progress=False)
         except Enough:
             pass
         finally:
-            setattr(EventServer, "came", marks.come)  # noqa: B010
+            setattr(EventServer, "book_arrival", marks.come)  # noqa: B010
     return marks.each
 
 
