@@ -64,12 +64,12 @@ def command(flags: argparse.Namespace) -> int:
         check_place(getattr(flags, name), f"--{name}")
     from rich.console import Console
 
-    from fedsim.results.compare import by_folder, compare, compressed
+    from fedsim.results.compare import by_folder, compare, without_reference
     from fedsim.show.blocks import blocks_of, compared_blocks
     from fedsim.show.layout import wrapped
 
     lots = by_folder(*flags.folders)
-    two = len(lots) == 2 and all(compressed(lot.runs)["label"].nunique() < 2 for lot in lots)
+    two = len(lots) == 2 and all(without_reference(lot.runs)["label"].nunique() < 2 for lot in lots)
     cells = compare(*flags.folders) if two else None
     blocks, found, why = None, None, ""
     try:

@@ -97,9 +97,9 @@ def advice(frame: pd.DataFrame, width: int) -> str:
     """The recommendation below the table, in lines of ``width`` characters; empty of no method."""
     from textwrap import fill
 
-    from fedsim.measure.advice import advice_text, recommended, search_command
+    from fedsim.measure.advice import advice_text, recommend, search_command
 
-    choice = recommended(frame)
+    choice = recommend(frame)
     if not choice:
         return ""
     lines = fill(advice_text(choice), width, break_on_hyphens=False)

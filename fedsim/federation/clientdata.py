@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from fedsim.federation.localtests import Parts
-from fedsim.federation.validation import check_alike, parted
+from fedsim.federation.validation import check_shapes, split_validation
 from fedsim.ground.errors import UsageError
 from fedsim.settings import contents
 from fedsim.settings.config import RunConfig
@@ -107,13 +107,13 @@ def _split(
     elif validation is None:
         shards = partitions.split(labels, clients, partition, seed, feature)
     else:
-        data, left = parted(task, data, validation)
+        data, left = split_validation(task, data, validation)
         feature = None if feature is None else feature[left]
         shards = partitions.split(labels[left], clients, partition, seed, feature)
         shards = Renumbered(shards, left)
     if local is None:
         return ClientData(data, shards)
-    check_alike(task, data, f"--evaluate-clients is {local:g}")
+    check_shapes(task, data, f"--evaluate-clients is {local:g}")
     count = data.train_count
     return ClientData(data, *(Parts(shards, count, local, scored) for scored in (False, True)))
 
@@ -135,7 +135,7 @@ def _user_shards(
         shards = givensplits.checked(data.shards, data.train_count, clients, setting)
     if validation is None:
         return data, shards
-    data, left = parted(task, data, validation)
+    data, left = split_validation(task, data, validation)
     return data, givensplits.restricted(shards, left, f"--validation is {validation:g}")
 
 

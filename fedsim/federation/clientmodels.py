@@ -29,7 +29,7 @@ def differ(trainer: Trainer, shared: Tensors) -> bool:
     return half.fine_tuning > 0 or not trainer.parameters.keys() <= shared.keys()
 
 
-def own_parts(trainer: Trainer, memories: Memories) -> dict[int, State]:
+def personal_states(trainer: Trainer, memories: Memories) -> dict[int, State]:
     """What makes clients' models their own, by client: of those that have taken part.
 
     Of more than ``CLIENTS`` clients so many, evenly spread.
@@ -54,7 +54,7 @@ def models(
         trainer: of the run; it fine-tunes, where the algorithm's clients do.
         weights: the server's, of what travels.
         buffers: the server's.
-        parts: what ``own_parts`` returned.
+        parts: what ``personal_states`` returned.
         number: of the last round.
         start: local iterations of the run so far, by which the learning rate goes.
     """

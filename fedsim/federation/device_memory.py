@@ -44,11 +44,11 @@ def resident(data: Data, device: torch.device) -> Data:
         if key not in _placed:
             while len(_placed) >= _KEPT:
                 _placed.pop(next(iter(_placed)))
-            _placed[key] = data, placed(data, device)
+            _placed[key] = data, place_data(data, device)
         return _placed[key][1]
 
 
-def placed(data: Data, device: torch.device) -> Data:
+def place_data(data: Data, device: torch.device) -> Data:
     """See ``resident``, for any device and without memory."""
     parts = {name: getattr(data, name) for name in _PARTS}
     tensors = [leaf for tree in parts.values() for leaf in leaves(tree)]

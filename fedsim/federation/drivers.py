@@ -52,7 +52,7 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
         memory = states.load(context, settings)
         serving = serve(message, client_of(settings, context), config, trainer, memory)
         try:
-            content, memory = served(serving, partial(_by_itself, trainer))
+            content, memory = serve_one(serving, partial(_by_itself, trainer))
         except NoBase:
             return Message(ask_for_model(), reply_to=message)
         reply = Message(content, reply_to=message)
@@ -67,7 +67,7 @@ def make_client_app(config_of: ConfigOf, states: ClientStates) -> ClientApp:
     return app
 
 
-def served(
+def serve_one(
     serving: Serving, train: Callable[[Sequence[TrainJob]], list[Result]]
 ) -> tuple[RecordDict, State]:
     """Answers the requests of one client; returns its reply's content and its memory."""

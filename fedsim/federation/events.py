@@ -31,7 +31,7 @@ from fedsim.federation.inflight import InFlight
 from fedsim.federation.orders import START, Work
 from fedsim.federation.server import Recorder, Server
 from fedsim.federation.trainer import Trainer
-from fedsim.federation.updates import Update, merged
+from fedsim.federation.updates import Update, merge_updates
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import (
     AsynchronousClient,
@@ -302,7 +302,7 @@ class EventServer(Server):
         if len(self._updates) < self.plan.cohort and not self.exhausted:
             return
         channel, number = self.channel, self.number + 1
-        traffic = merged(number, self._updates)
+        traffic = merge_updates(number, self._updates)
         traffic.begun = self.begun()
         required = 0 if self.exhausted else self.strategy.required or 0
         if len(traffic.uplinks) < required:

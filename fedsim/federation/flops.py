@@ -120,7 +120,7 @@ def iteration_flops(trainer: Trainer) -> float:
     return float(count.flops)
 
 
-def counted(network: Network | None, trainer: Trainer) -> Network | None:
+def count_flops(network: Network | None, trainer: Trainer) -> Network | None:
     """The network with the FLOPs of the trainer's task, where it goes by them and has none."""
     if network is None or not network.lacks_flops:
         return network

@@ -21,7 +21,7 @@ from compressors.usercode import user_code
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.client import serve
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.drivers import served
+from fedsim.federation.drivers import serve_one
 from fedsim.federation.fingerprint import Contents, attributes, of_function, of_model, same
 from fedsim.federation.local_steps import Fixed
 from fedsim.federation.modelbuffers import server_buffers
@@ -129,7 +129,7 @@ def _answer(content: RecordDict, client: int, trainer: Trainer) -> tuple[object,
         return trained[-len(jobs) :]
 
     message: Any = SimpleNamespace(content=RecordDict(dict(content.items())))  # no grid sends it
-    reply, memory = served(serve(message, client, trainer.config, trainer, {}), train)
+    reply, memory = serve_one(serve(message, client, trainer.config, trainer, {}), train)
     finished = [x for x in trained if isinstance(x, TrainResult)]
     results = [(*_sorted(x.update), *_sorted(x.buffers), x.loss) for x in finished]
     if trainer.device.type != "cpu":  # whose sums may differ in last bits, and so what is sent

@@ -270,7 +270,7 @@ class Controlled(Fixed):
         if not 0 < p <= 1:
             raise self._failed(number, f"it chose p = {p!r}: it lies in (0, 1]")
         n = min(n, self.plan.iterations - done) if self.epochs is None else self.epochs(client)
-        return Work(n, orders.understood(self.config, p), done)
+        return Work(n, orders.resolve_p(self.config, p), done)
 
     def _failed(self, number: int, reason: str) -> RunFailed:
         return RunFailed(f"round {number}: controller {self.name}: {reason}")

@@ -58,35 +58,35 @@ def work_of(config: RunConfig, plan: Plan, settings: Settings) -> Work:
     return Work(int(str(settings[ITERATIONS])), plan.method.gradient, int(str(begun)))
 
 
-def rounded(p: float) -> float:
+def round_p(p: float) -> float:
     """p with three significant digits, as it travels; at most 1.
 
     Example:
-        >>> rounded(0.012345), rounded(1.0)
+        >>> round_p(0.012345), round_p(1.0)
         (0.0123, 1.0)
     """
     return float(f"{p:.3g}")
 
 
-def understood(config: RunConfig, p: float) -> float:
+def resolve_p(config: RunConfig, p: float) -> float:
     """What both ends take p of an order for: three digits, or all of the settings' own p.
 
     So a controller that leaves p alone changes nothing.
 
     Example:
         >>> config = RunConfig(method="sbc", gradient=0.012345)
-        >>> understood(config, 0.0123), understood(config, 0.012345), understood(config, 0.067891)
+        >>> resolve_p(config, 0.0123), resolve_p(config, 0.012345), resolve_p(config, 0.067891)
         (0.012345, 0.012345, 0.0679)
     """
     setting = config.plan.method.gradient
-    return setting if rounded(p) == rounded(setting) else rounded(p)
+    return setting if round_p(p) == round_p(setting) else round_p(p)
 
 
 def to_payload(config: RunConfig, work: Work) -> bytes:
-    """The order of ``work``, whose p is ``understood``."""
+    """The order of ``work``, whose p is ``resolve_p``."""
     data = varint(work.n)
     if takes_fraction(config.method):
-        p = rounded(work.p)
+        p = round_p(work.p)
         down = 2 - math.floor(math.log10(p))
         data += (down * _DIGITS + round(p * 10**down)).to_bytes(2, "big")
     if config.plan.task.lr_steps:
@@ -105,7 +105,7 @@ def from_payload(config: RunConfig, data: bytes) -> Work:
     (n, at), p, start = read_varint(data), config.plan.method.gradient, 0
     if takes_fraction(config.method):
         down, digits = divmod(int.from_bytes(data[at : at + 2], "big"), _DIGITS)
-        p, at = understood(config, float(f"{digits}e-{down}")), at + 2
+        p, at = resolve_p(config, float(f"{digits}e-{down}")), at + 2
     if config.plan.task.lr_steps:
         start, at = read_varint(data, at)
     if at != len(data):

@@ -25,7 +25,7 @@ from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.client_memory import Memories
 from fedsim.federation.evaluation import evaluate, evaluate_each, local_loss
 from fedsim.federation.failures import FAR, longest
-from fedsim.federation.flops import counted
+from fedsim.federation.flops import count_flops
 from fedsim.federation.inflight import InFlight
 from fedsim.federation.local_steps import Controlled, Epochs, Fixed, epoch_steps
 from fedsim.federation.memories import suspect
@@ -139,7 +139,7 @@ class Server:
         self.trainer, self.recorder = trainer, recorder
         model = {n: p.detach().cpu().clone() for n, p in trainer.parameters.items()}
         self.initial = config.plan.client.payload_template(model)
-        self.network = counted(self.plan.network, trainer)
+        self.network = count_flops(self.plan.network, trainer)
         self.spending = Spending.of(self.network, self.plan.clients, config.seed)
         controlled = config.controller is not None
         steps = partial(epoch_steps, self.plan, trainer.federation.shards)
@@ -400,7 +400,7 @@ class Server:
         """What is scored now, after so many local iterations of the run."""
         memories, parts = self.recorder.states, dict[int, State]()
         if self.own_models and memories is not None:
-            parts = clientmodels.own_parts(self.trainer, memories)
+            parts = clientmodels.personal_states(self.trainer, memories)
         number = self.channel.traffic.round
         return Scored(self.channel.weights, self._buffers, parts, number, done)
 

@@ -27,7 +27,7 @@ _MOST_TENSORS = 6
 """More than a client keeps of the model's size: beyond it nothing is looked at closer."""
 
 
-def most_of(config: RunConfig) -> float:
+def ram_bytes_of(config: RunConfig) -> float:
     """Bytes of RAM for clients' memories: ``--memory``, else half of what is free."""
     setting = config.machine.memory
     return ram()[1] / 2 if setting is None else float(setting)
@@ -42,7 +42,7 @@ def card_of(config: RunConfig) -> float:
 
 def states_of(config: RunConfig) -> InProcess:
     """Where a run in this process keeps its clients' memories."""
-    return InProcess(most_of(config), card_of(config))
+    return InProcess(ram_bytes_of(config), card_of(config))
 
 
 def clients_seen(clients: int, cohort: int, rounds: int) -> float:
@@ -55,7 +55,7 @@ def clients_seen(clients: int, cohort: int, rounds: int) -> float:
     return clients * (1 - (1 - cohort / clients) ** rounds)
 
 
-def each(config: RunConfig) -> int:
+def client_bytes(config: RunConfig) -> int:
     """About how many bytes a client keeps between rounds.
 
     The algorithm's own state is not counted.
@@ -95,13 +95,13 @@ def check(config: RunConfig, folder: Path | None) -> None:
     """
     if config.machine.memory_as != EXACT:
         memorycodec.check(_first(config), config.machine.memory_as)
-    plan, ram_limit, free = config.plan, most_of(config), ram()[1]
+    plan, ram_limit, free = config.plan, ram_bytes_of(config), ram()[1]
     count = clients_seen(plan.clients, plan.cohort, plan.rounds)
     model = build_model(plan.task, config.seed, ClientData.of(config).data)
     trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
     if count * _MOST_TENSORS * trained < min(ram_limit, free):
         return
-    each_bytes = each(config)
+    each_bytes = client_bytes(config)
     total, place = count * each_bytes, folder or Path(tempfile.gettempdir())
     needed = (
         f"about {count:,.0f} clients will have trained and keep {memory(each_bytes)} each, "

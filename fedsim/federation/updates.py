@@ -72,7 +72,7 @@ class Updates(RoundTraffic):
         return [traffic for update in self.updates for traffic in update.messages] + self.begun
 
 
-def merged(number: int, updates: list[Update]) -> Updates:
+def merge_updates(number: int, updates: list[Update]) -> Updates:
     """The traffic of ``updates`` as that of round ``number``."""
     round_traffic = Updates(number, updates=updates)
     round_traffic.side_names = updates[0].messages[0].side_names

@@ -35,7 +35,7 @@ class Chosen:
         return self.inputs[self.numbers[index]]
 
 
-def check_alike(task: Task, data: Data, setting: str) -> None:
+def check_shapes(task: Task, data: Data, setting: str) -> None:
     """Refuses a task that scores other samples than it trains on: they cannot be scored instead."""
     first = torch.zeros(1, dtype=torch.int64)
     lazy = data.train_x
@@ -52,7 +52,7 @@ def check_alike(task: Task, data: Data, setting: str) -> None:
         )
 
 
-def parted(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
+def split_validation(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
     """The data with a validation part in place of the held-out part, and who may be trained on.
 
     The part follows from the number of training samples and ``fraction`` alone.
@@ -70,7 +70,7 @@ def parted(task: Task, data: Data, fraction: float) -> tuple[Data, np.ndarray]:
         UsageError: no sample is left on one side, or training and held-out samples have different
             shapes, so that the task cannot score the former.
     """
-    check_alike(task, data, f"--validation is {fraction:g}")
+    check_shapes(task, data, f"--validation is {fraction:g}")
     total = data.train_count
     count = round(fraction * total)
     if not 0 < count < total:

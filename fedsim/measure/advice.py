@@ -34,7 +34,7 @@ class Advice:
     seconds: float
 
 
-def recommended(frame: pd.DataFrame) -> list[Advice]:
+def recommend(frame: pd.DataFrame) -> list[Advice]:
     """The best methods at compressions of 1, 10, 100 and 1000 or more, where there are any.
 
     A method whose error is 1 or more sends nothing that is nearer to the update than zeros: it is
@@ -47,7 +47,7 @@ def recommended(frame: pd.DataFrame) -> list[Advice]:
     Example:
         >>> names = ["method", "ratio", "relative_error", "compress_ms", "decompress_ms", "error"]
         >>> rows = [("raw", 1.0, 0.0, 1.0, 1.0, ""), ("sbc(0.01)", 386.0, 0.98, 4.0, 1.0, "")]
-        >>> [a.near for a in recommended(pd.DataFrame(rows, columns=names))]
+        >>> [a.near for a in recommend(pd.DataFrame(rows, columns=names))]
         ['raw', 'sbc(0.01)', 'sbc(0.01)']
     """
     usable = frame[(frame["error"] == "") & (frame["relative_error"] < 1)]

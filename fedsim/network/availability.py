@@ -69,7 +69,7 @@ class Availability:
             return np.random.default_rng(key).random(clients) < self.fraction
 
         def order(round_number: int) -> Iterator[int]:
-            return shuffled(clients, derive(seed, "asked in turn", round_number))
+            return shuffle(clients, derive(seed, "asked in turn", round_number))
 
         return Presence(rates, drawn, order, period)
 
@@ -226,14 +226,14 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
     return Availability(fraction=fraction)
 
 
-def shuffled(count: int, key: int) -> Iterator[int]:
+def shuffle(count: int, key: int) -> Iterator[int]:
     """The numbers below ``count`` in an order of the key; each costs the same, however many.
 
     Source: Fisher and Yates 1938 (Statistical tables), the shuffle, with the places alone that
     were changed.
 
     Example:
-        >>> [*shuffled(5, key=0)], next(shuffled(10**9, key=0))
+        >>> [*shuffle(5, key=0)], next(shuffle(10**9, key=0))
         ([4, 3, 1, 2, 0], 850624225)
     """
     generator, moved = np.random.default_rng(key), dict[int, int]()

@@ -56,7 +56,7 @@ def compare(first: str | Path, other: str | Path) -> pd.DataFrame:
         >>> compare("results/sbc", "results/dropping")  # doctest: +SKIP
     """
     frames = [results.runs for results in by_folder(first, other)]
-    return compared((frames[0], str(first)), (frames[1], str(other)))
+    return compare_frames((frames[0], str(first)), (frames[1], str(other)))
 
 
 def by_folder(*paths: str | Path) -> list[Results]:
@@ -82,14 +82,14 @@ def by_folder(*paths: str | Path) -> list[Results]:
     return lots
 
 
-def compressed(runs: pd.DataFrame) -> pd.DataFrame:
+def without_reference(runs: pd.DataFrame) -> pd.DataFrame:
     """The rows that are done, without dense references unless there is nothing else."""
     done = runs[runs["status"] == "done"]
     lots = (done[~done["dense"]], done[~reference(done)])
     return next((table for table in lots if len(table)), done)
 
 
-def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
+def compare_frames(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     """Compares the runs of two frames, as ``compare`` does those of two folders.
 
     Args:
@@ -100,7 +100,7 @@ def compared(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     """
     lots, failed = [], []
     for runs, name in named:
-        lots.append(compressed(runs))
+        lots.append(without_reference(runs))
         methods = sorted({*lots[-1]["label"]})
         if len(methods) != 1:
             held = f"it holds {', '.join(methods)}" if methods else "no run in it is done"

@@ -14,8 +14,8 @@ from fedsim.ground.errors import UsageError
 from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.labels import EPOCHS, FACTS, VARIANT, MethodText, several, with_labels
 from fedsim.results.merge import (
+    check_comparable,
     columns_of,
-    comparable,
     differences_of,
     repeats,
     settings_of,
@@ -149,7 +149,7 @@ def load(*paths: Path | str) -> Results:
     settings = settings_of(configs)
     varied, differences = variants(cells, settings), differences_of(cells, settings)
     repeated = len(paths) > 1 or repeats(cells)
-    comparable(cells, settings, folders, configs, scored=repeated)
+    check_comparable(cells, settings, folders, configs, scored=repeated)
     if repeated:
         cells = without_repeated(
             cells, folders, settings, varied, labels if len(paths) == 1 else _NONE
@@ -159,7 +159,7 @@ def load(*paths: Path | str) -> Results:
         item[1]["task"], item[1]["temporal"], -item[1]["gradient"], item[1]["seed"], item[0]
     )))  # fmt: skip
     return replace(
-        joined(
+        join_runs(
             cells, {name: configs[name] for name in cells},
             {name: rounds_of(folders[name], cell) for name, cell in cells.items()},
             {name: _of_tensors(layers_of(folders[name], cell)) for name, cell in cells.items()},
@@ -170,7 +170,7 @@ def load(*paths: Path | str) -> Results:
     )  # fmt: skip
 
 
-def joined(
+def join_runs(
     cells: Mapping[str, dict[str, Any]], configs: Mapping[str, dict[str, Any]],
     rounds: Mapping[str, pd.DataFrame], layers: Mapping[str, pd.DataFrame],
     varied: Mapping[str, str] = _NONE, differences: Mapping[str, Mapping[str, Any]] = _NONE,

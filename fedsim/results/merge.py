@@ -116,11 +116,11 @@ def settings_of(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str,
     return settings
 
 
-def differing(settings: Mapping[str, dict[str, Any]]) -> list[str]:
+def differing_keys(settings: Mapping[str, dict[str, Any]]) -> list[str]:
     """The settings that are not the same in all runs.
 
     Example:
-        >>> differing({"a/n1": {"lr": 0.1, "clients": 4}, "b/n1": {"lr": 0.2, "clients": 4}})
+        >>> differing_keys({"a/n1": {"lr": 0.1, "clients": 4}, "b/n1": {"lr": 0.2, "clients": 4}})
         ['lr']
     """
     runs = list(settings.values())
@@ -155,7 +155,7 @@ def differences_of(
             for name, values in compared.items():
                 if values[key] is not None and trained[name].get(key, values) in default:
                     values[key] = None
-        keys = differing(compared)
+        keys = differing_keys(compared)
         if all(values[_EPOCHS] is not None for values in compared.values()):
             keys = [key for key in keys if key != _EPOCHS]  # it is the delay of all cells
         for name, values in compared.items():
@@ -213,7 +213,7 @@ def _as_reference(
     return compared
 
 
-def comparable(
+def check_comparable(
     cells: Cells, settings: Mapping[str, dict[str, Any]], folders: Mapping[str, Path],
     configs: Mapping[str, Mapping[str, Any]], scored: bool,
 ) -> None:  # fmt: skip

@@ -73,7 +73,7 @@ class RunResult:
     @cached_property
     def results(self) -> Loaded:
         """The run as ``fedsim.load`` gives runs: for tables, figures and what is best."""
-        from fedsim.results.load import joined
+        from fedsim.results.load import join_runs
         from fedsim.settings.grids import Cell
         from fedsim.show.loaded import load, shown
 
@@ -81,7 +81,7 @@ class RunResult:
             return load(self.folder)
         name = Cell.of(self.config).name
         tables = ({name: frame} for frame in (self.rounds, self.layers))
-        return shown(joined({name: self.summary}, {name: self.config.flat()}, *tables))
+        return shown(join_runs({name: self.summary}, {name: self.config.flat()}, *tables))
 
     def __repr__(self) -> str:
         """What it came to, in a line."""

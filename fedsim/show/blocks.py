@@ -9,7 +9,7 @@ import pandas as pd
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.network.quantities import quantity
-from fedsim.results.compare import by_folder, compressed
+from fedsim.results.compare import by_folder, without_reference
 from fedsim.results.load import Results
 from fedsim.results.ranks import Comparison, Test, compare_values
 from fedsim.show.curves import both_ways, spent_so_far
@@ -103,7 +103,7 @@ def blocks_of(
     """
     limits = [quantity(budget, "--budget", "bits") for budget in budgets] or [float("inf")]
     both_ways(budget_of)  # refuses another word
-    kept = [replace(lot, runs=compressed(lot.runs)) for lot in lots]
+    kept = [replace(lot, runs=without_reference(lot.runs)) for lot in lots]
     runs = pd.concat([lot.runs for lot in kept])
     metrics = sorted({*runs["metric_name"]})
     if len(metrics) > 1:

@@ -7,7 +7,7 @@ import pandas as pd
 from rich.console import Console
 
 from fedsim.ground import units
-from fedsim.results.compare import LEVEL, compressed, holm, p_value
+from fedsim.results.compare import LEVEL, holm, p_value, without_reference
 from fedsim.results.intervals import half_of, mean, wilson
 from fedsim.results.labels import delay_symbol, several
 from fedsim.results.power import repetitions
@@ -40,7 +40,7 @@ def headline(runs: pd.DataFrame) -> str:
         One to three sentences. Empty without a finite metric, of several tasks, and where a cell
         and seed has several runs.
     """
-    kept = compressed(runs)
+    kept = without_reference(runs)
     cells = _cells(kept)
     if not cells or kept["task"].nunique() > 1:
         return ""

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedsim.ground.errors import UsageError, unknown
 from fedsim.results import load as files
-from fedsim.results.compare import compared
+from fedsim.results.compare import compare_frames
 from fedsim.results.load import Results
 from fedsim.results.ranks import Comparison, Test
 from fedsim.show import answer, markup
@@ -62,7 +62,7 @@ class Loaded(Results):
             if label not in known:
                 raise UsageError(unknown("method", label, known))
         labels = self.runs["label"]
-        return compared(*((self.runs[labels == label], label) for label in (first, other)))
+        return compare_frames(*((self.runs[labels == label], label) for label in (first, other)))
 
     def compare_methods(
         self, *labels: str, reference: str | None = None, margin: float | None = None,

@@ -11,7 +11,7 @@ from torch.optim import SGD
 from compressors import Compressor, Raw, gradient_dropping
 from fedsim.engines import compat
 from fedsim.federation.ledger import charged_bits
-from fedsim.federation.updates import Update, merged
+from fedsim.federation.updates import Update, merge_updates
 from strategies import ClientEnd, Sharded, build
 from strategies.channel.parts import ModelParts, PartsEnd
 from strategies.server.sharded import ShardedStrategy
@@ -106,7 +106,7 @@ def test_all_bits_of_a_push_that_was_refused_in_part_are_booked() -> None:
     update = Update(1, 1, came, local_part=1, seconds=[0.0] * 4, end=0.0)
     bits = [charged_bits(arrival.uplink) for arrival in came if arrival.uplink is not None]
     assert len(bits) == 2 and came[0].traffic.failed_bits[1] == bits[0]
-    booked = merged(1, [update])
+    booked = merge_updates(1, [update])
     assert not booked.uplinks and booked.failed_bits == {0: 2 * bits[0]}
     assert booked.dropped == [0]  # one update, which raw cannot take back
 

@@ -12,7 +12,7 @@ from fedsim.ground.errors import UsageError, without_home
 from fedsim.ground.strangers import MOST_TEXT, read_bytes
 from fedsim.results.labels import VARIANT, delay_symbol
 from fedsim.results.load import Results
-from fedsim.results.merge import differing, settings_of
+from fedsim.results.merge import differing_keys, settings_of
 from fedsim.results.neutral import neutral
 from fedsim.results.schema import OF_TASK
 from fedsim.settings.config import SETTINGS, default_of
@@ -129,7 +129,7 @@ def _by_method(results: Results) -> str:
     if VARIANT not in results.runs.columns:
         return ""
     known = settings_of(results.configs)
-    keys = differing(known)
+    keys = differing_keys(known)
     rows = ""
     for label, runs in results.runs.groupby("label"):
         own = [known[str(name)] for name in runs.index if str(name) in known]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from fedsim import RunConfig, RunFailed, UsageError, run
-from fedsim.federation.orders import Work, from_payload, rounded, to_payload
+from fedsim.federation.orders import Work, from_payload, round_p, to_payload
 from fedsim.settings.controllers import CONTROLLERS, Choice, Listed
 from tests.support.runs import clients, make_task, rounds, small
 
@@ -42,7 +42,7 @@ def test_a_name_is_told_only_where_there_is_a_controller() -> None:
 @pytest.mark.parametrize(("p", "length"), [(1.0, 3), (0.0123, 3), (0.999, 3), (1e-06, 3)])
 def test_an_order_is_three_bytes(p: float, length: int) -> None:
     config = RunConfig(method="sbc")
-    work = Work(100, rounded(p), 0)
+    work = Work(100, round_p(p), 0)
     data = to_payload(config, work)
     assert len(data) == length and from_payload(config, data) == work
     assert to_payload(RunConfig(method="raw"), Work(300, 1.0, 0)).hex() == "ac02"

@@ -247,7 +247,7 @@ def test_what_will_be_kept_is_told_and_refused_where_it_does_not_fit(
     run(config, callbacks=[memories])
     assert f"about 4 clients will have trained and keep {2 * kept:.3g} KiB each" in caplog.text
     found = storage.size(memories.rounds[-1][0])
-    assert storage.each(config) <= found < 1.02 * storage.each(config)
+    assert storage.client_bytes(config) <= found < 1.02 * storage.client_bytes(config)
     disk = type("Disk", (), {"free": 2**18})
     monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: disk)
     with pytest.raises(UsageError, match=r"--memory is 300000: about 4 clients.*256 KiB"):
@@ -270,8 +270,10 @@ def test_bfloat16_halves_what_is_kept_wherever_it_lies(
     assert half == {name for name in kinds if name.startswith(("uplink/residual", "optimizer/"))}
     assert {kind for name, kind in kinds.items() if name.startswith("base/")} == {torch.float32}
     found = storage.size(memories.rounds[-1][0])
-    assert storage.each(config) <= found < 1.02 * storage.each(config)
-    assert storage.each(config) < 0.7 * storage.each(config.but(memory_as="float32"))
+    assert storage.client_bytes(config) <= found < 1.02 * storage.client_bytes(config)
+    assert storage.client_bytes(config) < 0.7 * storage.client_bytes(
+        config.but(memory_as="float32")
+    )
     memories.states = InProcess(1)
     run(config, tmp_path / "file")
     assert_same(tmp_path / "ram", tmp_path / "file")
@@ -301,7 +303,7 @@ def test_a_method_keeps_memories_in_fewer_bytes_wherever_they_lie(
     entries = sum(x.numel() for x in whole if x.dim())
     assert 8 * kept["kept/payload"].numel() == pytest.approx(9 * entries, abs=72)
     assert {"base/0.weight", "iterations", "optimizer/exp_avg_sq/0.weight"} <= {*plain}
-    assert storage.each(config) <= storage.size(kept)
+    assert storage.client_bytes(config) <= storage.size(kept)
     assert 'memory_as = "cnat"' in (tmp_path / "ram/config.toml").read_text(encoding="utf-8")
     assert done.summary["held_norm"] > 0
     for name, most in (("both", 2_000), ("file", 1)):

@@ -12,7 +12,7 @@ from torch import Tensor
 from compressors import ALL, Packet, SentTensor, State
 from fedsim.federation.client import serve
 from fedsim.federation.client_memory import AtNode
-from fedsim.federation.drivers import served
+from fedsim.federation.drivers import serve_one
 from fedsim.runs import checkpoint
 from strategies import TrainResult
 from strategies.channel import directions
@@ -72,7 +72,7 @@ def test_what_comes_back_goes_to_the_training_device(
     content = RecordDict()
     put(content, b"", round=2, iterations=5, kind="model")
     message = cast(Message, SimpleNamespace(content=content))
-    _, after = served(
+    _, after = serve_one(
         serve(message, 0, small(), trainer, state),
         lambda jobs: [trainer.train(*job) for job in jobs],
     )

@@ -12,7 +12,7 @@ from fedsim import RunConfig
 from fedsim.federation.orders import (
     Work,
     from_payload,
-    rounded,
+    round_p,
     to_payload,
     uplink_at,
 )
@@ -41,7 +41,7 @@ def test_n(n: int, data: str) -> None:
 def test_p(p: float, data: str) -> None:
     """1.0 is 100 / 10^2: 2100; 0.999 is 3999; 0.0999 is 4999; 0.001 is 5100; 1e-6 is 8100."""
     config = RunConfig(method="sbc")
-    assert rounded(p) == p
+    assert round_p(p) == p
     assert to_payload(config, Work(5, p, 0)).hex() == "05" + data
     assert from_payload(config, bytes.fromhex("05" + data)) == Work(5, p, 0)
 
@@ -51,7 +51,7 @@ def test_all_three_digits_come_back() -> None:
     for places in (3, 4, 6):
         for digits in range(100, 1000):
             p = float(f"{digits}e-{places}")
-            assert rounded(p) == p
+            assert round_p(p) == p
             assert from_payload(config, to_payload(config, Work(1, p, 0))).p == p
 
 
@@ -61,7 +61,7 @@ def test_all_three_digits_come_back() -> None:
      (0.09996, 0.1), (1.0, 1.0)],
 )  # fmt: skip
 def test_p_has_three_digits(p: float, travels: float) -> None:
-    assert rounded(p) == travels
+    assert round_p(p) == travels
 
 
 @pytest.mark.parametrize(

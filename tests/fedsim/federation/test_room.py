@@ -21,17 +21,17 @@ def free(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 
 def test_data_go_where_they_take_half_of_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, 768)
-    there = device_memory.placed(DATA, META)
+    there = device_memory.place_data(DATA, META)
     parts = (there.train_x, there.train_y, there.test_x, there.test_y)
     assert all(isinstance(x, torch.Tensor) and x.device == META for x in parts)
     assert there.source == "made up" and DATA.train_y.device.type == "cpu"
     free(monkeypatch, 767)
-    assert device_memory.placed(DATA, META) is DATA
+    assert device_memory.place_data(DATA, META) is DATA
 
 
 def test_a_batch_is_looked_up_by_numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, 1000)
-    copy = device_memory.placed(DATA, torch.device("cpu"))
+    copy = device_memory.place_data(DATA, torch.device("cpu"))
     index = torch.tensor([3, 0, 19])
     first, other = (data.batch(index, torch.Generator()) for data in (DATA, copy))
     assert torch.equal(first[0], other[0]) and torch.equal(first[1], other[1])
@@ -51,7 +51,7 @@ def test_what_is_more_than_tensors_stays_on_the_host(monkeypatch: pytest.MonkeyP
     free(monkeypatch, 1 << 30)
     for data in (replace(DATA, draw=lambda index, _: (X[index], Y[index])),
                  replace(DATA, train_x=Lines())):  # fmt: skip
-        assert device_memory.placed(data, META) is data
+        assert device_memory.place_data(data, META) is data
 
 
 @pytest.mark.parametrize(

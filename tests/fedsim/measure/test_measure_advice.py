@@ -5,7 +5,7 @@ import shlex
 import pandas as pd
 
 from compressors.calls import split
-from fedsim.measure.advice import Advice, advice_text, recommended, search_command
+from fedsim.measure.advice import Advice, advice_text, recommend, search_command
 
 NAMES = ["method", "ratio", "relative_error", "compress_ms", "decompress_ms", "error"]
 ROWS = [
@@ -17,7 +17,7 @@ FRAME = pd.DataFrame(ROWS, columns=NAMES)
 
 
 def test_the_best_by_error_and_by_time_at_each_compression() -> None:
-    advised = [(a.factor, a.near, a.fast) for a in recommended(FRAME)]
+    advised = [(a.factor, a.near, a.fast) for a in recommend(FRAME)]
     assert advised == [
         (1, "raw", "ef_sign"), (10, "ef_sign", "ef_sign"),
         (100, "topk(0.01) | cnat", "topk(0.01) | cnat"),
@@ -25,13 +25,13 @@ def test_the_best_by_error_and_by_time_at_each_compression() -> None:
 
 
 def test_it_is_told_with_what_was_not_found() -> None:
-    text = advice_text(recommended(FRAME))
+    text = advice_text(recommend(FRAME))
     assert "the fastest is ef_sign (0.20 ms)" in text
     assert "None that was tried compresses 1000 times." in text
 
 
 def test_the_command_searches_over_the_fraction_and_breaks_between_methods() -> None:
-    command = search_command(recommended(FRAME), 60)
+    command = search_command(recommend(FRAME), 60)
     head, methods, _ = command.split("'")
     assert head == "fedsim search --task TASK --methods "
     assert split(methods, ";") == ["raw", "ef_sign", "topk({p}) | cnat"]
@@ -49,10 +49,10 @@ def test_the_command_quotes_what_a_shell_would_read() -> None:
 def test_a_method_with_a_server_of_its_own_is_not_recommended() -> None:
     """Its first message is dense, and says nothing of those that follow."""
     rows = [("marina(cnat, 0.1)", 1.0, 0.0, 0.0, 0.0, ""), ("ef21(cnat)", 3.5, 0.1, 0.0, 0.0, "")]
-    assert recommended(pd.DataFrame(rows, columns=NAMES)) == []
+    assert recommend(pd.DataFrame(rows, columns=NAMES)) == []
     more = pd.DataFrame([*rows, ROWS[-1]], columns=NAMES)
-    assert [(a.near, a.fast) for a in recommended(more)] == [("raw", "raw")]
+    assert [(a.near, a.fast) for a in recommend(more)] == [("raw", "raw")]
 
 
 def test_nothing_is_recommended_of_nothing() -> None:
-    assert recommended(FRAME[FRAME["method"] == "qsgd(1)"]) == []
+    assert recommend(FRAME[FRAME["method"] == "qsgd(1)"]) == []

@@ -9,7 +9,7 @@ import pytest
 
 from fedsim.commands.cli import main
 from fedsim.ground.errors import UsageError
-from fedsim.results.compare import compare, compared
+from fedsim.results.compare import compare, compare_frames
 from fedsim.results.load import load
 from tests.support.sweepmaker import SBC, TOPK, make_run
 
@@ -87,7 +87,7 @@ def test_two_runs_of_a_seed_are_refused(tmp_path: Path) -> None:
     why = r"b: n10-p0.1-s0 and again are of one cell, n = 10 and p = 0.1, and of one seed, 0; give"
     for pair in ((one, twice), (twice, one)):
         with pytest.raises(UsageError, match=why):
-            compared(*pair)
+            compare_frames(*pair)
 
 
 def test_raw_sending_leaves_its_reference_out(tmp_path: Path) -> None:

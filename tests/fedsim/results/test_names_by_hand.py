@@ -18,8 +18,8 @@ from fedsim.results.labels import (
     with_labels,
 )
 from fedsim.results.merge import (
-    comparable,
-    differing,
+    check_comparable,
+    differing_keys,
     repeats,
     settings_of,
     unique_names,
@@ -186,8 +186,8 @@ def test_a_reference_has_the_strategy_and_the_downlink_of_its_methods() -> None:
 
 
 def test_settings_that_differ_are_named_once() -> None:
-    assert differing({"a": {"lr": 1, "x": 2}, "b": {"lr": 2, "x": 2}}) == ["lr"]
-    assert differing({}) == [] and settings_of({"a": {}}) == {}
+    assert differing_keys({"a": {"lr": 1, "x": 2}, "b": {"lr": 2, "x": 2}}) == ["lr"]
+    assert differing_keys({}) == [] and settings_of({"a": {}}) == {}
 
 
 def test_two_runs_of_one_place_repeat() -> None:
@@ -199,7 +199,7 @@ def folders(cells: Any) -> dict[str, Path]:
 
 
 def compared(cells: Any, settings: Any, scored: bool = True) -> None:
-    comparable(cells, settings, folders(cells), dict.fromkeys(cells, {}), scored)
+    check_comparable(cells, settings, folders(cells), dict.fromkeys(cells, {}), scored)
 
 
 @pytest.mark.parametrize(

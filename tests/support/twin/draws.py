@@ -14,7 +14,7 @@ from compressors import derive
 from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import build_model
-from fedsim.network.availability import shuffled
+from fedsim.network.availability import shuffle
 from fedsim.settings.config import RunConfig
 
 
@@ -67,7 +67,7 @@ class Draws:
 
     def in_turn(self, round_number: int) -> list[int]:
         """All clients, in the order in which a round asks them whether they are there."""
-        return [*shuffled(self.clients, derive(self.seed, "asked in turn", round_number))]
+        return [*shuffle(self.clients, derive(self.seed, "asked in turn", round_number))]
 
     def on_off(self, client: int, on: float, off: float) -> tuple[bool, Iterator[float]]:
         """Whether a client is there at first, and how long each of its states lasts, in turn."""
