@@ -27,8 +27,11 @@ try:
     fedsim.search
 except ModuleNotFoundError as error:
     assert "fedsim-lab[" in str(error), error
+else:
+    assert "optuna" not in sys.argv[1]
 for line in sys.argv[2].split(";"):
-    with contextlib.redirect_stderr(err := io.StringIO()):
+    err = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
         code = main(line.split())
     print(line, code, err.getvalue().strip(), sep="|")
 """
