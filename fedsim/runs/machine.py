@@ -18,7 +18,7 @@ from strategies import quiet
 NEEDED = ("numpy", "torch", "numba", "flwr", "pandas", "pyarrow")
 TESTED = {"flwr": (1, 41)}
 """The newest minor release that the tests ran with, of a package that makes no promises."""
-_INSTALL = "install fedsim's extras: `pip install -e '.[all]'` in its folder, or `make install`"
+_INSTALL = "install fedsim's dependencies: `make install`, or `pip install 'fedsim-lab[all]'`"
 _LEAST_DISK, _LEAST_MEMORY = 2.0, 1.0  # GiB
 
 DATA = {
