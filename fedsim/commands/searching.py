@@ -25,8 +25,9 @@ def add(commands: Any) -> None:
         description="Searches method, delay n, fraction p, coder and learning rates by training: "
         "the best metric within --budget, the fewest bits to --target, or, with neither, the front "
         "of both. Scores come from a validation part of the training samples; the best settings "
-        "run again on fresh seeds and are scored on the held-out samples. --lr and --server-lr are "
-        "where the search of rates begins. With --budget-of total bits count both ways, and the "
+        "run again on fresh seeds and are scored on the held-out samples. Every method gets the "
+        "same number of trials and a row in the result. --lr and --server-lr are where the search "
+        "of rates begins. With --budget-of total bits count both ways, and the "
         "downlink is searched, too, unless --downlink gives it. The same command goes on where it "
         "was stopped.",
     )
@@ -39,7 +40,11 @@ def add(commands: Any) -> None:
         help="for everything but the preparation, finalists included, such as 90s, 30min or 2h "
         "(default: 10min, if --trials is not given)",
     )  # fmt: skip
-    parser.add_argument("--trials", type=int, metavar="INT", help="how many, in place of --time")
+    parser.add_argument(
+        "--trials", type=int, metavar="INT",
+        help="how many, in place of --time; a multiple of the number of methods gives each the "
+        "same number",
+    )  # fmt: skip
     parser.add_argument(
         "--methods", metavar="TEXT;...", default="published",
         help="published: each as its paper has it, and raw; all: other sums of parts too; or texts "

@@ -108,7 +108,8 @@ def search(
         methods: ``"published"``, ``"all"`` or texts (``fedsim.search.methods.chosen``).
         time: for everything but the preparation, over all calls: ``"30min"``; None: 10 minutes
             without ``trials``.
-        trials: how many, in place of a time.
+        trials: how many, in place of a time. Every method gets the same number, so a multiple of
+            the number of methods is best.
         seeds: fresh seeds per finalist.
         jobs: runs at the same time, in processes forked from this one; 1 runs them in it.
         ray_address: a Ray cluster to run on.
@@ -140,6 +141,10 @@ def search(
     fit, left = fitting(base, goal, texts, sizes)
     for method, why in left.items():
         say(f"left out: {method}: {why}")
+    if trials is not None and trials % len(fit):
+        fewest, some = divmod(trials, len(fit))
+        say(f"--trials is {trials}: {some} of {len(fit)} methods get {fewest + 1}, the others "
+            f"{fewest}; a multiple of {len(fit)} gives each the same number")  # fmt: skip
     space = Space(base, goal, fit, sizes)
     space.prepare()
     with lock.locked(out), journal(out), own_files(out, [base]):

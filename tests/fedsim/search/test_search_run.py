@@ -165,11 +165,15 @@ def test_runs_of_the_folder_are_trials(tmp_path: Path) -> None:
     run(own.but(lr=9.0), tmp_path / "cells" / "far", progress=False)  # outside of the space
     run(own.but(validation=None), tmp_path / "cells" / "held", progress=False)
     said: list[str] = []
-    found = searched(tmp_path, trials=4, say=said.append)
-    assert said[0].startswith("preparing: ") and said[1].startswith("1 of 3 runs in")
+    found = searched(tmp_path, trials=5, say=said.append)
+    assert said[0].startswith("preparing: ") and said[2].startswith("1 of 3 runs in")
+    assert said[1].startswith("--trials is 5: 1 of 2 methods get 3, the others 2")
     first = found.trials.iloc[0]
     assert (first["cell"], first["why"], first["gradient"]) == ("mine", "there before", 0.25)
-    assert len(found.trials) == 4
+    assert found.trials["method"].value_counts().to_dict() == {"sbc": 3, "stc": 2}
+    assert found.methods[["method", "trials"]].sort_values("method").to_numpy().tolist() == [
+        ["sbc", 3], ["stc", 2],
+    ]  # fmt: skip
 
 
 @pytest.mark.proof
