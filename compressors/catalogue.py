@@ -12,7 +12,7 @@ from compressors.beside import content, import_beside
 from compressors.calls import NAME, Call
 from compressors.recent import RECENT
 from compressors.row import Kind, Row
-from compressors.usercode import typed, user_code
+from compressors.usercode import located, user_code
 
 __all__ = ["CATALOGUE", "Kind", "ROWS", "Row", "add_rows", "own_rows", "row_files"]
 
@@ -332,7 +332,7 @@ def add_rows(place: str) -> None:
             with user_code(), import_beside(file):
                 run_path(str(file), run_name="rows_of_a_user")
         except Exception as error:
-            raise ValueError(f"{file}: {typed(error)}") from error
+            raise ValueError(f"{file}: {located(error)}") from error
         added = {name: row for name, row in CATALOGUE.items() if before.get(name) is not row}
         _FILES.update({name: (row, digest) for name, row in added.items()})
 

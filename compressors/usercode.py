@@ -1,7 +1,13 @@
 """A user's own code: any exception of it becomes an error, whose text any file can hold."""
 
+import sysconfig
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+_PACKAGES = {"compressors", "fedsim", "strategies"}
+_INSTALLED = tuple(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib"))
 
 
 class UserCodeError(RuntimeError):
@@ -42,6 +48,38 @@ def typed(error: BaseException) -> str:
     """
     text = error_text(error)
     return text if isinstance(error, UserCodeError) else f"{type(error).__name__}: {text}"
+
+
+def origin(error: BaseException) -> str:
+    """Where in a user's own file an error was raised; empty if no such file took part.
+
+    It is the innermost line outside of fedsim, Python's library and installed packages.
+
+    Example:
+        >>> try:
+        ...     int("x")
+        ... except ValueError as error:
+        ...     origin(error)
+        ''
+    """
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        file = frame.f_code.co_filename
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package in _PACKAGES or file.startswith(_INSTALLED) or not Path(file).is_file():
+            continue
+        return encodable(f"{Path(file).name}, line {line}")
+    return ""
+
+
+def located(error: BaseException) -> str:
+    """An error's type and text, and the line of the user's file that raised it.
+
+    Example:
+        >>> located(KeyError("lr"))
+        "KeyError: 'lr'"
+    """
+    place = origin(error)
+    return f"{typed(error)} ({place})" if place else typed(error)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from compressors.message import Packet, compress, decompress, explain
 from compressors.own_parts import check_update
 from compressors.parsing.grammar import parse
 from compressors.printing import text
-from compressors.usercode import typed
+from compressors.usercode import located
 from compressors.whole.lift import PerTensor
 
 _CUTS = 16  # of a payload: at even distances
@@ -39,7 +39,7 @@ def check_decoded(compressor: Compressor, packet: Packet, template: Tensors) -> 
     except PayloadError as error:
         raise PartError(f"{method}: its own message cannot be decoded: {error}") from error
     except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
-        raise PartError(f"{method}: its own message cannot be decoded: {typed(error)}") from error
+        raise PartError(f"{method}: its own message cannot be decoded: {located(error)}") from error
     if list(got) != list(packet.sent):
         raise PartError(f"{method}: decoding gives the tensors {list(got)}, not {list(template)}")
     for key, one in packet.sent.items():
@@ -84,7 +84,7 @@ def verify(method: str | Compressor | VectorCodec) -> None:
         except (PartError, PayloadError, UpdateError) as error:
             raise PartError(f"verify {text(compressor)!r}: {title}: {error}") from error
         except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
-            raise PartError(f"verify {text(compressor)!r}: {title}: {typed(error)}") from error
+            raise PartError(f"verify {text(compressor)!r}: {title}: {located(error)}") from error
 
 
 def _updates() -> dict[str, dict[str, Tensor]]:

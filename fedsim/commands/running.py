@@ -64,6 +64,8 @@ def command(flags: argparse.Namespace) -> int:
         bars.say(much_forgotten([config], [config.plan]))
         shown = [Named(name, bars)]
         done = run(config, out, progress=False, callbacks=shown, ray_address=flags.ray_address)
+    if not bars.trained:
+        bars.say(f"Nothing to train: {out} holds this run, finished. Another --out runs it again.")
     from rich.console import Console
 
     from fedsim.show import report  # which needs pandas, after the training

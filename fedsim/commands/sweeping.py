@@ -119,6 +119,9 @@ def command(flags: argparse.Namespace) -> int:
                 # a page of fewer cells, which could be shown, is there no more
                 (out / "report.html").unlink(missing_ok=True)
                 missing = str(error)
+    before = [s for cell, s in zip(cells, summaries, strict=True) if cell.name not in bars.trained]
+    if finished := sum(summary["status"] == "done" for summary in before):
+        bars.say(f"{finished} of {len(cells)} cells were finished before, in {out}.")
     if flags.json:
         print_document({"out": str(out), "cells": summaries})
     else:

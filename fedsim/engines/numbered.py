@@ -8,7 +8,7 @@ from typing import Any
 from flwr.app import Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from compressors.usercode import UserCodeError
+from compressors.usercode import UserCodeError, origin
 from fedsim.engines import compat
 
 RUN = 1
@@ -70,13 +70,15 @@ def too_late(message: Message) -> Message:
 
 
 def reason_of(error: BaseException) -> str:
-    """An error and its type, without the traceback."""
+    """An error and its type, without the traceback; the last line names the user's own."""
     if isinstance(error, UserCodeError):
-        return str(error)
-    return "".join(traceback.format_exception_only(error)).strip()
+        text = str(error)
+    else:
+        text = "".join(traceback.format_exception_only(error)).strip()
+    return f"{text} ({place})" if (place := origin(error)) else text
 
 
 def trace_of(error: BaseException) -> str:
-    """As a failed reply tells it: the traceback, and what ``reason_of`` says last."""
+    """As a failed reply tells it: the traceback, and ``reason_of`` as its end."""
     frames = traceback.format_exception(error)[: -len(traceback.format_exception_only(error))]
     return "".join(frames) + reason_of(error)

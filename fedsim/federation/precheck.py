@@ -6,7 +6,7 @@ generators are as they were.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from compressors import own_rows
+from compressors import derive, own_rows
 from compressors.base import finite
-from compressors.usercode import typed, user_code
+from compressors.usercode import located, user_code
 from fedsim.federation import isolation, memories, stackable
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import untouched
@@ -35,6 +35,7 @@ from fedsim.tasks.base import cross_entropy, logits_of
 from fedsim.tasks.loaded import loaded
 from fedsim.tasks.pytrees import Tree, call_text, forward, leaves, named_leaves, to_device
 from strategies.algorithms.base import PLAIN
+from strategies.generators import seeded
 
 _KEPT = "what a client keeps is a tensor or a number in optimizer.state[parameter] or param_groups"
 """Each client has an optimizer's memory of its own, which must be what can be handed to it."""
@@ -122,22 +123,62 @@ def _passes(trial: _Trial) -> None:
 
 
 @contextmanager
-def _calling(task: Task, call: str, facts: Callable[[], str] | None = None) -> Iterator[None]:
-    """Says what of the task failed, on what; what fedsim refuses itself is said already."""
+def _calling(
+    task: Task, call: str, facts: Callable[[], str] | None = None,
+    diagnose: Callable[[], None] = lambda: None,
+) -> Iterator[None]:  # fmt: skip
+    """Says what of the task failed, on what; what fedsim refuses itself is said already.
+
+    ``diagnose`` raises a ``UsageError`` of its own if it knows the cause of the failure.
+    """
     try:
         with user_code():
             yield
     except UsageError:
         raise
     except Exception as error:
-        reason = " ".join(typed(error).split())
+        diagnose()
+        reason = " ".join(located(error).split())
         where = f" on a batch: {reason}{facts()}" if facts else f": {reason}"
         raise UsageError(f"task {task.name}: {call} fails{where}") from error
 
 
+def _check_classes(task: Task, data: Data, outputs: Any) -> None:
+    """Raises ``UsageError`` if a class number of a classifier has no output."""
+    if isinstance(outputs, Mapping) and "logits" not in outputs:
+        return
+    outputs = logits_of(outputs)
+    if not isinstance(outputs, Tensor) or outputs.dim() != 2:
+        return
+    for part in ("train_y", "test_y"):
+        y = getattr(data, part)
+        if not isinstance(y, Tensor) or y.dtype != torch.int64 or y.dim() != 1:
+            continue  # not all have been read, or they are other targets than classes
+        first, last, outs = int(y.min()), int(y.max()), outputs.shape[1]
+        if last >= outs:
+            shifted = first > 0 and last - first < outs
+            cure = f"subtract {first}" if shifted else f"give it {last + 1} outputs"
+            raise UsageError(
+                f"task {task.name}: {part} holds the classes {first} to {last}, and build's model "
+                f"has {outs} outputs; classes are numbered from 0: {cure}"
+            )
+
+
+def _check_repeats(task: Task, first: nn.Module, second: nn.Module) -> None:
+    """Raises ``UsageError`` if two models of one seed begin with other weights or buffers."""
+    again = second.state_dict()
+    for name, x in first.state_dict().items():
+        if isinstance(x, Tensor) and name in again and not same(x.cpu(), again[name].cpu()):
+            raise UsageError(
+                f"task {task.name}: build made two models of one seed whose {name!r} differ; it "
+                "draws from torch's global generator, which --seed sets, and not from numpy's or "
+                "Python's: torch.randn, nn.init; or numpy.random.default_rng(0)"
+            )
+
+
 def _trainer(config: RunConfig) -> Trainer:
     task, federation = config.plan.task, ClientData.of(config)
-    with _calling(task, "build"):
+    with _calling(task, "build"), seeded(derive(config.seed, "init"), torch.device("cpu")):
         model = task.model(federation.data)
     if not isinstance(model, nn.Module):
         raise _returned(task, "build", model, "a torch.nn.Module")
@@ -167,6 +208,8 @@ def _trainer(config: RunConfig) -> Trainer:
             f"task {task.name}: build returned the same model twice; it makes a new one with every "
             "call: lambda: nn.Sequential(...)"
         )
+    if config.weights is None:
+        _check_repeats(task, model, trainer.model)
     return trainer
 
 
@@ -180,18 +223,11 @@ def _one_step(trainer: Trainer) -> None:
     with trainer.precision:
         with _calling(task, f"{call}, of build's model,", facts):
             outputs = forward(trainer.model, x)
-        with _calling(task, f"loss({call}, y)", facts):
+        classes = partial(_check_classes, task, data, outputs)
+        if task.loss in (cross_entropy, nn.functional.cross_entropy):
+            classes()  # on a GPU the loss would end the process
+        with _calling(task, f"loss({call}, y)", facts, classes):
             loss: Any = task.loss(outputs, y)
-    if task.loss is cross_entropy:
-        for part in ("train_y", "test_y"):
-            if not isinstance(y_all := getattr(data, part), Tensor):  # not all have been read
-                continue
-            largest, count = int(y_all.max()), logits_of(outputs).shape[1]
-            if largest >= count:
-                raise UsageError(
-                    f"task {task.name}: {part} holds the class {largest}, and build's model has "
-                    f"{count} outputs; classes are numbered from 0, and each has an output"
-                )
     if not isinstance(loss, Tensor) or loss.dim():
         raise _returned(task, "loss", loss, "the mean over the batch, a tensor of one number")
     if not loss.requires_grad:

@@ -234,6 +234,11 @@ class Bars:
         self._bars.stop()
         self._inside.close()
 
+    @property
+    def trained(self) -> frozenset[str]:
+        """The runs of which a round was booked; others were finished before, or failed."""
+        return frozenset(self._tasks)
+
     def say(self, sentence: str) -> None:
         """Shows a sentence on a line above the bars; nothing where it is empty."""
         if sentence:

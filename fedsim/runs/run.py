@@ -11,7 +11,7 @@ from typing import Any
 from flwr.serverapp import Grid
 from safetensors.torch import save
 
-from compressors.usercode import error_text, typed
+from compressors.usercode import error_text, located
 from fedsim.engines import flower, heap, raygrid
 from fedsim.engines.carried import Carried
 from fedsim.engines.flowerlog import flower_quiet
@@ -358,7 +358,7 @@ def broken_off(
         scored = records.rows and not math.isnan(records.rows[-1]["metric"])
         summary = summed(known, records, server) if scored else summary
         return summary | {"status": "stopped", "error": error_text(error)}
-    why = error_text(error) if isinstance(error, RunFailed) else typed(error)
+    why = error_text(error) if isinstance(error, RunFailed) else located(error)
     return summary | {"status": "failed", "error": without_home(resumed(why, error))}
 
 

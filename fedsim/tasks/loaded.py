@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from compressors.beside import staying
-from compressors.usercode import typed, user_code
+from compressors.usercode import located, user_code
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.ground.threads import lock_of_process, one_thread
 from fedsim.tasks.base import Data, Task, check
@@ -67,7 +67,7 @@ def _loaded(task: Task, folder: Path | None, download: bool, stamp: str) -> Load
     except Exception as error:
         none = "" if folder else " (none is given: --data DIR, data='DIR' in Python, $FEDSIM_DATA)"
         raise DataError(
-            f"task {task.name}: load failed with folder {folder}{none}: {typed(error)}"
+            f"task {task.name}: load failed with folder {folder}{none}: {located(error)}"
         ) from error
     check(task.name, data)
     return Loaded(data, _content(task, data, folder))

@@ -175,6 +175,15 @@ def test_other_commands(text: str, parts: list[str], typed: Typed) -> None:
     assert not files(Path.cwd())
 
 
+def test_a_renamed_folder_is_named(typed: Typed) -> None:
+    for name in ("mine-july", "other"):
+        Path(name).mkdir()
+    Path("mine-july/summary.json").write_text("{}")
+    said = typed("report", "mine")
+    refused(said, "mine: there is no such folder", "results are in mine-july")
+    assert "other" not in said.err
+
+
 @pytest.mark.parametrize("place", [("--debug", "run"), ("run", "--debug")])
 def test_debug_shows_the_trace(place: tuple[str, str], typed: Typed) -> None:
     said = typed(*place, "--temporal", "0")

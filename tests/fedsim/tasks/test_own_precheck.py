@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.optim import LBFGS, SGD
 
@@ -43,6 +44,23 @@ def mean(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return (outputs.argmax(dim=1) == targets).float().mean()
 
 
+class Failing(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("no")
+
+
+class Drawing(nn.Module):
+    """A layer that draws from every generator when it is used, and from torch's when it is made."""
+
+    def __init__(self, first: float = 0.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(0.1 * torch.rand(3, 6) + first)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        noise = random.random() + np.random.random() + float(torch.rand(()))
+        return x @ self.weight.T + 1e-3 * noise
+
+
 LOSS = "task mine: loss(model(x), y) fails on a batch: "
 CLASSES = "; cross entropy takes int64 class numbers of shape (n,)"
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -59,8 +77,29 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a class that the model has no output for": (
         {"load": lambda folder, download: Data(X, Y, X, Y + 1, "")},
-        "task mine: test_y holds the class 3, and build's model has 3 outputs; classes are "
-        "numbered from 0, and each has an output",
+        "task mine: test_y holds the classes 1 to 3, and build's model has 3 outputs; classes are "
+        "numbered from 0: subtract 1",
+    ),
+    "classes from 1, and a loss of the user's own": (
+        holding(y=Y + 1) | {"loss": lambda outputs, y: F.cross_entropy(outputs, y)},
+        "task mine: train_y holds the classes 1 to 3, and build's model has 3 outputs",
+    ),
+    "fewer outputs than classes": (
+        {"build": lambda: nn.Linear(6, 2)},
+        "train_y holds the classes 0 to 2, and build's model has 2 outputs; classes are numbered "
+        "from 0: give it 3 outputs",
+    ),
+    "a build that draws from numpy": (
+        {"build": lambda: Drawing(np.random.random())},
+        "task mine: build made two models of one seed whose 'weight' differ",
+    ),
+    "a build that draws from Python": (
+        {"build": lambda: Drawing(random.random())},
+        "task mine: build made two models of one seed whose 'weight' differ",
+    ),
+    "a model that fails": (
+        {"build": lambda: nn.Sequential(Failing(), nn.Linear(6, 3))},
+        "of build's model, fails on a batch: ValueError: no (test_own_precheck.py, line 49); ",
     ),
     "float64 inputs": (
         holding(X.double()),
@@ -197,25 +236,12 @@ def test_a_file_that_is_missing(make_task: Any, tmp_path: Path) -> None:
         run(RunConfig(task=task, temporal=3, machine=Machine(data=str(tmp_path))), tmp_path / "out")
     assert str(error.value) == (
         f"task {task.name}: load failed with folder {tmp_path}: FileNotFoundError: "
-        f"{tmp_path}/mine.csv not found."
+        f"{tmp_path}/mine.csv not found. (test_own_precheck.py, line 26)"
     )
     assert isinstance(error.value.__cause__, FileNotFoundError)  # its traceback is kept
 
 
 # ---- what must go through, and leave nothing behind
-
-
-class Drawing(nn.Module):
-    """A layer that draws from every generator there is, when it is made and when it is used."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        draws = [random.random(), np.random.random(), float(torch.rand(()))]
-        self.weight = nn.Parameter(0.1 * torch.tensor(draws[:2] * 9).view(3, 6))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        noise = random.random() + np.random.random() + float(torch.rand(()))
-        return x @ self.weight.T + 1e-3 * noise
 
 
 def seeded() -> None:
