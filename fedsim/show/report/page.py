@@ -76,13 +76,13 @@ def page(results: Results, budget: float | None = None, budget_of: str = "up") -
     with without_rc():
         shown, sent = figures(results, budget, budget_of), parts(results)
     sections = [
+        ("terms", "Terms", _terms(results)),
         *shown,
         ("summary", "Summary", summary(results)),
         *sent,
         ("failed", "Failed cells", failures(results)),
         ("settings", "Settings", settings(results)),
         ("versions", "Versions", versions(results)),
-        ("terms", "Terms", _terms(results)),
     ]
     kind = "several" if results.several else "one"
     made = Generated(budget, budget_of)

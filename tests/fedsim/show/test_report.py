@@ -74,8 +74,8 @@ def test_headings_and_links_fit_together(full: tuple[Path, Page]) -> None:
     links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
     assert links == [f"#{key}" for key in headings]
     assert headings == [
-        "budget", "front", "iterations", "bits", "metric", "ratio", "summary", "split", "layers",
-        "failed", "settings", "versions", "terms",
+        "terms", "budget", "front", "iterations", "bits", "metric", "ratio", "summary", "split",
+        "layers", "failed", "settings", "versions",
     ]  # fmt: skip
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))

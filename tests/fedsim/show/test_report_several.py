@@ -35,8 +35,8 @@ def test_one_page_of_two_folders(folders: tuple[Path, Path], tmp_path: Path) -> 
     page = Page(write(*folders, out=tmp_path / "new" / "both").read_text(encoding="utf-8"))
     headings = [attributes.get("id") for tag, attributes in page.tags if tag == "h2"]
     assert headings == [
-        "budget", "front", "iterations", "bits", "metric", "ratio", "summary", "split", "layers",
-        "failed", "settings", "versions", "terms",
+        "terms", "budget", "front", "iterations", "bits", "metric", "ratio", "summary", "split",
+        "layers", "failed", "settings", "versions",
     ]  # fmt: skip
     ids = [str(attributes.get("id")) for _, attributes in page.tags]
     assert {"chart-metric", "chart-metric-2", "chart-ratio-2", "chart-split-2"} <= set(ids)
