@@ -273,7 +273,7 @@ def cell_texts(runs: pd.DataFrame, grid: Plane) -> np.ndarray:
         n, p = grid.temporals[at[0]], grid.gradients[at[1]]
         lines = [cell_label(CellKey(n, p, symbol=grid.symbol))]
         if grid.symbol == "n":  # of epochs only the data tell n
-            lines.append(f"total sparsity p/n = {units.plain(p / n)}")
+            lines.append(f"total sparsity p/n = {units.fraction(p / n)}")
         if (n, p) in means:
             own, seeds = means[n, p], int(grid.done[at])
             spread = by_cell["metric"].get_group((n, p)).std(ddof=1)

@@ -300,7 +300,7 @@ def value_text(name: str, row: _Shown) -> str:
         return units.bits(value)
     if name.startswith("ratio"):
         return units.ratio(value)
-    if name in ("seconds", "up_share"):
+    if name in ("seconds", "up_share", "total_sparsity"):
         return units.seconds(value) if name == "seconds" else units.fraction(value)
     if name in PRIVACY:
         return units.digits(value) if math.isfinite(value) else ""

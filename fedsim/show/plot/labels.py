@@ -17,6 +17,7 @@ MOST = 6
 
 _WIDE, _HIGH = 0.56, 1.2  # of a letter, of a line: times the size of the letters
 _FAR = (0.0, 8.0, 16.0, 28.0, 40.0)  # points
+_CLEAR = 100.0  # of what is in a name's way: two points of a line at its border
 _SAME = 0.06  # of the axes' width: so near are ends that are one below the other
 
 
@@ -45,9 +46,12 @@ def named(chart: Chart) -> list[Marks]:
     return [m for m in chart.marks if m.name and len(m.x) and m.apart]
 
 
-def label(axes: Axes, chart: Chart, style: Style, names: Collection[str]) -> None:
-    """Writes the names of marks beside their ends, and a chart's notes beside their points: each
-    where least is in its way, with a line to its end where it is far."""
+def label(axes: Axes, chart: Chart, style: Style, names: Collection[str]) -> bool:
+    """Writes the names of marks beside their ends, and a chart's notes beside their points.
+
+    Each is where least is in its way, with a line to its end where it is far. Returns whether none
+    lies on a mark, on another one or outside of the axes.
+    """
     figure: Any = axes.get_figure(root=True)
     if (engine := figure.get_layout_engine()) is not None:
         engine.execute(figure)  # places what there is: names need to know where
@@ -59,6 +63,7 @@ def label(axes: Axes, chart: Chart, style: Style, names: Collection[str]) -> Non
     frame = _Box(*axes.bbox.extents * points)
     sizes = [(_WIDE * style.small * len(text), _HIGH * style.small) for text, _, _ in texts]
     joined = not chart.notes and all(marks.kind != "points" for marks in apart)
+    clear = True
     if joined and frame.right - places[:, 0].min() < _SAME * (frame.right - frame.left):
         order = np.argsort(places[:, 1])
         heights = spread(places[order, 1], _HIGH * style.small)
@@ -66,7 +71,9 @@ def label(axes: Axes, chart: Chart, style: Style, names: Collection[str]) -> Non
     else:
         lines = [_covered(to_paper(marks.corners) * points, marks, style)
                  for marks in chart.marks if len(marks.x)]  # fmt: skip
-        offsets = _where_room_is(places, sizes, np.concatenate(lines), frame, 4 + 4 * style.scale)
+        offsets, clear = _where_room_is(
+            places, sizes, np.concatenate(lines), frame, 4 + 4 * style.scale
+        )
     for place, (text, end, colour) in enumerate(texts):
         (dx, dy), (wide, high) = offsets[place], sizes[place]
         side = (0.0, 0.5) if dx > 0 else (1.0, 0.5) if dx + wide < 0 else (0.5, float(dy < 0))
@@ -77,6 +84,7 @@ def label(axes: Axes, chart: Chart, style: Style, names: Collection[str]) -> Non
             fontsize=style.small, color=readable(colour), va="center", ha="left",
             annotation_clip=False, arrowprops=arrow | {"relpos": side} if far else None,
         )  # fmt: skip
+    return clear
 
 
 def spread(heights: np.ndarray, step: float) -> np.ndarray:
@@ -106,8 +114,10 @@ def spread(heights: np.ndarray, step: float) -> np.ndarray:
 def _where_room_is(
     ends: np.ndarray, sizes: Sequence[tuple[float, float]], there: np.ndarray, frame: _Box,
     gap: float,
-) -> dict[int, tuple[float, float]]:  # fmt: skip
+) -> tuple[dict[int, tuple[float, float]], bool]:  # fmt: skip
     """Each name at the side of its end where the fewest points and names are, in points from it.
+
+    And whether no name lies on what is drawn, on another name or outside of the axes.
 
     Args:
         ends: (N, 2) in points.
@@ -116,7 +126,7 @@ def _where_room_is(
         frame: of the axes.
         gap: from an end to its name at the side.
     """
-    taken, offsets = list[_Box](), dict[int, tuple[float, float]]()
+    taken, offsets, clear = list[_Box](), dict[int, tuple[float, float]](), True
     for place in np.argsort(-ends[:, 1]):
         (x, y), (wide, high) = ends[place], sizes[place]
         cost = np.inf
@@ -128,11 +138,12 @@ def _where_room_is(
             if up == 0 and sideways == -wide / 2:
                 continue  # on its own mark
             crowd = 5 * sum(box.overlap(other) for other in taken) + 40 * box.holds(there)
-            own = crowd + 9 * (wide * high - box.overlap(frame)) + 6 * far
-            if own < cost:
-                cost, room, offsets[int(place)] = own, box, (dx, dy)
+            crowd += 9 * (wide * high - box.overlap(frame))
+            if (own := crowd + 6 * far) < cost:
+                cost, room, offsets[int(place)], free = own, box, (dx, dy), crowd < _CLEAR
         taken.append(room)
-    return offsets
+        clear = clear and free
+    return offsets, clear
 
 
 def _covered(points: np.ndarray, marks: Marks, style: Style) -> np.ndarray:

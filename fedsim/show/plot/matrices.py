@@ -174,7 +174,7 @@ def _panel(axes: Axes, grid: Plane, shown: Heat, look: Style, width: float) -> Q
         # Texts within the axes do not change the layout, which would measure each of them.
         style = {"ha": "center", "color": ink, "in_layout": False}
         text, *spread = shown.lines(grid, at)
-        sparsity = f"p/n = {units.plain(grid.sparsity(row, column))}"
+        sparsity = f"p/n = {units.fraction(grid.sparsity(row, column))}"
         notes = [*spread, *([sparsity] if grid.symbol == "n" else [])]
         size = min(8.0, look.small - 0.5)
         if look.column:  # there is room for one

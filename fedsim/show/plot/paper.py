@@ -29,6 +29,8 @@ _LINES: Sequence[Any] = (
 )  # fmt: skip
 _MOST = 40  # marks of a line; of more points, some have one
 BAR = 0.75  # of a row
+DPI = 300
+"""Dots an inch of a picture in a file, as journals ask for."""
 
 # TrueType fonts inside PDF and PostScript, as journals ask for (matplotlib's own default is
 # Type 3); letters as outlines in SVG. The salt gives equal figures equal files.
@@ -104,12 +106,26 @@ def drawn(
 
     Names stand in a legend: beside a figure on a screen or a page, below one in a paper, within
     axes that were given. Where they are many, and those of lines in a paper, they stand beside
-    their marks; on a page only those of points do.
+    their marks; on a page only those of points do. Names of lines that would lie on a line or on
+    each other stand in the legend of a figure, too.
+    """
+    axes, clear = _drawn(chart, ax, figsize, style, named=True)
+    return axes if clear or ax is not None else _drawn(chart, None, figsize, style, named=False)[0]
+
+
+def _drawn(
+    chart: Chart, ax: Axes | None, figsize: tuple[float, float] | None, style: StyleName,
+    named: bool,
+) -> tuple[Axes, bool]:  # fmt: skip
+    """Axes with the chart, and whether names beside lines are clear of all lines.
+
+    ``named``: whether names may stand beside lines.
     """
     look, apart = style_of(style), labels.named(chart)
     lines = all(marks.kind != "points" for marks in apart)
     many = len(apart) > (1 if lines and style == "paper" else labels.MOST)
-    direct = many and not (lines and style == "page")  # there the pointer tells lines apart
+    page = style == "page"  # there the pointer tells lines apart
+    direct = many and not (lines and (page or not named))
     beside = {marks.name for marks in apart} if direct else set()
     entries = [m.name for m in chart.marks if m.name and m.name not in beside]
     if ax is None:
@@ -150,9 +166,8 @@ def drawn(
         title(whole_of(axes), chart.title)
     if entries:
         _legend(axes, entries, look, ax is None)
-    if direct or chart.notes:
-        labels.label(axes, chart, look, beside)
-    return axes
+    clear = not (direct or chart.notes) or labels.label(axes, chart, look, beside)
+    return axes, clear or not lines
 
 
 def _legend(axes: Axes, entries: Sequence[str], look: Style, own: bool) -> None:
@@ -293,7 +308,7 @@ def plain_ticks(axis: Ticked, steps: Sequence[float] = (1, 2, 5)) -> None:
 
 
 def save(figure: Figure | Axes, path: Path | str) -> None:
-    """Writes `figure`, or that of axes, whole or not at all: PNG at 150 dpi, or what the suffix
+    """Writes `figure`, or that of axes, whole or not at all: PNG at 300 dpi, or what the suffix
     says (pdf, svg).
 
     Raises:
@@ -310,12 +325,12 @@ def save(figure: Figure | Axes, path: Path | str) -> None:
     metadata = {dates[kind]: None} if kind in dates else None
     layout, dpi = figure.get_layout_engine(), figure.dpi
     if layout is not None and kind == "png":  # else it is drawn twice, once for the layout alone
-        figure.set_dpi(150)
+        figure.set_dpi(DPI)
         layout.execute(figure)
         figure.set_layout_engine("none")
     try:
         with replacing(path) as file:
-            figure.savefig(file, format=kind, dpi=150, metadata=metadata)
+            figure.savefig(file, format=kind, dpi=DPI, metadata=metadata)
     finally:
         figure.set_layout_engine(layout)
         figure.set_dpi(dpi)

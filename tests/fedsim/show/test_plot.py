@@ -168,7 +168,7 @@ def test_figures_are_saved_whole_in_threads_without_pyplot(tmp_path: Path) -> No
         images = list(pool.map(work, range(4)))
     assert len(set(images)) == 1 and images[0].startswith(b"\x89PNG")
     width = int.from_bytes(images[0][16:20], "big")
-    assert width == round(matrix(runs).figure.get_figwidth() * 150)
+    assert width == round(matrix(runs).figure.get_figwidth() * 300)
     assert before or "matplotlib.pyplot" not in sys.modules
     save(matrix(runs), tmp_path / "x.svg")
     assert "<svg" in (tmp_path / "x.svg").read_text()
@@ -216,6 +216,6 @@ def test_saving_leaves_the_figure_as_it_was(tmp_path: Path) -> None:
     save(figure, tmp_path / "one.png")
     save(figure, tmp_path / "two.png")
     assert figure.get_layout_engine() is layout and figure.dpi == dpi
-    figure.savefig(tmp_path / "own.png", dpi=150)  # matplotlib lays it out itself
+    figure.savefig(tmp_path / "own.png", dpi=300)  # matplotlib lays it out itself
     first, two, own = ((tmp_path / f"{name}.png").read_bytes() for name in ("one", "two", "own"))
     assert first == two == own

@@ -17,10 +17,12 @@ from fedsim.federation import ClientData
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import Results, load
 from fedsim.show import figures
+from fedsim.show.chart import Axis, Chart, Marks
 from fedsim.show.heat import heat
 from fedsim.show.plot.labels import spread
 from fedsim.show.plot.matrices import heatmap
-from fedsim.show.style import METHODS, readable
+from fedsim.show.plot.paper import drawn
+from fedsim.show.style import METHODS, Look, readable
 from fedsim.show.times import Bandwidths
 from tests.support.sweepmaker import TOPK, make_sweep, runs_of
 from tests.support.sweepmaker import make_cell as cell
@@ -117,6 +119,20 @@ def test_few_lines_have_a_legend_on_a_screen_and_names_in_a_paper(both: Results)
     axes = plot.budget(both.rounds, style="paper")
     assert told == ["dense", "gradient_dropping", "sbc"] and not axes.figure.legends
     assert {*told} < {text.get_text() for text in axes.texts}
+
+
+def test_names_that_would_cover_lines_stand_in_a_legend() -> None:
+    """Fifteen lines cross the whole of a column, so there is no room within the axes."""
+    steps, colours = np.arange(5.0), list(METHODS)
+    lines = [
+        Marks(x=steps, y=(steps * (k + 1)) % 5, look=Look(colours[k % len(colours)], 0, 0),
+              name=f"line {k}")
+        for k in range(15)
+    ]  # fmt: skip
+    lines += [Marks(x=steps / 4, y=steps, look=Look(colours[0], 0, 0), name="ends early")]
+    axes = drawn(Chart(title="", x=Axis(), y=Axis(), marks=lines), style="paper")
+    (legend,) = axes.figure.legends
+    assert len(legend.get_texts()) == 16 and not axes.texts
 
 
 def test_names_are_spread_as_little_as_can_be() -> None:
