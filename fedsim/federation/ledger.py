@@ -231,7 +231,8 @@ def client_books(traffic: RoundTraffic) -> list[ClientBooks]:
     """
     reasons_of = traffic.refused | traffic.failures
     keys = {*traffic.downlinks, *traffic.uplinks, *reasons_of, *traffic.failed_bits}
-    side_up, side_down = (_side_columns(traffic.side_names, direction) for direction in ("up", "down"))
+    names = traffic.side_names
+    side_up, side_down = (_side_columns(names, direction) for direction in ("up", "down"))
     cache: dict[tuple[int, int], str] = {}
     books = []
     for key in sorted(keys):

@@ -101,7 +101,8 @@ def merge_updates(number: int, updates: list[Update]) -> Updates:
             round_traffic.uplinks[place] = Uplink(
                 payload=b"".join(up.payload for up in ups), spans=_spans([up.spans for up in ups]),
                 update=tensors, metrics=uplinks[0].metrics | {"sent": sum(sent.values())},
-                sent=sent, side_payloads=_side_payloads(ups), returned=max(up.returned for up in uplinks),
+                sent=sent, side_payloads=_side_payloads(ups),
+                returned=max(up.returned for up in uplinks),
                 lost=max(up.lost for up in uplinks),
             )  # fmt: skip
         failed = sum(traffic.failed_bits.get(client, 0) for traffic in messages)
