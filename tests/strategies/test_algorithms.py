@@ -131,6 +131,7 @@ def test_flower_s_are_built_with_their_own_defaults() -> None:
         if isinstance(rule, Flowers):
             strategy = strategy_of(name)
             assert isinstance(strategy, Compressed)
+            assert strategy.strategy.fraction_evaluate == 0  # fedsim's server scores its model
             plain = inspect.signature(type(strategy.strategy)).parameters
             for field, theirs in rule.named.items():
                 if field == "server_lr":

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from flwr.serverapp.strategy import (
 from compressors import Raw, parse
 from strategies import Compressed, DelayedDSGD, TooFewReplies, WrongOrder, answer_partition
 from strategies import client_mod as compressing
+from strategies.server.inside import record_name
 from tests.support.linear import Pull, grid_of, record
 
 TRAIN_ONLY = {"fraction_evaluate": 0.0, "min_train_nodes": 1, "min_available_nodes": 1}
@@ -155,6 +157,8 @@ def test_what_cannot_stand_inside_is_refused() -> None:
     with pytest.raises(WrongOrder, match="FedMedian stands still .* 10% of the entries"):
         Compressed(FedMedian(**TRAIN_ONLY), parse("sbc(0.1)"))
     Compressed(FedMedian(**TRAIN_ONLY), parse("ef_sign"))
+    with pytest.raises(WrongOrder, match="FedAvg waits for 3 nodes, and clients or cohort is 2"):
+        Compressed(FedAvg(min_train_nodes=3, min_available_nodes=2), SBC, clients=4, cohort=2)
 
 
 def test_local_privacy_stands_after_the_compression() -> None:
@@ -229,6 +233,11 @@ def test_what_would_be_left_out_of_the_message_is_refused(sends: Any, why: str) 
     with pytest.raises(WrongOrder, match=why):
         Compressed(inner, SBC).configure_train(1, record([0.0, 0.0]), ConfigRecord(), grid)
     grid.close()
+
+
+def test_an_equal_copy_of_the_shared_model_may_be_sent() -> None:
+    message: Any = SimpleNamespace(content=RecordDict({"model": record([0.0, 0.0])}))
+    assert record_name([message], record([0.0, 0.0])) == "model"
 
 
 def test_a_strategy_within_a_wrapper_is_told_what_clients_hold_and_remembered() -> None:

@@ -1,6 +1,8 @@
 """A parameter server in parts by hand, with dropping both ways."""
 
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from fedsim.engines import compat
 from fedsim.federation.ledger import charged_bits
 from fedsim.federation.updates import Update, merge_updates
 from strategies import ClientEnd, Sharded, build
+from strategies.algorithms.sharded import of_part
 from strategies.channel.parts import ModelParts, PartsEnd
 from strategies.server.sharded import ShardedStrategy
 from tests.support.turning import Turning
@@ -120,3 +123,12 @@ def test_parts_are_equal_and_join_to_the_model() -> None:
     assert all(torch.equal(joined[name], x) for name, x in tensors.items())
     with pytest.raises(ValueError, match="17 entries cannot be held in 18 parts"):
         ModelParts(tensors, 18)
+
+
+def test_the_optimizer_of_a_part_has_its_entries_and_the_whole_count() -> None:
+    parts: Any = SimpleNamespace(
+        template={"w": torch.zeros(4)}, spans=[{"w": slice(0, 2)}, {"w": slice(2, 4)}]
+    )
+    piece = torch.nn.Parameter(torch.zeros(2))
+    state = of_part(torch.optim.Adagrad, parts, 1, [piece]).state[piece]
+    assert state["step"].shape == () and state["sum"].shape == (2,)
