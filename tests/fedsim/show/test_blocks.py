@@ -105,6 +105,7 @@ def test_the_command_answers(
     out = " ".join(capsys.readouterr().out.split())
     assert f"sbc is better than gradient_dropping and {QSGD}." in out
     assert "Of 5 blocks" in out and "Nemenyi" in out and "reference" in out
+    assert "accuracy up difference" in out  # headings: bits count upstream
     pairs = pd.read_csv(csv)
     assert pairs[["first", "other"]].to_numpy().tolist() == [
         ["sbc", "gradient_dropping"], ["sbc", QSGD], ["gradient_dropping", QSGD],
@@ -146,5 +147,7 @@ def test_bars_join_what_is_not_told_apart(three: list[Path]) -> None:
     axes = fedsim.plot.critical_difference(compare_methods(*three))
     bars = [line for line in axes.lines if line.get_linewidth() == 4]
     assert [np.asarray(bar.get_xdata()).tolist() for bar in bars] == [[1, 2], [2, 3]]
+    (length,) = (line for line in axes.lines if line.get_marker() == "|")
+    np.testing.assert_allclose(length.get_xydata(), [[1, -1.7], [2.48, -1.7]], atol=5e-3)
     texts = [text.get_text() for text in axes.texts]
     assert "CD = 1.48" in texts and "sbc (1.00)" in texts

@@ -103,6 +103,12 @@ def test_measured(width: int) -> None:
         assert any(has(measured.three(value, 4), line) for line in lines)
 
 
+def test_measured_values_have_their_digits() -> None:
+    assert [measured.three(x) for x in (0.44, 12.34, 4120.4)] == ["0.440", "12.3", "4120"]
+    scores = [measured._score(x) for x in (0.25, 12345.6, 1e-6, 0.0, float("nan"))]
+    assert scores == ["0.2500", "1.235e+04", "1.0e-06", "0", ""]
+
+
 def test_a_name_folds_anywhere_but_within_a_number() -> None:
     assert folded("gradient_dropping(0.01)", 8).splitlines() == ["gradient", "_droppin", "g(0.01)"]
     assert folded("structured(1e-05)", 13).splitlines() == ["structured(", "1e-05)"]

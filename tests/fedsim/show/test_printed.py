@@ -18,7 +18,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.results.load import Results, load
 from fedsim.show import figures
 from fedsim.show.chart import Axis, Chart, Marks
-from fedsim.show.heat import heat
+from fedsim.show.heat import Shades, heat
 from fedsim.show.plot.labels import spread
 from fedsim.show.plot.matrices import heatmap
 from fedsim.show.plot.paper import drawn
@@ -140,6 +140,10 @@ def test_names_are_spread_as_little_as_can_be() -> None:
     apart = spread(heights, 10.0)
     assert apart.tolist() == [-9, 1, 11, 45.5, 55.5]
     assert spread(np.array([3.0]), 10.0).tolist() == [3]
+
+
+def test_ratios_below_one_are_ratios_too() -> None:
+    assert Shades.of(np.array([0.5, 50.0]), "ratio_both", turned=False).scale == "ratios"
 
 
 def test_letters_are_dark_enough_to_read() -> None:

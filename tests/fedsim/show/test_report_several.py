@@ -115,6 +115,7 @@ def test_marks_of_equal_shares_do_not_cover_each_other(folders: tuple[Path, Path
     spots = [(x, y) for marks in chart.marks for x, y in zip(marks.x, marks.y, strict=True)]
     assert len(spots) == 2 * 7 and len(set(spots)) == len(spots)
     assert all(abs(y - round(y)) < 0.4 for _, y in spots)
+    assert chart.y.height == pytest.approx(0.1 + 7 * 0.06)  # inches of a row of seven lanes
     labels = drawn(chart, style="page").get_xticklabels()
     assert {"1", "2", "5", "10"} <= {tick.get_text() for tick in labels}
 

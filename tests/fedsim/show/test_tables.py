@@ -142,6 +142,8 @@ def test_unlike_quantities_have_columns_of_their_own(tmp_path: Path) -> None:
     headings, rows = summary_texts(runs_of(scores))
     (names,) = [k for k, heading in enumerate(headings) if heading == "metric"]
     assert [texts[names] for texts, _ in rows] == ["accuracy", "perplexity"]
+    losses = runs_of([cell(1, 1, 30.0), cell(10, 0.1, 31.4)]).assign(metric_name="perplexity")
+    assert "vs dense" in summary_texts(losses)[0]  # points are of fractions
 
 
 def test_text_is_no_markup_and_the_method_shows_p_as_a_variable() -> None:

@@ -155,6 +155,7 @@ def test_runs_that_were_stopped_are_in_no_table_for_a_paper() -> None:
     ]).assign(down_wire_bits=8.0, clients=4, iterations=100)  # fmt: skip
     text = paper_table(runs, ["gradient", "metric"])
     assert "0.9300" not in text and r"\textbf{0.9000}" in text
+    assert r"\label{tab:digits-" in text  # no blank
     assert "0.9" not in paper_table(runs.assign(status="stopped"), ["metric"])
 
 
