@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from fedsim import RunFailed, UsageError
 from fedsim.engines.deploy import Deployment, ports, programs
 from fedsim.engines.deploy.clientapp import become, listening
 from fedsim.engines.deploy.processes import Group
+from tests.support.markdown import ROOT
 
 Stand = Callable[..., None]
 _LISTENS = """
@@ -244,6 +246,17 @@ def test_the_child_ends_whose_program_is_gone_before_it_has_asked() -> None:
     )
     with pytest.raises(SystemExit):
         become(gone)
+
+
+def test_programs_of_flower_know_this_fedsim_and_the_superlink(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/modules")
+    variables = programs.environment(tmp_path)
+    assert variables["PYTHONPATH"] == os.pathsep.join([str(ROOT), "/modules"])
+    programs.write_connection(Path(variables["FLWR_HOME"]), 9093)
+    settings = tomllib.loads((tmp_path / "config.toml").read_text(encoding="utf-8"))["superlink"]
+    assert settings[settings["default"]] == {"address": "127.0.0.1:9093", "insecure": True}
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ def test_a_log_gets_a_line_a_run(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().err == ""
         bars("n1", row(2, 0.98765, 13_800_000))
         assert capsys.readouterr().err == "n1: accuracy 0.9877, 13.8 Mbit up\n"
+        bars.say("a folder [red]")
+        assert capsys.readouterr().err == "a folder [red]\n"
         bars("n2", row(1, 0.1, 812))
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "n2: accuracy 0.1, 812 bit up\n")

@@ -12,7 +12,7 @@ from fedsim.federation.evaluation import evaluate
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks import get_task
 from fedsim.tasks.data.recommend import Known, interactions
-from fedsim.tasks.ncf import hits
+from fedsim.tasks.ncf import NeuMF, hits
 from tests.support.realdata import folder_with
 
 # User 7 rates items 10, 30, 20 in this order of time; user 9 items 20, 40 at the same time.
@@ -90,6 +90,10 @@ def test_a_batch_has_four_negatives_each() -> None:
     assert not {tuple(pair) for pair in x[3:].tolist()} & trained
     assert torch.equal(batch(1)[0], x)
     assert not torch.equal(batch(2)[0], x)
+
+
+def test_a_pair_has_one_logit() -> None:
+    assert NeuMF(3, 4)(torch.zeros(2, 5, 2, dtype=torch.long)).shape == (2, 5)
 
 
 def test_hits() -> None:
