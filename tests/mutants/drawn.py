@@ -25,8 +25,19 @@ ROOMS = {
     "whole": "compressors/whole",
     "network": "fedsim/network",
     "search": "fedsim/search",
+    "show": "fedsim/show",
+    "runs": "fedsim/runs",
+    "engines": "fedsim/engines",
+    "tasks": "fedsim/tasks",
+    "commands": "fedsim/commands",
+    "federation": "fedsim/federation",
+    "server": "strategies/server",
+    "algorithms": "strategies/algorithms",
 }
 """What is broken, by its name in the table; a room within another one counts by itself."""
+
+FEWER = dict.fromkeys([*ROOMS][8:], 10)
+"""Mutants of rooms that draw fewer than the first eight: each takes longer tests."""
 
 UNREAD = ('"utf-8"', "strict=True")
 """Mistakes in these are not made: they stand beside what cannot happen here, as `assert` does."""

@@ -3,8 +3,9 @@
 mutmut's operators make the mutants, coverage.py says which tests touch a line, and a mutant runs
 those tests in a fork (``forked``). The sample of each room is what a hash ranks first, so that it
 stays as it is while the code does. What was run is not run again: the command goes on where it
-was stopped. At the end ``sample.csv`` and the table of CONTRIBUTING.md are written; a survivor
-keeps its explanation, and one without any fails ``tests/test_mutants_page.py``.
+was stopped. At the end ``sample.csv`` and the table of CONTRIBUTING.md are written, where rooms
+that were not run keep their rows. A mutant keeps how it ended at first, and a survivor its
+explanation; one without any fails ``tests/test_mutants_page.py``.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import touched
-from tests.mutants.drawn import ROOMS, ROOT, Mutant, drawn
+from tests.mutants.drawn import FEWER, ROOMS, ROOT, Mutant, drawn
 from tests.mutants.forked import Warm, Work, cold
 from tests.mutants.scores import finish, key, rows, table, write
 
@@ -66,7 +67,7 @@ def run(works: list[Work], folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true", help="every mutant: days")
-    parser.add_argument("--each", type=int, default=EACH, help="mutants of each room")
+    parser.add_argument("--each", type=int, help="mutants of each room: prints their table alone")
     parser.add_argument("--rooms", nargs="*", default=[*ROOMS], choices=ROOMS, help="these alone")
     parser.add_argument("--again", action="store_true", help="runs survivors once more")
     parser.add_argument("--record", nargs="*", help="records new tests for --again")
@@ -81,14 +82,15 @@ def main() -> None:
     if given.again:
         kept = [row for row in rows(file) if row["ended"] == "killed"]
         write(file, kept, COLUMNS)
-    sample = [m for room in given.rooms for m in drawn(room, None if given.all else given.each)]
+    sizes = {room: None if given.all else given.each or FEWER.get(room, EACH) for room in ROOMS}
+    sample = [mutant for room in given.rooms for mutant in drawn(room, sizes[room])]
     known, seen = {key(row) for row in rows(file)}, touched.Touched(folder)
     run([(m, *seen.tests(m, SECONDS)) for m in sample if m.key not in known], folder)
     names = {mutant.key for mutant in sample}
     found = [row for row in rows(file) if key(row) in names]
-    if given.all or given.rooms != [*ROOMS]:
+    if given.all or given.each or len(found) != len(sample):
         print(table(found))
-    elif len(found) == len(sample):
+    else:
         finish(found)
 
 

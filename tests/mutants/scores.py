@@ -7,7 +7,8 @@ from pathlib import Path
 
 SAMPLE = Path(__file__).with_name("sample.csv")
 PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
-COLUMNS = ("room", "file", "function", "mistake", "ended", "explanation")
+COLUMNS = ("room", "file", "function", "mistake", "first", "ended", "explanation")
+HEADINGS = ("room", "mutants", "killed at first", "killed", "by time", "equivalent or explained")
 
 
 def rows(file: Path) -> list[dict[str, str]]:
@@ -32,13 +33,16 @@ def write(file: Path, found: list[dict[str, str]], columns: Sequence[str] = COLU
 
 
 def table(found: list[dict[str, str]]) -> str:
-    """The scores, room by room."""
-    lines = ["| room | mutants | killed | by time | equivalent or explained |", "| --- " * 5 + "|"]
+    """The scores, room by room; of rooms whose first run was not kept, no first score."""
+    lines = [f"| {' | '.join(HEADINGS)} |", "| --- " * len(HEADINGS) + "|"]
     rooms = [*dict.fromkeys(row["room"] for row in found)]
     for name, inside in [*((f"`{room}`", {room}) for room in rooms), ("all", {*rooms})]:
-        own = [row["ended"] for row in found if row["room"] in inside]
-        killed, late, alive = map(own.count, ("killed", "timeout", "survived"))
-        lines.append(f"| {name} | {len(own)} | {killed} | {late} | {alive} |")
+        rows_inside = [row for row in found if row["room"] in inside]
+        ended = [row["ended"] for row in rows_inside]
+        first = [row.get("first") for row in rows_inside]
+        killed, late, alive = map(ended.count, ("killed", "timeout", "survived"))
+        before = len(first) - first.count("survived") if all(first) else "–"
+        lines.append(f"| {name} | {len(ended)} | {before} | {killed} | {late} | {alive} |")
     return "\n".join(lines)
 
 
@@ -49,14 +53,21 @@ def page(found: list[dict[str, str]]) -> str:
 
 
 def finish(found: list[dict[str, str]]) -> None:
-    """Writes the committed file and the table, with the explanations that there are."""
-    why = {key(row): row["explanation"] for row in rows(SAMPLE)}
+    """Writes the committed file and the table, with the explanations that there are.
+
+    Rows of other rooms stay, and so does how a mutant ended when it was run first.
+    """
+    before, rooms = rows(SAMPLE), {row["room"] for row in found}
+    former = {key(row): row for row in before}
+    order = [*dict.fromkeys(row["room"] for row in before + found)]
     for row in found:
-        row["explanation"] = why.get(key(row), "") if row["ended"] == "survived" else ""
-    order = [*dict.fromkeys(row["room"] for row in found)]
-    found.sort(key=lambda row: (order.index(row["room"]), *key(row)))
-    write(SAMPLE, found)
-    PAGE.write_text(page(found), encoding="utf-8")
-    for row in found:
+        former_row = former.get(key(row), {"first": row["ended"], "explanation": ""})
+        row["first"] = former_row.get("first", "")
+        row["explanation"] = former_row["explanation"] if row["ended"] == "survived" else ""
+    merged = found + [row for row in before if row["room"] not in rooms]
+    merged.sort(key=lambda row: (order.index(row["room"]), *key(row)))
+    write(SAMPLE, merged)
+    PAGE.write_text(page(merged), encoding="utf-8")
+    for row in merged:
         if row["ended"] == "survived" and not row["explanation"]:
             print("not seen:", *key(row))
