@@ -122,11 +122,11 @@ def finalists() -> list[Finalist]:
     return found
 
 
-def picture() -> None:
-    """The figure of the page, from what is committed of the search."""
+def picture(out: Path = DOCS / "search-digits.png") -> None:
+    """Draws the figure of the page into ``out``, from what is committed of the search."""
     trials, ranked = pd.read_csv(DOCS / "search-trials.csv"), finalists()
     goal = Goal(True, "accuracy", budget=BUDGET)
-    save(drawn(chart(trials, ranked, ranked[0], goal, "digits")), DOCS / "search-digits.png")
+    save(drawn(chart(trials, ranked, ranked[0], goal, "digits")), out)
 
 
 def main(out: Path) -> None:

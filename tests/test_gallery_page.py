@@ -2,8 +2,13 @@
 
 import re
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from fedsim import plot
 from fedsim.commands.cli import parser
@@ -33,3 +38,16 @@ def test_every_picture_is_shown_and_all_of_them_are_small() -> None:
     there = {f"gallery/{file.name}" for file in (PAGE.parent / "gallery").iterdir()}
     assert there == {link for link in shown if link.startswith("gallery/")}
     assert sum((PAGE.parent / link).stat().st_size for link in shown) < 1e6
+
+
+@pytest.mark.slow
+def test_the_search_picture_is_what_the_code_draws_of_its_trials(tmp_path: Path) -> None:
+    committed = PAGE.parent / "search-digits.png"
+    code = (
+        "import sys, pathlib; sys.path.insert(0, 'docs'); out = pathlib.Path(sys.argv[1])\n"
+        "import make_gallery, make_search; make_search.picture(out); make_gallery.small(out, out)"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path / "new.png"], check=True, cwd=ROOT)
+    one, new = (np.asarray(Image.open(file).convert("RGB")).astype(int)
+                for file in (committed, tmp_path / "new.png"))  # fmt: skip
+    assert one.shape == new.shape and np.abs(one - new).mean() < 0.5
