@@ -82,7 +82,7 @@ def test_a_client_that_raises_is_an_error_reply(grid_of: Grids) -> None:
 
     replies = ask(grid_of(train))
     assert {n: r.has_error() for n, r in replies.items()} == {1: False, 2: True, 3: False}
-    assert replies[2].error.reason.splitlines()[-1] == "ZeroDivisionError: no batches"
+    assert replies[2].error.reason.splitlines()[-1].startswith("ZeroDivisionError: no batches")
 
 
 def test_a_client_that_returns_nothing_is_an_error_reply(grid_of: Grids) -> None:
@@ -277,7 +277,7 @@ def test_what_raises_between_replies_is_the_error_of_those_that_are_left(grid_of
     replies = ask(grid_of(echo, 4, 1, together, 4))
     assert [replies[n].has_error() for n in (1, 2, 3, 4)] == [True, False, True, True]
     assert replies[1].error.reason == "ZeroDivisionError: no batches"
-    assert replies[4].error.reason.splitlines()[-1] == "MemoryError: all at once"
+    assert replies[4].error.reason.splitlines()[-1].startswith("MemoryError: all at once")
 
 
 def test_who_is_still_at_work_is_waited_for_by_itself(grid_of: Grids) -> None:
