@@ -8,7 +8,7 @@ from typing import Any
 from flwr.app import Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from compressors.usercode import UserCodeError, origin
+from compressors.usercode import UserCodeError
 from fedsim.engines import compat
 
 RUN = 1
@@ -70,12 +70,10 @@ def too_late(message: Message) -> Message:
 
 
 def reason_of(error: BaseException) -> str:
-    """An error and its type, without the traceback; the last line names the user's own."""
+    """An error and its type, without the traceback."""
     if isinstance(error, UserCodeError):
-        text = str(error)
-    else:
-        text = "".join(traceback.format_exception_only(error)).strip()
-    return f"{text} ({place})" if (place := origin(error)) else text
+        return str(error)
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def trace_of(error: BaseException) -> str:
