@@ -22,7 +22,7 @@ from tests.support.runs import assert_same, clients
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
-VICTIM, ROUNDS, TIMEOUT = 1, 3, 30
+VICTIM, ROUNDS, TIMEOUT = 1, 3, 40
 PULL = "/v1/fleet/pull-messages"
 PUSHES = ("/v1/fleet/push-messages", "/v1/fleet/push-object")
 Push = tuple[str, bytes, dict[str, str]]
@@ -175,4 +175,4 @@ def test_a_reply_of_one_byte_a_second_is_late_and_nobody_else_waits(
     frame, rows = pd.read_parquet(tmp_path / "out" / "rounds.parquet"), clients(tmp_path / "out")
     assert frame["clients"].tolist()[-2:] == [2, 2] and frame["clients"].min() == 2
     assert {*rows.loc[rows["failures"] > 0, "client"]} == {VICTIM}
-    assert (frame["seconds"] >= TIMEOUT).sum() == 1  # nobody waits for it a second time
+    assert frame["failures"].sum() - frame["absent"].sum() == 1  # asked once, and then waited for
