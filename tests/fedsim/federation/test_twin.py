@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.markdown import ROOT
 from tests.support.twin.cases import COMPOSED, EPOCHS, POWERED, SAMPLED, case, features
 from tests.support.twin.compare import differences
+from tests.support.twin.triples import ALGORITHMS, FEATURES, TRIPLES, pairs
 
 CASES = int(os.environ.get("FEDSIM_TWIN", "200"))
 CHUNK = 10
@@ -26,15 +28,17 @@ late; 2010 has rows in which a server that does not wait asks nobody."""
 
 
 DRAWN = [
-    *begins(0, CASES, 20), *begins(COMPOSED, CASES // 4, 10), *begins(EPOCHS, CASES // 4, 10),
-    *begins(SAMPLED, CASES // 4, 10), *begins(POWERED, CASES // 4, 10),
+    *begins(0, CASES // 5, 10), *begins(TRIPLES, CASES * 7 // 5, 10),
+    *begins(COMPOSED, CASES // 10, 10), *begins(EPOCHS, CASES // 10, 10),
+    *begins(SAMPLED, CASES // 10, 10), *begins(POWERED, CASES // 10, 10),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("begin", [*DRAWN, *SEEN])
 def test_equals_the_twin(begin: int, tmp_path: Path) -> None:
     """Cases from ``COMPOSED`` on have FedProx around another algorithm, from ``EPOCHS`` on epochs,
-    from ``SAMPLED`` on a sampler, and from ``POWERED`` on energy.
+    from ``SAMPLED`` on a sampler, and from ``POWERED`` on energy. From ``TRIPLES`` on each has a
+    pair of docs/pairs.md and two features more.
     """
     found = {}
     for number in range(begin, begin + CHUNK):
@@ -43,3 +47,10 @@ def test_equals_the_twin(begin: int, tmp_path: Path) -> None:
         if different:
             found[number] = [str(settings), *features(settings), *different[:5]]
     assert not found
+
+
+def test_triples_have_the_pairs_of_the_page() -> None:
+    algorithms, features = ({*names} for names in zip(*pairs(), strict=True))
+    assert algorithms == {*ALGORITHMS} and features == {*FEATURES}
+    page = " ".join((ROOT / "docs" / "pairs.md").read_text(encoding="utf-8").split())
+    assert f"{len(ALGORITHMS)} algorithms and {len(FEATURES)} features take part" in page

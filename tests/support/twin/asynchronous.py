@@ -80,9 +80,10 @@ class Asynchronous(Federation):
     def order(self, number: int) -> Order:
         """What a client is told to do: as all others that are asked in the same row."""
         if self.controller is None:
-            return Order(self.steps_of(number), None)
+            return Order(self.steps_of(number), None, report=self.sampler.report)
         told = replace(self.told, seconds=self.clock.now)
-        return self.controller.choose_all([number], told)[number]
+        order = self.controller.choose_all([number], told)[number]
+        return replace(order, report=max(order.report, self.sampler.report))
 
     def look(self, number: int) -> None:
         """What a controller knows from the rows before."""
@@ -178,6 +179,10 @@ class Asynchronous(Federation):
             lost = 1 if exchange.dropped else self.is_lost(exchange.client)
             bits = exchange.message.wire + exchange.order.report
             return row | {"failures": 1, "failed_up_bits": bits, "lost": lost}
+        if self.too_long(exchange):
+            bits = exchange.message.wire + exchange.order.report
+            lost = row["lost"] + self.is_lost(exchange.client)
+            return row | {"failures": 1, "failed_up_bits": bits, "lost": lost}
         update = exchange.message.seen
         if self.mixes:  # towards the model that its client has come to
             update = self.sent[exchange] + update - self.server.model
@@ -211,6 +216,7 @@ class Asynchronous(Federation):
             if self.come:
                 orders.append(self.come[0].order)
                 rows.append(self.comes(self.come.pop(0)))
+        self.sampler.losses |= {r["client"]: r["train_loss"] for r in rows if r["used"]}
         used = [r for r in rows if r["used"]]
         if len(used) < self.least and not self.may_be_empty and not self.exhausted:
             return False

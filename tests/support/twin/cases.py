@@ -268,6 +268,10 @@ POOLS = {
 
 def case(number: int, folder: Path) -> dict[str, Any]:
     """The settings of a case, as ``RunConfig`` takes them; its files go into a folder."""
+    from tests.support.twin.triples import TRIPLES, triple
+
+    if number >= TRIPLES:
+        return triple(number - TRIPLES, folder)
     for attempt in range(1_000):
         drawn = Drawn(np.random.default_rng([20_24, number, attempt]), folder)
         sampled, powered = SAMPLED <= number < POWERED, number >= POWERED

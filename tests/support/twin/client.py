@@ -19,6 +19,7 @@ class Training:
     proximal: float
     stepped: bool  # whether the learning rate has a step
     masking: str
+    stateless: bool = False  # whether momentum is forgotten after each round
 
     def rate(self, iteration: int) -> float:
         """The learning rate in an iteration of the run."""
@@ -52,8 +53,9 @@ class Client:
         return self.draws.x[places].astype(float), self.draws.y[places].astype(float)
 
     def train(
-        self, model: np.ndarray, n: int, first: int, pull: np.ndarray | float = 0.0
-    ) -> tuple[np.ndarray, float]:
+        self, model: np.ndarray, n: int, first: int, pull: np.ndarray | float = 0.0,
+        moves: np.ndarray | float = 1.0, sent: int | None = None,
+    ) -> tuple[np.ndarray, float]:  # fmt: skip
         """``n`` local iterations from a model on: how it changed, and the mean training loss.
 
         Args:
@@ -61,13 +63,20 @@ class Client:
             n: local iterations.
             first: the number of the first among those of the run.
             pull: what is added to every gradient (SCAFFOLD).
+            moves: 1 for entries that train, 0 for those that stay.
+            sent: how many entries the client was sent; None: all. FedProx pulls towards these.
         """
         now, losses = model.copy(), []
+        if self.training.stateless:
+            self.velocity = np.zeros(len(model))
         for iteration in range(first, first + n):
             x, y = self.batch()
             losses.append(task.loss(now, x, y))
-            gradient = task.gradient(now, x, y) + pull + self.training.proximal * (now - model)
-            self.velocity = self.training.momentum * self.velocity + gradient
+            away = now - model
+            if sent is not None:
+                away[sent:] = 0.0
+            gradient = task.gradient(now, x, y) + pull + self.training.proximal * away
+            self.velocity = self.training.momentum * self.velocity + moves * gradient
             now = now - self.training.rate(iteration) * self.velocity
         return now - model, float(np.mean(losses))
 
@@ -85,7 +94,8 @@ class Client:
             if len(seen):
                 self.variate, self.moved = self.variate - self.moved + seen, seen
         if self.masks and message.sparse:
-            self.velocity[message.sent[: len(self.velocity)]] = 0.0
+            places = np.flatnonzero(message.sent)
+            self.velocity[places[places < len(self.velocity)]] = 0.0
         self.pending = message
         return message
 

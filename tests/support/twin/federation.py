@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from tests.support.twin.downlink import Downlink
 from tests.support.twin.draws import Draws
 from tests.support.twin.ledger import PARTS, Result, blank
 from tests.support.twin.messages import Message, Method
-from tests.support.twin.network import Network, number
+from tests.support.twin.network import Network, call, number
 from tests.support.twin.orders import Order, Told, controller, cosine
 from tests.support.twin.rules import ENTRIES, RULES, FedAvg, Uplink
 from tests.support.twin.samplers import Sampler
@@ -60,8 +60,10 @@ class Federation:
             get("proximal") or 0.0,
             settings["task"] is task.STEPPED,
             get("momentum_masking", "auto"),
+            get("stateless", False),
         )
-        self.rule = RULES[get("strategy", "dsgd")](settings, self.training, self.draws, known)
+        name, _ = call(get("strategy", "dsgd"))
+        self.rule = RULES[name](settings, self.training, self.draws, known)
         tensors = list(self.rule.tensors)
         start = np.concatenate([self.draws.model[name].ravel() for name in task.NAMES])
         self.server = Downlink(settings, self.rule.start(start), tensors)
@@ -74,6 +76,7 @@ class Federation:
         given = get("sampler") or "uniform"
         self.sampler = Sampler(given, self.draws, self.clock, sum(tensors))
         self.told_samples = 0  # bits, of the round
+        self.bound = get("max_norm") or math.inf
         self.deadline = number(str(get("deadline") or "inf"))
         self.late = get("late", "hold")
         self.before, self.after = leaving(get("dropout"))
@@ -82,7 +85,7 @@ class Federation:
         self.least = get("min_replies") or (1 if shaped else self.cohort)
         self.spent = [0.0] * clients  # joules
         self.empty: list[int] = []  # clients that have none left
-        if "battery" in self.clock.network.said and not shaped:
+        if ("battery" in self.clock.network.said or get("max_norm")) and not shaped:
             everybody = get("strategy") == "marina"  # which takes every reply
             self.least = get("min_replies") or (self.cohort if everybody else 1)
         self.may_be_empty = shaped and get("min_replies") is None and "empty" not in known
@@ -172,7 +175,7 @@ class Federation:
         late += came
         taken = self.gather(now, number, late)
         if self.late == "count":
-            taken += late
+            taken += [e for e in late if not self.too_long(e)]
         for exchange in now:
             if exchange not in taken:
                 exchange.row["failures"] = 1
@@ -186,6 +189,7 @@ class Federation:
             exchange.row |= self.seconds(exchange, begin)
         self.apply(taken, number)
         self.record(number, begin, orders, rows, taken)
+        self.sampler.losses |= {e.client.number: e.loss for e in taken}
         return True
 
     def whom(self, number: int, count: int, free: list[int]) -> list[int]:
@@ -198,15 +202,17 @@ class Federation:
 
     def orders(self, asked: list[int], number: int, time: float) -> dict[int, Order]:
         """What clients are told to do."""
+        report = self.sampler.report
         if self.controller is None:
-            return {c: Order(self.steps_of(c), None) for c in asked}
+            return {c: Order(self.steps_of(c), None, report=report) for c in asked}
         loss, agreement, updates = None, None, self.server.updates[-2:]
         if self.result.rounds and self.result.rounds[-1]["clients"] > 0:
             loss = self.result.rounds[-1]["train_loss"]
             moved = [u.seen[:ENTRIES] for u in updates]  # SCAFFOLD's variate travels beside them
             agreement = cosine(*moved) if len(moved) == 2 else None
         told = Told(number, self.iteration, time, loss, agreement, self.last)
-        return self.controller.orders(asked, told)
+        orders = self.controller.orders(asked, told)
+        return {c: replace(o, report=max(o.report, report)) for c, o in orders.items()}
 
     def wait_for_clients(
         self, number: int, late: list[Exchange]
@@ -292,24 +298,40 @@ class Federation:
         lots = dict(zip(expected, self.draws.lots(number, len(expected)), strict=True))
         waits_for = now if math.isfinite(self.deadline) else expected
         taken: list[Exchange] = []
+        refused: list[Exchange] = []
 
         def is_over() -> bool:
-            if len(taken) == self.cohort or self.clock.now >= until:
+            if len(taken) + len(refused) == self.cohort or self.clock.now >= until:
                 return True
             more = self.late == "count" and not now and self.at_work and len(late) < self.least
-            return len(taken) == len(waits_for) and not more
+            return len(taken) + len(refused) == len(waits_for) and not more
 
         while not is_over():
             come = self.go_on(until)
             first = sorted((e for e in come if e in now), key=lambda e: lots[e])
-            room = self.cohort - len(taken)
-            taken += first[:room]
+            room = self.cohort - len(taken) - len(refused)  # one that is too long has its place
+            too_long = [e for e in first[:room] if self.too_long(e)]
+            taken += [e for e in first[:room] if e not in too_long]
+            refused += too_long
+            for exchange in too_long:
+                self.fails(exchange)
             self.too_late += first[room:]
             late += [e for e in come if e not in now]
-            for exchange in [e for e in come if e not in taken]:
+            for exchange in [e for e in come if e not in taken + too_long]:
                 self.refuse(exchange)
         self.at_work = [e for e in self.at_work if not e.leaves]
         return sorted(taken, key=lambda e: e.client.number)
+
+    def too_long(self, exchange: Exchange) -> bool:
+        """Whether ``--max-norm`` refuses an update."""
+        assert exchange.message is not None
+        return float(np.linalg.norm(exchange.message.seen)) > self.bound
+
+    def fails(self, exchange: Exchange) -> None:
+        """A reply that comes in time and is not used: its client will not hear that it was."""
+        assert exchange.message is not None
+        exchange.row["failed_up_bits"] += exchange.message.wire + exchange.order.report
+        exchange.row["lost"] += self.is_lost(exchange.client)
 
     def refuse(self, exchange: Exchange) -> None:
         """What comes too late may be dropped; its client will hear that it was taken."""
@@ -324,7 +346,10 @@ class Federation:
         client = exchange.client
         exchange.row = rows.setdefault(client.number, blank(client.number) | {"asked": False})
         if self.late == "count":
-            exchange.row["late"] += 1
+            if self.too_long(exchange):
+                self.fails(exchange)
+            else:
+                exchange.row["late"] += 1
             return
         assert exchange.message is not None
         exchange.row["failed_up_bits"] += exchange.message.wire + exchange.order.report
@@ -403,8 +428,7 @@ class Federation:
             self.iteration = math.floor(self.behind + 0.5)
         else:
             self.iteration += n
-        model = self.server.model[:ENTRIES]
-        loss = task.loss(model, self.draws.test_x, self.draws.test_y)
+        loss = self.rule.loss(self.server.model)
         row |= {"iteration": self.iteration, "metric": loss, "loss": loss}
         row |= {"up_sampler_bits": self.told_samples}
         row |= {"sim_seconds": self.clock.now - begin, "sim_end_seconds": self.clock.now}
@@ -419,5 +443,5 @@ def simulate(settings: dict[str, Any], config: RunConfig, known: Sequence[str]) 
 
     sharded = Workers if AWAY & {*settings} else Sharded
     kinds = {"fedbuff": Asynchronous, "fedasync": Asynchronous, "sharded": sharded}
-    kind = kinds.get(settings.get("strategy", "dsgd"), Federation)
+    kind = kinds.get(call(settings.get("strategy", "dsgd"))[0], Federation)
     return kind(settings, config, known).run()

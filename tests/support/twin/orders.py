@@ -151,8 +151,9 @@ class Link(Controller):
     def choose(self, client: int, told: Told) -> tuple[int, Any]:
         bits = self.given["seconds"] * self.network.rate("up", client, told.seconds)
         sent, entries = told.last.get(client, (GUESS, 1))
-        tensors = 2 if self.settings.get("strategy") == "scaffold" else 1
-        p = bits / (sent / entries) / (9 * tensors)
+        strategy = self.settings.get("strategy", "dsgd")
+        travel = {"scaffold": 18}.get(strategy, 8 if "layers" in strategy else 9)
+        p = bits / (sent / entries) / travel
         return self.n, min(self.given["most"], max(self.given["least"], p))
 
 

@@ -1,7 +1,9 @@
 """Server strategies: what a client makes of a model, and what the server makes of the replies."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from tests.support.twin import task
 from tests.support.twin.client import Client, Training
 from tests.support.twin.draws import Draws
 from tests.support.twin.messages import Method
+from tests.support.twin.network import call
 
 ENTRIES = sum(task.TENSORS)
 
@@ -48,6 +51,10 @@ class Mean:
         """What a client has to send, and its training loss."""
         return client.train(model, n, first)
 
+    def loss(self, model: np.ndarray) -> float:
+        """The loss on the test set of what is sent down."""
+        return task.loss(model[:ENTRIES], self.draws.test_x, self.draws.test_y)
+
     def mean(self, uplinks: Sequence[Uplink]) -> np.ndarray:
         """By ``--weighting``."""
         samples = np.array([u.samples for u in uplinks], float)
@@ -68,6 +75,66 @@ class Mean:
             first: the number of the round's first local iteration.
         """
         return self.mean(uplinks)
+
+
+class FedPer(Mean):
+    """Arivazhagan et al. 2019, or ``fedbabu``, Oh et al. 2022: the bias stays with each client."""
+
+    tensors = task.TENSORS[:1]
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.trains = self.settings["strategy"].startswith("fedper")
+        self.first = self.draws.model["bias"].ravel()
+        self.biases: dict[int, np.ndarray] = {}  # of clients that have taken part
+
+    def start(self, model: np.ndarray) -> np.ndarray:
+        return model[: task.TENSORS[0]]
+
+    def work(
+        self, client: Client, model: np.ndarray, n: int, first: int
+    ) -> tuple[np.ndarray, float]:
+        bias = self.biases.get(client.number, self.first)
+        moves = np.append(np.ones(len(model)), float(self.trains))
+        whole = np.append(model, bias)
+        update, loss = client.train(whole, n, first, moves=moves, sent=len(model))
+        self.biases[client.number] = bias + update[len(model) :]
+        return update[: len(model)], loss
+
+    def loss(self, model: np.ndarray) -> float:
+        """The mean over the clients, each with its own bias."""
+        losses = [super(FedPer, self).loss(np.append(model, b)) for b in self.biases.values()]
+        return float(np.mean(losses)) if losses else math.nan
+
+
+class Median(Mean):
+    """Yin et al. 2018, Definition 1."""
+
+    def change(self, model: np.ndarray, uplinks: Sequence[Uplink], number: int, first: int) -> Any:
+        return np.median([u.seen for u in uplinks], axis=0)
+
+
+class TrimmedMean(Mean):
+    """Yin et al. 2018, Definition 2: without the floor(beta m) smallest and largest."""
+
+    def change(self, model: np.ndarray, uplinks: Sequence[Uplink], number: int, first: int) -> Any:
+        beta = Fraction(call(self.settings["strategy"])[1][0])
+        k = math.floor(beta * len(uplinks))
+        return np.sort([u.seen for u in uplinks], axis=0)[k : len(uplinks) - k].mean(0)
+
+
+class Krum(Mean):
+    """Blanchard et al. 2017, Section 4: the update nearest to its m - f - 2 nearest."""
+
+    def change(self, model: np.ndarray, uplinks: Sequence[Uplink], number: int, first: int) -> Any:
+        f, m = int(call(self.settings["strategy"])[1][0]), len(uplinks)
+        if m < 2 * f + 3:
+            return np.zeros(len(model))
+        scores = []
+        for k, one in enumerate(uplinks):
+            far = [((one.seen - u.seen) ** 2).sum() for j, u in enumerate(uplinks) if j != k]
+            scores.append(sum(sorted(far)[: m - f - 2]))
+        return uplinks[int(np.argmin(scores))].seen
 
 
 class Nesterov(Mean):
@@ -235,6 +302,11 @@ RULES: dict[str, type[Mean]] = {
     "fedbuff": Mean,
     "fedasync": Mean,
     "nesterov": Nesterov,
+    "fedper": FedPer,
+    "fedbabu": FedPer,
+    "median": Median,
+    "trimmed_mean": TrimmedMean,
+    "krum": Krum,
     "fedavg": FedAvg,
     "fedavgm": FedAvgM,
     "fedadagrad": FedOpt,

@@ -1,9 +1,11 @@
 """``--sampler``: which of those who can be asked are asked (docs/samplers.md)."""
 
+import math
 from collections.abc import Sequence
 
 from tests.support.twin.clock import Clock, Stage
 from tests.support.twin.draws import Draws
+from tests.support.twin.network import call
 
 TOLD = 32  # bits of a number of samples
 
@@ -20,7 +22,11 @@ class Sampler:
 
     def __init__(self, text: str, draws: Draws, clock: Clock, entries: int) -> None:
         self.text, self.draws, self.clock, self.entries = text, draws, clock, entries
-        self.uniform, self.by_samples = text == "uniform", text == "weighted(samples)"
+        name, arguments = call(text)
+        self.uniform, self.by_samples = name == "uniform", name in ("weighted", "power_of_choice")
+        self.candidates = int(arguments[0]) if name == "power_of_choice" else 0
+        self.losses: dict[int, float] = {}  # of last participations
+        self.report = TOLD if self.candidates else 0  # bits of every reply
 
     def tell(self) -> int:
         """Every client tells how many samples it has: the bits of all, when all have come."""
@@ -47,7 +53,11 @@ class Sampler:
         lots = self.draws.sampler_lots(number)
         if self.by_samples:
             shards = self.draws.shards
-            return sorted(sorted(among, key=lambda c: lots[c] / len(shards[c]))[:count])
+            drawn = sorted(among, key=lambda c: lots[c] / len(shards[c]))
+            if self.candidates:
+                drawn = drawn[: max(count, self.candidates)]
+                drawn.sort(key=lambda c: -self.losses.get(c, math.inf))
+            return sorted(drawn[:count])
         return sorted(sorted(among, key=lambda c: (self.seconds(c), lots[c]))[:count])
 
     def seconds(self, client: int) -> float:
