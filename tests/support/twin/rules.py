@@ -96,8 +96,8 @@ class FedPer(Mean):
     ) -> tuple[np.ndarray, float]:
         bias = self.biases.get(client.number, self.first)
         moves = np.append(np.ones(len(model)), float(self.trains))
-        whole = np.append(model, bias)
-        update, loss = client.train(whole, n, first, moves=moves, sent=len(model))
+        weights = np.append(model, bias)
+        update, loss = client.train(weights, n, first, moves=moves, sent=len(model))
         self.biases[client.number] = bias + update[len(model) :]
         return update[: len(model)], loss
 
