@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from fedsim.engines.deploy.certificates import Certificates
 
 from fedsim import run
 from fedsim.engines.deploy import Deployment, ports, programs
-from fedsim.engines.deploy.certificates import Certificates
 from fedsim.settings.config import from_toml
 from tests.support.runs import assert_same, clients
 
