@@ -23,11 +23,11 @@ from flwr.serverapp.strategy import (
     FedMedian,
     Strategy,
 )
-from strategies.server.inside import record_name
 
 from compressors import Raw, parse
 from strategies import Compressed, DelayedDSGD, TooFewReplies, WrongOrder, answer_partition
 from strategies import client_mod as compressing
+from strategies.server.inner_checks import record_name
 from tests.support.linear import Pull, grid_of, record
 
 TRAIN_ONLY = {"fraction_evaluate": 0.0, "min_train_nodes": 1, "min_available_nodes": 1}

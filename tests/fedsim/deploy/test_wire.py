@@ -3,7 +3,6 @@
 import http.client
 import json
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from fedsim.engines.deploy.certificates import Certificates
 
 from fedsim import run
 from fedsim.engines.deploy import Deployment, ports, programs
@@ -50,13 +48,9 @@ class Wire(ThreadingHTTPServer):
         self.pushes: list[Push] = []
         self.fresh, self.repeated, self.dribbled = False, 0, 0
 
-    def begin(self, link: int, certificates: Certificates) -> None:
+    def begin(self, link: int) -> None:
         """Listens, as the SuperLink on port ``link`` would."""
         self.link = link
-        self.trusted = ssl.create_default_context(cafile=certificates.authority)
-        shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        shown.load_cert_chain(certificates.certificate, certificates.key)
-        self.socket = shown.wrap_socket(self.socket, server_side=True)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def pass_on(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
@@ -73,9 +67,7 @@ class Wire(ThreadingHTTPServer):
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
         """A request of its own."""
-        connection = http.client.HTTPSConnection(
-            ports.LOOPBACK, self.link, timeout=60, context=self.trusted
-        )
+        connection = http.client.HTTPConnection(ports.LOOPBACK, self.link, timeout=60)
         try:
             connection.request("POST", path, body, headers)
             answer = connection.getresponse()
@@ -86,8 +78,7 @@ class Wire(ThreadingHTTPServer):
     def dribble(self, path: str, body: bytes, headers: dict[str, str]) -> None:
         """Sends a request with one byte a second, until the test is over."""
         lines = [f"POST {path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items()), "", ""]
-        plain = socket.create_connection((ports.LOOPBACK, self.link))
-        with self.trusted.wrap_socket(plain, server_hostname=ports.LOOPBACK) as link:
+        with socket.create_connection((ports.LOOPBACK, self.link)) as link:
             link.sendall("\r\n".join(lines).encode())
             for byte in body:
                 if self.closed:
@@ -130,14 +121,11 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, D
     """Three SuperNodes, one of which reaches the SuperLink through a wire that is not honest."""
     wire, command = Wire(), programs.supernode
 
-    def through(
-        link: int, port: int, certificates: Certificates, settings: Mapping[str, str | int],
-        *key: Any,
-    ) -> list[str]:  # fmt: skip
+    def through(link: int, port: int, settings: Mapping[str, str | int]) -> list[str]:
         if settings["partition-id"] == VICTIM:
-            wire.begin(link, certificates)
+            wire.begin(link)
             link = wire.server_address[1]
-        return command(link, port, certificates, settings, *key)
+        return command(link, port, settings)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(programs, "supernode", through)
