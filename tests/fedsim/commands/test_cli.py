@@ -253,7 +253,7 @@ def test_a_figure_is_drawn_into_a_file(demo: Path, typed: Typed) -> None:
     more = ("--style", "paper", "--figsize", "3,2")
     assert typed("show", "curves", demo, "--x", "up_bits", *more, "--out", "a.png").code == 0
     width = int.from_bytes(Path("a.png").read_bytes()[16:20], "big")
-    assert width == 450  # 3 inch at 150 dpi
+    assert width == 900  # 3 inch at 300 dpi
     said = typed("show", "partition", "--partition", "dirichlet(0.5)", "--out", "b.svg")
     assert said.out == "Written: b.svg\n" and "<svg" in Path("b.svg").read_text()
     refused = typed("show", "pareto", demo, "--figsize", "3")

@@ -211,7 +211,7 @@ def named(model: Callable[..., Any]) -> type[nn.Module]:
         ("a dict", {"model": named(lambda out: {"scores": out["logits"]})},
          r"loss\(model\(\*\*x\), y\) fails .* KeyError: 'logits'"),
         ("a late class", {"model": named(lambda out: {"logits": out["logits"][:, :2]})},
-         "_y holds the class 2, and build's model has 2 outputs"),
+         "_y holds the classes 0 to 2, and build's model has 2 outputs"),
     ],
 )  # fmt: skip
 def test_a_model_that_does_not_take_them(
