@@ -79,7 +79,7 @@ def test_a_papers_figure_fits_a_column(one: Results, both: Results, name: str) -
         names = [*figure.axes[0].get_xticklabels(), *figure.axes[0].get_yticklabels()]
         texts = [*names, axes.xaxis.label, axes.yaxis.label]
         assert {text.get_fontsize() for text in texts} == {8}
-        assert all(len(legend.get_texts()) <= 6 for legend in figure.legends)
+        assert all(len(legend.get_texts()) <= 8 for legend in figure.legends)
         for text in [text for text in texts if text.get_text()]:
             box = text.get_window_extent()
             assert box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1, text
