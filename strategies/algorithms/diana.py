@@ -21,13 +21,18 @@ from strategies.channel.traffic import Uplink, average
 class DIANA(Algorithm):
     """The model moves by h + mean(d), with d what clients sent by ``diana`` and h their mean shift.
 
-    Then h moves as the clients' own shifts do: by alpha times the sum of d over the number of all
-    clients. The shifts of clients that are not of a round's cohort stay where they are; the mean of
-    d is over those that are, so that the step is unbiased. A reply that is not used moves nothing;
-    its client takes it back.
+        d_k = Q(u_k - h_k),  h_k' = h_k + alpha d_k    (client k, method diana)
+        w' = w + h + sum_k d_k / m                     (server)
+        h' = h + alpha sum_k d_k / N
+
+    Here u_k is the update of client k, Q the unbiased method inside of ``diana``, alpha its
+    setting, m the number of clients whose updates are used, and N that of all clients; h_k and h
+    begin as zero, so that h is the mean of all h_k. The shifts of clients that are not of a round's
+    cohort stay where they are; the mean of d_k is over those that are, so that the step is
+    unbiased. A reply that is not used moves nothing; its client takes it back.
 
     Source: Mishchenko et al. 2019 (DIANA), Algorithm 1, lines 9 to 12, momentum 0 and no
-    regularizer.
+    regularizer, on updates in the place of gradients.
 
     Example:
         >>> from compressors import parse

@@ -47,12 +47,17 @@ def enough_for_counts(algorithm: "DP", setup: Setup) -> Unmet | None:
 class DP(Algorithm):
     """The sum of clipped updates with Gaussian noise, over the clients of a cohort (DP-FedAvg).
 
-    With cohort m, bound C and noise multiplier z, ``w <- w + (sum_k u_k min(1, C / |u_k|) + N(0, (z
-    C)^2 I)) / m``. An update is what the server decoded; m stays where fewer reply.
+        w' = w + (sum_k u_k min(1, C / |u_k|) + N(0, (z C)^2 I)) / m
 
-    With a quantile gamma the bound follows the updates: b = (sum_k (1[|u_k| <= C] - 1/2) + N(0,
-    sigma_b^2)) / m + 1/2, then ``C <- C exp(-clip_lr (b - gamma))``. The updates' noise has
-    multiplier ``(z^-2 - (2 sigma_b)^-2)^(-1/2)``, so that both together are as private as z.
+    Here u_k is the update of client k as the server decoded it, C the bound on its norm, z the
+    noise multiplier, and m the cohort, which stays where fewer reply.
+
+    With a quantile gamma the bound follows the updates, and z_u takes the place of z above, so that
+    both noises together are as private as z, where
+
+        b = (sum_k (1[|u_k| <= C] - 1/2) + N(0, sigma_b^2)) / m + 1/2
+        C' = C exp(-clip_lr (b - gamma))
+        z_u = (z^-2 - (2 sigma_b)^-2)^(-1/2)
 
     Who sees all models learns whether a client's updates are in the sums as from one Gaussian
     mechanism of ``mu = sqrt(T) / z`` after T rounds (``accountant``). That is the worst case over

@@ -12,7 +12,14 @@ WEIGHTINGS = ("uniform", "samples", "nova")
 
 @dataclass(frozen=True)
 class DSGD(Algorithm):
-    """The mean of a round's updates.
+    """The mean of a round's updates moves the model.
+
+        w' = w + sum_k u_k / m                                    (uniform)
+        w' = w + sum_k n_k u_k / sum_k n_k                        (samples)
+        w' = w + (sum_k q_k t_k) sum_k q_k u_k / t_k              (nova, q_k = n_k / sum_j n_j)
+
+    Here u_k is the decoded update of client k, n_k its number of samples and t_k its number of
+    local iterations; the sums are over the m clients of the round whose updates are used.
 
     Args:
         weighting: ``uniform``, ``samples``, or ``nova``: by samples, over the local iterations that
@@ -21,7 +28,9 @@ class DSGD(Algorithm):
 
     Raises ``ValueError`` for another weighting.
 
-    Source: Sattler et al. 2018 (Sparse Binary Compression), Algorithm 1, line 18.
+    Source: Sattler et al. 2018 (Sparse Binary Compression), Algorithm 1, lines 18 and 19, whose
+    mean is uniform; samples: McMahan et al. 2017 (FedAvg), Algorithm 1; nova: Wang et al. 2020
+    (Tackling the objective inconsistency problem), equations 6 and 7, for plain SGD.
 
     Example:
         >>> DSGD().weighting

@@ -21,7 +21,12 @@ from strategies.channel.traffic import Uplink
 class EF21(Algorithm):
     """Adds up what clients send with ``ef21``; the model moves by the sum over all clients' number.
 
-    With d_k what client k of N sends, G <- G + sum_k d_k, and w <- w + G / N.
+        d_k = C(u_k - g_k),  g_k' = g_k + d_k    (client k, method ef21)
+        G' = G + sum_k d_k                       (server)
+        w' = w + G' / N
+
+    Here u_k is the update of client k, C the method inside of ``ef21``, and N the number of all
+    clients; g_k and G begin as zero, so that G is the sum of all g_k.
 
     A client's part of the sum stays where it is in rounds without the client, and is zero before
     its first one. A reply that is not used does not enter the sum; its client takes it back. So
@@ -29,8 +34,9 @@ class EF21(Algorithm):
     the server's would differ from then on. With ``ef21`` on the downlink the sum travels down by
     differences too (``channel.directions``).
 
-    Source: Richtárik, Sokolov & Fatkhullin 2021 (EF21), Algorithm 2; partial participation as in
-    Fatkhullin et al. 2021 (EF21 with bells and whistles); with differences both ways its EF21-BC.
+    Source: Richtárik, Sokolov & Fatkhullin 2021 (EF21), Algorithm 2, on updates in the place of
+    gradients; partial participation as in Fatkhullin et al. 2021 (EF21 with bells and whistles);
+    with differences both ways its EF21-BC.
 
     Example:
         >>> from compressors import parse

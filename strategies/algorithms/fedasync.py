@@ -17,8 +17,11 @@ from strategies.channel.traffic import Uplink
 class FedAsync(Algorithm):
     """Every update moves the model towards its client's model.
 
-    The server's model becomes ``(1 - a) * model + a * theirs``, where ``theirs`` is the model that
-    the client was sent plus its update, and ``a`` is ``server_lr`` times the weight by staleness.
+        a = server_lr s(t)
+        w' = (1 - a) w + a (w_sent + u)
+
+    Here u is the decoded update, w_sent the model that its client was sent, t how many steps the
+    server's model w has made since, and s the weight by ``staleness``.
 
     Args:
         staleness: the weight of an update by how old the model is that it was made from.

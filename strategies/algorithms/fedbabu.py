@@ -47,10 +47,15 @@ class Body(Personal):
 class FedBABU(DSGD):
     """The mean of the updates of the body; the head of the initial model is never trained.
 
-    ``w <- w + mean_k(w_k - w)``, where client k trains w alone. To be scored, a client trains body
-    and head for ``fine_tune`` local iterations from the model that it would be sent, and forgets
-    both afterwards. The optimizer begins anew. With momentum a few iterations can make the model
-    worse than none: fine-tune for whole epochs.
+        w_k' = w_k - eta grad_w f_k(w_k, v)    (client k, from w_k = w; v stays)
+        w' = w + mean_k(u_k)                   (server)
+
+    Here w is the body, v the head as the seed drew it, f_k the loss of client k, eta the learning
+    rate, and u_k what the server decodes of w_k - w. The mean is by ``weighting``.
+
+    To be scored, a client trains body and head for ``fine_tune`` local iterations from the model
+    that it would be sent, and forgets both afterwards. The optimizer begins anew. With momentum a
+    few iterations can make the model worse than none: fine-tune for whole epochs.
 
     Args:
         weighting: as ``DSGD``.

@@ -26,9 +26,11 @@ BUFFERED = "buffered"
 class FedBuff(Algorithm):
     """When the buffer is full, the mean of its updates, weighted by staleness, moves the model.
 
-    The mean is over the number of updates, not over the sum of their weights: with K updates u_k of
-    age s_k the model moves by server_lr * sum(w(s_k) n_k u_k) / sum(n_k), where n_k is 1, or a
-    client's samples.
+        w' = w + server_lr sum_k s(t_k) n_k u_k / sum_k n_k
+
+    Here k goes over the updates of the buffer, u_k is the decoded update, t_k how many steps the
+    model has made since its client was sent it, s the weight by ``staleness``, and n_k is 1, or the
+    client's samples. So the mean is over the number of updates, not over the sum of their weights.
 
     Args:
         buffer_size: updates per step; None: 10, which the paper proposes for every task (section

@@ -58,8 +58,12 @@ class Personal(Client):
 class FedPer(DSGD):
     """The mean of the updates of all layers but the personal ones.
 
-    Shared layers move by ``w <- w + mean_k(u_k)``; client k keeps its own ``v_k <- v_k + its
-    update``. The server has no personal layers: a run is scored with the clients' own.
+        (w_k, v_k') = SGD_n(f_k; w, v_k)    (client k, all layers in n local iterations)
+        w' = w + mean_k(u_k)                (server)
+
+    Here w are the shared layers, v_k the personal ones of client k, f_k its loss, SGD_n the local
+    iterations with the run's optimizer, and u_k what the server decodes of w_k - w. The mean is by
+    ``weighting``. The server has no personal layers: a run is scored with the clients' own.
 
     Args:
         weighting: as ``DSGD``.

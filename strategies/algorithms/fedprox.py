@@ -13,7 +13,12 @@ from strategies.channel.client_end import Delivery
 
 @dataclass(frozen=True)
 class FedProx(Client):
-    """Adds the gradient of ``mu / 2 ||w - w_sent||^2``: each local step's is ``+ mu (w - w_sent)``.
+    """Each local step follows the gradient of the client's loss plus ``mu / 2 |w - w_sent|^2``.
+
+        g' = g + mu (w - w_sent)
+
+    Here g is the gradient of the client's loss on a batch, w the client's model before the step,
+    and w_sent the model that it was sent. The optimizer makes its step with g'.
 
     A client's half alone: ``chain(FedProx(mu), other)`` goes with every algorithm whose clients
     take local steps.
@@ -21,7 +26,8 @@ class FedProx(Client):
     Args:
         mu: how strongly it pulls.
 
-    Source: Li et al. 2020 (Federated Optimization in Heterogeneous Networks), equation 2.
+    Source: Li et al. 2020 (Federated Optimization in Heterogeneous Networks), equation 2,
+    solved inexactly by the run's local iterations.
 
     Example:
         >>> w = torch.nn.Parameter(torch.tensor([3.0]))

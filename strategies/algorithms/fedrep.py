@@ -66,9 +66,14 @@ def steps_for_both(algorithm: "FedRep", setup: Setup) -> Unmet | None:
 class FedRep(DSGD):
     """The mean of the updates of the shared layers, which clients train after their own head.
 
-    In a round of n local iterations client k takes ``head_steps`` steps of ``v_k <- v_k - eta
-    grad_v f_k(w, v_k)`` from the shared layers w that it was sent, then ``n - head_steps`` steps of
-    ``w_k <- w_k - eta grad_w f_k(w_k, v_k)``. The server has ``w <- w + mean_k(w_k - w)``.
+        v_k' = v_k - eta grad_v f_k(w, v_k)      (client k, head_steps local iterations)
+        w_k' = w_k - eta grad_w f_k(w_k, v_k)    (then n - head_steps, from w_k = w)
+        w' = w + mean_k(u_k)                     (server)
+
+    Here w are the shared layers that client k was sent, v_k its head, f_k its loss, eta the
+    learning rate, n the local iterations of a round, and u_k what the server decodes of w_k - w.
+    The lines of the client are steps of plain SGD; another optimizer makes its own. The mean is by
+    ``weighting``.
 
     Args:
         weighting: as ``DSGD``.

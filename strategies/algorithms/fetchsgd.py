@@ -50,10 +50,16 @@ def sketches(algorithm: object, setup: Setup) -> Unmet | None:
 class FetchSGD(Algorithm):
     """Takes the largest entries from a sum of count sketches; what it takes is subtracted there.
 
-    With S the mean of the clients' tables: u = momentum u + S, e = e + server_lr u, the step is the
-    largest estimates of e, and e loses their sketch. So entries that are small at each client and
-    large together are found, and clients need no memory. Clients send updates (n local iterations),
-    for the paper's gradients times its learning rate.
+        u' = momentum u + mean_k(S_k)
+        D = top(U(e + server_lr u'))
+        w' = w + D
+        e' = e + server_lr u' - S(D)
+
+    Here S_k is the table of client k, the sketch of its update; S sketches and U estimates all
+    entries from a table; top leaves the fraction p that the method names, those of the largest
+    magnitude; the tables u and e begin as zero. So entries that are small at each client and
+    large together are found, and clients need no memory. Clients send updates (n local iterations)
+    in the place of the paper's gradients, so that the step is added.
 
     Args:
         server_lr: the factor on what is added to the memory.

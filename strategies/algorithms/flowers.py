@@ -33,13 +33,23 @@ class Flowers(Algorithm):
 class FedAvg(Flowers):
     """The mean of the clients' models, weighted by samples.
 
+        w' = sum_k n_k (w + u_k) / sum_k n_k
+
+    Here u_k is the decoded update of client k, n_k its number of samples; the sums are over the
+    clients of the round.
+
     Source: McMahan et al. 2017 (FedAvg), Algorithm 1.
     """
 
 
 @dataclass(frozen=True)
 class FedAvgM(Flowers):
-    """FedAvg with momentum at the server: 0.9 as in the paper; Flower's has none unless told.
+    """FedAvg with momentum at the server: 0.9 as in the paper; Flower's default is none.
+
+        v' = momentum v + d
+        w' = w + server_lr v'
+
+    Here d is the clients' mean update, weighted by samples; v begins as zero.
 
     Source: Hsu et al. 2019 (FedAvgM), section 4.3.
     """
@@ -55,8 +65,11 @@ class FedAvgM(Flowers):
 class FedAdagrad(Flowers):
     """Adagrad at the server, as Flower has it, of the clients' mean change d_t.
 
-    v_t = v_{t-1} + d_t^2 from v_0 = 0; the model moves by server_lr d_t / (sqrt(v_t) + 0.001). The
-    paper's v_0 is at least 0.001^2.
+        v_t = v_{t-1} + d_t^2
+        w_t = w_{t-1} + server_lr d_t / (sqrt(v_t) + 0.001)
+
+    Here d_t is the mean of the clients' updates in round t = 1, 2, ..., weighted by samples, and
+    v_0 = 0. The paper's v_0 is at least 0.001^2, and its mean is uniform.
 
     Source: Reddi et al. 2021 (Adaptive federated optimization), Algorithm 1.
     """
@@ -69,9 +82,13 @@ class FedAdagrad(Flowers):
 class FedAdam(FedAdagrad):
     """Adam at the server, with a bias correction that Flower adds, of the clients' mean change d_t.
 
-    m_t = 0.9 m_{t-1} + 0.1 d_t and v_t = 0.99 v_{t-1} + 0.01 d_t^2 from zeros; the model moves by
-    server_lr sqrt(1 - 0.99^(t+1)) / (1 - 0.9^(t+1)) m_t / (sqrt(v_t) + 0.001), t = 1, 2, ... The
-    correction is Adam's (Kingma & Ba 2014) of the next step; the paper has none.
+        m_t = 0.9 m_{t-1} + 0.1 d_t
+        v_t = 0.99 v_{t-1} + 0.01 d_t^2
+        eta_t = server_lr sqrt(1 - 0.99^(t+1)) / (1 - 0.9^(t+1))
+        w_t = w_{t-1} + eta_t m_t / (sqrt(v_t) + 0.001)
+
+    Here t = 1, 2, ... is the round, d_t as in ``FedAdagrad``, and m_0 = v_0 = 0. The correction is
+    Adam's (Kingma & Ba 2014) of the next step; the paper has none, and its v_0 is at least 0.001^2.
 
     Source: Reddi et al. 2021 (Adaptive federated optimization), Algorithm 2.
     """
@@ -83,8 +100,11 @@ class FedAdam(FedAdagrad):
 class FedYogi(FedAdagrad):
     """Yogi at the server, as Flower has it, of the clients' mean change d_t.
 
-    m_t as ``FedAdam``; v_t = v_{t-1} - 0.01 d_t^2 sign(v_{t-1} - d_t^2) from v_0 = 0; the model
-    moves by server_lr m_t / (sqrt(v_t) + 0.001).
+        m_t = 0.9 m_{t-1} + 0.1 d_t
+        v_t = v_{t-1} - 0.01 d_t^2 sign(v_{t-1} - d_t^2)
+        w_t = w_{t-1} + server_lr m_t / (sqrt(v_t) + 0.001)
+
+    Here t, d_t, m_0 and v_0 are as in ``FedAdam``; the paper's v_0 is at least 0.001^2.
 
     Source: Reddi et al. 2021 (Adaptive federated optimization), Algorithm 2.
     """

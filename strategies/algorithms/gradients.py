@@ -29,6 +29,11 @@ def constant(round_number: int) -> float:
 class Gradients(DSGD):
     """Averages compressed gradients; an optimizer at the server makes one step of the mean.
 
+        w' = w - eta factor(t) mean_k(g_k)    (SGD; else the step of ``optimizer`` on the mean)
+
+    Here g_k is the decoded gradient of one batch of client k at w, eta the optimizer's learning
+    rate, t the round, and the mean by ``weighting``.
+
     With a momentum or Adam this is not the mean of the clients' own steps: a row of an embedding
     that one client of four has seen moves by a whole step of Adam, not by a quarter of one.
 

@@ -40,6 +40,12 @@ def integers(algorithm: "InNetwork", setup: Setup) -> Unmet | None:
 class InNetwork(Algorithm):
     """The mean of natural compression's powers of two, summed as integers by a ``Switch``.
 
+        u_k = 2^low i_k
+        w' = w + 2^low (sum_k i_k) / m
+
+    Here u_k is the decoded update of client k, i_k the integers that the switch adds, 2^low the
+    method's lowest power, and m the number of clients whose updates came.
+
     What a switch that only adds integers makes of a round. The uplinks are those of a dense
     ``cnat(bits, top)``; signed accumulators of ``width`` bits (32 or 64) hold multiples of its
     lowest power. They are added in client order, and the server divides the sum by the number of

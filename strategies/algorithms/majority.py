@@ -28,12 +28,16 @@ def votes(algorithm: object, setup: Setup) -> Unmet | None:
 class Majority(Algorithm):
     """The sign that most clients sent of each entry, times the magnitude that all of them sent.
 
-    Every client counts once. A tie is decided by a fair coin that follows from (seed, round,
-    tensor, entry), so that a replay of the payloads decides it equally; the sign of a zero sum, as
-    the paper prints it, would be a third value that one bit cannot carry. ``vote_code`` gives the
-    downlink that carries the result exactly.
+        w' = w + m sign(sum_k sign(u_k))
 
-    Source: Bernstein et al. 2019 (signSGD with majority vote), Algorithm 1.
+    Here u_k is the decoded update of client k, of which every entry is m or -m. Every client counts
+    once. A tie is decided by a fair coin that follows from (seed, round, tensor, entry), so that a
+    replay of the payloads decides it equally; the sign of a zero sum, as the paper prints it, would
+    be a third value that one bit cannot carry. ``vote_code`` gives the downlink that carries the
+    result exactly.
+
+    Source: Bernstein et al. 2019 (signSGD with majority vote), Algorithm 1. Clients vote on their
+    updates, where the paper's vote on gradients; m takes the place of its learning rate.
 
     Example:
         >>> ups = [{"w": torch.tensor(v)} for v in ([0.5, -0.5], [0.5, -0.5], [-0.5, -0.5])]

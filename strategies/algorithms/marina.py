@@ -51,6 +51,13 @@ class Twice(Client):
 class MARINA(Gradients):
     """An optimizer's step on g: the clients' mean gradient of a dense round, plus later changes.
 
+        g' = mean_k(G_k(w))                       (a dense round)
+        g' = g + mean_k(Q(G_k(w) - G_k(w_old)))   (any other)
+        w' = w - eta g'                           (SGD; else the step of ``optimizer`` on g')
+
+    Here G_k(w) is the gradient of one batch of client k at the model w, w_old the model of the
+    round before, Q the method inside of ``marina``, and eta the learning rate.
+
     In a round that is dense all clients send their gradient. In any other they send by ``marina``
     how it differs from that at the model of the round before, on the same batch. Which round is
     dense follows from the seed and its number; the first is. All clients take part in each round,
@@ -58,8 +65,8 @@ class MARINA(Gradients):
 
     It takes what ``Gradients`` takes.
 
-    Source: Gorbunov et al. 2021 (MARINA), Algorithm 1. The step is that of the optimizer; plain SGD
-    is the paper's.
+    Source: Gorbunov et al. 2021 (MARINA), Algorithm 1, whose gradients are of all samples and
+    whose step is that of plain SGD.
 
     Example:
         >>> from compressors import parse

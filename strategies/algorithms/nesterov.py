@@ -14,7 +14,10 @@ from strategies.channel.traffic import Uplink
 class Nesterov(DSGD):
     """Uses the clients' mean update as a gradient in a step of SGD with Nesterov's momentum.
 
-    With u the mean, v = momentum v + u, and the model moves by server_lr (u + momentum v).
+        v' = momentum v + u
+        w' = w + server_lr (u + momentum v')
+
+    Here u is the mean update by ``weighting``, minus the paper's outer gradient; v begins as zero.
 
     Args:
         weighting: as ``DSGD``.

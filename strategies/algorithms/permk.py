@@ -40,6 +40,12 @@ def one_part_each(algorithm: object, setup: Setup) -> Unmet | None:
 class PermK(DSGD):
     """The mean of a round's updates, of which every client sends a part of its own by ``permk``.
 
+        C_k(u) = N sum_{j in J_k} u_j e_j
+        w' = w + mean_k(C_k(u_k))
+
+    Here u_k is the update of client k of N, u_j its entry j, and J_k the client's part of the
+    entries in the order that the round's seed draws. The mean is by ``weighting``.
+
     All clients take part in each round: the parts of a round make up the update. The entries of a
     client whose reply does not come are zero in that round's mean.
 

@@ -21,9 +21,12 @@ from strategies.channel.traffic import Uplink, mean
 
 @dataclass(frozen=True)
 class Median(Algorithm):
-    """The median of the clients' updates, entry by entry: ``w <- w + med_k(u_k)``.
+    """The median of the clients' updates, entry by entry.
 
-    For an even number of updates it is the mean of the two in the middle.
+        w' = w + med_k(u_k)
+
+    Here u_k is the decoded update of client k. For an even number of updates the median is the mean
+    of the two in the middle.
 
     Source: Yin et al. 2018 (Byzantine-robust distributed learning,
     https://arxiv.org/abs/1803.01498), Definition 1.
@@ -57,9 +60,11 @@ def cuts_off_one(algorithm: "TrimmedMean", setup: Setup) -> Unmet | None:
 class TrimmedMean(Algorithm):
     """The mean of the clients' updates without the largest and the smallest, entry by entry.
 
-    With m updates and ``k = floor(beta m)``, ``w <- w + (sum of the m - 2k in the middle) /
-    (m - 2k)``.
-    So it withstands k clients that lie: as many as there can be, if at most the share beta lies.
+        k = floor(beta m)
+        w' = w + sum_{i = k + 1}^{m - k} u_(i) / (m - 2 k)
+
+    Here u_(1) <= ... <= u_(m) are the m clients' values of an entry. So it withstands k clients
+    that lie: as many as there can be, if at most the share beta lies.
 
     Args:
         beta: the share that is cut off at each end, in (0, 1/2).
@@ -108,10 +113,13 @@ def enough_for_krum(algorithm: "Krum", setup: Setup) -> Unmet | None:
 class Krum(Algorithm):
     """The update with the smallest score, or the mean of the m updates with the smallest scores.
 
-    With n updates, ``s(k) = sum over the n - f - 2 updates j nearest to k of |u_k - u_j|^2`` and
-    ``w <- w + mean of the m updates of smallest s``. Of equal scores the client with the lower
-    number is first. A round with fewer than 2 f + 3 updates leaves the model as it is: nothing
-    could be said of them.
+        s_k = sum_{j near k} |u_k - u_j|^2
+        w' = w + sum_{k in M} u_k / m
+
+    Here u_k is the decoded update of client k, n their number, j goes over the n - f - 2 other
+    updates that are nearest to u_k, and M are the m clients with the smallest s. Of equal scores
+    the client with the lower number is first. A round with fewer than 2 f + 3 updates leaves the
+    model as it is: nothing could be said of them.
 
     Args:
         f: how many clients may lie.

@@ -111,7 +111,18 @@ def _client_variate(delivery: Delivery, state: State) -> State:
 
 @dataclass(frozen=True)
 class Scaffold(Algorithm):
-    """The mean of the updates; the changes of the control variates over all clients' number.
+    """Control variates correct each local step; the server has the mean of the clients' variates.
+
+        y_i' = y_i - eta (g_i(y_i) + c - c_i)       (client i, each local iteration from y_i = x)
+        c_i' = c_i - c + (x - y_i) / (sum of eta)   (after the last; K eta at a constant rate)
+        x' = x + sum_i (y_i - x) / m                (server)
+        c' = c + sum_i (c_i' - c_i) / N
+
+    Here x is the server's model, g_i the gradient of a batch, eta the learning rate of a local
+    iteration, K the number of these, m the number of clients whose updates are used, and N that of
+    all clients; c and all c_i begin as zero. The server adds what it decodes of y_i - x and of
+    c_i' - c_i. Where the method leaves something out that it does not send later, c_i moves by what
+    was decoded, too.
 
     Source: Karimireddy et al. 2020 (SCAFFOLD), Algorithm 1: line 12 option II, lines 16 and 17,
     global step size 1.

@@ -28,6 +28,12 @@ from strategies.channel.traffic import Uplink
 class Sharded(Algorithm):
     """Each of N workers holds 1/N of the parameters, and serves it to all.
 
+        w_j' = w_j - eta factor(t) g_j    (SGD; else the step of ``optimizer``)
+
+    Here w_j is part j of the model, g_j that part of the decoded gradient of one batch of one
+    worker, at the parts as the worker pulled them last, eta the optimizer's learning rate, and t
+    the number of the round.
+
     Whoever holds a part makes a step of its optimizer with every gradient at once
     (``strategies.server.sharded``).
 
@@ -37,7 +43,7 @@ class Sharded(Algorithm):
         factor: round (1, 2, ...) -> factor on its learning rate; a round is N pushes.
         unused: as ``Gradients``.
 
-    Source: Aji & Heafield 2017, sections 3 and 4.
+    Source: Aji & Heafield 2017 (gradient dropping), sections 3 and 4.
     """
 
     clock: ClassVar[Literal["rounds", "server", "shards"]] = "shards"

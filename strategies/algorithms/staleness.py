@@ -22,9 +22,15 @@ def weight(staleness: "Staleness | str") -> "Staleness":
 class Staleness:
     """A weight in (0, 1] by the steps that the server's model has made meanwhile; 1 for none.
 
+        s(t) = 1                                             (constant)
+        s(t) = (1 + t)^-a                                    (polynomial)
+        s(t) = 1 for t <= b,  else 1 / (a (t - b) + 1)       (hinge)
+
+    Here t is the staleness in steps of the server's model.
+
     Args:
-        text: ``constant``; ``polynomial(a)``: ``(1 + s) ** -a``; ``hinge(a, b)``: 1 up to ``b``
-            steps, then ``1 / (a * (s - b) + 1)``. Neither ``a`` nor ``b`` is below 0.
+        text: ``constant``, ``polynomial(a)`` or ``hinge(a, b)``. Neither ``a`` nor ``b`` is below
+            0.
 
     Raises ``ValueError``, which says what is allowed.
 

@@ -21,6 +21,11 @@ from strategies.server.ruled import RuledStrategy
 class Asynchronous(RuledStrategy):
     """A server that takes each update in as it comes.
 
+        w' = w + C(delta)
+
+    Here delta is the algorithm's ``step`` of one decoded update, where that moves the model, and
+    C(delta) what clients decode of it. With a raw downlink C(delta) = delta.
+
     Args:
         uplink: how clients encode their updates.
         downlink: how the server encodes its steps; raw by default. Else a client is sent the steps

@@ -59,6 +59,11 @@ class Compressed(ChannelStrategy):
             from Flower's random node ids, as the strategy inside samples them. That strategy sees
             only the ``cohort``, so leave its fraction at 1; it does not see the ``buffers``.
 
+        w' = w + C(A(w + u_1, ..., w + u_m) - w)
+
+    Here A is the strategy inside, u_k the decoded update of a client, and C what clients decode;
+    with a raw downlink the model is what the strategy inside returns.
+
     The strategy inside is given the clients' models, base plus update, as float64, so that its mean
     leaves what nobody sent as it was. Messages for evaluation pass through as it makes them.
     Where ``required`` is not given, a round goes on with the replies that came, as in Flower, and

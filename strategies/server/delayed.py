@@ -18,6 +18,11 @@ from strategies.server.ruled import RuledStrategy
 class DelayedDSGD(RuledStrategy):
     """Sends the global update that an algorithm makes of the clients' updates, compressed.
 
+        w' = w + C(delta)
+
+    Here delta is the algorithm's ``step`` of a round's decoded updates, and C(delta) what clients
+    decode of it, with what the downlink's method remembers. With a raw downlink C(delta) = delta.
+
     How many local iterations a client does is the client's setting and how few entries
     it sends is the compressor's; the strategy knows neither.
 

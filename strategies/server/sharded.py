@@ -36,8 +36,17 @@ class ShardedStrategy(Asynchronous):
 
     A worker pushes the gradient of one batch in N parts. Whoever holds a part makes a step of its
     optimizer with every push at once, and answers with how the part has changed since that worker
-    pulled last. The worker goes on when all parts have come. What a worker pushes to itself, and
-    pulls from itself, is compressed too, and does not travel.
+    pulled last:
+
+        w_j' = w_j + delta_j             (at every push)
+        v_kj' = v_kj + C(w_j - v_kj)     (worker k pulls; with a raw downlink v_kj' = w_j)
+
+    Here w_j is part j of the model, delta_j the step of its optimizer on the push (``Sharded``),
+    v_kj the copy of that part at worker k, and C(x) what the worker decodes of x. The method keeps
+    no residual, because the next difference has what was left out.
+
+    The worker goes on when all parts have come. Its messages to and from itself are compressed,
+    too, and do not travel.
 
     Args:
         uplink: how each part of a gradient is encoded.

@@ -10,10 +10,14 @@ from fedsim.settings.controllers.settings import whole
 
 @dataclass(frozen=True)
 class AdaComm:
-    """n = ceil(sqrt(loss / first loss) * first n), worked out again every so many iterations.
+    """n follows the square root of the training loss, and changes every so many iterations.
 
-    Where that is not below the n before it, n halves instead; n never grows. The loss is the mean
-    training loss that clients report; behind a round that nobody reported n waits for the next.
+        N = ceil(sqrt(F / F_0) n_0)
+        n' = max(1, N)               (where N < n)
+        n' = max(1, floor(n / 2))    (else)
+
+    Here n_0 is ``--temporal``, F the mean training loss that clients report, and F_0 the first one.
+    So n never grows. After a round that nobody reported n waits for the next.
 
     Source: Wang & Joshi 2019 (Adaptive communication strategies to achieve the best error-runtime
     trade-off in local-update SGD), equations 16 and 17, at a constant learning rate. Their interval

@@ -18,8 +18,13 @@ ROUNDING = 1e-9
 class FillUpload:
     """Each client the p whose upload takes ``seconds`` on its link.
 
-    With rate r and b bits per entry in the client's last message, k = seconds * r / b entries fit:
-    p = k / entries, at least ``least`` and at most ``most``. The latency is not counted.
+        p_i = min(most, max(least, seconds r_i / (b_i d)))
+
+    Here r_i is the rate of client i's upload link in bits per second, b_i the bits per entry of its
+    last message (16 before the first one), and d the number of entries that are trained. The
+    latency is not counted.
+
+    Source: this project.
 
     Args:
         seconds: the time that an upload is to take.
@@ -56,8 +61,14 @@ class FillUpload:
 class Pace:
     """Each client as many local iterations as take ``seconds`` of its compute, from 1 to ``most``.
 
+        n_i = max(1, min(most, floor(seconds / c_i)))
+
+    Here c_i is the time that client i computes for one local iteration, in seconds.
+
     Clients then do unlike numbers of iterations: ``--weighting nova`` lets none count for more
     because it went further.
+
+    Source: this project.
 
     Args:
         seconds: the time that a client is to train.

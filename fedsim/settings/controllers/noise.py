@@ -11,13 +11,19 @@ from fedsim.settings.controllers.settings import whole
 class Noise:
     """n halves where noise decides the direction of the global updates.
 
+        S = sum_t <D_t, D_{t-1}> / (|D_t| |D_{t-1}|)
+        n' = max(least, floor(n / 2))    (where S < 0 after ``burn`` rounds or more)
+
+    Here D_t is the global update of round t, and the sum is over the rounds since n last changed. A
+    ``least`` above ``--temporal`` counts as that.
+
     While the gradient's mean is larger than its noise, successive updates point one way and their
     inner products are positive; where noise dominates, the model goes back and forth and the sum of
-    the products falls below zero (Pflug's statistic). Here the cosines are summed since n last
-    changed, and n halves when the sum is negative after ``burn`` rounds or more.
+    the products falls below zero (Pflug's statistic).
 
     Source: Chee & Toulis 2018 (Convergence diagnostics for stochastic gradient descent with
-    constant learning rate), section 3, who stop there, or lower the learning rate.
+    constant learning rate), section 3, who sum the inner products themselves, and
+    stop there, or lower the learning rate.
 
     Args:
         burn: rounds before the sum is looked at.

@@ -12,8 +12,14 @@ from fedsim.settings.controllers.settings import above_zero, share, whole
 class Plateau:
     """n halves and p doubles where the training loss has not fallen for ``patience`` rounds.
 
-    The best loss is that of the rounds since n and p last changed: the loss of few local iterations
-    is another loss than that of many. n ends at 1 and p at ``most``.
+        n_t = max(1, round(n / factor^j)),  p_t = max(p, min(most, p factor^j))
+        j' = j + 1    (after ``patience`` rounds without F < B - better |B|)
+
+    Here n is ``--temporal``, p is ``--gradient``, j counts the changes from 0, F is the mean
+    training loss of a round, and B the best one of the rounds since n and p last changed: the loss
+    of few local iterations is another loss than that of many. n ends at 1 and p at ``most``.
+
+    Source: this project, after the rule by which learning rates are lowered.
 
     Args:
         patience: rounds without a better loss.

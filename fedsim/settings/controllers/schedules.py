@@ -9,7 +9,14 @@ from fedsim.settings.controllers.settings import share, whole
 
 @dataclass(frozen=True)
 class Fixed:
-    """n and p as typed: the same training as without a controller, and the orders' bits more."""
+    """n and p as typed: the same training as without a controller, and the orders' bits more.
+
+        n_t = n,  p_t = p
+
+    Here n is ``--temporal``, p is ``--gradient``, and t the round.
+
+    Source: this project; what the others are compared with.
+    """
 
     needs: ClassVar[tuple[str, ...]] = ()
     moves: ClassVar[tuple[str, ...]] = ()
@@ -22,6 +29,10 @@ class Fixed:
 @dataclass(frozen=True)
 class Warmup:
     """A fraction that falls exponentially from ``first`` to ``--gradient`` over ``rounds`` rounds.
+
+        p_t = max(p, p (first / p)^max(0, 1 - (t - 1) / rounds))
+
+    Here p is ``--gradient``, and t = 1, 2, ... the round.
 
     Source: Lin et al. 2018 (Deep Gradient Compression), section 3.3, who go in stages of an epoch.
 
@@ -57,10 +68,14 @@ class Warmup:
 class DelayFirst:
     """Long delays and dense messages first; after the learning rate drops n = 1 and few entries.
 
+        n_t = min(round(1 / s), longest, left),  p_t = min(1, n_t s)    (while left > 0)
+        n_t = 1,  p_t = s                                               (afterwards)
+
+    Here s = p / n is the total sparsity of ``--gradient`` and ``--temporal``, which both phases
+    have, and left the number of iterations before the phases change; n_t is 1 at least.
+
     Source: Sattler et al. 2018 (Sparse Binary Compression), conclusion: temporal sparsity does
-    better before the rate is lowered and gradient sparsity after it. Both phases have the total
-    sparsity p / n of ``--gradient`` and ``--temporal``: first n / p iterations per dense message
-    (at most ``longest``), then one iteration per message with the fraction p / n.
+    better before the rate is lowered and gradient sparsity after it. The formula is this project's.
 
     Args:
         at: the share of the run's iterations at which the phases change; 0: at the first drop of

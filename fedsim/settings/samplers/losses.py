@@ -20,9 +20,12 @@ from fedsim.settings.samplers.base import (
 class PowerOfChoice(Sampler):
     """Of ``candidates`` clients, which are drawn by their samples, those with the highest loss.
 
-    The candidates A are drawn without replacement as ``weighted(samples)`` draws. Then, with
-    losses F_i, the m clients of the largest F_i in A take part. Equal losses: in the order in which
-    the candidates were drawn.
+        P(next candidate is i) = n_i / sum_j n_j
+        S = the m clients of the largest F_i in A
+
+    Here n_i is the number of samples of client i, and the sum is over those that are left; A are
+    the candidates, S the clients of the round, F_i the loss of client i. Equal losses: in the order
+    in which the candidates were drawn.
 
     The server sends the candidates the model, and each answers its loss F_i at that model: over an
     epoch of its batches (pow-d), or over fewer (cpow-d). With ``stale`` it asks nobody: F_i is the

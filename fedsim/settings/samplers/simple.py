@@ -18,14 +18,24 @@ from fedsim.settings.samplers.base import (
 
 @dataclass(frozen=True)
 class Uniform(Sampler):
-    """Every client with the same probability: the default, whose draws a run makes by itself."""
+    """Every client with the same probability: the default, whose draws a run makes by itself.
+
+        P(i) = m / M
+
+    Here P(i) is the probability that client i takes part in a round of m clients, and M the
+    number of clients that can be asked.
+
+    Source: McMahan et al. 2017 (FedAvg), Algorithm 1.
+    """
 
 
 @dataclass(frozen=True)
 class Weighted(Sampler):
     """Clients without replacement, one after the other with probability by numbers of samples.
 
-    With n_i samples, the next client is i with probability n_i / (sum of n over those left).
+        P(next is i) = n_i / sum_j n_j
+
+    Here n_i is the number of samples of client i; the sum is over the clients that are left.
 
     Args:
         by: ``samples``.
@@ -55,8 +65,11 @@ class Weighted(Sampler):
 class ByLink(Sampler):
     """The clients whose links carry a dense model down and up soonest, latency included.
 
-    With b bits, rates d_i and u_i now and latency l_i: the smallest of b / d_i + b / u_i + 2 l_i.
-    Of clients with equal times a lot decides.
+        T_i = b / d_i + b / u_i + 2 l_i
+
+    Here b is the size of the model in bits, d_i and u_i are the rates of client i's links now, and
+    l_i is its latency in seconds. The clients with the smallest T_i take part. A lot decides
+    between equal times.
 
     Args:
         first: ``fastest``.
