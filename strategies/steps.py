@@ -55,6 +55,12 @@ class _Own(Optimizer):
 class SGD(_Own, optim.SGD):
     """`torch.optim.SGD`, see there.
 
+        g = G + weight_decay w
+        b' = momentum b + (1 - dampening) g    (b' = g in the first step)
+        w' = w - lr b'                         (Nesterov: w' = w - lr (g + momentum b'))
+
+    Here G is the gradient (minus the gradient with ``maximize``). Without a momentum b' = g.
+
     Example:
         >>> w = torch.nn.Parameter(torch.ones(2))
         >>> w.grad = torch.tensor([1.0, 2.0])
@@ -117,8 +123,25 @@ class _Moments(_Own):
 
 
 class Adam(_Moments, optim.Adam):
-    """`torch.optim.Adam`, see there."""
+    """`torch.optim.Adam`, see there.
+
+        m' = beta1 m + (1 - beta1) g,  v' = beta2 v + (1 - beta2) g^2,  g = G + weight_decay w
+        w' = w - lr m' / (1 - beta1^t) / (sqrt(v' / (1 - beta2^t)) + eps)
+
+    Here G is the gradient (minus the gradient with ``maximize``), t = 1, 2, ... the step, and m and
+    v begin as zero. With ``amsgrad`` the second line has the largest v' so far in the place of v'.
+
+    Source: Kingma & Ba 2014 (Adam), Algorithm 1, without a weight decay.
+    """
 
 
 class AdamW(_Moments, optim.AdamW):
-    """`torch.optim.AdamW`, see there."""
+    """`torch.optim.AdamW`, see there.
+
+        w' = (1 - lr weight_decay) w - lr m' / (1 - beta1^t) / (sqrt(v' / (1 - beta2^t)) + eps)
+
+    Here m', v' and t are as in ``Adam``, with g the gradient alone.
+
+    Source: Loshchilov & Hutter 2019 (Decoupled weight decay regularization), Algorithm 2, whose
+    weight decay is not multiplied with the learning rate.
+    """
