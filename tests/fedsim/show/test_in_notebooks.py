@@ -116,7 +116,7 @@ def test_a_search_shows_its_trials_and_finalists(tmp_path: Path) -> None:
     about, png = picture(html)
     assert png == (tmp_path / "search.png").read_bytes() and about.startswith("Found(best accuracy")
     assert found.winner is not None
-    assert html.count("<tr>") == 1 + len(found.finalists)
+    assert html.count("<tr>") == 2 + len(found.methods) + len(found.finalists)
     assert f"n = {found.winner.params['temporal']}" in repr(found)
     assert callable(fedsim.search) and fedsim.search.__name__ == "search"
 
