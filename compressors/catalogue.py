@@ -32,7 +32,7 @@ _EVERY = (
         differs="exactly k entries, of ties the first; Golomb's parameter from the k "
                 "/ n that is sent"),
     Row("gradient_dropping", "method", "published:gradient_dropping", "Gradient dropping",
-        f"{DROP}, section 3", "gradient_dropping(0.01)",
+        f"{DROP}, Algorithm 1", "gradient_dropping(0.01)",
         differs="a threshold per tensor, the paper's is global (scope=model); exactly "
                 "k entries, not a sampled threshold; Golomb codes"),
     Row("ef_sign", "method", "ef_sign() = ef(l1_sign)",
@@ -87,10 +87,10 @@ _EVERY = (
     # whole compressors
     Row("raw", "compressor", "whole.raw:Raw", "Every entry as float32: dense", "reference", "raw"),
     Row("per_tensor", "compressor", "whole.lift:PerTensor",
-        "A codec on each tensor (local threshold)", f"{DROP}, section 3",
+        "A codec on each tensor (local threshold)", f"{DROP}, section 4",
         "per_tensor(topk(0.01) | float32 | golomb)"),
     Row("flat", "compressor", "whole.lift:Flat", "A codec on the whole update (global threshold)",
-        f"{DROP}, section 3", "flat(topk(0.01) | float32 | golomb)"),
+        f"{DROP}, section 4", "flat(topk(0.01) | float32 | golomb)"),
     Row("by_name", "compressor", "whole.lift:ByName", "Rules by name or size of a tensor", "fedsim",
         "by_name('size<256', raw, '*', sbc(0.01))"),
     Row("ef", "compressor", "whole.feedback:ErrorFeedback",
@@ -100,7 +100,7 @@ _EVERY = (
     Row("identity", "sparsifier", "sparsify.identity:Identity", "Every entry; may be left out",
         "reference", "identity | float32"),
     Row("topk", "sparsifier", "sparsify.topk:TopK",
-        "The fraction p of largest magnitude; exact, or by a sample", f"{DROP}, sections 3 and 4",
+        "The fraction p of largest magnitude; exact, or by a sample", f"{DROP}, section 4",
         "topk(0.01) | float32 | golomb"),
     Row("one_sided", "sparsifier", "sparsify.topk:OneSided",
         "The largest or the smallest fraction p", f"{SBC}, Algorithm 2",

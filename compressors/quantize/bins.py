@@ -20,12 +20,18 @@ from compressors.settings import check_whole, plain
 class Bins:
     """Each value as the mean of its bin: 2**bits even bins around the mean of all.
 
-    For the 2 bits of SparseLoCo (Sarfi et al. 2025, https://arxiv.org/abs/2508.15706); which levels
-    they stand for is this project's choice. Bins are ``spread`` standard deviations
-    wide together, as many below the mean as above it; the first and the last take what lies beyond,
-    and each value arrives as the mean of its bin's values: the best level that a bin can have. So
-    the error is orthogonal to what arrives, and never larger than the values. Side information:
-    2**bits means, float32; a bin without values has 0.
+        b_i = min(max(floor((x_i - m) / w), -B / 2), B / 2 - 1),  B = 2^bits,  w = spread s / B
+        x_hat_i = mean(x_j with b_j = b_i)
+
+    m and s are the mean and the standard deviation (over k - 1) of the k values, b_i the bin of
+    value i. With s = 0 all are in bin 0.
+
+    For the 2 bits of SparseLoCo (Sarfi et al. 2025, https://arxiv.org/abs/2508.15706); their levels
+    are this project's choice. Bins are ``spread`` standard deviations wide together, as many below
+    the mean as above it; the first and the last take what lies beyond, and each value arrives as
+    the mean of its bin's values: the best level that a bin can have. So the error is orthogonal to
+    what arrives, and never larger than the values. Side information: 2**bits means, float32; a bin
+    without values has 0.
 
     Args:
         bits: a value, 1 to 8.
@@ -102,11 +108,14 @@ class Bins:
 class Steps:
     """The nearest whole number of steps: int4 or int8 values with a float32 step per bucket.
 
-    A step is the largest magnitude of its bucket over 2**(bits - 1) - 1, so that levels are
-    symmetric and zero is one of them. CocktailSGD (Wang et al. 2023) sends 4 bits so, and 8 bits
-    are what is common for updates of large models (DiLoCo's followers). Halves go away from zero. A
-    part of the largest magnitude is lost on each entry, at most half a step: no entry
-    is further off than 1 / (2**bits - 2) of it. Steps below the least float32 make zeros.
+        s = max_j |x_j| / m,  m = 2^(bits - 1) - 1
+        x_hat_i = s sign(x_i) min(floor(|x_i| / s + 1 / 2), m)
+
+    s is the step and j runs over the bucket of i. Levels are symmetric and zero is one of them;
+    halves go away from zero. CocktailSGD (Wang et al. 2023) sends 4 bits so, and 8 bits are common
+    for updates of large models (DiLoCo's followers). A part of the largest magnitude is lost on
+    each entry, at most half a step: no entry is further off than 1 / (2**bits - 2) of it. Steps
+    below the least float32 make zeros.
 
     Args:
         bits: a value, 2 to 8.

@@ -49,12 +49,20 @@ _BIAS = 127  # of a scale's byte, as in E8M0
 class BlockFloat:
     """Small floats times one power of two per block of values (microscaling, MX).
 
-    A block's scale is the least power of two at which its largest magnitude is within the format
-    (Rouhani et al. 2023 take half of it where the largest magnitude is then cut off; nothing is cut
-    off here, so that random rounding is unbiased). Side information: 8 bits per block. A symbol
-    is the format's own bits: sign, exponent, mantissa. Scales end at 2**-112: of smaller blocks
-    less than the format's precision is left. A draw has 32 bits: a value below 2**-32 of its step
-    becomes zero. What would be rounded beyond float32 becomes the largest number within it.
+        s = max(ceil(log2(max_j |x_j| / F)), -112)
+        x_hat_i = 2^s round(x_i / 2^s)
+
+    F is the format's largest number and j runs over the block of i. ``round`` takes one of the
+    format's two numbers a <= y <= b around y: at random b with chance (y - a) / (b - a), or the
+    nearest. A block of zeros has s = 0.
+
+    So a block's scale is the least power of two at which its largest magnitude is within the format
+    (Rouhani et al. 2023, section 2, take half of it where the largest magnitude is then cut off;
+    nothing is cut off here, so that random rounding is unbiased). Side information: 8 bits per
+    block. A symbol is the format's own bits: sign, exponent, mantissa. Scales end at 2**-112: of
+    smaller blocks less than the format's precision is left. A draw has 32 bits: a value below
+    2**-32 of its step becomes zero. What would be rounded beyond float32 becomes the largest number
+    within it.
 
     Args:
         format: e4m3 or e5m2 (8 bits), e3m2 or e2m3 (6 bits), e2m1 (4 bits).
@@ -136,6 +144,10 @@ class BlockFloat:
 def fp8(format: str = "e4m3", rounding: str = "random") -> BlockFloat:
     """FP8: ``mx`` with 8 bits, e4m3 or e5m2, and a scale for 32 values. Raises as ``BlockFloat``.
 
+        fp8(format, rounding) = mx(format, 32, rounding)
+
+    Formats: Micikevicius et al. (2022); scales: microscaling (Rouhani et al. 2023).
+
     Example:
         >>> fp8() == BlockFloat("e4m3", 32, "random")
         True
@@ -146,6 +158,10 @@ def fp8(format: str = "e4m3", rounding: str = "random") -> BlockFloat:
 
 def fp4(rounding: str = "random") -> BlockFloat:
     """FP4: ``mx(e2m1)``, 4 bits and a scale for 32 values. Raises as ``BlockFloat``.
+
+        fp4(rounding) = mx(e2m1, 32, rounding)
+
+    Source: microscaling (Rouhani et al. 2023).
 
     Example:
         >>> fp4() == BlockFloat("e2m1", 32, "random")

@@ -15,7 +15,7 @@ from compressors.parts import Place
 
 
 def lengths(place: Place, columns: bool = True) -> Tensor:
-    """How many of the k values stand in each column that has any, in order: int64 (c,).
+    """How many of the k values lie in each column that has any, in order: int64 (c,).
 
     Both sides know it: it follows from the shape and the positions. ``columns`` False: the
     whole tensor counts as one column. Without values the result is empty.
@@ -39,7 +39,7 @@ def lengths(place: Place, columns: bool = True) -> Tensor:
 def two_means(values: Tensor, counts: Tensor) -> Tensor:
     """The mean of the values at or above zero, and of those below, of each column: float32 (c, 2).
 
-    ``values`` (k,) float32 stand column after column, ``counts`` (c,) of them in each. Sums in
+    ``values`` (k,) float32 are ordered by column, ``counts`` (c,) of them in each. Sums in
     float64. The mean of none is zero.
     """
     if values.device.type != "cpu":

@@ -16,13 +16,16 @@ _FIRST, _SECOND = 1, 2  # the noise of one must not be that of the other
 
 @dataclass(frozen=True)
 class Then:
-    """What ``second`` makes of the numbers that ``first`` would decode: second(first(x)).
+    """What ``second`` makes of the numbers that ``first`` would decode.
 
-    Only the bits of ``second`` travel. Where both are unbiased with variances omega1 and
-    omega2 relative to the squared norm, so is this, with omega1 * omega2 + omega1 + omega2
-    (Theorem 5); with natural compression as the second that is 9/8 omega1 + 1/8. The two draw
-    from streams of their own, as the theorem needs. The receiver knows nothing of ``first``:
-    its side information and its seed stay with the sender.
+        x_hat = C2(C1(x))
+        omega = omega1 omega2 + omega1 + omega2
+
+    C1 is ``first`` and C2 ``second``. Only the bits of ``second`` travel. Where both are unbiased
+    with variances omega1 and omega2 relative to the squared norm, so is this, with omega (Horváth
+    et al. 2022, Theorem 5; the paper's C1 is the outer one); with natural compression as the second
+    that is 9/8 omega1 + 1/8. The two draw from streams of their own, as the theorem needs. The
+    receiver knows nothing of ``first``: its side information and its seed stay with the sender.
 
     Raises ``ValueError`` where one of the two is not a quantizer.
 

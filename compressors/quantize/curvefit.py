@@ -24,11 +24,17 @@ _MOST = 1024  # pieces
 class FitPoly:
     """Sorted values as piecewise polynomials (Fit-Poly; Kostopoulou et al. 2021, section 5).
 
+        P_j = argmin_P sum_r (P(t_r) - y_r)^2,  r in piece j,  t_r = 2 (r - r_j) / (N_j - 1) - 1
+        x_hat_i = P_j(t_r),  r = rank(i)
+
+    y is x in descending order, rank(i) the place of x_i in it, from 0. Piece j has N_j ranks from
+    r_j on, and P is a polynomial of ``degree``.
+
     Values are sorted in descending order. The curve is cut where it leaves the positive side, then
     again and again at the value farthest from the chord of its piece, each piece keeping
     degree + 1 values or more; a straight piece is not cut. Each piece becomes its least-squares
     polynomial in the rank, scaled to [-1, 1]; one with fewer values than degree + 1 a polynomial
-    through all of them. What is decoded is the curve at a value's rank: biased, so use error
+    through all of them. A value is decoded as the curve at its rank: biased, so use error
     feedback.
 
     A symbol is the value's rank: the paper's map from the original to the sorted order, in

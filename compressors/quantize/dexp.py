@@ -21,7 +21,11 @@ _FEW = 4  # values that are as short themselves as the parameters of a curve
 
 @dataclass(frozen=True)
 class FitDExp:
-    """Sorted magnitudes as a e^(b x) + c e^(d x) (Fit-DExp; Kostopoulou et al. 2021, section 5).
+    """Sorted magnitudes as a e^(b t) + c e^(d t) (Fit-DExp; Kostopoulou et al. 2021, section 5).
+
+        x_hat_i = sign(x_i) max(a e^(b t) + c e^(d t), 0),  t = rank(i) / (k - 1)
+
+    rank(i) is the place of |x_i| in descending order, from 0, and k the number of values.
 
     One curve of four parameters over all values, without segments. It is put through the
     magnitudes in descending order, and signs travel with the symbols, as in the authors'
@@ -32,7 +36,7 @@ class FitDExp:
 
     A symbol is 2 rank + sign, 1 + ceil(log2 k) bits for k values. Side information: four
     float32 parameters; at most four values are instead sent as they are, in order of rank.
-    The amplitudes are those at x = 0 for falling terms and at x = 1 for rising ones.
+    The amplitudes are those at t = 0 for falling terms and at t = 1 for rising ones.
 
     Example:
         >>> from compressors import compress, parse

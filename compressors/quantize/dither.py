@@ -34,6 +34,12 @@ _TOP_POWER = np.uint32(254 << 23)  # the bits of 2**127
 class Dither:
     """General random dithering (Horváth et al. 2022, Definition 6): unbiased.
 
+        x_hat_i = C(||x||_p) sign(x_i) xi_i,  y_i = |x_i| / ||x||_p
+        xi_i = l_(j+1) with chance (y_i - l_j) / (l_(j+1) - l_j), else l_j,  l_j <= y_i <= l_(j+1)
+
+    ||x||_p is the p-norm of the bucket of i, 0 = l_0 < l_1 < ... < l_s = 1 are the levels (the
+    paper numbers them from 1 down), and C is ``norm_code``.
+
     A value is its bucket's norm, times its sign, times one of ``levels`` + 1 levels from 0 to
     1: the two around |x_i| / norm, each with the chance that makes the mean right. Sign and
     level are one symbol of 2 ``levels`` + 1 (zero has no sign), ceil(log2(2 levels + 1)) bits
@@ -148,6 +154,11 @@ class Dither:
 def qsgd(levels: int, bucket: int | None = None) -> Dither:
     """QSGD (Alistarh et al. 2017, section 3.1): ``dither(levels)`` in the 2-norm.
 
+        x_hat_i = ||x||_2 sign(x_i) xi_i,  y_i = s |x_i| / ||x||_2,  l = floor(y_i)
+        xi_i = (l + 1) / s with chance y_i - l, else l / s
+
+    s is ``levels``.
+
     ``bucket`` consecutive values share a norm; None for all of a tensor's. Behind a
     sparsifier it is Q-sparse: ``topk(p) | qsgd(levels)``. Raises as ``Dither``.
 
@@ -160,6 +171,10 @@ def qsgd(levels: int, bucket: int | None = None) -> Dither:
 
 def natural_dither(levels: int, norm: str | float = "2") -> Dither:
     """Natural dithering D_nat^{p,s} (Horváth et al. 2022, section 3.2): levels are powers of two.
+
+        l_0 = 0,  l_j = 2^(j - s),  j = 1, ..., s
+
+    s is ``levels`` and p is ``norm``; values go to the levels l as in ``dither``.
 
     Raises as ``Dither``.
 

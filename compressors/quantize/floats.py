@@ -13,7 +13,12 @@ from compressors.parts import IEEE, Place, Symbols
 
 @dataclass(frozen=True)
 class Float32:
-    """Values as they are: 32 bits each."""
+    """Values as they are, 32 bits each.
+
+        x_hat_i = x_i
+
+    The format is binary32 (IEEE 754, 2019).
+    """
 
     codec_id: ClassVar[str] = "float32"
     needs_seed: ClassVar[bool] = False
@@ -61,7 +66,10 @@ class _Short:
 
 @dataclass(frozen=True)
 class Float16(_Short):
-    """Values as IEEE binary16: 5 bits of exponent and 10 of mantissa, 2**-24 to 65504.
+    """Values as binary16 (IEEE 754, 2019): 5 bits of exponent and 10 of mantissa, 2**-24 to 65504.
+
+        x_hat_i = sign(x_i) min(u round(|x_i| / u), 65504)
+        u = 2^(max(floor(log2 |x_i|), -14) - 10)
 
     Rounded to the nearest, ties to even. Above 65504 in magnitude a value becomes 65504 of its
     sign (biased; the standard's rule would make infinity of 65520 and more); below 2**-25
@@ -84,10 +92,13 @@ class Float16(_Short):
 
 @dataclass(frozen=True)
 class BFloat16(_Short):
-    """Values as bfloat16: float32's 8 bits of exponent and 7 of mantissa.
+    """Values as bfloat16 (Kalamkar et al. 2019): float32's 8 bits of exponent and 7 of mantissa.
 
-    Rounded to the nearest, ties to even. Above the largest finite number, (2 - 2**-7) * 2**127,
-    in magnitude a value becomes that one of its sign.
+        x_hat_i = sign(x_i) min(u round(|x_i| / u), F),  F = (2 - 2^-7) 2^127
+        u = 2^(max(floor(log2 |x_i|), -126) - 7)
+
+    Rounded to the nearest, ties to even. Above F, the largest finite number, in magnitude a value
+    becomes F of its sign.
 
     Example:
         >>> from compressors import compress, parse

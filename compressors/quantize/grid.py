@@ -24,6 +24,10 @@ _LARGEST = float(torch.finfo(torch.float32).max)
 class MinMax:
     """2**bits equally spaced levels from the least to the greatest value: unbiased.
 
+        y_i = L (x_i - x_min) / (x_max - x_min),  L = 2^bits - 1
+        q_i = floor(y_i) + 1 with chance y_i - floor(y_i), else floor(y_i)
+        x_hat_i = x_min + (x_max - x_min) q_i / L
+
     Probabilistic quantization of Konečný et al. (Federated Learning: Strategies for Improving
     Communication Efficiency, 2016, https://arxiv.org/abs/1610.05492, section 3): a value goes
     to one of the two levels around it, with the chances that make its mean right. Symbol j is
@@ -99,10 +103,12 @@ class MinMax:
 class Codebook:
     """A fixed grid -2**(bits - 1) step, ..., -step, 0, step, ..., (2**(bits - 1) - 1) step.
 
-    Gajjala et al. 2020, equation 1 (after Yu et al.): a value in [e, e + step] of neighbours
-    on the grid becomes e with chance (e + step - value) / step, else e + step: unbiased
-    inside. The paper says nothing of values outside: here they become the nearer end, a
-    BIAS, and the grid reaches one step further below zero than above. No side information:
+        y_i = min(max(x_i, -2^(b - 1) delta), (2^(b - 1) - 1) delta)
+        x_hat_i = e with chance (e + delta - y_i) / delta, else e + delta,  e <= y_i <= e + delta
+
+    b is ``bits``, delta ``step`` and e a point of the grid (Gajjala et al. 2020, equation 1, after
+    Yu et al.): unbiased inside. The paper leaves values outside open: here they become the nearer
+    end, a BIAS, and the grid reaches one step further below zero than above. No side information:
     both sides know the step. Symbol 0 is zero, then -step, step, -2 step, ... (zig-zag).
 
     Args:

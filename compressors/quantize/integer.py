@@ -21,8 +21,10 @@ _WHOLE = 1 << 24  # from here on every float32 is a whole number
 class RandomInteger:
     """C_int: a value becomes one of the two whole numbers around it by chance; unbiased.
 
-    Horváth et al. 2022 give it as the counterexample (section 2.3, Theorem 4): no omega bounds
-    its variance, since near zero the second moment is |x| where the square is x * x.
+        x_hat_i = floor(x_i) + 1 with chance x_i - floor(x_i), else floor(x_i)
+
+    The counterexample of natural compression (Horváth et al. 2022, section 2.3, Theorem 4): no
+    omega bounds its variance, since near zero the second moment is |x| where the square is x * x.
 
     One bit of side information says how symbols are meant. 0: all results lie within
     +-2**24; the least follows in 32 bits (two's complement), then an Elias gamma code of the

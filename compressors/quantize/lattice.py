@@ -27,14 +27,17 @@ _ALONE = 1 / (6 * math.sqrt(3))  # the same of a value without a second: a squar
 class Lattice:
     """Pairs of values to the nearest point of a hexagonal lattice, with subtractive dither.
 
-    Source: Shlezinger et al., UVeQFed: Universal Vector Quantization for Federated Learning, 2021,
-    https://arxiv.org/abs/2006.03262, section III: values over their norm plus dither go to the
-    nearest point; the receiver draws the same dither from the message's seed and takes it off. The
-    error is uniform on a cell, whatever the values are: unbiased, of known size. The paper scales
-    the lattice until its points in a ball fill a budget of bits and leaves their coding open. Here
-    the cell's area is 2 pi e 4**-bits times the mean square, so that the symbols of normal values
-    have about ``bits`` bits of entropy from 2 bits on, every point may be sent, and a coder of
-    symbols (``ans``, ``huffman``) stands behind. Behind ``fixed`` the largest point decides.
+        x_hat = Q(x + z) - z,  z ~ U(cell around 0)
+        area of a cell = 2 pi e 4^-bits ||x||_2^2 / k
+
+    x is a pair, Q the nearest point, z the dither and ||x||_2^2 / k the mean square of all k
+    values. Source: UVeQFed (Shlezinger et al. 2021, https://arxiv.org/abs/2006.03262, section III).
+    The receiver draws the same dither from the message's seed and takes it off. The error is
+    uniform on a cell for any values: unbiased, of known size. The paper scales the lattice until
+    its points in a ball fill a budget of bits and leaves their coding open. Here the cell's area
+    gives the symbols of normal values about ``bits`` bits of entropy from 2 bits on, every point
+    may be sent, and a coder of symbols (``ans``, ``huffman``) follows. Behind ``fixed`` the largest
+    point decides.
 
     Symbols: the row of a point, and its place in the row; 0, -1, 1, -2, ... are 0, 1, 2, 3. Side
     information: the root mean square as float32, and the largest symbol in 32 bits. The

@@ -23,10 +23,15 @@ _LARGEST = float(torch.finfo(torch.float32).max)
 class Lloyd:
     """Each value as the nearest of 2**bits levels, the best ones for normal values, times a scale.
 
+        Q_i = sign(v_i) q,  q the level nearest to |v_i| sqrt(k) / ||v||
+        v_hat = S Q,  S = ||v||^2 / <v, Q> (unbiased) or <v, Q> / ||Q||^2 (least)
+
+    v are the k values of a block and sign(0) = 1. The levels are the centroids of the standard
+    normal density (``compressors.kernels.centroids``; for one bit q = sqrt(2 / pi)).
+
     Made for rotated values, which are nearly normal: ``rotate(lloyd(1))`` is DRIVE (Vargaftik et
     al. 2021, https://arxiv.org/abs/2105.08339, Algorithm 1) and ``rotate(lloyd(bits))`` is EDEN
-    (Vargaftik et al. 2022, https://arxiv.org/abs/2108.08842, Algorithm 1). Values v are divided by
-    their root mean square, and Q are the levels that they come to.
+    (Vargaftik et al. 2022, https://arxiv.org/abs/2108.08842, Algorithm 1).
 
     * ``unbiased``: the scale is ||v||^2 / <v, Q>. Over rotations drawn uniformly the mean of what
       arrives is what was sent. A Hadamard rotation is close to that for blocks of a hundred
@@ -36,10 +41,10 @@ class Lloyd:
       error is orthogonal to what arrives: use it inside ``ef``.
 
     ``rotate`` turns a vector in blocks whose sizes are powers of two, the largest first. Each block
-    has a scale of its own, a float32 number of side information; the papers pad to one
-    block. One scale for all would be biased: blocks have different energies. Values must stand as
-    the rotation made them: behind a sparsifier blocks are those of as many values. A block of zeros
-    has scale 0. A level that leaves float32 saturates.
+    has a scale of its own, a float32 number of side information; the papers pad to one block. One
+    scale for all would be biased: blocks have different energies. Values must be in the order of
+    the rotation: behind a sparsifier blocks are those of as many values. A block of zeros has scale
+    0. A level that leaves float32 saturates.
 
     Args:
         bits: a value, 1 to 4.

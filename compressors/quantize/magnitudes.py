@@ -32,6 +32,12 @@ class _Shared(NamedTuple):
 class SharedMagnitude:
     """The sign of each value and a magnitude that values share (Aji & Heafield 2017, section 5.4).
 
+        x_hat_i = sign(x_i) a_i,  sign(0) = 1
+        a_i = min_j |x_j| (min) or mean_j |x_j| (avg, column)
+
+    j runs over all values, with ``column`` over those in the column of i, and with ``bits=2`` over
+    those on the side of the median magnitude M where i is: |x_j| >= M or |x_j| < M.
+
     ``value`` as the paper's Figure 8 has it: ``min``, the smallest magnitude among the values
     (of ``topk``: the threshold); ``avg``, the mean magnitude; ``column``, the mean magnitude
     of each column (one index of the first axis: see ``compressors.quantize.columns``).
@@ -132,6 +138,8 @@ class SharedMagnitude:
 
 def ternary() -> SharedMagnitude:
     """Sign and mean magnitude of the kept entries (sparse ternary compression).
+
+        x_hat_i = sign(x_i) mean_j |x_j|,  j over the kept entries
 
     Behind a sparsifier a tensor then holds three values: zero, and plus or minus the mean
     magnitude of what was kept (Sattler et al. 2020, Algorithm 1). The same as ``magnitude``.

@@ -15,7 +15,11 @@ from compressors.parts import Place, Symbols
 
 @dataclass(frozen=True)
 class Mean:
-    """All sent entries as their mean: 32 bits per tensor and none per value (SBC, Algorithm 2).
+    """All sent entries as their mean: 32 bits per tensor and none per value.
+
+        x_hat_i = mean_j x_j
+
+    j runs over the entries that are sent (SBC; Sattler et al. 2018, Algorithm 2).
 
     Only sensible, and only accepted by ``Pipeline``, behind a sparsifier that never
     mixes signs. A tensor that sends nothing has no mean in the message.

@@ -20,11 +20,16 @@ _TOP_OF_8 = 63  # 127 exponents from -63: the window that is centred on 1
 
 @dataclass(frozen=True)
 class Natural:
-    """Signs and exponents without mantissas: 9 bits per value in place of 32 (Definition 1).
+    """Signs and exponents without mantissas: 9 bits per value in place of 32.
 
-    ``rounding="random"`` is the paper's: t between two powers of two becomes one of them,
-    the greater with probability (|t| - lower) / (greater - lower). The mean is t, and the
-    second moment at most 9/8 of t**2 (Theorem 3), whatever the number, with these exceptions:
+        C(t) = sign(t) 2^floor(a) with chance p, else sign(t) 2^ceil(a),  a = log2 |t|
+        p = (2^ceil(a) - |t|) / (2^ceil(a) - 2^floor(a))
+
+    Natural compression (Horváth et al. 2022, Definition 1, equation 2); powers of two and zero stay
+    as they are.
+
+    ``rounding="random"`` is the paper's. The mean is t, and the second moment at most 9/8 of t**2
+    (Theorem 3), with these exceptions:
 
     * zero stays zero, and its sign travels;
     * a denormal (|t| < 2**-126) becomes 0 or 2**-126: unbiased, but beyond 9/8;
@@ -33,13 +38,13 @@ class Natural:
     ``rounding="nearest"`` takes the nearer power, the greater of two at equal distance: biased,
     no random numbers, within a third of t.
 
-    ``bits`` below 9 leave ``bits - 1`` for the exponent, which is then one of the
-    2**(bits - 1) - 1 exponents up to ``top``: the lowest power is 2**(top - 2**(bits - 1) + 2).
-    What is above 2**top becomes 2**top (biased). What is below the lowest power is rounded at
-    random to it or to zero, unbiased up to 2**-33 of that power, but beyond 9/8. Eight bits hold
-    2**-63 to 2**63 by default: the paper shows how little of the range the exponents of
-    gradients take (Figure 21; its text gives no numbers), so half of it, around 1, is ample;
-    fewer bits must be told their ``top``. float64 would need 12 bits, 64 / 12 = 5.33 times less.
+    ``bits`` below 9 leave ``bits - 1`` for the exponent, which is then one of the 2**(bits - 1) - 1
+    exponents up to ``top``: the lowest power is 2**(top - 2**(bits - 1) + 2). A magnitude above
+    2**top becomes 2**top (biased). One below the lowest power is rounded at random to it or to
+    zero, unbiased up to 2**-33 of that power, but beyond 9/8. Eight bits hold 2**-63 to 2**63 by
+    default: the paper shows how little of the range the exponents of gradients take (Figure 21; its
+    text gives no numbers), so half of it, around 1, is ample; fewer bits must be told their
+    ``top``. float64 would need 12 bits, 64 / 12 = 5.33 times less.
 
     Noise is the 32 bits that belong to (seed, place among the sent values): the low 23 of
     them are added to the mantissa. The receiver needs no seed.

@@ -17,6 +17,10 @@ from compressors.printing import shown
 class Shrink:
     """What an unbiased quantizer decodes, divided by 1 + omega: a contraction.
 
+        x_hat = Q(x) / (1 + omega)
+
+    Q is the quantizer, E||Q(x) - x||^2 <= omega ||x||^2.
+
     Error feedback needs E||C(x) - x||^2 < ||x||^2, or its residual feeds on the noise and
     grows without end; an unbiased quantizer with omega >= 1 has it not. Divided by 1 + omega it
     has, with delta = 1 / (1 + omega) (Basu et al. 2019 scale QSGD so). omega follows from the

@@ -65,6 +65,8 @@ def signed(magnitudes: Tensor, codes: Tensor) -> Tensor:
 class Sign:
     """The sign of each value times a ``magnitude`` that both sides know: one bit per value.
 
+        x_hat_i = magnitude sign(x_i),  sign(0) = 1 or -1 with chance 1 / 2 each
+
     signSGD (Bernstein et al. 2018, Algorithm 1), whose step size is the magnitude: the
     receiver adds what it decodes. A value of zero gets a fair coin from the seed's noise, for
     one bit cannot say zero and an entry that never changes (of a unit that is switched off)
@@ -116,11 +118,13 @@ class Sign:
 
 @dataclass(frozen=True)
 class ScaledSign:
-    """The sign of each value times the mean magnitude ||v||_1 / k: 1 bit per value, 32 per tensor.
+    """The sign of each value times the mean magnitude: 1 bit per value, 32 per tensor.
 
-    The compressor of EF-signSGD (Karimireddy et al. 2019, section 4), made for error
-    feedback: a delta-contraction with delta = ||v||_1^2 / (k ||v||_2^2) of each vector. Zeros
-    count as plus. The sum is taken in float64 and rounded to float32 once.
+        v_hat_i = sign(v_i) ||v||_1 / k,  sign(0) = 1
+
+    The compressor of EF-signSGD (Karimireddy et al. 2019, section 4), made for error feedback: a
+    delta-contraction with delta = ||v||_1^2 / (k ||v||_2^2) of each vector of k values. The sum is
+    taken in float64 and rounded to float32 once.
 
     Example:
         >>> from compressors import compress, parse
@@ -171,12 +175,14 @@ class _Means(NamedTuple):
 class OneBit:
     """Each value as the mean of its side of zero: 1-bit SGD (Seide et al. 2014, section 3).
 
-    One bit says whether a value is below zero; the two means of a column, of what is at or
-    above zero and of what is below, are its side information: two float32 per column that has
-    values. A column is one index of the first axis (``compressors.quantize.columns`` says
-    why); ``columns=False`` takes the whole tensor as one. Made for error feedback: means are
-    the best two values, so the error never exceeds the values in norm. Behind a sparsifier the
-    columns are those of the entries that are sent.
+        x_hat_i = mean(x_j >= 0) where x_i >= 0, else mean(x_j < 0),  j over the column of i
+
+    One bit says whether a value is below zero; the two means of a column, of what is at or above
+    zero and of what is below, are its side information: two float32 per column that has values. A
+    column is one index of the first axis (``compressors.quantize.columns`` has the reason);
+    ``columns=False`` takes the whole tensor as one. Made for error feedback: means are the best two
+    values, so the error never exceeds the values in norm. Behind a sparsifier the columns are those
+    of the entries that are sent.
 
     Example:
         >>> from compressors import compress, parse

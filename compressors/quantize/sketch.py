@@ -21,6 +21,11 @@ _MOST = 1 << 16
 class Sketch:
     """Each value as the mean of its quantile bucket (SketchML, Jiang et al. 2018, section 3.2).
 
+        e_b = y_r,  r = floor(b n / B),  b = 0, ..., B - 1
+        x_hat_i = mean(x_j with b_j = b_i),  b_i = max(b with e_b <= x_i)
+
+    y are the n values of one sign in ascending order, from rank 0, and B the buckets of that sign.
+
     The values below zero and the others are sorted apart, each side gets buckets in
     proportion to its number of values (at least one), and a side's buckets begin at equal
     ranks of it, so a bucket never holds both signs. Equal values share a bucket, so ties leave

@@ -23,14 +23,15 @@ _ALPHABET = 3
 class TernGrad:
     """Three symbols per value: 0, -s, +s, with s the largest magnitude after clipping.
 
-    A value x becomes sign(x) s with chance min(|x|, s) / s, else 0 (Wen et al., TernGrad:
-    Ternary Gradients to Reduce Communication in Distributed Deep Learning, 2017,
-    https://arxiv.org/abs/1705.07878, equations 3 to 5): standard dithering with one level in
-    the infinity norm. Values are first clipped to ``clip`` standard deviations of the
-    tensor's values either side of zero (equation 9, layer-wise): what is clipped loses the
-    excess, so the method is BIASED unless ``clip`` is None; only the clipped values arrive
-    right in the mean. A tensor of equal values has no spread and is not clipped.
-    s travels as a float32; nothing sent, no s.
+        x_hat_i = s sign(x_i) with chance min(|x_i|, s) / s, else 0
+        s = min(max_j |x_j|, clip sigma)
+
+    sigma is the standard deviation of the tensor's values (Wen et al. 2017,
+    https://arxiv.org/abs/1705.07878, equations 3 to 5): standard dithering with one level in the
+    infinity norm. Values are first clipped to ``clip`` standard deviations of the tensor's values
+    either side of zero (equation 9, layer-wise): what is clipped loses the excess, so the method is
+    BIASED unless ``clip`` is None; only the clipped values arrive right in the mean. A tensor of
+    equal values has no spread and is not clipped. s travels as a float32; nothing sent, no s.
 
     Args:
         clip: standard deviations, above zero; None or 0 for no clipping.

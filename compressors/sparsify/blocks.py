@@ -37,11 +37,13 @@ def block_norms(x: Tensor, b: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of ``b`` neighbouring entries travel whole, those that hold a non-zero (OmniReduce).
+    """Blocks of ``b`` neighbouring entries travel whole, those that hold a non-zero.
 
-    Fei et al. 2020. With ``p`` at most the fraction p of the blocks, those of largest L2
-    norm: norms are summed in float64 and ties go to the lowest block. A block of zeros
-    never travels. Positions are those of blocks: one a block.
+        S = {i : ||x_B(i)||_2 > 0},  x_hat_i = x_i for i in S, else 0
+
+    B(i) is the block of entry i (OmniReduce; Fei et al. 2020). With ``p`` at most the fraction p of
+    the blocks, those of largest L2 norm: norms are summed in float64 and ties go to the lowest
+    block. A block of zeros never travels. Positions are those of blocks: one a block.
 
     Example:
         >>> Blocks(2).select(torch.tensor([0.0, 0, 0, 3, 1]), 0)  # of the blocks 0, 1, 2

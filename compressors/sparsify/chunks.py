@@ -36,11 +36,15 @@ def largest_torch(x: Tensor, size: int, counts: np.ndarray) -> Tensor:
 class ChunkTopK:
     """The fraction ``p`` of largest magnitude of every ``size`` neighbouring entries.
 
-    SparseLoCo (Sarfi, Thérien, Lidin & Belilovsky 2025, https://arxiv.org/abs/2508.15706) and DeMo
-    (Peng, Quesnelle & Kingma 2024, https://arxiv.org/abs/2411.19870) choose so: no chunk is left
-    out, and chunks are chosen from side by side. k = max(1, round(p m)) of a chunk's m entries; the
-    last chunk may be shorter. Ties go to the lowest index and zeros are never sent, as with
-    ``topk``. Entries are those of the tensor in its order; the papers cut matrices into tiles.
+        S = union over chunks c of {the k_c largest |x_i|, i in c},  k_c = max(1, round(p m_c))
+        x_hat_i = x_i for i in S, else 0
+
+    m_c is the number of entries of chunk c. SparseLoCo (Sarfi, Thérien, Lidin & Belilovsky 2025,
+    https://arxiv.org/abs/2508.15706) and DeMo (Peng, Quesnelle & Kingma 2024,
+    https://arxiv.org/abs/2411.19870) choose so: no chunk is left out, and chunks are chosen from
+    side by side. The last chunk may be shorter. Ties go to the lowest index and zeros are never
+    sent, as with ``topk``. Entries are those of the tensor in its order; the papers cut matrices
+    into tiles.
 
     Args:
         p: 0 < p <= 1.

@@ -28,9 +28,13 @@ def dryden_torch(x: Tensor, p: float) -> Tensor:
 class Dryden:
     """The fraction ``p`` of the positive entries, the largest, and of the negative, the smallest.
 
-    Dryden et al. 2016 (adaptive quantization): a positive and a negative threshold, each
-    from its own side. Of n+ entries above zero max(1, round(p n+)) are
-    sent, likewise below zero; a side without entries sends none. Ties go to the lowest index.
+        S = {the k+ largest x_i > 0} and {the k- smallest x_i < 0},  k+ = max(1, round(p n+))
+        x_hat_i = x_i for i in S, else 0
+
+    n+ and n- are the numbers of entries above and below zero, and k- follows from n- as k+ from n+;
+    a side without entries sends none. Adaptive quantization (Dryden et al. 2016) has a positive and
+    a negative threshold, too, each from its own side, and then sends means; here values are the
+    quantizer's. Ties go to the lowest index.
 
     Example:
         >>> Dryden(0.5).select(torch.tensor([1.0, -3.0, 0.5, 2.0, 4.0]), 0)

@@ -18,9 +18,9 @@ _WORDS = 2.0**32  # how many noise words there are
 def least_sent(magnitudes: np.ndarray, k: int) -> float:
     """The magnitude 1 / lambda for which min(1, lambda |x|), summed, is ``k``; 0 for all of them.
 
-    ``magnitudes`` (n,) are float32. Of the largest, those above 1 / lambda are certain, and the sum
-    S of the others has (k - certain) / S = lambda: what Algorithm 3 of the paper comes to after as
-    many steps as it needs. Rounded to float32; beyond its range infinite.
+    ``magnitudes`` (n,) are float32. Entries above 1 / lambda are certain, and the sum S of the
+    others has (k - certain) / S = lambda: Algorithm 3 of the paper comes to that after as many
+    steps as it needs. Rounded to float32; beyond its range infinite.
 
     Example:
         >>> least_sent(np.array([4.0, 1.0, 1.0, 2.0], np.float32), 2)
@@ -48,15 +48,18 @@ def least_sent(magnitudes: np.ndarray, k: int) -> float:
 class GSpar:
     """Each entry with the chance min(1, lambda |x|), divided by it: k = round(p n) expected.
 
-    Wangni, Wang, Liu & Zhang, Gradient Sparsification for Communication-Efficient Distributed
-    Optimization, NeurIPS 2018 (https://arxiv.org/abs/1710.09854), section 3: of all unbiased
-    choices with k entries expected the one of least variance. lambda is exactly the one for which
-    the chances sum to k (``least_sent``); the paper's Algorithm 3 comes near in two steps.
+        x_hat_i = x_i / p_i with chance p_i, else 0
+        p_i = min(1, lambda |x_i|),  sum_i p_i = k
 
-    What is certain travels as it is; everything else that travels becomes its sign times
-    1 / lambda, one magnitude per tensor. Zeros never travel; a tensor with at most k other entries
-    sends those. The number sent follows from the draw and travels, as do the positions. Chances
-    are multiples of 2**-32.
+    Source: Gradient Sparsification for Communication-Efficient Distributed Optimization (Wangni et
+    al. 2018, https://arxiv.org/abs/1710.09854, section 3): the unbiased choice of least variance
+    with k entries expected. lambda is exact (``least_sent``); the paper's Algorithm 3 comes near in
+    two steps.
+
+    Certain entries travel as they are; everything else that travels becomes its sign times 1 /
+    lambda, one magnitude per tensor. Zeros never travel; a tensor with at most k other entries
+    sends those. The number sent follows from the draw and travels, as do the positions. Chances are
+    multiples of 2**-32.
 
     Raises ``ValueError`` unless 0 < p <= 1.
 

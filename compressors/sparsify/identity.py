@@ -13,6 +13,8 @@ from compressors.bounds import Sparsity, exact
 class Identity:
     """All entries, zeros too, and no positions: what a pipeline without a sparsifier means.
 
+        S = {1, ..., n},  x_hat_i = x_i
+
     Example:
         >>> from compressors import parse, text
         >>> text(parse("identity | float32"))

@@ -43,10 +43,12 @@ def drawn(n: int, k: int, seed: int, device: torch.device) -> Tensor:
 class RandK:
     """Exactly k entries at random, without replacement (random sparsification; Stich et al. 2018).
 
-    ``scaled`` sends them times n / k, so that the message is unbiased with omega = n / k - 1
-    (Konečný et al. 2016, section 3; chances that follow the magnitudes are ``gspar``); plain,
-    the message is a contraction: E||x - C(x)||^2 = (1 - k / n) ||x||^2. ``seeded``: no positions
-    are written, they follow from the seed.
+        S ~ U(subsets of k entries),  x_hat_i = (n / k) x_i for i in S, else 0
+
+    ``scaled`` has the factor n / k, so that the message is unbiased with omega = n / k - 1 (Konečný
+    et al. 2016, section 3; chances that follow the magnitudes are ``gspar``); plain, the message is
+    a contraction: E||x - C(x)||^2 = (1 - k / n) ||x||^2. ``seeded``: no positions are written, they
+    follow from the seed.
 
     Example:
         >>> indices, scale = RandK(0.5).select(torch.ones(6), seed=1)
@@ -94,11 +96,13 @@ class RandK:
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """Each entry with probability ``q``: S_q of Horvath et al. 2022 (Table 1), q n of n expected.
+    """Each entry with probability ``q``, q n of n expected.
 
-    An entry travels where its noise word lies below round(q 2**32): the true probability is
-    the nearest multiple of 2**-32 (and at least that). ``scaled`` divides what is sent by
-    the true probability: unbiased, omega = 1 / q - 1. ``seeded``: as for ``RandK``.
+        x_hat_i = x_i / r with chance r, else 0,  r = max(1, round(q 2^32)) / 2^32
+
+    S_q (Horváth et al. 2022, Table 1, where q is the expected number of entries). r is q in the
+    steps of the noise. ``scaled`` has the factor 1 / r: unbiased, omega = 1 / q - 1. ``seeded``: as
+    for ``RandK``.
 
     Example:
         >>> Bernoulli(1).select(torch.ones(3), seed=1)

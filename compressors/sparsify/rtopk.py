@@ -17,10 +17,14 @@ from compressors.sparsify.randk import check_flags, drawn
 class RTopK:
     """k = round(p n) entries at random of the round(m n) of largest magnitude.
 
-    rTop-k of Barnes et al. 2020, without replacement; p <= m. Positions are written. Only non-zero
-    entries are drawn from: where there are t < round(m n) of them, min(k, t) of those travel.
-    ``scaled`` sends them times t / k (nominally m / p): an unbiased estimate of the ``topk(m)``
-    of the tensor, not of the tensor. p = m is ``topk(p)``, m = 1 a random k of all but zeros.
+        T = {the round(m n) largest |x_i| > 0},  S ~ U(subsets of k entries of T)
+        x_hat_i = x_i for i in S, else 0
+
+    rTop-k (Barnes et al. 2020; Elibol et al. 2020), without replacement; p <= m. Positions are
+    written. Only non-zero entries are drawn from: where there are t < round(m n) of them, min(k, t)
+    of those travel. ``scaled`` sends them times t / k (nominally m / p): an unbiased estimate of
+    the ``topk(m)`` of the tensor, not of the tensor. p = m is ``topk(p)``, m = 1 a random k of all
+    but zeros.
 
     Example:
         >>> RTopK(0.25, 0.5, scaled=True).select(torch.tensor([1.0, -3.0, 0.5, 2.0]), 1)[1]

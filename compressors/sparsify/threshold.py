@@ -39,6 +39,10 @@ def reaching(x: Tensor, magnitude: float) -> Tensor:
 class Threshold:
     """Every entry of magnitude ``t`` or more (Strom 2015).
 
+        S = {i : |x_i| >= t},  x_hat_i = x_i for i in S, else 0
+
+    The paper sends t with the sign of x_i; here values are the quantizer's.
+
     The number sent follows from the data and travels. ``t`` is compared as a float32;
     ``ValueError`` where that is not above zero and finite.
 
@@ -78,6 +82,8 @@ class Threshold:
 @dataclass(frozen=True)
 class Nonzero:
     """Every entry that is not zero: lossless, for updates that are sparse by themselves.
+
+        S = {i : x_i != 0},  x_hat_i = x_i
 
     Example:
         >>> Nonzero().select(torch.tensor([0.0, -3.0, -0.0, 2.0]), 0)

@@ -36,10 +36,14 @@ def one_sided_torch(x: Tensor, k: int) -> Tensor:
 
 @dataclass(frozen=True)
 class TopK:
-    """The fraction ``p`` of largest magnitude (Aji & Heafield 2017, section 3), exactly k of them.
+    """The fraction ``p`` of largest magnitude, exactly k of them.
 
-    The paper keeps what lies strictly above the k-th magnitude, so that ties send
-    fewer; here ties go to the lowest index and k is exact.
+        S = {the k largest |x_i| > 0},  k = max(1, round(p n))
+        x_hat_i = x_i for i in S, else 0
+
+    Gradient dropping (Aji & Heafield 2017, Algorithm 1, without its residuals). The paper keeps
+    what lies strictly above the k-th magnitude, so that ties send fewer; here ties go to the lowest
+    index and k is exact.
 
     ``sample`` (the paper's section 4 has 0.001; DGC) estimates the threshold from that share of
     the entries instead, drawn by the seed, and sends all that reach it. The sample has at
@@ -97,8 +101,12 @@ class TopK:
 class OneSided:
     """The fraction ``p`` of largest or of smallest entries, whichever mean is greater in magnitude.
 
-    Lines 3 to 9 of Algorithm 2 (Sattler et al. 2018), read with the weight-update
-    where the paper prints W. Equal means choose the positive side.
+        H = {the k largest x_i > 0},  L = {the k largest -x_i > 0},  k = max(1, round(p n))
+        S = H if mean(x_H) >= -mean(x_L) else L,  x_hat_i = x_i for i in S, else 0
+
+    SBC's selection (Sattler et al. 2018, Algorithm 2, lines 3 to 9), read with the weight-update
+    where the paper prints W. A side without entries is not chosen. Values are the quantizer's
+    (``mean`` in SBC).
 
     Example:
         >>> OneSided(0.5).select(torch.tensor([1.0, -3.0, 0.5, -2.0]), 0)

@@ -22,6 +22,11 @@ _INNER = 1  # purpose of a tensor's seed
 class Cosine:
     """The codec on the discrete cosine transform (DCT-II, orthonormal) of tiles of the tensor.
 
+        Y = A T B',  T_hat = A' C(Y) B
+        A_ki = c_k sqrt(2 / a) cos(pi (i + 1 / 2) k / a),  c_0 = 1 / sqrt(2),  c_k = 1 for k > 0
+
+    T is a tile of a rows and b columns, A' the transpose of A (a, a), and B (b, b) as A.
+
     DeMo (Peng, Quesnelle & Kingma 2024, https://arxiv.org/abs/2411.19870, section 3) keeps the
     largest coefficients: neighbouring entries of a momentum that move together lie in few of them.
     A tensor is a matrix of its first axis by all others, cut into tiles of ``size`` by ``size``; a

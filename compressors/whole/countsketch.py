@@ -25,6 +25,12 @@ _HASH = 0x5CE7C4  # of all sketches, whoever makes them: else they could not be 
 class CountSketch:
     """``rows`` rows of ``columns`` sums, of which the receiver takes the largest estimates.
 
+        T_rc = sum of s_r(i) x_i over the i with h_r(i) = c
+        y_i = median_r s_r(i) T_rh,  h = h_r(i)
+        x_hat_i = y_i for the k largest |y_i|, else 0,  k = max(1, round(p n))
+
+    h_r(i) is the cell of entry i in row r and s_r(i) its sign.
+
     Every entry is added, with a random sign, to one random cell of each row. An entry's estimate is
     the median over the rows of its cell times its sign. Cells and signs follow from the entry's
     number alone, so that the sketch of a sum is the sum of sketches: the server of FetchSGD
@@ -35,12 +41,12 @@ class CountSketch:
     and training may diverge; ``ef`` and ``ef21`` refuse that. The sketch is that of Charikar,
     Chen & Farach-Colton 2002.
 
-    A message is the table as float32, whatever the tensor's size. Of estimates, max(1, round(p n))
-    are taken, ties to the lowest index, zeros never.
+    A message is the table as float32, for a tensor of any size. Of equal estimates the lowest index
+    is taken first, and zeros never.
 
     Args:
         p: the fraction of entries that are taken from a sketch, 0 < p <= 1.
-        rows: 1 to 63; the paper has 5. Of an even number the median is the mean of the middle two.
+        rows: 1 to 63; the paper has 5. The median of an even number is the mean of the middle two.
         columns: cells of a row, 1 to 2**24.
 
     Raises ``ValueError`` for any other setting.

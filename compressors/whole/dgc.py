@@ -1,7 +1,7 @@
 """Deep Gradient Compression: top-k with a memory that knows about momentum.
 
 Lin, Han, Mao, Wang & Dally, Deep Gradient Compression: Reducing the Communication Bandwidth
-for Distributed Training, ICLR 2018, section 3 and Algorithm 1.
+for Distributed Training, ICLR 2018, section 3.
 """
 
 import math
@@ -36,10 +36,14 @@ from compressors.whole.pipeline import Pipeline
 class DGC:
     """The fraction ``p`` of each tensor, chosen from momentum-corrected residuals.
 
-    With the update g: u = momentum u + g; v = v + u; the k entries of largest |v| travel as
-    float32 at Golomb-coded positions; there u and v become zero (momentum factor masking).
-    This is the clients' momentum, so their optimizer has none, and one local step per message
-    (n = 1). Updates are weight differences, -lr times the gradient: at a steady learning
+        u <- momentum u + g min(1, clip / ||g||),  v <- v + u
+        x_hat_i = v_i for i in S, else 0,  S = {the k largest |v_i| > 0}
+        u_i <- 0,  v_i <- 0 for i in S
+
+    g is the update, ||g|| the norm of all its tensors, and S is chosen in each (Lin et al. 2018,
+    section 3). Values travel as float32 at Golomb-coded positions; the last line is momentum factor
+    masking. This is the clients' momentum, so their optimizer has none, and one local step per
+    message (n = 1). Updates are weight differences, -lr times the gradient: at a steady learning
     rate u is SGD's momentum buffer times -lr. At p = 1 everything is masked at once: plain SGD.
 
     Settings, all from the paper:

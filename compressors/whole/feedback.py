@@ -66,10 +66,13 @@ class _Remembering:
 
 @dataclass(frozen=True)
 class ErrorFeedback(_Remembering):
-    """Sends ``update + residual`` and keeps what the receiver will not see of it (SBC, equation 2).
+    """Sends ``update + residual`` and keeps what the receiver will not see of it.
 
-    At every moment the sum of what was decoded plus the residual is the sum of the
-    updates, up to float32 rounding.
+        y = x + decay r,  y_hat = C(y),  r <- y - y_hat
+
+    x is the update, r the residual and C ``inner``: with decay 1 residual accumulation (Sattler et
+    al. 2018, equation 2). At every moment the sum of what was decoded plus the residual is the sum
+    of the updates, up to float32 rounding.
 
     With a ``decay`` below 1 it sends ``update + decay * residual``: what is left of old updates
     fades, and that much of them is never sent. SparseLoCo (Sarfi et al. 2025, Algorithm 1) has it
@@ -80,7 +83,7 @@ class ErrorFeedback(_Remembering):
         decay: the residual's factor, 0 < decay <= 1.
         mask: whether the sender's optimizer forgets the momentum of entries that were sent (SBC,
             supplement A): the momentum factor masking of Lin et al. 2018. It has the optimizer, so
-            that this is its work (``compressors.whole.masking`` says of which entries); no bit of a
+            that this is its work (``compressors.whole.masking`` has the entries); no bit of a
             message depends on it, and neither does what its receiver needs.
 
     Raises ``ValueError`` for another decay or mask; around what has a memory or a server itself
@@ -124,7 +127,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
     def after(
         self, memory: Mapping[str, Tensor], target: dict[str, Tensor], sent: Sent
     ) -> dict[str, Tensor]:
-        """What is left of ``target``."""
+        """The rest of ``target``: less what was sent."""
         for name, x in target.items():
             part = sent[name]
             if isinstance(part.indices, Tensor):
@@ -140,12 +143,14 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
 class EF21(_Remembering):
     """Sends ``update - g`` by the inner compressor, where g is the sum of all it has sent so far.
 
-    EF21 (Richtárik, Sokolov & Fatkhullin 2021, https://arxiv.org/abs/2106.05203, Algorithm 2):
-    where updates change little from round to round, so do their differences, and g comes
-    closer to the update with each message, whatever the inner contraction leaves out. A message
-    alone is not an update: the receiver keeps the sum of what all senders sent and moves by its
-    mean over them. The strategy ``ef21`` does; every other one refuses this method. On that
-    strategy's downlink it is EF21-BC (``strategies.channel.directions``).
+        c = C(x - g),  g <- g + c
+
+    x is the update and c what is sent. EF21 (Richtárik, Sokolov & Fatkhullin 2021,
+    https://arxiv.org/abs/2106.05203, Algorithm 2): where updates change little from round to round,
+    so do their differences, and g comes closer to the update with each message, for any inner
+    contraction. A message alone is not an update: the receiver keeps the sum of what all senders
+    sent and moves by its mean over them. The strategy ``ef21`` does; every other one refuses this
+    method. On that strategy's downlink it is EF21-BC (``strategies.channel.directions``).
 
     The memory is -g, as ``shift``: what was sent and not applied is added to it again. Raises
     ``ValueError`` around what has a memory or a server itself (``ef``, ``dgc``, ``diana``),
@@ -187,12 +192,14 @@ class EF21(_Remembering):
 class Diana(_Remembering):
     """Sends ``update - h`` by an unbiased compressor; then h moves by ``alpha`` of what was sent.
 
-    DIANA (Mishchenko, Gorbunov, Takáč & Richtárik 2019, https://arxiv.org/abs/1901.09269,
-    Algorithm 1, without its momentum and its proximal step). The shift h comes to be the sender's
-    mean update, and what is left to send, whose noise is in proportion to it, goes to zero: so
-    clients of unlike data reach the optimum that a compression without shifts stays away from. The
-    receiver adds the mean of all shifts, which it keeps by the same rule. The strategy ``diana``
-    does; every other one refuses this method.
+        c = Q(x - h),  h <- h + alpha c
+
+    x is the update and c what is sent. DIANA (Mishchenko, Gorbunov, Takáč & Richtárik 2019,
+    https://arxiv.org/abs/1901.09269, Algorithm 1, without its momentum and its proximal step). The
+    shift h comes to be the sender's mean update, and what is left to send, whose noise is in
+    proportion to it, goes to zero: so clients of unlike data reach the optimum that a compression
+    without shifts stays away from. The receiver adds the mean of all shifts, which it keeps by the
+    same rule. The strategy ``diana`` does; every other one refuses this method.
 
     Args:
         inner: an unbiased compressor without a memory of its own.
@@ -252,7 +259,7 @@ class Diana(_Remembering):
 
 
 def check_bounded(lift: ErrorFeedback | EF21, template: Tensors | None = None) -> None:
-    """Refuses to stand around a memory, or around what lets a memory grow without end.
+    """Refuses a memory around another one, or around what lets a memory grow without end.
 
     Raises:
         ValueError: for tensors of any size, or around a memory or a server.

@@ -99,7 +99,7 @@ def always_grows(compressor: Compressor, around: str = "ef") -> str | None:
 
 
 def may_grow(compressor: Compressor) -> bool:
-    """Whether it depends on the tensors, as far as ``SIZES`` tell."""
+    """Whether a memory around ``compressor`` grows for tensors of one of the ``SIZES``."""
     return any(faults(codec, d) for codec in _codecs(compressor) for d in SIZES)
 
 

@@ -64,7 +64,7 @@ class Switch:
 
     @property
     def capacity(self) -> int:
-        """The largest number of clients whose sum can never overflow, whatever they send."""
+        """The largest number of clients whose sum never overflows, for any values in the window."""
         return ((1 << self.width - 1) - 1) >> (self.top - self.low)
 
     def integers(self, values: Tensor) -> Tensor:

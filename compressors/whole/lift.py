@@ -30,7 +30,12 @@ from compressors.whole.memory import nest, unnest
 
 @dataclass(frozen=True)
 class PerTensor:
-    """Each tensor by itself: a local threshold (Aji & Heafield 2017, section 3; SBC)."""
+    """Each tensor by itself.
+
+        x_hat_t = C(x_t) for every tensor t
+
+    With ``topk`` a local threshold (Aji & Heafield 2017, section 4; SBC).
+    """
 
     codec_id: ClassVar[str] = "per_tensor"
     keeps: ClassVar[tuple[str, ...]] = ()  # see compressors.whole.whose
@@ -71,7 +76,12 @@ class PerTensor:
 
 @dataclass(frozen=True)
 class Flat:
-    """The whole update as one vector: a global threshold (Aji & Heafield 2017, section 3)."""
+    """The whole update as one vector.
+
+        (x_hat_1, ..., x_hat_T) = C((x_1, ..., x_T)) of T tensors
+
+    With ``topk`` a global threshold (Aji & Heafield 2017, section 4).
+    """
 
     codec_id: ClassVar[str] = "flat"
     keeps: ClassVar[tuple[str, ...]] = ()  # see compressors.whole.whose
@@ -135,6 +145,8 @@ def counts(places: np.ndarray, template: Tensors) -> dict[str, int]:
 @dataclass(frozen=True)
 class ByName:
     """Different compressors for different tensors: the first rule that fits a tensor counts.
+
+        x_hat_t = C_r(x_t),  r = the first rule whose pattern fits tensor t
 
     ``rules`` are pairs of a pattern and a compressor. A pattern is a shell pattern on
     the name (``*.bias``) or a bound on the number of entries (``size<256``). The

@@ -29,11 +29,13 @@ _DEPENDENT = 1e-10  # what is left of a row, as a share, if it lies in the span 
 class LowRank:
     """A tensor of two or more dimensions, seen as a matrix (shape[0], rest), by rank ``rank``.
 
-    One power iteration per message: P = M Q made orthonormal, then Q = M^T P; both travel, as
-    float32, and the receiver computes P Q^T. Q is kept and is the next message's start
-    (warm start), so that over messages of a steady M the rank-r truncation is found. The
-    first Q is symmetric uniform noise from a counter, fixed by the tensor's ordinal. A
-    matrix of n x m where r (n + m) >= n m, a vector and a scalar travel raw.
+        P = orthonormal(M Q),  Q <- M' P,  M_hat = P Q'
+
+    One power iteration per message (PowerSGD; Vogels et al. 2019, Algorithm 1): P and Q travel, as
+    float32, and M' is the transpose of the matrix M. Q is kept and is the next message's start
+    (warm start), so that over messages of a steady M the rank-r truncation is found. The first Q is
+    symmetric uniform noise from a counter, fixed by the tensor's ordinal. A matrix of n x m where r
+    (n + m) >= n m, a vector and a scalar travel raw.
 
     Against the paper: workers there average P before it is made orthonormal, in two
     all-reduces a step; here a message is one sender's and holds its own two factors. Error

@@ -21,12 +21,15 @@ BEFORE = "before"
 class Marina:
     """Sends a gradient dense, or its difference from that at the model before, compressed.
 
-    MARINA (Gorbunov, Burlachenko, Li & Richtárik 2021, https://arxiv.org/abs/2102.07845,
-    Algorithm 1; with batches of samples Algorithm 3, VR-MARINA, whose large batch in dense rounds
-    is a batch here). The differences are of one batch at two models, so they shrink with the
-    steps, and their noise with them. The receiver adds the mean difference to the gradient that it
-    holds. That, the coin of the rounds and the second gradient are the strategy ``marina``'s; every
-    other one refuses this method.
+        c = g(w) with chance p, else Q(g(w) - g(w'))
+
+    w' is the model before w and g the gradient on one batch; a round has one coin for all clients.
+    MARINA (Gorbunov, Burlachenko, Li & Richtárik 2021, https://arxiv.org/abs/2102.07845, Algorithm
+    1; with batches of samples Algorithm 3, VR-MARINA, whose large batch in dense rounds is a batch
+    here). The differences are of one batch at two models, so they shrink with the steps, and their
+    noise with them. The receiver adds the mean difference to the gradient that it holds. That, the
+    coin of the rounds and the second gradient are the strategy ``marina``'s; every other one
+    refuses this method.
 
     A message is one bit, 1 for dense (no bit for tensors without entries), then ``raw`` or what the
     inner compressor writes. The memory is nothing but what the strategy's client puts there before

@@ -61,7 +61,7 @@ def masking(method: Any) -> str:
 
 
 def sends_all(method: Any) -> bool:
-    """Whether each message has a value for every entry, so that no position is told apart.
+    """Whether each message has a value for every entry, so that positions make no difference.
 
     False for a class from outside the package, of which it is not known.
 

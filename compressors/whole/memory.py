@@ -22,7 +22,7 @@ def unnest(prefix: str, state: State) -> State:
 
 
 def free_prefix(prefix: str, names: Iterable[str]) -> str:
-    """A prefix under which tensors may stand beside those of ``names``, whatever these are.
+    """``prefix``, with underscores until no name begins with it and a slash.
 
     Example:
         >>> free_prefix("control", ["w"]), free_prefix("control", ["w", "control/w"])

@@ -67,12 +67,15 @@ class _Part:
 class PermK:
     """The entries of one of ``clients`` parts of a permutation, times ``clients``, as float32.
 
-    A round's seed orders all entries of the update by chance; client i sends entries
-    i d / clients to (i + 1) d / clients of that order. So no two clients send the same entry, the
-    mean of all messages is unbiased, and where all updates are alike it has no error at all: masks
-    that are drawn one by one have d / k - 1 divided by the clients. Source: Szlendak, Tyurin &
-    Richtárik 2021 (https://arxiv.org/abs/2110.03300), Definition 2; sizes that the clients do not
-    divide differ by one, and an update then weighs its share of the entries in the mean.
+        S_i = {pi_j : floor(i d / N) <= j < floor((i + 1) d / N)}
+        x_hat = N x on S_i, else 0
+
+    N is ``clients``, i = 0, ..., N - 1 the client and pi the order of all d entries that a round's
+    seed draws (Szlendak et al. 2021, https://arxiv.org/abs/2110.03300, Definition 2). So no two
+    clients send the same entry, the mean of all messages is unbiased, and where all updates are
+    equal it has no error at all: masks that are drawn one by one have d / k - 1 divided by the
+    clients. Sizes that the clients do not divide differ by one, and an update then weighs its share
+    of the entries in the mean.
 
     A message is the round's seed in 32 bits, the client's number in 16 and the values. Seed and
     number come from the client's half of strategy ``permk``, which every client's memory holds
@@ -135,8 +138,9 @@ class PermK:
     def bound_on(self, d: int) -> Bound:
         """Each entry arrives with chance 1 / clients, times their number.
 
-        Of a given client, if clients do not divide d, with chance n / d, n the entries of its part:
-        n clients / d of the update in the mean, an error of 1 + n clients (clients - 2) / d.
+        If clients do not divide d, one client's entry arrives with chance n / d, n the entries of
+        its part: n clients / d of the update in the mean, an error of
+        1 + n clients (clients - 2) / d.
         """
         return unbiased(self.clients - 1.0, "clients - 1, of a client drawn by chance; with equal "
                         "updates 0 in the mean (Szlendak et al. 2021, Lemma 1)")  # fmt: skip

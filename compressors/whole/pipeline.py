@@ -55,8 +55,8 @@ class Pipeline:
     entries takes no bits at all. Values are gathered at the positions that the receiver
     will rebuild, so a lossy position code carries true values.
 
-    Raises ``ValueError`` for a part in the place of another, for a quantizer of one sign behind a
-    sparsifier that mixes signs, for a position code where no positions are written, and for a lossy
+    Raises ``ValueError`` for a part in the place of another; a quantizer of one sign behind a
+    sparsifier that mixes signs; a position code where no positions are written; and a lossy
     position code with a quantizer of one sign, or one that shifts values with units of several
     entries.
 

@@ -21,6 +21,9 @@ from compressors.sparsify.randk import check_flags
 class Projections:
     """``k`` float32 numbers per tensor: the dot products of its values with ``k`` vectors of signs.
 
+        c_j = <z_j, x>,  z_j ~ U({-1, 1}^d),  j = 1, ..., k
+        x_hat = sum_j c_j z_j / k  (over k + d - 1 unless scaled)
+
     The receiver draws the same vectors from the message's seed, and adds them up, each times its
     number: k numbers stand for any size. FedScalar (Rostami & Kia 2024,
     https://arxiv.org/abs/2410.02260) sends one for the whole update, ``flat(projections(1))``,

@@ -13,7 +13,12 @@ from compressors.bounds import Bound, exact
 
 @dataclass(frozen=True)
 class Raw:
-    """Every entry in 32 bits: what everything else is compared with."""
+    """Every entry in 32 bits.
+
+        x_hat_i = x_i
+
+    The reference: everything else is compared with it.
+    """
 
     codec_id: ClassVar[str] = "raw"
     keeps: ClassVar[tuple[str, ...]] = ()  # see compressors.whole.whose

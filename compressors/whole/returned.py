@@ -60,7 +60,7 @@ def take_back(
 ) -> tuple[State, dict[str, Tensor]]:
     """The memory as if the message had held nothing, and what no memory takes back.
 
-    What ``ef`` and ``dgc`` hold is added to the next update; the tensors of any other method are
+    ``ef`` and ``dgc`` add what they hold to the next update; the tensors of any other method are
     lost with their message. A class says by ``held`` under which name its memory has the tensors
     that are added (``residual`` of ``ef``), and by ``steps`` what part of them, if not all.
 

@@ -54,15 +54,17 @@ class _Turned(SentTensor):
 
 @dataclass(frozen=True)
 class Rotate:
-    """The codec on ``H D x``: random signs, then a normalised fast Walsh-Hadamard transform.
+    """The codec after random signs and a normalised fast Walsh-Hadamard transform.
 
-    Structured random rotations of Konečný et al. 2016 (Federated Learning: Strategies for
-    Improving Communication Efficiency, section 3): the entries of a rotated vector are
-    of about equal size, so that a uniform grid or a random choice among them loses less. The
-    signs follow from the seed, which travels. The transform is orthonormal: errors keep their
-    norm, and an unbiased codec stays unbiased. A vector whose length is not a power of two is
-    rotated in blocks that are, the largest first; nothing is padded. Values that the rotation
-    takes out of float32's range saturate.
+        x_hat = D H C(H D x)
+
+    D is diagonal with random signs and H the Hadamard matrix over sqrt(d). Structured random
+    rotations (Konečný et al. 2016, Federated Learning: Strategies for Improving Communication
+    Efficiency, section 3): the entries of a rotated vector are of about equal size, so that a
+    uniform grid or a random choice among them loses less. The signs follow from the seed, which
+    travels. The transform is orthonormal: errors keep their norm, and an unbiased codec stays
+    unbiased. A vector whose length is not a power of two is rotated in blocks that are, the largest
+    first; nothing is padded. Values that the rotation takes out of float32's range saturate.
 
     Raises ``ValueError`` for anything but a codec of one tensor.
 
@@ -100,7 +102,7 @@ class Rotate:
         """The codec's: norms stay. Of rotated values more is known of their levels.
 
         By Khintchine's inequality with its best constant (Szarek 1976) a rotated entry has
-        E|y| >= ||x|| / sqrt(2 d), so that E||y||_1^2 >= d ||x||^2 / 2, whatever the block.
+        E|y| >= ||x|| / sqrt(2 d), so that E||y||_1^2 >= d ||x||^2 / 2 in every block.
         """
         quantizer: Any = getattr(self.codec, "quantize", None)
         dense = type(getattr(self.codec, "sparsify", None)) is Identity

@@ -36,6 +36,12 @@ class _Group(NamedTuple):
 class SketchML:
     """SketchML (Jiang, Fu, Yang & Cui 2018, section 3) of the largest fraction of a tensor.
 
+        T_rc = min of b_i over the keys i of the group with h_r(i) = c
+        x_hat_i = mean of bucket b,  b = max_r T_rh,  h = h_r(i)
+
+    b_i is the number of the bucket of key i, from the group's nearest to zero, and h_r(i) its cell
+    in row r.
+
     Values become the numbers of quantile buckets (``Sketch``), positive and negative apart. The
     buckets of a sign are parted into groups of neighbours, each with its keys (positions) and a
     MinMaxSketch of its own: a table of hash rows whose cells hold the smallest number, counted

@@ -20,10 +20,13 @@ _CHOOSE, _INNER = 1, 2  # purposes of a tensor's seed
 class Subset:
     """The codec on a random fraction ``q`` of the entries, drawn by the message's seed.
 
+        S ~ U(subsets of k entries),  k = max(1, round(q n))
+        x_hat on S = C(x on S), else 0
+
     The first stage of CocktailSGD (Wang et al. 2023, section 3): which entries are drawn follows
     from the seed and costs nothing, and positions that the codec writes count among the drawn
-    entries alone, so that they are shorter. max(1, round(q n)) of n entries are drawn without
-    replacement, as they are: use it inside ``ef``.
+    entries alone, so that they are shorter. Drawn entries have no factor n / k: use it inside
+    ``ef``.
 
     Raises ``ValueError`` unless 0 < q <= 1, and for anything but a codec of one tensor.
 

@@ -21,10 +21,11 @@ from compressors.settings import plain
 class ThreeLC:
     """3LC of every entry of a tensor (Lim, Andersen & Kaminsky 2019, section 3).
 
-    With M = sparsity * max|x|, an entry becomes M times round(x / M): -M where it is below
-    -M / 2, M above M / 2, else 0 (M / 2 itself is 0: rounding is to even). A higher sparsity
-    makes more zeros and fewer, larger others. Biased: the paper uses it with error feedback,
-    ``ef(threelc)``.
+        x_hat_i = M round(x_i / M),  M = sparsity max_j |x_j|
+
+    So an entry becomes -M where it is below -M / 2, M above M / 2, else 0 (M / 2 itself is 0:
+    rounding is to even). A higher sparsity makes more zeros and fewer, larger others. Biased: the
+    paper uses it with error feedback, ``ef(threelc)``.
 
     M travels as a float32 (side information), then the entries, 1.6 bits each before runs
     (quartic encoding): they are laid out in five equal parts, zeros filling the last, and a byte

@@ -30,10 +30,10 @@ class Tied:
     """Sends the second tensor of a pair only if it differs from the first.
 
     The names of a ``state_dict`` do not say which of them are one tensor, and the copies of a layer
-    begin equal, too. So each message says it: it begins with a bit for every pair, filled up to
-    whole bytes. The bit is 1 if both tensors of the update are equal to the bit, and so is what the
-    memory has of both. Such a pair travels as its first tensor. The inner compressor writes the
-    rest, and its memory has both names.
+    begin equal, too. So each message begins with a bit for every pair, filled up to whole bytes.
+    The bit is 1 if both tensors of the update are equal to the bit, and so is what the memory has
+    of both. Such a pair travels as its first tensor. The inner compressor writes the rest, and its
+    memory has both names.
 
     Args:
         inner: the compressor that sends.
