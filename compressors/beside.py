@@ -32,7 +32,7 @@ def staying() -> Iterator[None]:
 
 @contextmanager
 def import_beside(file: Path) -> Iterator[None]:
-    """Inside, modules and packages that stand beside ``file`` are imported, as by a script there.
+    """Inside, modules and packages in the folder of ``file`` are imported, as by a script there.
 
     They are read from the disk, also if this process has imported them before. Afterwards those of
     before are listed again and no others, so that they travel to other processes by value with what
@@ -79,10 +79,10 @@ def _unlisted(folder: str) -> dict[str, ModuleType]:
 
 
 def content(file: Path, name: str = "") -> str:
-    """16 hex digits of a Python file and of the modules beside it that it imports, and these.
+    """16 hex digits of a Python file and the modules of its folder that it imports, and these.
 
-    Nothing is executed: imports are found in the text, wherever in it they stand. The digest is the
-    same wherever the files lie, and whatever the first is called.
+    Nothing is executed: imports are found anywhere in the text. The digest is the same wherever the
+    files lie, and for any name of the first.
 
     Args:
         file: a Python file.

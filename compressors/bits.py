@@ -92,7 +92,7 @@ class BitWriter(_Cursor):
     def uints(self, values: np.ndarray, width: int, low: int = 0) -> None:
         """Writes an array of unsigned integers, each in ``width`` bits (0 to 64).
 
-        What travels are the bits from ``low`` upwards: the low ``width`` bits by default.
+        The bits from ``low`` upwards are written: the low ``width`` bits by default.
         """
         if width and values.size:
             self.reserve(values.size * width)

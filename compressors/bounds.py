@@ -75,10 +75,10 @@ def compose_omegas(first: float, second: float) -> float:
 def compose(first: Bound, then: Bound, projects: bool = True) -> Bound:
     """The bound of ``then`` applied to what ``first`` leaves (Theorem 5 where both are unbiased).
 
-    ``projects`` says of a biased ``first`` that what it decodes is orthogonal to its error, as
+    ``projects``: whether the values that a biased ``first`` decodes are orthogonal to its error, as
     for a sparsifier that keeps entries as they are, and for means. Both errors then add up, and a
-    contraction stays one with delta1 delta2, or with delta1 (1 - omega2) for omega2 < 1.
-    Otherwise the triangle inequality is all there is.
+    contraction stays one with delta1 delta2, or with delta1 (1 - omega2) for omega2 < 1. Otherwise
+    the triangle inequality is all there is.
 
     Example:
         >>> top, natural = contraction(0.01, "topk"), unbiased(1 / 8, "cnat")
@@ -148,7 +148,7 @@ def with_memory(inner: Bound) -> Bound:
 
 @dataclass(frozen=True)
 class Sparsity:
-    """What is known of a sparsifier on d entries.
+    """The bound of a sparsifier on d entries, and how many values it leaves.
 
     ``capacity`` is the greatest number of values it leaves, ``mean`` the expected one, None where
     the values decide. ``projects``: values stay as they are.
@@ -163,10 +163,10 @@ class Sparsity:
 def bound(thing: Any, d: int) -> Bound:
     """The class of a sparsifier, quantizer, codec or compressor on ``d`` entries, and its number.
 
-    A class states it by a method ``bound_on(d)``, a sparsifier what it keeps by ``kept_of(d)``.
-    Of a compressor the bound holds for one tensor of ``d`` entries; with ``PerTensor`` an
-    update of several has the worst of theirs. Where no rule is known the note says so. Raises
-    ``ValueError`` for d < 1.
+    A class states it by a method ``bound_on(d)``, a sparsifier what it keeps by ``kept_of(d)``. The
+    bound of a compressor holds for one tensor of ``d`` entries; with ``PerTensor`` an update of
+    several has the worst of theirs. Where no rule is known the note says so. Raises ``ValueError``
+    for d < 1.
 
     Example:
         >>> from compressors import parse

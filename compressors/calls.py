@@ -47,7 +47,7 @@ class Call:
 
 
 def read(source: str) -> Call:
-    """The call that a text is; ``ValueError`` says where it is none.
+    """The call that a text is; ``ValueError`` with the place where it is none.
 
     Example:
         >>> call = read("warmup(20, first=0.25)")
@@ -126,7 +126,7 @@ def value(word: str) -> Any:
 
 
 def split(text: str, mark: str = ",") -> list[str]:
-    """The parts between the marks that stand outside of parentheses and quotes.
+    """The parts between the marks outside of parentheses and quotes.
 
     Example:
         >>> split("sbc, deepreduce(0.1, bloom_p0)")

@@ -278,7 +278,7 @@ _FILES: dict[str, tuple[Row, str]] = {}
 
 
 def row_files() -> dict[str, str]:
-    """Of each of the user's rows that came from a file: the file's digest when it was executed.
+    """The digest, when it was executed, of the file of each of the user's rows that has one.
 
     The digest is ``compressors.beside.content``.
 
@@ -290,7 +290,7 @@ def row_files() -> dict[str, str]:
 
 
 def check_names(method: Call) -> None:
-    """Raises ``ValueError`` for a name in a method's text that is no row; needs no torch.
+    """Raises ``ValueError`` for a name in a method's text without a row; needs no torch.
 
     Example:
         >>> from compressors.calls import read
@@ -315,8 +315,8 @@ them all
 def add_rows(place: str) -> None:
     """Executes a Python file, or every file of a folder, that adds rows to ``CATALOGUE``.
 
-    What it defines is in no module that can be imported, so that it travels to other processes
-    by value. Raises ``ValueError`` where there is no such file, or where it cannot be carried out.
+    Its definitions are in no module that can be imported, so that they travel to other processes by
+    value. Raises ``ValueError`` where there is no such file, or where it cannot be carried out.
     """
     from pathlib import Path
     from runpy import run_path

@@ -67,7 +67,7 @@ def check_finite(update: Tensors) -> None:
 
 
 def template_of(template: Any) -> dict[str, Tensor]:
-    """``template``, dense float32 whatever it is, values unread; ``ValueError`` for no template."""
+    """``template`` as dense float32, values unread; ``ValueError`` for no template."""
     tensors = _named(template, "template", ValueError)
     for name, x in tensors.items():
         if not isinstance(x, Tensor):

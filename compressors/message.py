@@ -52,7 +52,7 @@ class Packet:
     ``payload`` is all that travels; its size in bits is ``8 * len(payload)``. ``sent``
     is what the receiver will see, tensor by tensor, so that the sender need not decode
     its own message; where a tensor travels as it is, that may be the caller's own memory.
-    ``spans`` says where the bits went; the sum is the payload's bits.
+    ``spans``: where the bits went; the sum is the payload's bits.
     """
 
     payload: bytes
@@ -150,7 +150,7 @@ def _begun(
 
 
 class Upload(NamedTuple):
-    """What ``compress`` is given."""
+    """The arguments of ``compress``."""
 
     compressor: Compressor
     update: Tensors
@@ -232,7 +232,7 @@ def _plan(compressor: Any, *updates: Tensors) -> Any:
 class Received:
     """A message as its receiver has it: the update, and where its bits went.
 
-    ``sent``: how many entries of each tensor travelled, as the message says; for a method from
+    ``sent``: how many entries of each tensor travelled, by the message; for a method from
     outside the package, which books none, those of the update that are not zero.
     """
 

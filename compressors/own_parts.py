@@ -37,7 +37,7 @@ def is_own(thing: Any) -> bool:
 
 
 def check_selected(part: Any, selected: Any, n: int, device: torch.device) -> tuple[Tensor, float]:
-    """What ``select`` returned for ``n`` units; ``PartError`` unless as ``Sparsifier`` says."""
+    """What ``select`` returned for ``n`` units; ``PartError`` unless it fits ``Sparsifier``."""
     prefix = f"{name(part)}.select returned"
     if not isinstance(selected, tuple) or len(selected) != 2:
         raise PartError(
@@ -81,7 +81,7 @@ def check_count(part: Any, count: Any, n: int) -> int:
 
 
 def check_symbols(part: Any, symbols: Any, k: int, device: torch.device) -> Symbols:
-    """What ``quantize`` made of ``k`` values; ``PartError`` unless it is as ``Symbols`` says."""
+    """What ``quantize`` made of ``k`` values; ``PartError`` unless it fits ``Symbols``."""
     prefix = f"{name(part)}.quantize returned"
     if not isinstance(symbols, Symbols):
         raise PartError(f"{prefix} {_shown(symbols)}: it returns Symbols(codes, alphabet, side)")
@@ -133,7 +133,7 @@ def check_update(compressor: Any, sent: Any, update: Tensors) -> None:
 
 
 def check_sent(prefix: str, sent: Any, x: Tensor) -> None:
-    """``PartError``, with ``prefix`` first, unless ``sent`` tells what travelled of ``x``."""
+    """``PartError``, with ``prefix`` first, unless ``sent`` has what travelled of ``x``."""
     if not isinstance(sent, SentTensor):
         raise PartError(f"{prefix} {_shown(sent)}: it returns a SentTensor")
     values, indices = sent.values, sent.indices
@@ -157,7 +157,7 @@ def check_sent(prefix: str, sent: Any, x: Tensor) -> None:
 
 
 def name(part: Any) -> str:
-    """What a part is called in the catalogue, or its class where it is not in it."""
+    """The name of a part in the catalogue, or of its class where it is not in it."""
     try:
         return name_of(part)
     except ValueError:

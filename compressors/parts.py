@@ -44,7 +44,7 @@ class Sparsifier(Protocol):
     def select(self, x: Tensor, seed: int) -> tuple[Tensor, float]:
         """Sorted int64 units (k,) of the flat ``x`` (n,), and the factor on their values.
 
-        Of a ``Weighted`` sparsifier the number is what its ``weigh`` takes.
+        A ``Weighted`` sparsifier's number is what its ``weigh`` takes.
         """
         ...
 
@@ -54,7 +54,7 @@ class Weighted(Protocol):
     """A sparsifier that multiplies different values by different factors."""
 
     def weigh(self, values: Tensor, scale: float) -> Tensor:
-        """What is sent for the chosen ``values`` (k,); ``scale`` is what ``select`` returned."""
+        """The numbers sent for the chosen ``values`` (k,); ``select`` returned ``scale``."""
         ...
 
 
@@ -110,7 +110,7 @@ class Measured(Protocol):
 
 
 class Place(NamedTuple):
-    """Where a tensor's k values stand: sorted flat ``indices`` (k,), or None for all of them."""
+    """The places of a tensor's k values: sorted flat ``indices`` (k,), or None for all of them."""
 
     indices: Tensor | None
     shape: torch.Size
@@ -125,7 +125,7 @@ class Symbols(NamedTuple):
     """Integers 0 <= code < ``alphabet`` (k,), and the side information that was written.
 
     ``codes`` has the dtype ``code_dtype(alphabet)`` and lies on the values' device. ``side``
-    is whatever the quantizer's ``dequantize`` needs of it.
+    is what the quantizer's ``dequantize`` needs of it.
     """
 
     codes: Tensor

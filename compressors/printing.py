@@ -91,7 +91,7 @@ def name_of(thing: Any) -> str:
 
 
 def is_foreign(thing: Any) -> bool:
-    """Whether the class itself, whatever is inside it, comes from outside this package."""
+    """Whether the class itself, apart from its parts, comes from outside this package."""
     return not type(thing).__module__.startswith(_PACKAGE)
 
 
@@ -109,7 +109,7 @@ def plain_text(text: str) -> str:
 def printable(text: str) -> str:
     """``text`` as a terminal can be sent it: control characters but line breaks as escapes.
 
-    What a file, a folder's name or a client says may clear a screen, move its cursor or turn the
+    The text of a file, a folder's name or a client may clear a screen, move its cursor or turn the
     direction of what is read.
 
     Example:

@@ -65,7 +65,7 @@ def deepreduce(
             or ``qsgd`` (7 bits, buckets of 512).
         eps: the false positive rate of a Bloom filter; without one it says nothing.
 
-    In a text, names that are also names of the catalogue stand in quotes:
+    In a text, put names that are also names of the catalogue into quotes:
     ``deepreduce(0.01, 'huffman', 'fit_poly')``.
 
     Raises ``ValueError`` for other settings.

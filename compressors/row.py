@@ -77,13 +77,13 @@ class Row:
     """One name: what it makes, what it is, where it comes from, and one legal text of it.
 
     ``make`` is a class; for a method an equation such as ``"half(p) = topk(p) | float16"`` (see
-    ``Composition``); or the function that builds a method, or a setting of a class with
-    a name of its own. A text such as ``"whole.raw:Raw"`` says in which module
-    of this package it lies: it is imported when somebody asks, so that a list of rows needs no
-    torch. An ``example`` is a whole compressor in which the row takes part. ``portable``: whether
-    its bytes are the same on every machine; not so where sums of a linear algebra library are in
-    them. ``needs``: the package beyond numpy, torch and numba without which it cannot be made.
-    ``differs``: in what it differs from its source; ``as published`` where in nothing.
+    ``Composition``); or the function that builds a method, or a setting of a class with a name of
+    its own. A text such as ``"whole.raw:Raw"`` is its place: a module of this package and a name in
+    it. It is imported when somebody asks, so that a list of rows needs no torch. An ``example`` is
+    a whole compressor in which the row takes part. ``portable``: whether its bytes are the same on
+    every machine; not so where sums of a linear algebra library are in them. ``needs``: the package
+    beyond numpy, torch and numba without which it cannot be made. ``differs``: in what it differs
+    from its source; ``as published`` where in nothing.
 
     A class carries its row's name as ``codec_id``; one that declares none is given it by its row.
 

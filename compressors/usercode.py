@@ -17,7 +17,7 @@ class UserCodeError(RuntimeError):
 def encodable(text: str) -> str:
     """``text`` with lone surrogates, which UTF-8 has no bytes for, as escapes.
 
-    Python reads a file's name that is no UTF-8 so, and errors repeat it.
+    Python reads a file's name that is not UTF-8 so, and errors repeat it.
 
     Example:
         >>> encodable("no file a\\udcff"), encodable("2 µs")

@@ -26,8 +26,8 @@ _CUTS = 16  # of a payload: at even distances
 def check_decoded(compressor: Compressor, packet: Packet, template: Tensors) -> None:
     """Raises ``PartError`` unless the payload decodes to ``packet.sent``, bit for bit.
 
-    The sender of a message does not decode it: its memory and its momentum go by what
-    ``write`` says that it sent. ``template`` gives names, shapes and devices (values unread).
+    The sender of a message does not decode it: its memory and its momentum follow the return value
+    of ``write``. ``template`` gives names, shapes and devices (values unread).
 
     Example:
         >>> method, update = parse("sbc(0.5)"), {"w": torch.tensor([1.0, 0.0, 3.0])}
@@ -55,13 +55,13 @@ def check_decoded(compressor: Compressor, packet: Packet, template: Tensors) -> 
 def verify(method: str | Compressor | VectorCodec) -> None:
     """Tests ``method`` on small and large updates; returns nothing if all is well.
 
-    Of every message (random values, equal values, zeros, one entry, a scalar, nothing at all, a
-    large tensor, three in a row with the memory) it asks: does the payload decode to what
-    ``write`` said was sent, bit for bit; is every bit read; does what carries entries take bits
-    outside the header; are the update and the memory left as they were; does the same seed
-    give the same bytes; and is a payload that is cut refused with ``PayloadError``. Parts that
-    are not this package's own are checked on the way: positions that rise, codes below their
-    alphabet, the dtypes of their contracts.
+    For every message (random values, equal values, zeros, one entry, a scalar, nothing at all, a
+    large tensor, three in a row with the memory) it asks: does the payload decode to what ``write``
+    said was sent, bit for bit; is every bit read; does what carries entries take bits outside the
+    header; are the update and the memory left as they were; does the same seed give the same bytes;
+    and is a payload that is cut refused with ``PayloadError``. Parts that are not this package's
+    own are checked on the way: positions that rise, codes below their alphabet, the dtypes of their
+    contracts.
 
     Args:
         method: a text, a compressor or a codec of one tensor, with all its parts in ``CATALOGUE``.

@@ -55,7 +55,7 @@ class Bloom:
       true positions; the loop ends at r, and emptied sets are skipped;
     - ``leftmost``, ``middle``, ``rightmost``: the first, middle or last r of P (section 10.4);
     - ``naive``: the first r of P, and the values of the ORIGINAL positions in order: from the first
-      false position on every value stands at a wrong place. The paper shows it to warn of it.
+      false position on every value is at a wrong place. The paper shows it to warn of it.
 
     m bits travel, nothing else: m and the number of hashes follow from r and ``eps``
     (``filter_size``), and the hashes and choices from the message's seed by the project's

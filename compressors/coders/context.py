@@ -56,7 +56,7 @@ class _Grid:
 
     @property
     def room(self) -> int:
-        """Bits that all rows take at most, beside those of every entry."""
+        """Bits that all rows take at most, without those of every entry."""
         return 64 * self.rows + 128
 
 

@@ -17,7 +17,7 @@ from compressors.parts import code_dtype
 
 @dataclass(frozen=True)
 class EliasGaps:
-    """Of each symbol that is not zero: the gap to it, its sign and its level. Zeros take nothing.
+    """The gap to each symbol that is not zero, its sign and its level. Zeros take nothing.
 
     Source: Alistarh et al. 2017 (QSGD, https://arxiv.org/abs/1610.02132), section 3.2 and
     appendix: Code_s, its format for few levels. Gaps (the first counts from before the first

@@ -17,10 +17,10 @@ from compressors.parts import IEEE
 class Exponents:
     """The exponents of float32 numbers by range ANS; signs and mantissas in 24 bits each.
 
-    Of an update's values the exponents alone are far from random: a few of 256 occur. What general
-    coders win from floats they win there, so this is the reference of what costs no error (as in
-    DietGPU, Johnson 2022, and ZipNN, Hershcovitch et al. 2024, https://arxiv.org/abs/2411.05239).
-    Symbols of any other alphabet are coded by ``ans``.
+    Only the exponents of an update's values are far from random: a few of 256 occur. General coders
+    gain from floats there, so this is the reference of methods without error (as in DietGPU,
+    Johnson 2022, and ZipNN, Hershcovitch et al. 2024, https://arxiv.org/abs/2411.05239). Symbols of
+    any other alphabet are coded by ``ans``.
 
     Example:
         >>> from compressors import compress, parse

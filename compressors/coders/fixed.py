@@ -29,10 +29,10 @@ def unsigned(codes: Tensor) -> np.ndarray:
 class Fixed:
     """Equal widths: ceil(log2 alphabet) bits per symbol, ceil(log2 n) bits per position.
 
-    An alphabet of one takes nothing, float32 bits take 32. Symbols wider than a byte
-    travel as two planes, as ceil(log2 alphabet) bits each all the same: what stands above
-    the lowest byte of every symbol, then the lowest bytes. Whole bytes can be moved eight
-    at a time. Positions travel one after the other.
+    An alphabet of one takes nothing, float32 bits take 32. Symbols wider than a byte travel as two
+    planes, as ceil(log2 alphabet) bits each all the same: the bits above the lowest byte of every
+    symbol, then the lowest bytes. Whole bytes can be moved eight at a time. Positions travel one
+    after the other.
 
     Example:
         >>> out = BitWriter()

@@ -92,7 +92,7 @@ class Golomb:
     that need not be a power of two, with remainders in truncated binary) or "fit" (the best
     Rice parameter for the gaps at hand, carried in 6 bits; it takes no ``p``). ``order`` is
     "interleaved" as in the paper, or "split": all unary parts, then all remainders, of the
-    same length. A kind alone may stand in the place of ``p``: ``golomb(exact)``.
+    same length. A kind alone may take the place of ``p``: ``golomb(exact)``.
 
     Raises ``ValueError`` for a ``p`` that is not a share, and for other kinds and orders.
 

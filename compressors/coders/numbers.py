@@ -54,7 +54,7 @@ def tally(numbers: np.ndarray, universe: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ranks(numbers: np.ndarray, symbols: np.ndarray, universe: int) -> np.ndarray:
-    """At which place of ``symbols`` (rising) each of ``numbers`` stands; all of them do."""
+    """The place of each of ``numbers`` in ``symbols`` (rising), which has all of them."""
     if is_direct(numbers.size, universe):
         places = np.zeros(universe, np.int64)
         places[symbols] = np.arange(symbols.size)

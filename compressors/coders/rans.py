@@ -36,14 +36,14 @@ _MANY = 1 << 12  # symbols from which four states take turns
 class Ans:
     """Range ANS with a static model of how often symbols occur in this tensor.
 
-    Layout: which symbols occur (``Huffman``'s table has it, too), their shares of 2**b but for
+    Layout: which symbols occur (``Huffman``'s table has it, too), their shares of 2**b except
     the last (a list of exponential Golomb codes), the state, or from 2**12 symbols four states,
     in b + 24 bits each, and words of 16 bits; b = min(16, bits of k - 1). From 2**16 + 1 symbols
     a bit goes first: 1 makes it b = min(20, bits of k - 1) and words and states 16 bits longer,
     for models with one symbol above 7/8 or more than 64 below 2**-16. One distinct symbol takes
     no bits but the table. The states the reader ends with are known: others are refused.
 
-    Of an alphabet above 2**12 a bit says first whether few symbols occur: at most 2**12, each
+    With an alphabet above 2**12 a bit says first whether few symbols occur: at most 2**12, each
     four times on average (above 2**16, as far as a look at 2**10 of them shows that). Where
     not, symbols are split: the upper 12 bits are coded so, then all lower bits come as they are.
 

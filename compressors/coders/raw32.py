@@ -12,7 +12,7 @@ from compressors.errors import PayloadError, UpdateError
 
 @dataclass(frozen=True)
 class Raw32:
-    """32 bits per index, whatever the tensor's size: what other coders are compared with.
+    """32 bits per index, for a tensor of any size: what other coders are compared with.
 
     Raises ``UpdateError`` for a tensor of more than 2**32 entries.
 

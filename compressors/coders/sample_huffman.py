@@ -112,7 +112,7 @@ class SparseHuffman:
     A longer run is runs of ``gamma`` and the rest. Weights as published: the sample (as in
     ``SampleHuffman``) says how probable symbols are, and runs have the chances that follow if
     symbols are independent (``run_probabilities``). ``fit=True`` takes how often tokens occur
-    in the whole message instead, and only those; it is never longer but for the table.
+    in the whole message instead, and only those; without the table it is never longer.
     Tokens are numbered 0 (one zero), 1 to alphabet - 1, then runs of 2 to gamma; the table
     travels as in ``Huffman``.
 

@@ -45,7 +45,7 @@ def count_bits(words, position, n):
 
 @njit(cache=True, nogil=True)
 def find_bits(words, position, n, indices):
-    """Fills ``indices`` with the places of the set bits: as many as ``count_bits`` says."""
+    """Fills ``indices`` with the places of the set bits: as many as ``count_bits`` finds."""
     count = 0
     for start in range(0, n, 64):
         window = _window(words, position, n, start)

@@ -54,6 +54,6 @@ def nearest(x, edges, levels, codes):
 
 @njit(cache=True, nogil=True)
 def looked_up(codes, table, values):
-    """Fills ``values`` with what stands at each of the codes (uint8) in ``table`` (256,)."""
+    """Fills ``values`` with the entries of ``table`` (256,) at the codes (uint8)."""
     for i in range(codes.size):
         values[i] = table[codes[i]]

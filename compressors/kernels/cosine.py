@@ -59,7 +59,7 @@ def transform(x, height, width, bases, rest_rows, rest_columns, back, out):
 
     Args:
         x: float32 (n,): the matrix by rows, or with ``back`` the coefficients tile by tile.
-        height: rows of a tile; the last tiles may have fewer, as ``rest_rows`` says.
+        height: rows of a tile; the last tiles may have fewer, those of ``rest_rows``.
         width: columns of a tile; the same with ``rest_columns``.
         bases: the matrices of ``height`` and of ``width``.
         rest_rows: the matrix of the last tiles' rows.

@@ -61,7 +61,7 @@ def largest_magnitude(x):
 
 @njit(cache=True, nogil=True)
 def bucket_sums(x, bucket, power):
-    """Of every ``bucket`` values: max |x| (power 0), the sum of |x| (1) or of x * x (2)."""
+    """For every ``bucket`` values: max |x| (power 0), the sum of |x| (1) or of x * x (2)."""
     totals = np.empty((x.size + bucket - 1) // bucket, np.float64)
     scratch = np.empty(_LANES, np.float64)
     top = np.empty(1, np.int32)

@@ -82,7 +82,7 @@ def _score(indices, width, counts):
 def best(indices, n, widths, priors):
     """Which of ``widths`` and of ``priors`` is best, and about the bits that it saves.
 
-    Of the widths the better half goes on to four times as many entries, until one is left.
+    The better half of the widths goes on to four times as many entries, until one is left.
     """
     counts, k, size = np.zeros(widths.max(), np.int32), indices.size, _FIRST
     alive, scores = np.arange(widths.size), np.empty(widths.size)

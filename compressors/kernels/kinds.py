@@ -11,7 +11,7 @@ the same with coins for zeros; a level from even ones, or from powers of two."""
 
 @dataclass(frozen=True)
 class SymbolKind:
-    """What a symbol is (one of the numbers above), its dtype, and the quantizer's settings."""
+    """The kind of a symbol (one of the numbers above), its dtype, and the quantizer's settings."""
 
     number: int
     dtype: torch.dtype

@@ -22,7 +22,7 @@ def parse(source: str, p: float | None = None) -> Compressor:
     """The compressor that ``source`` names, with the number ``p`` where it says ``{p}``.
 
     A bare codec means ``per_tensor`` of it, and a pipeline without a sparsifier sends every
-    entry. A pipeline's parts stand in one order: sparsifier, quantizer, position code, symbol code
+    entry. A pipeline's parts have one order: sparsifier, quantizer, position code, symbol code
     (a coder of both kinds codes positions first, then symbols). Raises ``MethodError``, a
     ``ValueError`` that names the offending part and what is allowed.
 

@@ -34,7 +34,7 @@ FEW = 4
 
 
 class Headers(NamedTuple):
-    """What is read for one part of a message before its symbols; see ``frame.parse_headers``.
+    """The fields of one part of a message before its symbols; see ``frame.parse_headers``.
 
     ``end`` is the bit after the last, ``positions`` those of all segments one after the other.
     """

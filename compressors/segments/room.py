@@ -31,7 +31,7 @@ class _Lent:
 
 
 def floats(count: int) -> np.ndarray:
-    """Room for ``count`` float32 numbers, whatever stands there.
+    """Room for ``count`` float32 numbers of any value.
 
     Example:
         >>> floats(3).shape

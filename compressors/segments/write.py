@@ -32,7 +32,7 @@ from compressors.segments.room import Stream, address_of, floats
 
 @dataclass(eq=False)
 class Selection:
-    """What one part of a message sends, before it is written.
+    """The content of one part of a message, before it is written.
 
     Args:
         part: whose.
@@ -40,10 +40,10 @@ class Selection:
         flat: its tensors plus their memory as one vector, of which the residual will be left; None
             where the tensors are read where they lie.
         where: addresses of its segments: int64 (segments,).
-        table: as ``part.table``, but for the low bits of segments that send another number.
+        table: as ``part.table``, except the low bits of segments that send another number.
         found: how many entries each segment sends.
         positions: which, from BASE of each on: int64; None where all are sent.
-        values: the entries there, and in the end what the receiver will see; None likewise.
+        values: the entries there, and in the end what the receiver will see; None as there.
         sources: addresses of the values that are coded: int64 (segments,).
         numbers, decoded: what symbols are multiples of, and as the receiver knows it.
         most: bits that it takes at most.
@@ -67,7 +67,7 @@ class Selection:
 class HostMessage:
     """A message: its bytes, their account, and the memory from now on.
 
-    What the receiver will see is made when it is asked for.
+    The receiver's view (``sent``) is made when it is asked for.
     """
 
     payload: bytes

@@ -197,7 +197,7 @@ def fitted_second_moment(
     ``fit`` is d M^2 / (p^4 ||g||^2), ``cosine`` between the sparse gradient and its sorted
     form, ``cosine_back`` between the lines and what is rebuilt. For a biased compressor the
     paper's last step leaves out a factor 2 of its own inequality; ``printed`` gives equation
-    11 as it stands, otherwise what the proof supports.
+    11 as printed, otherwise what the proof supports.
 
     Example:
         >>> fitted_second_moment(0.5, 0.0, 1.0, 1.0, biased=False)

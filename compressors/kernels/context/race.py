@@ -78,7 +78,7 @@ def class_of(m):
 
 @njit(cache=True, nogil=True, inline="always")
 def scale_of(total):
-    """What a mass is multiplied by; ``total`` <= 2**22."""
+    """The factor on a mass; ``total`` <= 2**22."""
     return _SCALE // np.uint64(total)
 
 

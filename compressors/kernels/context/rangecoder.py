@@ -109,7 +109,7 @@ def _follow(state, words, end, start, span):
 
 @njit(cache=True, nogil=True, inline="always")
 def peek_share(state, total):
-    """Which of ``total`` shares is next: below ``total``, whatever the bits."""
+    """Which of ``total`` shares is next: below ``total`` for any bits."""
     return min(state[0] // (state[1] // total), total - _1)
 
 

@@ -120,7 +120,7 @@ def _quantize(segment, first, counts, origins, starts, symbol_offsets, chosen, f
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """What symbols are multiples of, on the device.
+    """The numbers that symbols are multiples of, on the device.
 
     Args:
         exact: the mean, the magnitude or the norm of each segment, or of each bucket: float32.
@@ -140,7 +140,7 @@ class Numbers:
 
     @property
     def factors_given(self) -> Tensor:
-        """What a kernel is given as ``factors``: tensors alone."""
+        """The argument ``factors`` of a kernel: tensors alone."""
         return self.exact if self.factors is None else self.factors
 
 

@@ -29,7 +29,7 @@ def lanes(segment, first, counts, LANES: constexpr):
 
 @jit
 def place_of(chosen, origins, s, i, inside, CHOSEN: constexpr):
-    """Where entry i of what segment s sends stands in that segment."""
+    """The place in segment s of the i-th entry that it sends."""
     place = i
     if CHOSEN:
         place = tl.load(chosen + tl.load(origins + s) + i, mask=inside, other=0)
@@ -60,7 +60,7 @@ class Entries:
 
     @property
     def positions(self) -> Tensor:
-        """What a kernel is given as ``chosen``: tensors alone, and it does not look at this one."""
+        """The argument ``chosen`` of a kernel: tensors alone, and it does not look at this one."""
         return self.origins if self.chosen is None else self.chosen
 
     def layout(self) -> Programs:

@@ -20,7 +20,7 @@ constexpr: Any = None if tl is None else tl.constexpr
 
 
 def present() -> bool:
-    """Whether triton is installed; whether its kernels run somewhere, ``tried`` says."""
+    """Whether triton is installed; see ``tried`` for whether its kernels run somewhere."""
     return triton is not None
 
 

@@ -100,7 +100,7 @@ def _sizes(array: np.ndarray) -> tuple[int, int]:
 
 
 def cut(flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
-    """The tensors of these shapes that stand in a vector, one after the other, as views of it.
+    """The tensors of these shapes that a vector holds one after the other, as views of it.
 
     Example:
         >>> cut(torch.arange(5), [(2,), (1, 3)])

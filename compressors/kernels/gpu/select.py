@@ -315,11 +315,11 @@ class TopEntries:
     """What was selected, still on the device.
 
     Args:
-        positions: int64 (sides * room,); those of a segment, sorted, stand from
-            ``side * room`` plus the sum of the k before it on.
+        positions: int64 (sides * room,); those of a segment, sorted, begin at
+            ``side * room`` plus the sum of the k before it.
         found: how many there are: int64 (segments, sides).
         sums: the sums of their magnitudes: float64 (segments, sides), in no fixed order.
-        edges: the least magnitude of them as IEEE bits (2**31 - 1 of none): int32, likewise.
+        edges: the least magnitude of them as IEEE bits (2**31 - 1 of none): int32, as ``found``.
         room: the sum of all k.
     """
 
@@ -333,14 +333,14 @@ class TopEntries:
 def largest(flat: Tensor, layout: Programs, k: np.ndarray, sides: int) -> TopEntries:
     """The ``k`` entries of largest magnitude of every segment, ties to the lowest index.
 
-    Nothing waits for the host, whatever the samples say.
+    Nothing waits for the host, for any samples.
 
     Args:
         flat: float32 (entries,), finite.
         layout: its segments.
         k: int64 (segments,), 1 to a segment's size, and anything for one of no entries.
-        sides: 1 for magnitudes of any sign; 2 for the k largest entries above zero, and beside
-            them the k smallest below zero.
+        sides: 1 for magnitudes of any sign; 2 for the k largest entries above zero and
+            the k smallest below zero.
     """
     device, both = flat.device, len(layout.sizes) * sides
     lanes = min(_SAMPLE, 1 << max(4, (max(layout.sizes) - 1).bit_length()))

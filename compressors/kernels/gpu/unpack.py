@@ -70,7 +70,7 @@ class Packed:
 
     Args:
         kind: what a symbol is.
-        width: bits per symbol; above 8, but for 32, in two planes.
+        width: bits per symbol; above 8, except 32, in two planes.
         alphabet: how many symbols there are.
         words: the message: int32, with two to spare.
         bit_offsets: the bit at which each segment's symbols start: int64 (segments,).
@@ -89,7 +89,7 @@ def unpack(entries: Entries, packed: Packed) -> tuple[Tensor, Tensor]:
     """Writes the values of every segment's symbols into the vector of ``entries``.
 
     Args:
-        entries: where the values go; what stands elsewhere in the vector is left as it is.
+        entries: where the values go; the rest of the vector is left as it is.
         packed: the symbols.
 
     Returns:

@@ -49,7 +49,7 @@ def _add(addresses, residuals, where, n):
 
 @njit(cache=True, nogil=True)
 def add_residuals(addresses, residuals, where, sizes):
-    """Update plus memory, or the update alone, where the sums are to stand.
+    """Update plus memory, or the update alone, where the sums belong.
 
     Args:
         addresses: addresses of the update's tensors: int64 (tensors,).
@@ -151,7 +151,7 @@ def measure_scales(sources, counts, bucket, what, clip, seed, numbers, decoded, 
         clip: standard deviations at which the number is cut off; 0: it is not.
         seed: of the message, where numbers travel as powers of two by chance; else -1.
         numbers: is filled: float32, one per segment, or the buckets' one after the other.
-        decoded: with what the receiver is told of it; may be the same array.
+        decoded: with what the receiver knows of it; may be the same array.
         doubts: with 1 where numpy may find another mean.
 
     Returns:

@@ -89,7 +89,7 @@ def _numbers_of(k, bucket):
 
 @njit(cache=True, nogil=True)
 def look(stream, position):
-    """The 64 bits from bit ``position`` of a payload (uint8) on; zeros stand behind its end."""
+    """The 64 bits from bit ``position`` of a payload (uint8) on; zeros follow its end."""
     first, bits = position >> 3, np.uint64(0)
     for i in range(first, first + 9):
         one = np.uint64(stream[i]) if i < stream.size else np.uint64(0)
