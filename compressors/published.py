@@ -34,11 +34,13 @@ _VALUE = (None, "fit_poly", "fit_dexp", "deflate", "qsgd")
 
 
 def gradient_dropping(p: float, scope: str = "tensor") -> Compressor:
-    """Gradient dropping (Aji & Heafield 2017) of all but a fraction ``p``, Golomb-coded.
+    """Gradient dropping of all but a fraction ``p`` (Aji & Heafield 2017, Algorithm 1).
+
+        gradient_dropping(p) = ef(per_tensor(topk(p) | float32 | golomb))
 
     ``scope`` is ``tensor`` for a threshold per tensor (local) or ``model`` for one over all
-    (global). ``ef(per_tensor(topk(p) | float32 | golomb))`` or the same with ``flat``;
-    p = 1 means dense: ``raw``. Raises ``ValueError`` for p outside (0, 1] or another scope.
+    (global): ``flat`` in the place of ``per_tensor``. p = 1 means dense: ``raw``. Raises
+    ``ValueError`` for p outside (0, 1] or another scope.
     """
     check_one_of("gradient_dropping: scope", scope, ("tensor", "model"))
     sparse = Pipeline(TopK(p), Float32())
@@ -52,8 +54,10 @@ def deepreduce(
 ) -> Compressor:
     """DeepReduce (Kostopoulou et al. 2021, Table 3): one coder for indices, one for values.
 
-    ``ef(per_tensor(topk(p) | VALUE | INDEX))``; the memory as in section 6.3. p = 1 takes the
-    tensor as sparse as it is: ``nonzero`` in the place of ``topk(p)``.
+        deepreduce(p, INDEX, VALUE) = ef(per_tensor(topk(p) | VALUE | INDEX))
+
+    The memory is that of section 6.3. p = 1 takes the tensor as sparse as it is: ``nonzero`` in the
+    place of ``topk(p)``.
 
     Args:
         p: the fraction r / d of entries.
@@ -96,10 +100,12 @@ def deepreduce(
 def fedpaq(levels: int = 1, scope: str = "model") -> Compressor:
     """FedPAQ (Reisizadeh et al. 2020, Algorithm 1 and Example 1): QSGD of the whole update.
 
-    ``flat(dither(levels))``: one norm for the update; with ``scope`` ``tensor`` one per tensor,
+        fedpaq(levels) = flat(dither(levels))
+
+    One norm for the update; with ``scope`` ``tensor`` one per tensor,
     ``per_tensor(dither(levels))``. Its periodic averaging is ``temporal`` and its partial
-    participation ``cohort``. Unbiased, no memory. Raises ``ValueError`` for another
-    scope, and unless levels is 1 to 65535.
+    participation ``cohort``. Unbiased, no memory. Raises ``ValueError`` for another scope, and
+    unless levels is 1 to 65535.
 
     Example:
         >>> from compressors import text
@@ -114,11 +120,13 @@ def fedpaq(levels: int = 1, scope: str = "model") -> Compressor:
 def cocktailsgd(p: float, drawn: float = 0.1, bits: int = 4) -> Compressor:
     """CocktailSGD (Wang et al. 2023, section 3): drawn at random, then the largest, then few bits.
 
-    ``ef(per_tensor(subset(drawn, topk(p / drawn) | steps(bits) | golomb)))``: a fraction ``p`` of
-    all entries travels, the largest of a random fraction ``drawn``. Positions count among those
-    that were drawn. At p = drawn all of them travel:
-    ``ef(per_tensor(subset(drawn, steps(bits))))``. Raises ``ValueError`` unless
-    0 < p <= drawn <= 1 and bits is 2 to 8.
+        cocktailsgd(p, drawn, bits) =
+            ef(per_tensor(subset(drawn, topk(p / drawn) | steps(bits) | golomb)))
+
+    A fraction ``p`` of all entries travels, the largest of a random fraction ``drawn``. Positions
+    count among those that were drawn. At p = drawn all of them travel:
+    ``ef(per_tensor(subset(drawn, steps(bits))))``. Raises ``ValueError`` unless 0 < p <= drawn <= 1
+    and bits is 2 to 8.
 
     Example:
         >>> from compressors import text
@@ -136,10 +144,12 @@ def cocktailsgd(p: float, drawn: float = 0.1, bits: int = 4) -> Compressor:
 def demo(p: float, decay: float = 0.999, size: int = 64) -> Compressor:
     """DeMo (Peng et al. 2024, Algorithm 1): the largest cosine coefficients of a client's momentum.
 
-    ``ef(per_tensor(dct(size, chunk_topk(p, size * size) | float32 | golomb)), decay)``: the
-    fading memory is the momentum, from which what was sent is taken away. The paper takes one
-    step between messages (``temporal`` 1) and adds the sign of what all sent; here the server
-    adds the mean. Raises ``ValueError`` for settings that the parts do not take.
+        demo(p, decay, size) =
+            ef(per_tensor(dct(size, chunk_topk(p, size * size) | float32 | golomb)), decay)
+
+    The fading memory is the momentum, from which what was sent is taken away. The paper takes one
+    step between messages (``temporal`` 1) and adds the sign of what all sent; here the server adds
+    the mean. Raises ``ValueError`` for settings that the parts do not take.
 
     Example:
         >>> from compressors import text
