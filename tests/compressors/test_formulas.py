@@ -19,7 +19,7 @@ def rows() -> Iterator[tuple[str, str, str]]:
         for node in ast.walk(ast.parse((PACKAGE / table).read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or ast.unparse(node.func) != "Row":
                 continue
-            cells = [c.value if isinstance(c, ast.Constant) else "" for c in node.args[:3]]
+            cells = [str(c.value) if isinstance(c, ast.Constant) else "" for c in node.args[:3]]
             equation = cells[2].startswith(f"{cells[0]}(")  # of a method: its formula
             if cells[1] in KINDS and not equation:
                 yield cells[0], cells[1], docstring(*cells[2].split(":"))
