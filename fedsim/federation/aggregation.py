@@ -16,7 +16,7 @@ def make_strategy(
 
     Args:
         config: the run's settings.
-        buffers: what the model has beside its parameters, if anything.
+        buffers: the model's buffers, if it has any.
         unused: names of parameters that the loss may not reach (``Trainer.unused``).
     """
     plan = config.plan

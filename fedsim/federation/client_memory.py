@@ -68,7 +68,7 @@ class ClientStates(Protocol):
 
         Args:
             context: the client's.
-            settings: what stands beside the message's payload.
+            settings: the message's settings.
         """
         ...
 

@@ -24,10 +24,10 @@ as ``model.safetensors`` would hold it."""
 
 
 def of_message(message: Downlink | Uplink | None, cache: dict[tuple[int, int], str]) -> str:
-    """Of what a client was sent, or of what came from it and is used; empty where nothing was.
+    """The digest of a client's downlink, or of its used uplink; empty without a message.
 
-    ``cache``: digests of the same traffic, to which this one is added: what many clients are sent
-    alike is looked at once.
+    ``cache``: digests of the same traffic, to which this one is added: a payload that many clients
+    receive is hashed once.
     """
     if message is None:
         return ""

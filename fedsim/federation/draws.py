@@ -40,9 +40,9 @@ os.register_at_fork(after_in_child=_anew)
 
 @contextmanager
 def untouched(device: torch.device) -> Iterator[None]:
-    """Leaves every global generator as it was: a user's functions may draw from any.
+    """Restores every global generator at the end: a user's functions may draw from any.
 
-    What is seen drawing inside is not known afterwards: the first step of a run sees it anew.
+    Tasks that draw inside are forgotten afterwards: the first step of a run notices it again.
     """
     before = {*_DRAWING}
     plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 - users draw from it
@@ -63,8 +63,8 @@ class Watch:
     """A trainer's watch on what its steps draw.
 
     Args:
-        task: whose steps they are; what one trainer sees, all trainers of its process know.
-        device: where it trains, whose generator is watched beside the CPU's.
+        task: whose steps they are; if one trainer sees it draw, all trainers of its process know.
+        device: where it trains; its generator is watched in addition to the CPU's.
     """
 
     def __init__(self, task: Task, device: torch.device) -> None:
@@ -72,13 +72,14 @@ class Watch:
         self._warm = False
 
     def call(self, train: Callable[[bool], T]) -> T:
-        """What ``train(exclusive)`` returns; called again, exclusive, if a step of it drew.
+        """Returns ``train(exclusive)``; calls it again, exclusively, if a step of it drew.
 
-        ``train`` changes nothing that it is given, and gives each step its ``turn``.
+        ``train`` does not change its inputs, and runs each step within its ``turn``.
 
-        A call that is alone waits for those under way, without a limit of its own: to go on beside
-        them would draw other numbers than the seed says. Each of them ends with its client's last
-        iteration. Where one hangs, so does its worker, and the round's ``--timeout`` ends the run.
+        An exclusive call waits for the calls under way, without a limit of its own: at the same
+        time as them, it would draw other numbers than those of the seed. Each of them ends with its
+        client's last iteration. If one hangs, so does its worker, and the round's ``--timeout``
+        ends the run.
         """
         with _TURN:
             free = self.task not in _DRAWING

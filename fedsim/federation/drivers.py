@@ -133,7 +133,7 @@ def _masked(maskings: Sequence[Masking]) -> list[Answer]:
 
 
 def client_of(settings: Settings, context: Context) -> int:
-    """The client that a message is for: its node's partition, else as its ``settings`` say."""
+    """The client that a message is for: its node's partition, else the one in ``settings``."""
     number = context.node_config.get(PARTITION_ID)
     return int(str(settings[CLIENT] if number is None else number))
 

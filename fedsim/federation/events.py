@@ -238,9 +238,9 @@ class EventServer(Server):
         self.book_arrival(job, [arrival])
 
     def settings(self) -> ConfigRecord:
-        """What stands beside a message that is sent now: its iterations, for a schedule the run's.
+        """The settings of a message that is sent now: its iterations; for a schedule, the run's.
 
-        A message's number counts those to its client, and no schedule goes by that.
+        A message's number counts the messages to its client. No schedule depends on it.
         """
         settings = {"iterations": self.plan.local_iterations(self.number + 1)}
         if self.work.ordering or self.work.local_steps:
@@ -329,7 +329,7 @@ class EventServer(Server):
         return {place: update.work for place, update in enumerate(self._updates)}
 
     def begun(self) -> list[RoundTraffic]:
-        """What has come of updates of which other parts are still under way."""
+        """The arrived parts of updates whose other parts are still under way."""
         return []
 
     def durations(self) -> Mapping[int, float]:

@@ -49,7 +49,7 @@ def attributes(optimizer: Optimizer) -> Contents:
 
 
 def of_model(model: nn.Module) -> Contents:
-    """What a model holds that is no trained parameter and no buffer: attributes, frozen weights."""
+    """A model's contents except trained parameters and buffers: attributes and frozen weights."""
     ids = {id(p) for p in model.parameters() if p.requires_grad} | {id(x) for x in model.buffers()}
     return _of_modules("model", model, ids)
 

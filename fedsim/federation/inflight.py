@@ -20,9 +20,9 @@ class InFlight(Exchange):
         fraction: p, where a controller orders it.
         leaves: when the client drops out.
         silent: it has dropped out, and the server may not know yet.
-        overdue: another was asked in its place, for it had not answered in time.
-        request: None where nobody needs it any more.
-        reply: None where it is not known yet, or never comes.
+        overdue: another was asked in its place, because it had not answered in time.
+        request: None where it is no longer needed.
+        reply: None where it is not known yet, or never arrives.
     """
 
     iterations: int = 0

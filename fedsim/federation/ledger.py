@@ -51,7 +51,7 @@ _OF_ALL = ("up_wire_bits", "up_content_bits", "down_wire_bits")
 
 @dataclass
 class SamplerBits:
-    """Bits of what a sampler asked clients for in a round, outside of their training messages."""
+    """The bits of a sampler's requests and replies in a round, apart from training messages."""
 
     up: int = 0
     down: int = 0
@@ -72,7 +72,7 @@ def of_each(bits: float, clients: int) -> float:
 def bits_of_each(row: Mapping[str, Any], of: str) -> float:
     """The bits (wire) of a client that took part in a round: upstream, and of ``total`` both ways.
 
-    What was sent down is shared by all that were asked in the round, as in a run's summary.
+    Download bits are divided by the number of clients asked in the round, as in a run's summary.
 
     Args:
         row: of ``rounds.parquet``.
@@ -112,7 +112,7 @@ def charged_bits(message: Downlink | Uplink) -> int:
 
 
 def free_bits(message: Downlink | Uplink) -> int:
-    """What is not charged of a message: the initial model, with what is a part of it."""
+    """The bits of a message that are not charged: those of the initial model and its parts."""
     if isinstance(message, Uplink) or message.charged:
         return 0 if isinstance(message, Uplink) else message.free
     charged = (payload for name, payload in message.side_payloads.items() if CHARGES[name].model)
@@ -149,7 +149,7 @@ def _split(messages: Sequence[Downlink | Uplink], direction: str) -> dict[str, i
 def round_bits(traffic: RoundTraffic, sampling: SamplerBits | None = None) -> RoundBits:
     """The bit columns of one round: sums over the cohort, both directions.
 
-    ``sampling``: what a sampler asked clients for beside; None: the run has none that could.
+    ``sampling``: the bits of a sampler's own requests; None: the run's sampler sends none.
     """
     ups = list(traffic.uplinks.values())
     downs = [*traffic.downlinks.values(), *(down for _, down in traffic.unused)]
@@ -301,8 +301,8 @@ def _of_each(bits: pd.Series, clients: pd.Series) -> float:
 def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
     """Bits of the whole federation over the number of its clients.
 
-    With a cohort smaller than the federation they are fewer than `per_participation` says. The
-    wire holds the uploads that were not used, too; what they hold is not known.
+    With a cohort smaller than the federation they are fewer than those of `per_participation`. The
+    wire columns include unused uploads, too; the content columns do not, since it is not known.
 
     Args:
         rounds: `rounds.parquet`; without `failed_up_bits` (older folders) no failure is known.
@@ -349,7 +349,7 @@ def used_iterations(row: Mapping[str, Any]) -> float:
     """The local iterations behind a round's used updates, their mean; 0 where none was used.
 
     Args:
-        row: of ``rounds.parquet``. Where no column says so, all clients did the round's n.
+        row: of ``rounds.parquet``. Without ``used_iterations``, all clients did the round's n.
 
     Example:
         >>> used_iterations({"clients": 2, "local_iterations": 5})

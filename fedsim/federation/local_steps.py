@@ -43,7 +43,7 @@ def epoch_steps(plan: Plan, shards: Sequence[Sized], client: int) -> int:
 
 @dataclass
 class Facts:
-    """What is known after the rounds so far, as JSON holds it; None: not yet."""
+    """The numbers known after the rounds so far, as JSON holds them; None: not yet known."""
 
     iteration: int = 0
     up_bits: float = 0.0
@@ -96,7 +96,7 @@ class Fixed:
         """The model from which the run goes on."""
 
     def close(self, number: int, works: Collection[Work]) -> None:
-        """Of a server that does not wait: the row has these works."""
+        """Ends a row of an asynchronous server, whose updates had these works."""
         self.steps = self.plan.local_iterations(number)
 
     def learn(
@@ -117,7 +117,7 @@ class Fixed:
 class Epochs(Fixed):
     """E epochs of each client's own samples, so that n is another for each and never moves.
 
-    A message says n in the setting that it has in every run, and nothing is charged for it.
+    Messages have n in a setting that they have in every run, so nothing is charged for it.
 
     Args:
         config: the run, which has ``local_epochs``.

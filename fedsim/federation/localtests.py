@@ -9,7 +9,7 @@ _SEED = 1  # the same parts for every seed of a run, so that seeds are scored on
 
 
 class Parts(Sequence[np.ndarray]):
-    """Of every client's shard one part; each is made when it is asked for.
+    """One part of every client's shard; each is computed when it is accessed.
 
     A client keeps out the fraction of its samples that comes first in one order of all samples, so
     that clients with equal shards keep out the same. One that has a single sample trains on it; any

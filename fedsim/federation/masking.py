@@ -13,14 +13,14 @@ _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 
 
 class Masking(NamedTuple):
-    """What ``mask_momentum`` is given."""
+    """The arguments of ``mask_momentum``."""
 
     optimizer: State
     sent: Sent
 
 
 class Masked(NamedTuple):
-    """What became of a ``Masking``, and how long it took."""
+    """The result of a ``Masking``, and how long it took."""
 
     optimizer: State
     seconds: float = 0.0

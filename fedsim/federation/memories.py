@@ -32,10 +32,10 @@ def check(config: RunConfig) -> None:
 
 
 def suspect(method: Compressor) -> str | None:
-    """Words for a run that diverged, where the method's memory may be why; None where it is not.
+    """A remark on a diverged run if the method's memory may be the reason; else None.
 
-    A memory is bounded where theory has a rule for what it stands around: ``check`` has then let
-    it pass. A part of the user's own has no rule.
+    A memory is bounded if theory has a rule for the method inside it: ``check`` has then accepted
+    it. A part of the user's own has no rule.
 
     Example:
         >>> from compressors import parse

@@ -116,7 +116,7 @@ def from_payload(config: RunConfig, data: bytes) -> Work:
 def uplink_at(config: RunConfig, p: float) -> Compressor:
     """How updates are encoded at the fraction ``p``.
 
-    What is raw at p = 1 (``sbc``) sends the residual of the fractions before, too.
+    A method that is raw at p = 1 (``sbc``) also sends the residual of earlier fractions.
     """
     method = config.plan.method
     if not takes_fraction(config.method):
@@ -157,7 +157,7 @@ def _residual(method: Compressor, memory: State) -> State:
 def report(
     settings: Mapping[str, Any], trained: TrainResult, uplink: Compressor, memory: State
 ) -> dict[str, bytes]:
-    """What the client says beside its update: the numbers that its message's settings want.
+    """The client's report: the numbers that its message's settings request.
 
     ``memory``: of the client, after its update was encoded with ``uplink``.
     """

@@ -113,8 +113,8 @@ class Recorder(Protocol):
 
 
 class Scored(NamedTuple):
-    """What is scored of a round: weights, buffers, what clients have of their own (by client; none
-    where all have the server's model), the round's number, and the run's iterations so far."""
+    """The models that are scored after a round: weights, buffers, and clients' own parts (by
+    client; none where all have the server's model); its number and the run's iterations so far."""
 
     weights: Tensors
     buffers: Tensors

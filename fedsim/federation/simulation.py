@@ -33,7 +33,7 @@ class Simulation:
 
     Args:
         config: the run.
-        strategy: its strategy, which is told who can be asked.
+        strategy: its strategy, which is given the available clients.
         now: where the clock begins, in seconds: not at 0 where a run goes on.
         network: the run's, with the FLOPs of an iteration where it goes by them; None: no network.
         spending: the clients' energy; None: nothing takes any.
@@ -174,12 +174,12 @@ class Simulation:
         return reply
 
     def state(self) -> dict[str, Any]:
-        """What is in flight between two rounds, as a checkpoint can hold it."""
+        """The clock and the exchanges in flight between two rounds, as a checkpoint holds them."""
         exchanges = [exchange.values() for exchange in self.clock.exchanges.values()]
         return {"clock": self.clock.state(), "exchanges": exchanges}
 
     def restore(self, values: Mapping[str, Any]) -> None:
-        """Goes on from what ``state`` returned; the strategy hears which replies are to come."""
+        """Goes on from what ``state`` returned; the strategy gets the replies in flight."""
         if "works" in values:
             earlier.restore(self.clock, values)
         else:

@@ -270,7 +270,7 @@ class _Trial:
 
 
 def near(one: Tensor, other: Tensor, precision: str) -> bool:
-    """Whether ``other`` is ``one`` but for sums in another order.
+    """Whether ``other`` differs from ``one`` only as sums in another order do.
 
     Example:
         >>> near(torch.ones(3), torch.ones(3) * 1.0001, "float32")

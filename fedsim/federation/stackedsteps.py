@@ -39,15 +39,15 @@ class StackJob(NamedTuple):
 
     @property
     def kind(self) -> tuple[int, int, int]:
-        """What is the same for jobs of one stack: iterations, the first one's number, samples."""
+        """The key of a stack, equal for its jobs: iterations, number of the first, batch size."""
         size = self.trainer.batches_of(self.job.client).size
         return self.job.iterations, self.job.start, size
 
     @property
     def alike(self) -> str:
-        """What is the same for clients whose optimizers can be one.
+        """The key of a shared optimizer, equal for the clients that can use one.
 
-        These are its settings, the keys of its memory, and numbers of no entry (Adam's count).
+        It has the settings, the memory's keys, and numbers that belong to no entry (Adam's count).
 
         Example:
             >>> from fedsim import RunConfig

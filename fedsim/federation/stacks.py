@@ -67,10 +67,10 @@ class Stack:
         self._gradients = gradients_of(trainer, fit.trained)
 
     def train(self, jobs: Sequence[TrainJob], at_once: AtOnce | None = None) -> list[Result]:
-        """What each job of the trainer's run gave, or why it failed, in the order of ``jobs``.
+        """The result or the error of each job of the trainer's run, in the order of ``jobs``.
 
-        A client that no other is like (``StackJob.kind``) is trained as ever, whoever trains beside
-        the run. ``at_once`` trains all others; None: ``train_all``.
+        A client that shares its ``StackJob.kind`` with no other is trained alone, as without
+        ``--stack``. ``at_once`` trains all others; None: ``train_all``.
         """
         stack_jobs = [StackJob(self.trainer, job) for job in jobs]
         kinds = Counter(one.kind for one in stack_jobs)

@@ -1,4 +1,4 @@
-"""What clients will keep between rounds, said before a run; refused where it does not fit."""
+"""Size of the clients' memory, logged before a run; refused where it does not fit."""
 
 import logging
 import math
@@ -83,15 +83,15 @@ def _first(config: RunConfig) -> State:
 
 
 def check(config: RunConfig, folder: Path | None) -> None:
-    """Says what clients will keep, where it is more than stays in RAM.
+    """Logs how much clients will keep, where it is more than stays in RAM.
 
     Args:
         config: the run, on the engine ``local``.
         folder: of the run; None: it has none.
 
     Raises:
-        UsageError: it fits neither into RAM nor onto the disk, or cannot be kept as
-            ``--memory-as`` says.
+        UsageError: it fits neither into RAM nor onto the disk, or cannot be kept in the format
+            of ``--memory-as``.
     """
     if config.machine.memory_as != EXACT:
         memorycodec.check(_first(config), config.machine.memory_as)

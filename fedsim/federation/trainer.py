@@ -97,7 +97,7 @@ _BATCHES = 4096
 
 
 class Trainer:
-    """One worker's model and optimizer, for every client that it is given.
+    """One worker's model and optimizer, shared by all clients that it trains.
 
     Attributes:
         parameters: those that are trained, and travel: they require a gradient when the task has
@@ -250,7 +250,7 @@ class Trainer:
     def batch(self, client: int, iteration: int) -> tuple[Tree, Tree]:
         """Inputs and targets of a local iteration of ``client``, as the model takes them.
 
-        What that iteration draws (augmentation, negatives, and the masks of the model) is seeded.
+        The draws of an iteration (augmentation, negatives, and the model's masks) are seeded.
         """
         seed = derive(self.config.seed, "step", client, iteration)
         reseed(self.dropouts, seed)

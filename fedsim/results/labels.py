@@ -1,5 +1,4 @@
-"""What the methods of runs are called, and which methods the rows of results are of: their columns
-`label`, `dense` and `ends_dense` tell."""
+"""The labels of methods, and the columns `label`, `dense` and `ends_dense` of results."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,7 @@ _ASKED = (*FACTS, VARIANT, "method", "temporal", "gradient", "downlink")
 
 
 def delay_symbol(frame: pd.DataFrame) -> str:
-    """What the delay of the cells is called: E, where all of them train in local epochs; else n.
+    """The symbol of the cells' delay: E if all of them train in local epochs, else n.
 
     Example:
         >>> delay_symbol(pd.DataFrame({"local_epochs": [1, 5]})), delay_symbol(pd.DataFrame())
@@ -76,8 +75,8 @@ def several(frame: pd.DataFrame) -> bool:
 def of_method(runs: pd.DataFrame, label: str) -> pd.DataFrame:
     """The rows of one method, and those of raw sending that belong on its plane.
 
-    Where a method is raw sending at p = 1, cells sent raw at its own delays are its cells. Beside
-    any other stands the reference alone, n = 1. All are of the method's settings.
+    Where a method is raw sending at p = 1, cells sent raw at its own delays are its cells. The
+    plane of any other method has only the reference, n = 1. All are of the method's settings.
     """
     of_label = runs["label"] == label
     rows = runs[of_label]
@@ -92,7 +91,7 @@ def of_method(runs: pd.DataFrame, label: str) -> pd.DataFrame:
 
 
 def of_dense(variant: str) -> str:
-    """A variant less the settings that a dense reference does not have, whatever its cells have.
+    """A variant without those settings that a dense reference never has.
 
     Example:
         >>> of_dense("strategy = majority, downlink = per_tensor(cnat), lr = 0.1")

@@ -49,8 +49,8 @@ class Results:
             by the run's folder name; the columns of `summary.csv`, then `label`, the name of the
             run, else its method as typed; `dense`, whether it is raw sending; `ends_dense`, whether
             its method is raw sending at p = 1. Where runs differ in settings, each such setting is
-            a column before them, defaults filled in, and a column `variant` says in which a run
-            differs: `lr = 0.05`.
+            a column before them, defaults filled in, and a column `variant` has the settings in
+            which a run differs: `lr = 0.05`.
             Bits are those of a client that takes part in every round, summed over rounds. In
             columns that end in `_per_client` they are the whole federation's over the number of
             its clients: fewer, where a cohort is smaller than the federation.
@@ -175,13 +175,13 @@ def join_runs(
     rounds: Mapping[str, pd.DataFrame], layers: Mapping[str, pd.DataFrame],
     varied: Mapping[str, str] = _NONE, differences: Mapping[str, Mapping[str, Any]] = _NONE,
 ) -> Results:  # fmt: skip
-    """Runs side by side, in their order; of no folder.
+    """The results of runs that are in no folder, in their order.
 
     Args:
         cells: what each run's `summary.json` has, by the run's name.
         configs: the settings that each was given.
-        rounds: the table of each.
-        layers: likewise.
+        rounds: the rounds of each run.
+        layers: the layers of each run.
         varied: in which settings each differs from others, in words.
         differences: the same by setting.
     """

@@ -122,8 +122,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """The settings in `folder/config.toml`, by flag; empty where that cannot be read.
 
     Raises:
-        UsageError: a setting stands where no run's stands, or the run's name or its method is not
-            a text.
+        UsageError: a setting is in a table where runs have no setting, or the run's name or its
+            method is not a text.
     """
     file = folder / "config.toml"
     if not (values := read_table(file)):
@@ -166,7 +166,7 @@ def both_ways(ratio: float, up: float, down: float) -> float:
 def frame(cells: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Cells (the dicts of `summary.json`) as a frame, a row each, `COLUMNS` first.
 
-    What is nested (`NESTED`) is left out. A value that is missing or None is NaN. Counts are
+    Nested values (`NESTED`) are left out. A value that is missing or None is NaN. Counts are
     int64, or pandas' nullable Int64 where one is missing (a cell that failed early).
 
     Raises:

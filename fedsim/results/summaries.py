@@ -115,7 +115,7 @@ class SummaryRecord:
 
 @dataclass(kw_only=True)
 class SummaryDetails:
-    """Further columns, which stand behind the others where a run has them."""
+    """Further columns, which come after the others where a run has them."""
 
     local_epochs: int = column("epochs", "E: epochs per round of each client's samples", EPOCHS)
     scored_samples: int = column("samples", "test samples that an evaluation scores")

@@ -56,9 +56,9 @@ KEPT_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything from which a run goes on: server, clients, and the rows so far.
+    """The state from which a run goes on: server, clients, and the rows so far.
 
-    Of a deployed run it lacks the clients, who keep their memory themselves.
+    In a deployed run it has no clients, because they keep their memory themselves.
     """
 
     round: int
@@ -132,7 +132,7 @@ def go_on_from_end(folder: Path, rounds: int) -> None:
 
 
 def end_damage(folder: Path, rounds: int) -> str:
-    """What is wrong with the memory that ``has_end`` has found; empty where nothing is."""
+    """The damage of the memory that ``has_end`` has found; empty if it is whole."""
     place = folder / END
     try:
         _read(place if place.is_dir() else folder / f"{_PREFIX}{rounds:08d}")

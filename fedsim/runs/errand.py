@@ -1,4 +1,4 @@
-"""A run as a Ray task: what its worker is given, what it tells meanwhile, what comes home."""
+"""A run as a Ray task: what its worker receives, reports meanwhile, and returns."""
 
 import logging
 import math
@@ -29,14 +29,14 @@ _PROBE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Errand:
-    """What a worker is given of a run.
+    """A run as it is sent to a worker.
 
     Attributes:
         name: of the run.
         config: its settings.
-        token: by which the worker knows whether it sees the run's folder.
-        parcel: what the run goes on from, for a worker that does not.
-        cwd: the folder in which the driver was started, for paths in the settings.
+        token: shows the worker whether it sees the run's folder.
+        parcel: files from which the run goes on, if the worker does not see its folder.
+        cwd: the folder in which the driver was started; paths in the settings start there.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Pins(Callback):
         self._pin, self._outbox, self._last = pin, outbox, 0.0
 
     def round(self, row: Row) -> None:
-        """Raises ``StoppedEarly`` where it is told that the run is to end."""
+        """Reports a row; raises ``StoppedEarly`` if the answer is to end the run."""
         now, parcel = time.monotonic(), None
         if self._outbox is not None and self._outbox.has_checkpoint():
             parcel = self._outbox.parcel()

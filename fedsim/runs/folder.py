@@ -80,11 +80,11 @@ def _as_planned(summary: dict[str, Any], run: RunConfig) -> bool:
 def same_files(
     config: RunConfig, start: dict[str, str], out: Path, goes_on: bool
 ) -> dict[str, str]:
-    """What there is to say of the files that the run in ``out`` took, and of its start.
+    """Remarks on the input files of the run in ``out`` and on its start, compared with now.
 
-    ``goes_on``: from its end or a checkpoint.
+    ``goes_on``: whether it continues from its end or a checkpoint.
 
-    Raises ``UsageError`` where they held something else, and ``out`` holds results of that.
+    Raises ``UsageError`` if it continues and the contents of files have changed since.
     """
     there, here = contents.recorded(out), config.content
     remarks = {}
@@ -124,7 +124,7 @@ def tell(found: Iterable[tuple[Path, Found]]) -> None:
 def prepare(config: RunConfig, out: Path, examined: Found) -> dict[str, Any] | None:
     """Makes the folder ready; returns the summary if the run is done already.
 
-    ``examined``: what ``examine`` says of it.
+    ``examined``: the result of ``examine``.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -179,10 +179,10 @@ def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
 
 
 def as_there(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:
-    """Runs by the rules that the results in ``out`` were made by; a line says where these differ.
+    """The runs with the rules of the results in ``out``; logs a warning if these differ from now.
 
-    A folder of 0.1.0 goes on with what that version masked, where ``momentum_masking`` is left at
-    its default; so does a search of it, with the runs that it gets (a grid: ``sweep.in_folder``).
+    A folder of 0.1.0 goes on with that version's masking if ``momentum_masking`` is left at its
+    default. The runs of a search in such a folder do so, too (a grid: ``sweep.in_folder``).
     """
     if not is_masked_as_before(out):
         return list(runs)

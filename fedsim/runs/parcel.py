@@ -82,7 +82,7 @@ class Outbox:
 
 
 def packed(folder: Path) -> Parcel:
-    """What a run in ``folder`` goes on from, for a machine that does not see the folder."""
+    """The files from which a run in ``folder`` goes on, for machines that do not see it."""
     paths = [path for path in _stamps(folder) if PurePath(path).parts[0] not in _STAY]
     return Parcel(folder, {path: (folder / path).read_bytes() for path in paths})
 

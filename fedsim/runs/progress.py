@@ -1,4 +1,4 @@
-"""What is seen on stderr while runs go on: a bar for all, and one per run that goes on."""
+"""Progress of runs on stderr: a bar for all runs, and one for each run that is under way."""
 
 import math
 import time
@@ -69,7 +69,7 @@ def shown(
         progress: a function; or True, which is bars on stderr where stderr is a terminal and a
             line per run in a notebook; or False or None.
         rounds: run name -> its number of rounds.
-        metric: what the metric is called.
+        metric: the name of the metric.
 
     Example:
         >>> with shown(False, {"n1": 2}, "accuracy") as told:
@@ -145,7 +145,7 @@ class Lines:
 
     Args:
         rounds: run name -> its number of rounds.
-        metric: what the metric is called.
+        metric: the name of the metric.
     """
 
     _SECONDS = 0.2
@@ -189,14 +189,15 @@ class Lines:
 
 
 class Bars:
-    """A context in which ``bars(name, row)`` moves a run's bar on; it tells of kernels compiled.
+    """A context in which ``bars(name, row)`` advances a run's bar; it also reports compilations.
 
-    Runs that go on have a bar each, and several runs one for all of them. A run that is over is a
-    line above the bars. What is no terminal gets these lines, and one a minute while none ends.
+    Each run under way has a bar, and several runs have another one for all. A finished run is a
+    line above the bars. Outside of a terminal there are only these lines, and one a minute while
+    no run ends.
 
     Args:
         rounds: run name -> its number of rounds.
-        metric: what the metric is called.
+        metric: the name of the metric.
         quiet: show nothing.
     """
 

@@ -1,4 +1,4 @@
-"""What a run leaves, round by round: rows in memory, and a folder's checkpoints and messages."""
+"""Recording of a run, round by round: rows in memory, checkpoints and messages in its folder."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class Folder:
         return lambda grid: main(RecordingGrid(grid, self.replies))
 
     def check(self) -> None:
-        """Raises ``RunFailed`` where somebody removed the folder, though it may be there again.
+        """Raises ``RunFailed`` if the folder was removed, even if it exists again.
 
-        A client's memory that lies in it makes it again. What is written from then on would be the
-        results of a run without its settings.
+        Writing a client's memory creates it again. Results that are written from then on would lack
+        the run's settings.
         """
         with writing(self.path):
             (self.path / "config.toml").stat()

@@ -213,7 +213,7 @@ class KeptReplies:
 
 
 def payload_of(folder: Path, number: int, name: str, ending: str) -> bytes:
-    """What a client has sent, where that is used: its payload (``bin``), or its ``buffers``."""
+    """A client's used payload (``bin``) of a round, or its ``buffers``."""
     place = folder / "payloads" / f"round-{number:05d}"
     files = [*place.glob(f"{name}-*up.{ending}")]
     if len(files) != 1:

@@ -319,7 +319,7 @@ def server_of(
 
 
 def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
-    """What is known of a run before it starts: the first columns of its summary.
+    """The first columns of a run's summary, which are known before it starts.
 
     ``trainer``: None where a run failed before there was a model.
     """

@@ -98,7 +98,7 @@ def run_cells(
         only: the part of the cells that this process runs, as ``part_of`` has it; the summaries are
             of these. The tables hold all that have ended.
 
-    Raises ``UsageError`` before anything starts, for whatever a cell would refuse.
+    Raises ``UsageError`` before anything starts if any cell would.
     """
     out, configs = Path(out), [cell.config for cell in cells]
     with own_files(out, configs):
@@ -363,9 +363,9 @@ def sweep(
 
 
 def in_folder(config: SweepConfig, out: Path) -> tuple[SweepConfig, list[Cell]]:
-    """A grid as the folder ``out`` goes on with it, and its cells by their names in there.
+    """A grid as the folder ``out`` goes on with it, and its cells with their names there.
 
-    A folder of 0.1.0 goes on with what that version masked, and a line says so where it differs.
+    A folder of 0.1.0 goes on with that version's masking, with a warning where it differs.
     """
     cells, before = config.cells(), _masked_as_before(config)
     with own_files(out, [cell.config for cell in cells]):
@@ -389,8 +389,8 @@ def named_as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
     """The cells of a grid, each under the name that its run has in the folder already.
 
     A fraction is written with six digits, and with all where two of a grid agree to six, so that
-    names change as the grid grows. The names of varied settings stand in the order in which they
-    were given; a rate that is the task's own may be given or not.
+    names change as the grid grows. The names of varied settings are in the order in which they
+    were given. The task's own learning rate may be in the name or not.
     """
     there: dict[Hashable, tuple[str, RunConfig]] = {}
     for folder in run_folders(out) if out.is_dir() else []:

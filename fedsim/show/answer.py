@@ -49,7 +49,7 @@ def best(
         and most_seeds, of any cell of the results; iteration, metric and metric_sd (the seeds'
         sample deviation, NaN of one) of those evaluations; up_wire_bits, which a client had sent
         by then, on average over the seeds; of "total" total_wire_bits, both ways. A method that had
-        no evaluation within the budget stands last, with NaN.
+        no evaluation within the budget comes last, with NaN.
 
     Raises:
         UsageError: the budget is not a number of bits above 0; unknown `budget_of`; no results, or

@@ -46,7 +46,7 @@ class Axis:
         return (-0.02, 1.02) if self.metric in units.FRACTIONS else None
 
     def tick(self, value: float) -> str:
-        """What a round value is called: `2 Mbit`, `10 min`, `100 kbit/s`."""
+        """The text of a round value: `2 Mbit`, `10 min`, `100 kbit/s`."""
         if self.scale == "seconds":
             number, unit = units.duration(value * 1.000001).split()
             return f"{float(number):g} {unit}"
@@ -83,16 +83,16 @@ class Marks:
     """A line, or marks that none joins, of one look.
 
     Attributes:
-        x, y: (N,) where they are; of none there is an entry in the legend alone.
+        x, y: (N,) where they are; if empty, there is only the entry in the legend.
         look: colour, line style and marker.
         name: the entry in the legend; empty: none.
         kind: "line" joins the points, "steps" keeps each y as far as the next x, "bars" lie along
             x in row y.
-        texts: what the page says of each at the pointer; empty: it says nothing.
+        texts: the text that the page shows for each at the pointer; empty: none.
         low, high: (N,) the range of each: a line has a band, other marks have bars.
         start: (N,) where bars begin; they end at x.
         hollow: (N,) which marks are; empty: none, and all have a black edge.
-        apart: whether its name may stand beside it, in place of an entry in the legend.
+        apart: whether its name may be written next to it instead of in the legend.
         size: of a mark, in points.
         width: of a line, in points.
     """
@@ -128,7 +128,7 @@ class Marks:
         return np.insert(pairs, range(1, len(pairs)), turns, axis=0)
 
     def end(self, higher: bool) -> tuple[float, float]:
-        """The point beside which a name stands: the end of a line, the best of other marks."""
+        """The point next to which the name is written: a line's end, or the best of other marks."""
         scores = np.asarray(self.y, float)
         best = int(scores.argmax() if higher else scores.argmin())
         place = best if self.kind == "points" else -1
@@ -155,13 +155,13 @@ class Chart:
     """A figure of lines and marks.
 
     Attributes:
-        title: above it; on the page its section's heading stands there.
+        title: above it; the page has its section's heading instead.
         caption: what it shows, for the page.
         x, y: its axes.
         marks: in the order of the legend.
         strip: the bar along it; None: there is none.
-        notes: texts beside points (x, y), where there is nothing else: towards low x, and towards
-            the better y.
+        notes: texts next to points (x, y), on the empty side: towards low x, and towards the
+            better y.
         higher: whether a higher y is the better.
         at_x, at_y: where a dotted line crosses the figure.
     """

@@ -84,7 +84,7 @@ def failures_told(runs: pd.DataFrame) -> list[str]:
 
 
 def framing_told(runs: pd.DataFrame) -> str:
-    """What uploads come to with Flower's framing, beside their payloads; empty where none is known.
+    """The sentence that compares uploads with Flower's framing to their payloads; "" if unknown.
 
     Example:
         >>> bits = {"up_wire_bits": [236e3, 821e6], "up_message_bits": [1447e3, 833e6]}
@@ -129,7 +129,7 @@ def downlink_told(runs: pd.DataFrame) -> str:
 
 
 def delay_told(runs: pd.DataFrame) -> str:
-    """What the delay of the cells is.
+    """The symbol of the cells' delay and its meaning.
 
     Example:
         >>> delay_told(pd.DataFrame({"temporal": [5]}))
@@ -141,7 +141,7 @@ def delay_told(runs: pd.DataFrame) -> str:
 
 
 def caption(runs: pd.DataFrame, columns: Collection[str]) -> str:
-    """What the columns of a table are, those too that are not always there.
+    """The caption of a table: what its columns mean, including those that few tables have.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.

@@ -200,7 +200,7 @@ def cells_of(table: pd.DataFrame) -> list[tuple[CellKey, pd.DataFrame]]:
 
 
 def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
-    """`table` with a column `_cell`, the place of each row's cell in the list beside it."""
+    """`table` with a column `_cell`, each row's index into the list of cells; and that list."""
     many = several(table)
     columns = [
         table["temporal"], table["gradient"], [False] * len(table) if many else beside(table),

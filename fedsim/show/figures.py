@@ -240,7 +240,7 @@ def over_time(priced: pd.DataFrame, network: str, target: float | None = None) -
 
 
 def rank(line: Series, target: float | None, higher: bool) -> tuple[float, float]:
-    """What a cell is ordered by over time: when it is at the target, then where it ends."""
+    """The sort key of a cell over time: when it reaches the target, then its last value."""
     sign = 1 if higher else -1
     end = -sign * float(line.y[-1])
     if target is None:
@@ -268,12 +268,12 @@ def titled(frame: pd.DataFrame) -> str:
 
 
 def several_of(cells: Collection[CellKey]) -> bool:
-    """Whether cells of several methods stand side by side."""
+    """Whether the cells are of several methods."""
     return any(cell.method for cell in cells)
 
 
 def paler(cells: Collection[CellKey]) -> str:
-    """What a caption says where some method's cells differ in p; else nothing."""
+    """The caption's sentence on paler lines if some method's cells differ in p; else empty."""
     differ = {(cell.method, cell.gradient) for cell in cells}
     return _PALER if several_of(cells) and len(differ) > len({c.method for c in cells}) else ""
 

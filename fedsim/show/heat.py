@@ -37,7 +37,7 @@ class Shades:
         scale: "plain" has even steps; "ratios": equal ratios are equal steps, of ratios and bits;
             "error": so are those of 1 - value, of a metric that is a fraction.
         turned: whether low values are the bright ones.
-        single: whether there is but one value, or none: one colour needs no scale beside it.
+        single: whether there is at most one value: a single colour needs no scale.
         beyond: whether some value is below `low`, and some above `high`.
         widened: whether all values are within a typical cell's interval, which the scale spans.
     """
@@ -184,7 +184,7 @@ class Heat:
         return [value, f"({count})"] if self.fewer(grid, at) else [value]
 
     def notes(self, grid: Plane) -> list[str]:
-        """What stands above a plane beside its title: the dense reference off the grid."""
+        """The lines above a plane, next to its title: the dense reference that is off the grid."""
         dense = () if grid.dense is None else (grid.dense,)
         symbol = next(iter(self.panels.values())).symbol
         return [f"dense reference ({symbol} = 1, p = 1): {value_text(x, self.name)}" for x in dense]
@@ -258,7 +258,7 @@ def joints(grid: Plane) -> list[tuple[tuple[float, float], ...]]:
 
 
 def cell_texts(runs: pd.DataFrame, grid: Plane) -> np.ndarray:
-    """(R, C) what the page says of each cell: its place, the means of its runs, how many there are.
+    """(R, C) the page's text for each cell: its n and p, the means of its runs, and their number.
 
     Args:
         runs: those of the plane's method.

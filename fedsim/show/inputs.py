@@ -24,7 +24,7 @@ def check_frame(frame: object, kind: Literal["runs", "rounds"], where: str) -> N
         where: the function, as the message calls it.
 
     Raises:
-        UsageError: `frame` is not that frame, or has no rows; the message says what to give.
+        UsageError: `frame` is not that frame, or has no rows.
 
     Example:
         >>> check_frame("results/sbc", "runs", "matrix()")

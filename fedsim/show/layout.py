@@ -30,7 +30,7 @@ Row = tuple[Sequence[str], str]
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, what it holds, and whether that stands to the right."""
+    """A column: its heading, the kind of its values, and whether they are aligned right."""
 
     heading: str
     kind: Kind = "number"
@@ -78,14 +78,14 @@ def laid(
 ) -> Laid:  # fmt: skip
     """A table for a terminal of `width` characters, in which no number is cut or broken.
 
-    Where all columns do not fit, however narrow their names, some go into further tables below,
-    each behind the same first columns. Where even one beside those does not fit, lines are longer
+    Where not all columns fit, however narrow their names, some go into further tables below, each
+    behind the same first columns. Where not even one column fits next to those, lines are longer
     than the terminal: print with `print_whole`.
 
     Args:
         columns: C of them.
         rows: of C texts each; a line break within a text stays.
-        keys: how many columns tell the rows apart, and are there in every table.
+        keys: how many columns identify the rows; every table has them.
         gap: blanks between columns.
         title, caption: lines above and below.
     """

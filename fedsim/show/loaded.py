@@ -31,7 +31,7 @@ class Loaded(Results):
 
         Args:
             up_bits: as for `fedsim.best`.
-            budget_of: likewise.
+            budget_of: as for `fedsim.best`.
 
         Raises:
             UsageError: as `fedsim.best`.

@@ -58,7 +58,7 @@ def html(
     Args:
         names: the C headings.
         cells: R rows of C texts.
-        about: what it is, for those who do not see it.
+        about: a description for screen readers.
         kinds: a class of each row; empty: none has one.
         meanings: what each column holds, shown where the pointer rests on its heading; empty:
             nothing.
@@ -80,7 +80,7 @@ def html(
 
 
 def picture(png: bytes, about: str) -> str:
-    """A picture as HTML that needs no file; ``about``: what it is, for those who do not see it."""
+    """A picture as HTML that needs no file; ``about``: a description for screen readers."""
     data = b64encode(png).decode("ascii")
     source = f"data:image/png;base64,{data}"
     return f'<img alt="{escape(about)}" style="max-width: 100%" src="{source}">'

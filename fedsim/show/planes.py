@@ -122,7 +122,7 @@ def planes(
 ) -> dict[str, Plane]:
     """The plane of every method by its label, or of one.
 
-    Beside planes of more, those of a single cell are left out: there is nothing to read from them.
+    Planes of a single cell are left out if another plane has more: they show no difference.
 
     Raises:
         UsageError: no such method; else as `plane`.
@@ -151,8 +151,9 @@ def one_celled(runs: pd.DataFrame) -> bool:
 def method_text(runs: pd.DataFrame) -> str:
     """The method of a sweep's cells as titles have it: its label, as in curves and tables.
 
-    The dense cells (p = 1), which send float32 whatever the method, count only where there are no
-    others; the labels of several methods are joined by commas, more than four are counted.
+    The dense cells (p = 1), which send float32 with every method, count only where there are no
+    others. The labels of several methods are joined by commas; of more than four, only the number
+    is returned.
     """
     if several(runs):
         names = methods_of(runs)

@@ -50,10 +50,10 @@ class Look:
 
 
 class CellKey(NamedTuple):
-    """A cell; ``reference``: float32 at n = 1, p = 1 beside a method that sends all.
+    """A cell; ``reference``: float32 at n = 1, p = 1, compared to a method that sends all entries.
 
-    ``method``: its label where cells of several methods stand side by side, else empty; ``dense``:
-    whether that method is raw sending; ``symbol``: what the delay is called.
+    ``method``: its label where cells of several methods are compared, else empty; ``dense``:
+    whether that method is raw sending; ``symbol``: the delay's, n or E.
     """
 
     temporal: int
@@ -134,7 +134,7 @@ def method_looks(methods: Mapping[str, bool]) -> dict[str, Look]:
 
 
 def delay_axis(symbol: str) -> str:
-    """What the axis of the delay is called.
+    """The name of the delay's axis.
 
     Example:
         >>> delay_axis("n"), delay_axis("E")
@@ -144,7 +144,7 @@ def delay_axis(symbol: str) -> str:
 
 
 def metric_name(runs: pd.DataFrame) -> str:
-    """What the runs' metric is called; "metric" where no run says it, or they differ."""
+    """The name of the runs' metric; "metric" where no run has one, or they differ."""
     names = runs["metric_name"].dropna().unique() if "metric_name" in runs.columns else []
     return str(names[0]) if len(names) == 1 else "metric"
 

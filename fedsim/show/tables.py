@@ -91,8 +91,8 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def add_told(runs: pd.DataFrame) -> pd.DataFrame:
-    """`runs` with what tables tell and no file has: `difference`; and with `ratio_both`, which
-    frames of other programs may lack."""
+    """`runs` with two columns of tables: `difference`, which is in no file, and `ratio_both`,
+    which frames of other programs may lack."""
     both = [both_ways(*one) for one in runs[[*OF_BOTH]].itertuples(index=False)]
     return add_difference(runs).assign(ratio_both=both)
 
@@ -103,7 +103,7 @@ def check_columns(
     """Refuses names of columns that a table lacks.
 
     Raises:
-        UsageError: `where` the names stand, which they are, and those that there are.
+        UsageError: a name is unknown. `where` is the place of the names, for the message.
     """
     known = [*known]
     if unknown := [name for name in columns if name not in known]:
@@ -127,11 +127,11 @@ def summary_table(
             order, and the caption says so. In still less, columns go into further tables below. No
             number is ever cut.
         columns: which columns of the frame, in which order; also `difference`
-            (`add_difference`). None: the main ones, those that say the same of every row left out.
+            (`add_difference`). None: the main ones, except those with one value in all rows.
         per_seed: a row per run, and after a cell's seeds their mean.
 
     Raises:
-        UsageError: `columns` names one that there is not.
+        UsageError: `columns` has an unknown name.
 
     Example:
         rich.print(summary_table(fedsim.load("results/sbc").runs))

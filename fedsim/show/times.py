@@ -68,7 +68,7 @@ def own_times(results: Results) -> tuple[str, pd.DataFrame]:
             deadline or without.
 
     Returns:
-        The network as the runs were told it, or words where they had several; and
+        The runs' setting `--network`, or "their own networks" where they had several; and
         `results.rounds` of the runs that are done, whose times start at 0 with each run.
 
     Raises:

@@ -31,7 +31,7 @@ def why_not(replies: Replies) -> str:
 
 
 def left_out(replies: Replies, own_models: bool) -> Iterator[str]:
-    """What a replay does not compare, beside measured seconds, and why; as ``why_not``.
+    """What a replay does not compare, except measured seconds, and why; as ``why_not``.
 
     ``own_models``: whether clients have models of their own, by which a run is scored.
     """

@@ -1,4 +1,4 @@
-"""What people read of a folder, made once more of its runs: tables, the page, the list of cells."""
+"""Check of a folder's tables, page and list of cells: they are made again from its runs."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,13 +25,13 @@ PICTURES = ("*.png", "*.svg", "*.pdf")
 
 
 def verify_made(path: Path, allowed: Allowed) -> list[Verdict]:
-    """What is to be said of the tables, the page and the cells of a folder; nothing is changed.
+    """The verdict on the tables, the page and the cells of a folder; nothing is changed.
 
     Args:
         path: of a run, a sweep or a search.
         allowed: what the list of cells may name.
 
-    Returns one verdict; none where the folder has nothing of that.
+    Returns one verdict; none where the folder has none of them.
     """
     verdict = Verdict("tables")
     try:
@@ -54,9 +54,9 @@ def verify_made(path: Path, allowed: Allowed) -> list[Verdict]:
 
 
 def table_differences(path: Path, name: str) -> Iterator[str]:
-    """Where ``summary.csv`` or ``summary.parquet`` is not what the runs' own summaries say.
+    """Where ``summary.csv`` or ``summary.parquet`` differs from the runs' own summaries.
 
-    Rows may stand in any order, and a table may have fewer columns than a run has values.
+    Rows may be in any order, and a table may have fewer columns than a run has values.
 
     Args:
         path: the folder.

@@ -21,7 +21,7 @@ from fedsim.results.schema import (
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run's summary and tables as they are, whatever digests say of the files.
+    """A run's summary and tables as they are in its files, independently of the digests.
 
     Args:
         folder: of a run that has ended.

@@ -74,7 +74,7 @@ class Span:
 
 
 def of_this_version(folder: Path) -> bool:
-    """Whether this version of fedsim made the run, as its ``environment.json`` says."""
+    """Whether this version of fedsim made the run, by its ``environment.json``."""
     return bool(_environment(folder).get("packages", {}).get(PACKAGE) == VERSION)
 
 
@@ -241,7 +241,7 @@ def end_differences(stored: Checkpoint, made: Checkpoint) -> Iterator[str]:
 
 
 def by_round(table: pd.DataFrame) -> dict[int, list[dict[str, Any]]]:
-    """What the rows of each round are of, and their digests."""
+    """The keys of each round's rows (client, message), and their digests."""
     found: dict[int, list[dict[str, Any]]] = {}
     names = [name for name in ("round", "client", "message", UP, DOWN) if name in table]
     for row in table[names].to_dict("records"):

@@ -1,4 +1,4 @@
-"""A run's settings and its model beside its results: by the settings, and scored here."""
+"""Check of a run's summary against its settings, and of its scores against its model."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -65,7 +65,7 @@ def settings_differences(recorded: Recorded, config: RunConfig) -> Iterator[str]
 
     Args:
         recorded: the run.
-        config: as its ``config.toml`` says.
+        config: of its ``config.toml``.
     """
     made = describe(config, None)
     done = ("iterations", "rounds", "total_sparsity")  # they are what was done

@@ -21,7 +21,7 @@ class Stored:
 
     Args:
         files: of the payload, one or one per part of the model.
-        buffers: of the buffers beside it, if there are any.
+        buffers: of the buffers, if there are any.
     """
 
     files: tuple[Path, ...]
@@ -29,7 +29,7 @@ class Stored:
 
     @property
     def payload(self) -> bytes:
-        """What the message said of the update or the model."""
+        """The bytes of the update or the model."""
         return b"".join(map(read_bytes, self.files))
 
     @property

@@ -1,4 +1,4 @@
-"""A recorded table beside the same one made again: which column of which row differs."""
+"""Comparison of a recorded table with the same one made again, by row and column."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Shares:
     bits: bool = True
 
     def of(self, column: str) -> float | None:
-        """Of a column; None: it is not compared.
+        """The share by which a column may differ; None: it is not compared.
 
         Example:
             >>> elsewhere = Shares(numbers=0.05, bits=False)

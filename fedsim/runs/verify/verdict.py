@@ -1,4 +1,4 @@
-"""What was looked at in a run's folder, and what in it differs."""
+"""The result of checking a run's folder: what was checked, and what differs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Verdict:
-    """What is known of one run.
+    """The result of checking one run.
 
     Attributes:
         name: of the run's folder.
-        looked: what was looked at, in words, in that order.
+        looked: what was checked, in words, in that order.
         failures: what differs, in words, the plainest first.
-        remarks: what could not be looked at, and why.
-        unchecked: what was not looked at: what nothing can tell, or the command line asks for.
+        remarks: what could not be checked, and why.
+        unchecked: what was not checked: it cannot be, or only further options check it.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Verdict:
     unchecked: list[str] = field(default_factory=list)
 
     def took(self, what: str, failures: Iterable[str]) -> bool:
-        """Notes what was looked at, and what differed there; whether nothing did."""
+        """Notes what was checked and what differed there; returns whether nothing did."""
         found = list(failures)
         self.looked.append(what)
         self.failures += found

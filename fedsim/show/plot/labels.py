@@ -42,15 +42,15 @@ class _Box(NamedTuple):
 
 
 def named(chart: Chart) -> list[Marks]:
-    """The marks whose names may stand beside them."""
+    """The marks whose names may be written next to them."""
     return [m for m in chart.marks if m.name and len(m.x) and m.apart]
 
 
 def label(axes: Axes, chart: Chart, style: Style, names: Collection[str]) -> bool:
-    """Writes the names of marks beside their ends, and a chart's notes beside their points.
+    """Writes the names of marks next to their ends, and a chart's notes next to their points.
 
-    Each is where least is in its way, with a line to its end where it is far. Returns whether none
-    lies on a mark, on another one or outside of the axes.
+    Each text is placed where it covers least, with a line to its point where that is far. Returns
+    whether no text lies on a mark, on another text or outside of the axes.
     """
     figure: Any = axes.get_figure(root=True)
     if (engine := figure.get_layout_engine()) is not None:

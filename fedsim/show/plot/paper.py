@@ -52,7 +52,7 @@ def without_rc() -> Iterator[None]:
 
 
 class Drawing(Figure):
-    """A figure that embeds its fonts in whatever file it is saved to, and shows in notebooks."""
+    """A figure that embeds its fonts in every file that it is saved to, and shows in notebooks."""
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         with _SETTINGS, matplotlib.rc_context(_FILES):
@@ -102,12 +102,12 @@ def drawn(
     chart: Chart, ax: Axes | None = None, figsize: tuple[float, float] | None = None,
     style: StyleName = "screen",
 ) -> Axes:  # fmt: skip
-    """`chart` on axes, which come back; arguments as of `fedsim.plot.curves`.
+    """Draws `chart` on axes and returns them; arguments as of `fedsim.plot.curves`.
 
-    Names stand in a legend: beside a figure on a screen or a page, below one in a paper, within
-    axes that were given. Where they are many, and those of lines in a paper, they stand beside
-    their marks; on a page only those of points do. Names of lines that would lie on a line or on
-    each other stand in the legend of a figure, too.
+    Names are in a legend: at the side of a figure on a screen or a page, below a figure in a paper,
+    and within axes that the caller passes. Many names, and names of lines in a paper, are written
+    next to their marks instead; on a page, only names of points are. If a name of a line would
+    cover a line or another name, the figure has a legend again.
     """
     axes, clear = _drawn(chart, ax, figsize, style, named=True)
     return axes if clear or ax is not None else _drawn(chart, None, figsize, style, named=False)[0]
@@ -117,9 +117,9 @@ def _drawn(
     chart: Chart, ax: Axes | None, figsize: tuple[float, float] | None, style: StyleName,
     named: bool,
 ) -> tuple[Axes, bool]:  # fmt: skip
-    """Axes with the chart, and whether names beside lines are clear of all lines.
+    """Axes with the chart, and whether names next to lines are clear of all lines.
 
-    ``named``: whether names may stand beside lines.
+    ``named``: whether names may be written next to lines.
     """
     look, apart = style_of(style), labels.named(chart)
     lines = all(marks.kind != "points" for marks in apart)

@@ -18,11 +18,11 @@ class Style:
     Attributes:
         width, height: of a figure with one pair of axes, in inches.
         font: of the names of axes and ticks, in points.
-        small: of what stands within axes, in points.
-        titled: whether task and method stand above; in a paper the caption says them.
-        column: whether it is as narrow as a column: legends stand below, and panels below each
+        small: of texts within axes, in points.
+        titled: whether task and method are above it; in a paper they are in the caption.
+        column: whether it is as narrow as a column: legends are below it, and panels below each
             other.
-        scale: of marks and lines, of what a chart says.
+        scale: factor on the chart's sizes of marks and widths of lines.
     """
 
     width: float
@@ -34,7 +34,7 @@ class Style:
     scale: float
 
     def letters(self, inches: float) -> int:
-        """About how many letters of `font` points stand in a line."""
+        """About how many letters of `font` points fit in a line of `inches`."""
         return max(12, int(72 * inches / (0.53 * self.font)))
 
 

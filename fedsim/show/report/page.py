@@ -91,11 +91,11 @@ def page(results: Results, budget: float | None = None, budget_of: str = "up") -
 
 @dataclass(frozen=True)
 class Generated:
-    """What a page was made with, which it says in its head, so that a check can make it again.
+    """The arguments that a page was made with. Its head has them, so a check can make it again.
 
     Attributes:
-        budget: as ``page`` was given it.
-        budget_of: likewise.
+        budget: as ``page`` takes it.
+        budget_of: as ``page`` takes it.
     """
 
     budget: float | None
@@ -200,10 +200,9 @@ def _terms(results: Results) -> str:
 
 
 def answer(runs: pd.DataFrame) -> str:
-    """How the best compressed cell ends beside the dense reference, in a sentence.
+    """A sentence that compares the best compressed cell with the dense reference.
 
-    The difference is that of the seeds that both have; a cell with fewer seeds than another says
-    so.
+    The difference is over the seeds that both have; the sentence notes if one has fewer seeds.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`.

@@ -104,7 +104,7 @@ def _text(file: Path) -> str:
 
 
 def settings(results: Results) -> str:
-    """What trained the models, defaults filled in; then what the runs' `config.toml` say."""
+    """The settings that trained the models, with defaults; then those of each `config.toml`."""
     values: dict[str, list[str]] = {}
     for name, trained in results.trained.items():
         for key, value in trained.items():
@@ -145,7 +145,7 @@ def _by_method(results: Results) -> str:
 
 
 def versions(results: Results) -> str:
-    """What the runs' `environment.json` say of machine and versions."""
+    """The machines and versions in the runs' `environment.json`."""
     file = "environment.json"
     tables: dict[str, Any] = {}
     for name, folder in results.folders.items():
