@@ -205,9 +205,9 @@ def named(
 
 
 def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.DataFrame:
-    """The rows of these cells, told apart by their settings as on the page.
+    """The rows of these cells, with the same columns of settings as on the page.
 
-    Cells that cannot share a page are told apart by their names, and are not averaged.
+    Cells that cannot share a page have their names as labels, and are not averaged.
     """
     import pandas as pd
 

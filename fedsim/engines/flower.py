@@ -30,9 +30,9 @@ def simulate(
 ) -> None:
     """Runs ``main`` as a ServerApp in Flower's simulation, ``workers`` clients at a time.
 
-    What ``main`` raises is raised here. Clients share Flower's nodes, since who a client is and
-    what it remembers come with the message: a hundred thousand cost what a hundred do. Flower
-    waits for a client that hangs, also when ``main`` is done.
+    Exceptions of ``main`` are raised here. Clients share Flower's nodes, since a client's number
+    and memory come with the message: a hundred thousand cost what a hundred do. Flower waits for a
+    client that hangs, even when ``main`` is done.
 
     Args:
         main: the server.

@@ -125,9 +125,9 @@ class _Child:
             self._back.writes.close()  # a process that is gone then ends this way
 
     def ask(self, what: object) -> Answer:
-        """Sends a message; waits for what comes back.
+        """Sends a message and waits for the answer.
 
-        Raises ``_Ended``, and whatever writing the message does, before any of it is sent.
+        Raises ``_Ended``; and errors of writing the message, before any of it is sent.
         """
         stream = self._there.written(what)
         try:
@@ -193,7 +193,7 @@ class _Way:
         self.writes.send_bytes(self.written(value))
 
     def written(self, value: object) -> memoryview:
-        """Writes beside the pipe what goes past it; returns what is to go through."""
+        """Writes tensors and payloads to shared memory; returns the bytes for the pipe."""
         writer = _Writer(self._payloads)
         writer.dump(value)
         if (size := writer.size) > len(self._both):

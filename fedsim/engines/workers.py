@@ -35,7 +35,7 @@ Packed = tuple[bytes, Any]
 
 
 class Worker:
-    """What an actor is: it keeps the clients' app, and answers messages."""
+    """A Ray actor that keeps the clients' app and answers messages."""
 
     def __init__(self) -> None:
         self._app_of: list[ray.ObjectRef[AppOf]] = []

@@ -1,7 +1,7 @@
 """Columns of tables, declared as fields: a dataclass is a record, and each field of it a column.
 
-A field may hold a part of the record instead: another such dataclass, whose columns stand in its
-place. Whoever computes some numbers of a row returns the part that declares them.
+A field may hold a part of the record instead: another such dataclass, whose columns take its
+place. A function that computes some numbers of a row returns the part that declares them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def optional_column(unit: str, meaning: str, *when: str) -> Any:
 
 
 def columns_by_prefix(prefix: str, unit: str, meaning: str, *when: str) -> Any:
-    """A field that is a mapping of further columns, whose names begin alike, to numbers."""
+    """A field that maps further columns, whose names begin with ``prefix``, to numbers."""
     metadata = {"unit": unit, "meaning": meaning, "when": when, "prefix": prefix}
     return field(default_factory=dict, metadata=metadata)
 

@@ -211,7 +211,7 @@ class TimeParts:
 
 @dataclass
 class SimulatedRound:
-    """What the clock of a server that waits has of a round."""
+    """The columns of a synchronous server's round on the simulated clock."""
 
     late: int | None = optional_column(
         "updates", "updates from earlier rounds that this round applied", LATE
@@ -222,7 +222,7 @@ class SimulatedRound:
 
 @dataclass(kw_only=True)
 class AsynchronousRound:
-    """What a server that does not wait has of as many updates as are a round."""
+    """The columns of an asynchronous server's row, which has as many updates as a round."""
 
     parts: TimeParts
     time: SimulatedTime
@@ -243,7 +243,7 @@ class AsynchronousRound:
 
 @dataclass(kw_only=True)
 class RoundOrders:
-    """What a round's clients were to do, where that is not the same for all of them."""
+    """The orders of a round's clients, where these differ between clients."""
 
     sent_fraction: float | None = optional_column(
         "share", "p, the share of entries that the server ordered, the mean", CONTROLLER
@@ -368,7 +368,7 @@ class AsynchronousClient:
 
 @dataclass(slots=True)
 class ClientOrders:
-    """What a client was to do, where that is not the same for all."""
+    """The orders of one client, where these differ between clients."""
 
     local_iterations: int = column(
         "iterations", "n of this client; 0 where it was neither asked in this round nor its update "

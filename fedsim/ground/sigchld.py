@@ -1,6 +1,6 @@
-"""Whether the system tells how a child has ended: a program that ignores SIGCHLD forgets it.
+"""Exit statuses of child processes where SIGCHLD is ignored: the system then discards them.
 
-It hands that on to all that it starts.
+A program that ignores SIGCHLD passes that on to the programs that it starts.
 """
 
 import signal
@@ -12,9 +12,9 @@ from threading import current_thread, main_thread
 
 @contextmanager
 def children_waited() -> Iterator[None]:
-    """Inside, the system tells how a child has ended, though it was told before to forget that.
+    """A context in which the system keeps the exit status of children, even if SIGCHLD is ignored.
 
-    Other threads than the main one cannot change it.
+    It changes nothing in threads other than the main one, which may not set signal handlers.
 
     Example:
         >>> with children_waited():

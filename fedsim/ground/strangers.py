@@ -33,10 +33,10 @@ def check_file(file: Path) -> None:
 
     Example:
         >>> try:
-        ...     check_file(Path("/dev/zero"))
+        ...     check_file(Path("/dev"))
         ... except ValueError as error:
         ...     print(error)
-        it is no ordinary file
+        it is a folder
     """
     if file.is_symlink() and not file.resolve().is_relative_to(file.parent.resolve()):
         raise ValueError("it is a link that leads out of its folder")

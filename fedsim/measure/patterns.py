@@ -34,7 +34,7 @@ class Positions:
 
     @property
     def sent(self) -> np.ndarray:
-        """What a coder is to bring back."""
+        """The data that a coder has to restore."""
         return self.indices
 
     def write(self, code: Any, out: BitWriter, seed: int) -> None:
@@ -42,7 +42,7 @@ class Positions:
         code.write_positions(self.indices, self.n, out, seed)
 
     def read(self, code: Any, bits: BitReader, seed: int) -> np.ndarray:
-        """What ``code`` brings back."""
+        """The data that ``code`` decodes."""
         indices: np.ndarray = code.read_positions(bits, self.n, self.count, seed)
         return indices
 
@@ -67,7 +67,7 @@ class SymbolsSent:
 
     @property
     def sent(self) -> Tensor:
-        """What a coder is to bring back."""
+        """The data that a coder has to restore."""
         return self.codes
 
     def write(self, code: Any, out: BitWriter, seed: int) -> None:
@@ -75,7 +75,7 @@ class SymbolsSent:
         code.write_symbols(self.codes, self.alphabet, out)
 
     def read(self, code: Any, bits: BitReader, seed: int) -> Tensor:
-        """What ``code`` brings back."""
+        """The data that ``code`` decodes."""
         codes: Tensor = code.read_symbols(bits, self.count, self.alphabet, torch.device("cpu"))
         return codes
 

@@ -95,7 +95,7 @@ class Rules:
 
     @property
     def by_the_clock(self) -> bool:
-        """Whether simulated time decides what becomes of an update, or who is asked."""
+        """Whether simulated time decides if an update is used, or who is asked."""
         timed = self.availability is not None and self.availability.by_the_clock
         return self.late or timed
 

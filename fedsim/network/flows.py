@@ -20,14 +20,14 @@ _FORGET = 64
 
 
 class Flows:
-    """What is under way on the links of a network.
+    """The messages under way on the links of a network.
 
     Args:
         agenda: the clock, whose records ``SHARE`` and ``WAKE`` are this object's.
-        rate: what a link takes, over time, in bits per second.
+        rate: a link's capacity over time, in bits per second.
 
     Attributes:
-        handlers: what its records do, by name.
+        handlers: the functions of its records, by name.
 
     Example:
         Two messages of 8 bits share a link of 4 bits per second; the second comes a second later:
@@ -80,7 +80,7 @@ class Flows:
             self._change()
 
     def state(self) -> dict[str, Any]:
-        """What is under way, as JSON can hold it."""
+        """The messages under way, as JSON can hold them."""
         return {
             "flows": self._flows.tolist(), "then": self._then, "takes": self._takes.tolist(),
             "links": self._links.tolist(), "numbers": list(self._numbers), "new": self._new,

@@ -56,7 +56,7 @@ def coding_seconds(rounds: pd.DataFrame, network: Network) -> tuple[float, float
 
     Args:
         rounds: `rounds.parquet` of a run with its column `downlink`.
-        network: whose `coding` says how many times as long as in the run coding takes.
+        network: its `coding` is a factor on the run's measured seconds of coding.
 
     Example:
         >>> from fedsim.network import parse
@@ -81,10 +81,10 @@ def price(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A synchronous run's rounds and clients with their simulated seconds.
 
-    Clients whose reply did not come are not waited for; what they were sent passes over the
-    server's link beside what the others are sent. A reply that came and was refused is waited for.
-    With `framing=on` the bits are those of `MESSAGES`, else those of `WIRE`; of a refused reply
-    they are those of its payload, `failed_up_bits`.
+    The server does not wait for clients whose reply did not arrive, but their downloads share its
+    link with the others'. It waits for replies that arrived and were refused. With `framing=on` the
+    bits are those of `MESSAGES`, else those of `WIRE`; a refused reply has those of its payload,
+    `failed_up_bits`.
 
     Args:
         rounds: `rounds.parquet`; with its run's `downlink` where the network has `coding`.

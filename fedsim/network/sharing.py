@@ -41,7 +41,7 @@ def fair(caps: np.ndarray, capacity: float) -> np.ndarray:
 def max_min(count: int, flow: np.ndarray, link: np.ndarray, capacity: np.ndarray) -> np.ndarray:
     """Each flow's rate, where flows take several links and share any of them.
 
-    The links fill up together; a flow's rate stands when the first of its links is full. Links of
+    The links fill up together; a flow's rate is final when the first of its links is full. Links of
     one flow each fill in one step, as far as they are full before all shared links.
 
     Args:

@@ -28,7 +28,7 @@ class ByClient(Generic[T]):
     """A file's values for each client: for those that it names, and for all others.
 
     Args:
-        file: where it stands.
+        file: its path.
         values: by the client's number, as text, or `*`.
     """
 

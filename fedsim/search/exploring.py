@@ -1,4 +1,4 @@
-"""The trials: asked for, run as cells here or on Ray, ended early or not, told to the study."""
+"""The trials: drawn from the study, run as cells here or on Ray, reported to the study."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -82,11 +82,11 @@ class Exploration:
     """The trials of one process.
 
     Args:
-        study: which is asked and told.
+        study: suggests the trials and receives their results.
         out: the folder whose ``cells`` are the trials.
         limits: when to end.
         say: takes a line of progress.
-        standings: are told what the trials come to; None: nobody is.
+        standings: receive the trials' results, too; None: no table is shown.
     """
 
     def __init__(

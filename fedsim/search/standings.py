@@ -49,7 +49,7 @@ class Standings:
         self._all: dict[str, Candidate] = {}
 
     def begin(self, cell: str, point: str) -> None:
-        """A trial begins.
+        """Notes that a trial begins.
 
         Args:
             cell: its folder's name.
@@ -65,7 +65,7 @@ class Standings:
             self._all[cell] = replace(own, curve=curve)
 
     def end(self, cell: str, point: str, curve: Curve, why: str = "", counts: bool = True) -> None:
-        """A trial has ended; the arguments as of ``begin``, and as it is told to the study."""
+        """Notes that a trial has ended; arguments as of ``begin`` and ``Study.tell``."""
         self._all[cell] = Candidate(point, why or "done", counts, curve)
 
     def final(self, cell: str, done: int, of: int) -> None:
@@ -73,7 +73,7 @@ class Standings:
         self._all[cell] = replace(self._all[cell], stage=f"finals: {done} of {of} runs")
 
     def ranked(self) -> list[Candidate]:
-        """The candidates, the best first; those that ended early stand behind."""
+        """The candidates, the best first; those that ended early come last."""
 
         def place(own: Candidate) -> tuple[bool, float]:
             value = self.goal.value(own.curve)

@@ -261,18 +261,18 @@ def flattened(
     values: Mapping[str, Any], origin: str, flags: bool = False, beside: Iterable[str] = (),
     newer: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """Settings by the names of their flags, of what a file of settings holds: a table per group.
+    """The settings in a file of settings, which has a table per group, by the names of their flags.
 
     Args:
         values: as TOML has them; in Python a group may be its value.
-        origin: what a message begins with.
-        flags: whether a setting of a group may stand outside of the group, by the name of its flag.
-        beside: what else may stand there, for the words on a key that is not known.
+        origin: the beginning of error messages.
+        flags: whether a setting of a group may be outside of the group, by the name of its flag.
+        beside: other keys that are allowed there; the message on an unknown key suggests them, too.
         newer: whether keys that are not known, and values of other types, are kept: a newer version
             wrote them.
 
-    Raises ``PlacedError`` for a key that is not a setting, one that is given twice, one that stands
-    in another place, and a value of another type.
+    Raises ``PlacedError`` for a key that is not a setting, is given twice or is in the wrong table,
+    and for a value of another type.
 
     Example:
         >>> flattened({"temporal": 5, "training": {"batch-size": 8}}, "run.toml")
@@ -342,7 +342,7 @@ def tables(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written(value: Any) -> Any:
-    """A setting as files have it: the text of a network, and where a user's own stands."""
+    """A setting as files have it: a network's text, and the place of a user's own object."""
     return str(value) if isinstance(value, Network) else getattr(value, "written", value)
 
 

@@ -88,9 +88,9 @@ _WORDS = {
 
 
 def facts(content: Content, strategy: str = "") -> dict[str, str]:
-    """The digests of a content by what they are of, in words.
+    """The digests of a content, by descriptions in words.
 
-    ``strategy``: as a table calls it, where runs of several strategies stand in it.
+    ``strategy``: its name in a table that has runs of several strategies.
 
     Example:
         >>> facts({"data": {"mine": "bytes 0a"}})

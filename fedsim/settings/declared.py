@@ -46,10 +46,10 @@ def setting(
     """A field that is a setting of a run.
 
     Args:
-        default: None where the sentence says what it stands for.
+        default: None where the sentence explains it.
         help: the sentence that help shows.
         flag: its name on the command line and in tables of results; empty: the field's.
-        rule: which values it takes beside None.
+        rule: which values it takes in addition to None.
         result: whether the numbers of a run depend on it.
         of_task: None stands for the task's own.
         plain: from what is given, and the setting's flag, to what is kept: a text or a number.
@@ -121,7 +121,7 @@ class Setting:
         return flag(self.name)
 
     def of_type(self, value: Any, origin: str, key: str) -> None:
-        """Refuses a value of another type; ``origin``, ``key``: where it stands, and as what."""
+        """Refuses a value of another type; ``origin``, ``key``: its file and key in messages."""
         kinds = self.kind.split(" | ")
         types = {c.__name__ for c in type(value).__mro__}
         if isinstance(value, bool):
@@ -140,7 +140,7 @@ class Setting:
         raise UsageError(f"{self.flag} is {shown}: give {self.rule.words}{field}")
 
     def as_stored(self, value: Any) -> Any:
-        """What is kept of what was given: texts, and Python's numbers for numpy's."""
+        """The value as it is stored: paths become texts, and numpy's numbers become Python's."""
         if type(value).__module__ == "numpy" and not getattr(value, "ndim", 1):
             value = value.item()
         if isinstance(value, PurePath):

@@ -22,7 +22,7 @@ class Method:
 
     @property
     def text(self) -> str:
-        """The expansion, as result tables print it: whether momentum is masked is told beside."""
+        """The expansion, as result tables print it, without whether momentum is masked."""
         return message_text(self.compressor)
 
     def masks(self, setting: str) -> bool:

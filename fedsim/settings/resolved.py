@@ -103,7 +103,7 @@ class Plan:
 
 
 def filled(config: Settings) -> Plan:
-    """The plan of a run; ``checks`` says whether its settings go together."""
+    """The plan of a run; ``checks`` refuses settings that do not go together."""
     task, clients, training = get_task(config.task), config.clients, config.training
     default = GRADIENT if takes_fraction(config.method) else None
     method = resolve(config.method, default if config.gradient is None else config.gradient)

@@ -105,7 +105,7 @@ def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
 
 
 def written(strategy: "str | Algorithm") -> str:
-    """What files of settings and tables call a strategy: its text, or where it stands."""
+    """A strategy in files of settings and tables: its text, or its place."""
     return strategy if isinstance(strategy, str) else strategy.written
 
 
@@ -192,7 +192,7 @@ def takes(strategy: "str | Algorithm") -> set[str]:
 
 
 def flags_of(made: "Algorithm") -> dict[str, Any]:
-    """What the ``FLAGS`` of an algorithm stand at, as they are typed.
+    """The values of an algorithm's ``FLAGS``, as they are typed.
 
     Example:
         >>> flags_of(value_of("fedasync"))

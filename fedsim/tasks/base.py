@@ -148,7 +148,7 @@ class Task:
         metric: (outputs, targets) -> sum of the score over the samples, a scalar, so that it can
             be accumulated over batches of any size. Several scores are a mapping of names to sums,
             which may then be of any shape (a count per class); the first reported is the headline.
-        metric_name: what the reported number is called; of several, the headline.
+        metric_name: the name of the reported number; of several, the headline's.
         reported: mean score over the samples -> the number reported: `math.exp` makes a
             perplexity of a loss, and infinity where that overflows. Of several scores: the mapping
             of means -> a mapping of names to the numbers reported.
@@ -167,7 +167,7 @@ class Task:
             Conv3d is not.
         clients: default number of clients.
         place: `FILE.py:NAME`, where a user's own task was found by it; else empty.
-        content: the digest of that file and of the modules beside it that it imports; else empty.
+        content: the digest of that file and of the modules in its folder that it imports; else "".
     """
 
     name: str
@@ -219,7 +219,7 @@ class Task:
 
     @property
     def written(self) -> str:
-        """What flags and files of settings call the task: where it stands, or its name."""
+        """The task in flags and files of settings: its place, else its name."""
         return self.place or self.name
 
     def model(self, data: Data | None) -> nn.Module:
@@ -228,7 +228,7 @@ class Task:
         return model
 
     def sums(self, outputs: Any, targets: Any) -> dict[str, Any]:
-        """What `metric` says of a batch, by name: numbers, and tensors of float64 on the CPU.
+        """The scores of a batch by name: numbers, and tensors of float64 on the CPU.
 
         A single score has no name.
         """

@@ -122,8 +122,8 @@ def from_torch(
         train: training samples, or a function that makes the data set: then the function alone
             travels to other processes, and not what the data set holds in memory. A `DataLoader` is
             read lazily, through its `collate_fn`; which samples a batch has follows from the run.
-        test: held-out samples, likewise; or the fraction of `train` that is held out, drawn
-            alike in every run.
+        test: held-out samples, in the same forms; or the fraction of `train` that is held out,
+            the same samples in every run.
         model: a function that makes a new model.
         name: of the task, as a results folder has it.
         inputs: where samples are rows: the column of the input, or the names of several, which make
@@ -137,8 +137,8 @@ def from_torch(
             Adam 0.001), `loss` and `metric` (default: cross entropy and accuracy), ...
 
     Raises:
-        UsageError: `train` or `test` is not a data set, or a field is unknown. What is wrong with
-            a sample is a `DataError` when the data are read.
+        UsageError: `train` or `test` is not a data set, or a field is unknown. A bad sample is a
+            `DataError` when the data are read.
 
     Example:
         >>> from torch.utils.data import TensorDataset
@@ -206,8 +206,8 @@ def from_datasets(
         folder: as `datasets.load_from_disk` takes it, from the current folder, else in `--data`.
         model: a function that makes a new model.
         name: of the task, as a results folder has it.
-        test: the split that is held out, beside `train`; or a fraction of `train`, or of a folder
-            without splits.
+        test: the split that is held out, while `train` is trained on; or a fraction of `train`, or
+            of a folder without splits.
         transform: the input as the row has it (of several columns a dict) -> an image, an array or
             numbers, or a tuple or dict of these, as a tokenizer makes it; None: it is one.
         inputs: columns, as in `from_torch`.
@@ -267,14 +267,13 @@ def from_csv(
         name: of the task, as a results folder has it.
         label: the column of the class: whole numbers from 0, or words, which are numbered in
             their order; with `loss` and `metric` given, any number.
-        test: the fraction of the rows that is held out, drawn alike in every run; or another file
+        test: the fraction of the rows that is held out, the same rows in every run; or another file
             with the same columns, in any order.
         inputs: the columns that are inputs; None: all but `label` and `groups`. A mapping of names
             to columns, `{"size": ["length", "width"], "place": "town"}`, makes a dict of inputs
             (B, columns), with which the model is called by name.
         groups: the column that partitions go by (a site, a person); None: the class.
-        standardize: whether inputs are less their mean over the training rows, and divided by
-            their deviation there.
+        standardize: whether inputs are standardized with the training rows' mean and deviation.
         fields: as in `from_torch`.
 
     Example:
@@ -316,11 +315,11 @@ def from_frame(
         model: a function that makes a new model; its inputs are float32 (B, columns).
         name: of the task, as a results folder has it.
         label: the column of the class, as for `from_csv`.
-        test: the fraction of the rows that is held out, drawn alike in every run; or another frame
-            with the same columns, in any order.
+        test: the fraction of the rows that is held out, the same rows in every run; or another
+            frame with the same columns, in any order.
         inputs: columns, as for `from_csv`.
-        groups: likewise.
-        standardize: likewise.
+        groups: as for `from_csv`.
+        standardize: as for `from_csv`.
         fields: as in `from_torch`.
 
     Example:

@@ -1,7 +1,7 @@
-"""What a user made, found by where it stands: ``FILE.py:NAME``, or ``package.module:NAME``.
+"""A user's own task or strategy by its place: ``FILE.py:NAME``, or ``package.module:NAME``.
 
-So a task or a strategy is named on the command line and in files of settings, and other processes
-get it with its functions (`cloudpickle` takes by value what is in no module that can be imported).
+The command line and files of settings name it by its place. Other processes get it with its
+functions: `cloudpickle` sends what no importable module has by value.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ def moved(files: Mapping[str, str]) -> Iterator[None]:
 
 
 def load(place: str, setting: str, kind: type[Any], called: str) -> Any:
-    """What is at ``place``; the same object for as long as its file is not changed.
+    """The object at ``place``; the same one as long as its file is not changed.
 
     It carries the place, and as ``content`` the digest of its file (``compressors.beside``).
 
     Args:
         place: a Python file, relative to the current folder, or a module that can be imported;
-            then ``:`` and the name of what is wanted there.
-        setting: what a message begins with.
-        kind: of what class it is; a class of that kind stands for its value without settings.
-        called: what a message calls the class.
+            then ``:`` and a name in it.
+        setting: the beginning of error messages.
+        kind: the object's class; a class of that kind stands for its value without settings.
+        called: the class in error messages.
 
     Raises:
         UsageError: there is no such file, module or name, or the file cannot be carried out.
@@ -107,11 +107,11 @@ def as_named(place: str) -> str:
 
 
 def placed(made: Any, place: str, digest: str) -> Any:
-    """The task or strategy itself, which from now on carries where it stands, and what its file is.
+    """Returns the task or strategy itself, after noting its place and its file's digest in it.
 
     Args:
-        made: nobody else has it: the original keeps its own name in files.
-        place: where.
+        made: a copy that is used nowhere else: the original keeps its own name in files.
+        place: ``FILE.py:NAME`` or ``package.module:NAME``.
         digest: of its file's content.
     """
     object.__setattr__(made, "place", place)
@@ -122,7 +122,7 @@ def placed(made: Any, place: str, digest: str) -> Any:
 def content_of(module: ModuleType) -> str:
     """The digest of an importable module, with the modules of its package that it imports.
 
-    One in no package stands in a folder, as a file does; not so where packages are installed.
+    A module without a package is treated as a file in its folder, unless that is ``site-packages``.
     """
     file, name = Path(module.__file__ or ""), module.__name__
     if not file.is_file() or file.suffix != ".py":

@@ -30,7 +30,7 @@ _REGISTERED = "SuperNode ID:"
 class Deployment:
     """A context in which a SuperLink and ``clients`` SuperNodes run on the loopback interface.
 
-    SuperNode ``i`` is told ``partition-id=i num-partitions=CLIENTS client-id="i"
+    The node config of SuperNode ``i`` is ``partition-id=i num-partitions=CLIENTS client-id="i"
     state-dir="FOLDER/nodes/i"``. There is neither TLS nor a key: users of this machine reach the
     port. Logs are in ``FOLDER/logs``. All processes end with the block, and with this process
     however it ends.
@@ -129,7 +129,7 @@ class Deployment:
     ) -> Group:
         """Runs the Flower app in the folder ``app``, as ``run`` does fedsim's.
 
-        A SuperNode may end meanwhile, which is told once.
+        If a SuperNode ends meanwhile, ``tell`` reports it once.
         """
         home = self.private / "cli"
         programs.write_connection(home, self.port)

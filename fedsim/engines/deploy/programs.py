@@ -32,7 +32,7 @@ def environment(home: Path, first: Path | None = None) -> dict[str, str]:
 
     Args:
         home: where Flower keeps its settings and the apps that it was sent.
-        first: a folder whose programs stand before all others.
+        first: a folder that comes first in ``PATH``.
     """
     folders = [*([str(first)] if first else []), str(Path(sys.executable).parent)]
     programs = os.pathsep.join([*folders, os.environ.get("PATH", "")])

@@ -121,7 +121,7 @@ class Drawn(Sequence[NDArray[np.int64]]):
 
 
 def check(spec: str) -> None:
-    """Refuse a partition text that `split` would refuse whatever the data.
+    """Refuse a partition text that `split` would refuse for any data.
 
     Raises:
         UsageError: an unknown form, ALPHA not above 0, or a NUMBER or CLASSES that is not a

@@ -44,7 +44,7 @@ class Part(NamedTuple):
         x: inputs (N, ...): uint8 where they are images in bytes, else float32 or int64.
         y: targets (N, ...), numbers, or words (N,).
         groups: what a partition may go by (N,), numbers or words; None: the targets.
-        columns: which of a row's were the inputs and the targets; None: samples are no rows.
+        columns: which of a row's were the inputs and the targets; of None: samples are not rows.
     """
 
     x: Tree
@@ -152,7 +152,7 @@ def check_classes(task: str, train: MapStyle, test: MapStyle) -> None:
 
 
 def held_out(task: str, part: Part, share: float) -> tuple[Part, Part]:
-    """``part`` without a fraction ``share`` of its samples, and these; drawn alike in every run."""
+    """``part`` without a fraction ``share`` of its samples, and these; the same in every run."""
     left, kept = held_out_numbers(task, count_samples(part.x), share)
     return part.rows(left), part.rows(kept)
 
