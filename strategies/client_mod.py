@@ -49,30 +49,30 @@ def client_mod(
 
     The app inside receives ``arrays`` (an ArrayRecord of the template's dtypes; under the
     strategy's ``arrayrecord_key`` where that is another) and answers with the trained arrays, as in
-    Flower's quickstarts. What travels is float32. Mods that clip or add noise stand after this one:
-    ``mods=[client_mod(...), LocalDpMod(...)]``. Residuals and the base model live in
-    ``context.state``, which Flower keeps only if the client succeeded; what an earlier ``start``
-    left there is forgotten. A strategy that is told the number of ``clients`` asks who is which:
+    Flower's quickstarts. Updates travel as float32. Mods that clip or add noise come after this
+    one: ``mods=[client_mod(...), LocalDpMod(...)]``. Residuals and the base model live in
+    ``context.state``, which Flower keeps only if the client succeeded; the state of an earlier
+    ``start`` is not used. A strategy with a number of ``clients`` asks which client each node is:
     see ``answer_partition``.
 
     Args:
         uplink: as given to ``Compressed``.
-        downlink: likewise.
-        template: names and shapes of the model (values unread, but those of ``buffers``, with
-            which a client starts where the server sends none).
+        downlink: as given to ``Compressed``.
+        template: names and shapes of the model (values are unread, except those of ``buffers``,
+            with which a client starts where the server sends none).
         seed: for random compressors.
-        buffers: which arrays of the template are not parameters (BatchNorm's statistics). They are
-            in what the app receives and answers, and in no update. Those that are floats are the
-            strategy's ``Buffers``, and travel as these say; the others, and what the server does
-            not send, each client keeps. Where it keeps some, the mod stands before
-            ``@app.evaluate`` too, which then sees the client's own; likewise where the strategy has
-            ``compress_evaluation``.
-        frozen: which arrays of the template no client trains, as given to the strategy. They are in
-            what the app receives, as in the template, and never travel. An app that answers with
-            another value of one has failed.
+        buffers: which arrays of the template are not parameters (BatchNorm's statistics). The app
+            receives and returns them, and no update has them. Those of floats are the strategy's
+            ``Buffers``, which decides when they travel. Each client keeps the others, and those
+            that the server does not send. Where clients keep some, use the mod for
+            ``@app.evaluate``, too, which then sees the client's own. Do the same where the
+            strategy has ``compress_evaluation``.
+        frozen: which arrays of the template no client trains, as given to the strategy. The app
+            receives them as in the template, and they never travel. An app that returns another
+            value of one has failed.
 
-    Raises ``ValueError`` where ``uplink`` or ``downlink`` is no method, ``template`` is no
-    ArrayRecord, or ``buffers`` or ``frozen`` names what the template lacks, and ``UpdateError``
+    Raises ``ValueError`` where ``uplink`` or ``downlink`` is not a method, ``template`` is not an
+    ArrayRecord, or ``buffers`` or ``frozen`` has a name that the template lacks; ``UpdateError``
     where another array of the template is not of floats.
     """
     return _Mod(uplink, downlink, template, seed, buffers, frozen)

@@ -1,9 +1,9 @@
 """torch's global generators, seeded for one thread alone.
 
-All threads of a process share these generators, so whoever must seed them (a model's initial
-weights, a step that draws from them) has them alone for that time, and puts them back. Whatever
-else may draw says so (`drawing`) and is waited for: a draw meanwhile would change the numbers of
-the thread that seeded, and would be undone when the generators are put back.
+All threads of a process share these generators. A thread that must seed them (for a model's initial
+weights, or a step that draws from them) has them alone for that time, and restores them. Other
+threads that may draw declare it (`drawing`), and seeding waits for them: a draw meanwhile would
+change the numbers of the thread that seeded, and would be undone when the generators are restored.
 """
 
 import logging
@@ -63,7 +63,7 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 class drawing:
-    """This thread may draw, beside others that may; not while another has the generators seeded.
+    """A context in which this thread may draw, as others may, while no thread has seeded.
 
     Example:
         >>> with drawing():

@@ -75,8 +75,8 @@ def load_optimizer_state(
 ) -> None:
     """Puts back what ``optimizer_state`` returned, copying: steps work in place, states may not.
 
-    Groups have their ``initial_settings``, except what ``state`` says. With an empty state the rest
-    of the optimizer stays as it was made: Adagrad begins with sums.
+    Groups have their ``initial_settings``, except for settings in ``state``. With an empty state
+    the rest of the optimizer stays as it was made: Adagrad begins with sums.
     """
     for group, fresh in zip(optimizer.param_groups, initial_settings, strict=True):
         for key in [key for key in group if key not in _SET and key not in fresh]:

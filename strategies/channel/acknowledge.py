@@ -195,12 +195,12 @@ def of_channel(memory: State, settings: Mapping[str, Any]) -> State:
 def take_ack(
     uplink: Compressor, settings: Mapping[str, Any], memory: State, template: Mapping[str, Tensor]
 ) -> Ack:
-    """Looks up in a message's ``settings`` what became of the client's message before.
+    """Reads in a message's ``settings`` whether the client's previous message was applied.
 
-    Where that was not applied, what it carried goes back into the method's memory, which is of the
-    same channel (``of_channel``).
+    If it was not, its content returns to the method's memory, which is of the same channel
+    (``of_channel``).
 
-    Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round, or of a
+    Raises ``OutOfOrder`` for a message that comes twice, or after one of a later round, or from a
     server that has been killed since and has asked the client again.
     """
     state, applied = unnest("uplink", memory), read_applied(settings)

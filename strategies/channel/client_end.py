@@ -54,14 +54,13 @@ class NoBase(LookupError):
 
 @dataclass(frozen=True)
 class Delivery:
-    """What a client received, decoded.
+    """A decoded downlink.
 
-    ``weights``: the server's model; ``buffers``: the server's buffers, where they came;
-    ``settings``: what stands beside the payload; ``first``: whether the client remembers nothing
-    of this channel;
-    ``ack``: the method's memory, and what became of the client's message before; ``base``: the
-    model with what is told of it beside (``directions``); ``uplink``: how the client answers;
-    ``seed``: of the run.
+    ``weights``: the server's model; ``buffers``: the server's buffers, if it sent them;
+    ``settings``: of the message; ``first``: whether the client remembers nothing of this channel;
+    ``ack``: the method's memory, and whether the client's previous message was applied; ``base``:
+    the model, with the tensors of ``directions``; ``uplink``: how the client answers; ``seed``: of
+    the run.
     """
 
     weights: State
@@ -92,7 +91,7 @@ Encoding = Generator[Upload, Encoded, tuple[Packet, State]]
 
 
 def one_by_one(encoding: Encoding) -> tuple[Packet, State]:
-    """What an encoding returns, each of its messages made as it is asked for.
+    """The result of an encoding; compresses each of its messages when it is requested.
 
     Example:
         >>> import torch
@@ -125,7 +124,7 @@ class Line(Protocol):
     def template(self) -> Mapping[str, Tensor]: ...
 
     def decode(self, content: RecordDict, memory: State | None) -> Delivery:
-        """What a message says, to a client with this ``memory`` (None: its first message)."""
+        """Decodes a message to a client with this ``memory`` (None: its first message)."""
         ...
 
     def encode(
@@ -157,7 +156,7 @@ class ClientEnd:
         uplink: how the client encodes its updates.
         downlink: how the server encodes the global update.
         template: the model's parameters: names, shapes and devices; values are not read.
-        buffers: what else of the model travels, likewise.
+        buffers: the other arrays of the model that travel, in the same form.
         seed: for methods with random choices.
         before: how the client encoded its last message, where it did otherwise.
         means: of relayed messages that clients in the same place have made.
@@ -179,9 +178,9 @@ class ClientEnd:
     means: Means = field(default_factory=Means)
 
     def decode(self, content: RecordDict, memory: State | None) -> Delivery:
-        """What a message says, to a client with this ``memory`` (None: its first message).
+        """Decodes a message to a client with this ``memory`` (None: its first message).
 
-        What another server or run left in the memory is not read: the message is its first, too.
+        A memory of another server or run is not read: the message counts as the first, too.
 
         Raises ``NoBase`` where the message is an update of another model than the client holds: see
         ``ask_for_model``; ``OutOfOrder`` where the client has answered that round or a later one;

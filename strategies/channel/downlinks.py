@@ -62,7 +62,7 @@ class WholeModel:
     follows = False
 
     def request(self, view: ClientView) -> Downlink:
-        """What a client is sent."""
+        """The message to a client."""
         return view.model()
 
     def sent_with_model(self, version: int) -> State:
@@ -170,7 +170,7 @@ class Updates(WholeModel):
 
 @dataclass(frozen=True)
 class Message:
-    """What a client sent in a round, as it is passed on."""
+    """A client's message of a round, as the server relays it."""
 
     payload: bytes
     spans: dict[Span, int]
@@ -252,8 +252,8 @@ class Relayed(WholeModel):
 class Differences(WholeModel):
     """The change since the model that a client holds; the model moves by exactly its updates.
 
-    What a lossy method leaves out is in the difference the next time, so that the copies are the
-    downlink's memory: a residual of the method's own would count that twice, and is not kept.
+    The part that a lossy method omits is in the next difference, so the copies are the downlink's
+    memory. A residual of the method would count that part twice, so it is not kept.
 
     Args:
         downlink: the method.

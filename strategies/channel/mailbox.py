@@ -11,7 +11,7 @@ class Mailbox:
     """The messages of a round, and those of earlier rounds that have no reply yet.
 
     Args:
-        late: what becomes of replies of earlier rounds.
+        late: the policy for replies of earlier rounds.
 
     Attributes:
         messages: client -> its message of this round.
@@ -41,9 +41,10 @@ class Mailbox:
         self.messages, self._clients, self._answered = {}, {}, set()
 
     def client_of(self, reply: Message) -> int | None:
-        """Whose message of this round it answers; None where it answers no such message.
+        """The client whose message of this round it answers; None if it answers no such message.
 
-        The reply for a node that died comes from another node: its message tells the client.
+        The reply for a node that died comes from another node, so the client follows from the
+        message that it answers.
         """
         if not self._clients:  # a grid gives messages their ids when it sends them
             self._clients = {m.metadata.message_id: c for c, m in self.messages.items()}

@@ -40,8 +40,8 @@ MEMORY_FILES = 3
 def load(context: Context, key: str, settings: Mapping[str, Any]) -> State:
     """The memory as last committed under ``key``; empty where there is none.
 
-    Of a folder it is the last that is whole, and not of a round of which the server that has sent
-    these ``settings`` knows nothing; a line names each that is damaged.
+    From a folder it is the last undamaged memory, without rounds that are unknown to the server
+    that has sent these ``settings``. A warning names each damaged file.
     """
     if STATE_DIR not in context.node_config:
         record = context.state.array_records.get(key)

@@ -41,9 +41,10 @@ _OF_APPS = (
 
 
 def answer_partition(app: ClientApp) -> None:
-    """Lets the clients of ``app`` say who they are, which strategies with ``clients`` ask for.
+    """Makes ``app`` answer which client a node is; strategies with ``clients`` ask for it.
 
-    A node's config says it: ``partition-id``, a number, or ``client-id``, a name, or both.
+    The answer comes from the node's config: ``partition-id``, a number, ``client-id``, a name, or
+    both.
 
     Example:
         >>> app = ClientApp()
@@ -148,10 +149,10 @@ class Roster:
     """Which node each client is at now; nodes come, go, and come back under other ids.
 
     A client's number is its ``partition-id``. A client without one has a name, and gets the lowest
-    number that is free, names that come together in their order. A client is at the node that was
-    the first to say so, for as long as that is there; another that says the same waits. Where a
-    table says whose each key is (``owners``), a node is no client but the one of its key, and the
-    table's numbers are free for nobody else.
+    free number; names that arrive together get theirs in sorted order. A client is at the first
+    node that claims it, as long as that node is there; another node with the same claim waits. If a
+    table assigns keys to clients (``owners``), a node can only be the client of its key, and the
+    table's numbers are not free for others.
 
     Args:
         clients: how many there are in all: numbers below it.
@@ -160,7 +161,7 @@ class Roster:
     Attributes:
         nodes: client number -> node id, of those that are there now.
         names: client name -> number, of clients without a ``partition-id``.
-        passed: node id -> why it is no client, of those there whose answer is of no use now.
+        passed: node id -> why it is not a client, of present nodes whose answer is not used.
     """
 
     def __init__(self, clients: int, timeout: float) -> None:

@@ -1,8 +1,8 @@
-"""Orders: what the server wants of one client in a round, where that moves from round to round.
+"""Orders of the server to single clients, which may change from round to round.
 
-An order travels with the model and is charged; it says how the client's update is to be encoded, so
-that the server reads the update by the order that it gave. What a client reports beside its update
-travels as float32 numbers and is charged, too.
+An order travels with the model and is charged. It decides how the client encodes its update, so
+the server reads the update by its own order. Reports travel with the update as float32 numbers and
+are charged, too.
 """
 
 import math
@@ -41,7 +41,7 @@ class Ordering(Protocol):
     """Who gives the orders; what it remembers is kept with the strategy's memory."""
 
     def make_orders(self, round_number: int, clients: Sequence[int]) -> Mapping[int, Order]:
-        """The orders of a round, for the clients that are asked."""
+        """The orders of a round by client; ``clients``: those that are asked."""
         ...
 
     def uplink(self, payload: bytes) -> Compressor:
@@ -59,7 +59,7 @@ class Ordering(Protocol):
 
 @dataclass(frozen=True)
 class Orders:
-    """Every client's order beside its model, and what the client reports beside its update."""
+    """Side payloads: every client's order with its model, and its report with its update."""
 
     names: ClassVar[tuple[str, ...]] = (ORDER, REPORT)
     ordering: Ordering
@@ -114,8 +114,8 @@ class Stateless:
 class LocalSteps(Stateless):
     """Each client's own number of local iterations, where that is the same in every round.
 
-    The message says it in the setting ``iterations``, which is in every message, so that no side
-    payload is needed and nothing is charged.
+    It is in the setting ``iterations``, which every message has, so no side payload is needed and
+    nothing is charged.
 
     Args:
         steps: how many iterations a client does, by its number.
@@ -143,7 +143,7 @@ class LocalSteps(Stateless):
 
 @dataclass(frozen=True)
 class Reports(Stateless):
-    """What every client reports beside its update, in every round, without an order.
+    """Numbers that every client reports with its update, in every round, without an order.
 
     Args:
         report_names: of the numbers. Where orders ask for others, too, a client sends one

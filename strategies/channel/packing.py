@@ -17,7 +17,7 @@ _SHORT = 256  # bytes: longer ones are tensors of uint8
 
 @dataclass
 class Stored:
-    """What ``pack`` returns is JSON's; the tensors in it are in ``tensors``, each once.
+    """Packs dataclasses into values for JSON; their tensors go to ``tensors``, each once.
 
     Args:
         kinds: the dataclasses and named tuples that may occur.
@@ -36,7 +36,7 @@ class Stored:
     _names: dict[int, tuple[str, Any]] = field(default_factory=dict)  # by id
 
     def pack(self, thing: Any) -> Any:
-        """Raises ``TypeError`` for what is neither plain nor of a kind."""
+        """The value for JSON; ``TypeError`` where it is neither plain nor of a known kind."""
         if thing is None or type(thing) in _PLAIN:
             return thing
         if isinstance(thing, bytes):

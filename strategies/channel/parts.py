@@ -79,7 +79,7 @@ def join_parts(contents: Sequence[RecordDict], client: int) -> RecordDict:
 
 
 def part_of(content: RecordDict, place: int) -> RecordDict:
-    """The content of one part, and what the client says beside it of that part."""
+    """The content of one part, with the client's numbers of that part."""
     names = {f"{name}/{place}": name for name in (*OURS, METRICS)}
     return RecordDict({names[name]: x for name, x in content.items() if name in names})
 

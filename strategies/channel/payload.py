@@ -3,9 +3,9 @@
 A message to a client holds one ``ConfigRecord`` under ``KEY`` with the payload, its
 kind, and what the client needs to do its round. A reply holds such a record with its payload.
 Everything that a client learns of the model, and the server of an update, is in
-those bytes. A payload of more than ``LARGE`` bytes stands in an array beside that record, which
-Flower cuts into chunks: a record it sends in one piece. What Flower sends around them (1.1 to
-1.4 kB per message) is counted by ``framing``.
+those bytes. A payload of more than ``LARGE`` bytes is in an array next to that record, because
+Flower sends arrays in chunks and a record in one piece. Flower's own bytes around them (1.1 to
+1.4 kB per message) are counted by ``framing``.
 """
 
 import zlib
@@ -84,9 +84,9 @@ Kind = Literal["model", "update", "updates", "relay"]
 def ends(
     uplink: Compressor, downlink: Compressor, model: Mapping[str, Tensor], buffers: Iterable[str]
 ) -> str:
-    """How both ends of a channel say what they were built with.
+    """The text by which both ends of a channel compare their settings.
 
-    Of the ``model`` that is how many entries it has, and a digest of its names and shapes.
+    The ``model`` is described by its number of entries and a digest of its names and shapes.
 
     Example:
         >>> from compressors import Raw, sbc
@@ -162,7 +162,7 @@ class Draft:
 
 
 def get(record: RecordDict) -> tuple[bytes, Settings]:
-    """The payload and the settings beside it; ``ValueError`` where there is none."""
+    """The payload and the settings of a message; ``ValueError`` where there is no payload."""
     settings = config_in(record)
     payload = settings.get("payload") if settings is not None else None
     if payload is None:
@@ -189,7 +189,7 @@ def settings_in(record: RecordDict) -> Settings:
 
 
 def payload_bits(message: Message) -> int:
-    """The bits of a message's payload, and of what is charged beside it; 0 where there is none."""
+    """The bits of a message's payload and of its charged side payloads; 0 if it has none."""
     if not message.has_content():
         return 0
     settings = config_in(message.content) or ConfigRecord()
@@ -219,8 +219,8 @@ def to_state(arrays: ArrayRecord) -> dict[str, Tensor]:
 def to_parameters(arrays: ArrayRecord) -> dict[str, Tensor]:
     """``to_tensors`` of a model's parameters; ``UpdateError`` names an array that is not floats.
 
-    A count is not a parameter. Where there is a count (BatchNorm's, in a ``state_dict``), there are
-    statistics beside it, which in an update would be sparsified and quantized with it.
+    A count is not a parameter. A ``state_dict`` with a count (BatchNorm's) also has statistics,
+    which would be sparsified and quantized if they were in an update.
     """
     for name, array in arrays.items():
         if not is_float(array):
@@ -238,13 +238,13 @@ def is_float(array: Array) -> bool:
 
 
 class LazyArray(Array):
-    """An array of numbers that becomes bytes only where somebody asks for these.
+    """An array of numbers that is serialized only when its bytes are read.
 
-    What the server decodes is handed to a strategy, which asks for numbers: of a large model,
-    bytes that nobody reads cost as much as all else that the server does.
+    The server hands decoded models to a strategy, which reads numbers. For a large model, bytes
+    that are never read would cost as much as all else that the server does.
 
     Args:
-        x: the numbers, which nobody changes from now on.
+        x: the numbers, which must not be changed afterwards.
 
     Example:
         >>> x = torch.arange(3.0)

@@ -110,10 +110,10 @@ def split(payload: bytes, own_payload: bytes) -> tuple[list[bytes], list[int]]:
 
 
 class Means:
-    """The mean updates that relayed messages say: what the server made, bit for bit.
+    """The mean updates of relayed messages, equal to the server's bit for bit.
 
-    Clients that are trained in one place are sent the same messages, each without its own. Of the
-    last rounds each mean is made once for all of them.
+    Clients that are trained in one process receive the same messages, each without its own. The
+    mean of each of the last rounds is computed once for all of them.
     """
 
     def __init__(self) -> None:
@@ -124,12 +124,12 @@ class Means:
     ) -> dict[str, Tensor]:
         """The mean update of a round.
 
-        It is made on the CPU, as the server's is. Both add with torch's own kernel: of processors
-        that round a product before it is added and those that do not, the last bit can differ.
+        It is computed on the CPU, as the server's is. Both add with torch's own kernel. The last
+        bit can differ between processors that round a product before the addition and others.
 
         Args:
             payload: what ``join`` made.
-            own_payload: what the receiver sent, if that is among the messages.
+            own_payload: the receiver's own message, if it is among the messages.
             uplink: how clients encode their updates; the same whenever this is called.
             template: the model's parameters; values are not read.
         """

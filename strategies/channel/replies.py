@@ -38,10 +38,10 @@ def answered_round(reply: Message) -> int | None:
 
 
 def metrics_of(content: RecordDict) -> dict[str, float]:
-    """The numbers that a client says beside its update, checked: none is believed that cannot be.
+    """The numbers that a client sends with its update, after a check.
 
     The number of samples is whole, from 1 to 2**53; seconds are from 0 to 2**53; the loss is
-    finite. What else an app's client says is its server's to judge, and lists are left out.
+    finite. Other numbers of an app's client are left for its server to judge. Lists are left out.
 
     Raises ``ValueError``, which names the number, its value and what is allowed.
 
@@ -69,13 +69,13 @@ def uplink_of(
     reply: Message, round_number: int, uplink: Compressor, template: Mapping[str, Tensor],
     max_norm: float | None = None,
 ) -> tuple[Uplink, Settings]:  # fmt: skip
-    """The decoded update of a reply, checked, and what stands beside it.
+    """The decoded update of a reply, after a check, and the reply's settings.
 
-    How many entries travelled is counted in the message; what the client says of it is not read.
+    The number of entries that travelled is counted in the message; the client's own is not read.
 
     Args:
-        reply: of a client, or of what lies between in its place.
-        round_number: of which it is to be: of another the client was told the fate.
+        reply: of a client, or of a program between that answers in its place.
+        round_number: the round that it must answer; the server has already decided about others.
         uplink: how the client was to encode its update.
         template: the model's parameters.
         max_norm: the greatest L2 norm of an update; None: any.

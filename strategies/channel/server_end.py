@@ -59,7 +59,7 @@ _GONE = "the client does not hold the model that the server believes"
 
 
 class Side(Protocol):
-    """Something that travels beside models and updates, at the server's end of a channel.
+    """A kind of side payload of models and updates, at the server's end of a channel.
 
     Attributes:
         names: of its side payloads.
@@ -69,18 +69,18 @@ class Side(Protocol):
     def names(self) -> tuple[str, ...]: ...
 
     def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
-        """The messages of a round, by client, with what stands in each beside the model."""
+        """The messages of a round, by client, with the side payload in each."""
         ...
 
     def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
-        """An uplink with what it says beside its update.
+        """An uplink with its side payload.
 
         Args:
             up: the update.
-            settings: what stands beside it in the reply.
-            down: the message that asked for it; None: it was one of an earlier round.
+            settings: of the reply.
+            down: the message that requested it; None: it was one of an earlier round.
 
-        Raises ``ValueError`` or ``PayloadError`` where that is not what was asked for.
+        Raises ``ValueError`` or ``PayloadError`` where that is not what was requested.
         """
         ...
 
@@ -126,18 +126,19 @@ class ServerEnd:
         downlink: how the server encodes the global update.
         weights: the initial model, known to all; float32 tensors by name.
         seed: for methods with random choices.
-        sides: what travels beside models and updates, such as ``Buffers``.
+        sides: the side payloads of models and updates, such as ``Buffers``.
         catch_up: whether a client that missed updates is sent these, where they are shorter.
         max_norm: the greatest L2 norm of an update, decoded: one above is not used; None: any.
-        ties: which arrays may be one, as clients are told it (``payload.tied``); empty: none.
+        ties: which arrays may be one, as in messages' settings (``payload.tied``); empty: none.
         policy: of the downlink; None: the usual one (``downlinks.policy_of``).
 
     Attributes:
         in_flight: by client, its request, where clients are asked one at a time.
-        count: by client, how many messages it was sent so.
-        reads: what the algorithm reads messages of an ordered method as (``Algorithm.reads``).
-        ends: what clients are told that both ends have to agree about, with the first message of
-            Flower's own loop; empty: another loop.
+        count: by client, how many messages it was sent in this way.
+        reads: the method by which the algorithm reads messages of an ordered method
+            (``Algorithm.reads``).
+        ends: the settings that must be equal at both ends, sent with the first message of Flower's
+            own loop; empty: another loop.
 
     Example:
         >>> import torch
@@ -201,10 +202,10 @@ class ServerEnd:
     def arrive(self, client: int, reply: Message, late: Late | None = None) -> Arrival:
         """Books the reply of ``client`` to its last message.
 
-        An update counts as applied when the server has taken it in: from then on nothing but the
-        server decides when it moves the model.
+        An update counts as applied when the server has accepted it: from then on only the server
+        decides when it moves the model.
 
-        ``late``: what becomes of one that came after its deadline; None: it is taken in.
+        ``late``: the policy for one that came after its deadline; None: it came in time.
         """
         request = self.in_flight.pop(client)
         self.traffic, self._closed = request.traffic, False  # what comes is booked at once
@@ -312,7 +313,7 @@ class ServerEnd:
 
         Args:
             client: its number, or its node's where none is known.
-            settings: what stands beside the payload.
+            settings: of the message, in addition to the channel's own.
             others: other records of the message, to which ours is added.
             buffers: the server's, as a payload; empty: there are none.
         """
@@ -391,7 +392,7 @@ class ServerEnd:
         return True
 
     def refuse(self, client: int, reply: Message, reason: str) -> None:
-        """Books an update that was taken as a failure: beside those of others it cannot be used."""
+        """Books an accepted update as a failure: it cannot be averaged with the others."""
         up = self.traffic.uplinks.pop(client)
         del self.traffic.wire.used[client]
         self.traffic.failures[client] = reason

@@ -13,7 +13,7 @@ NO_REPLY = "no reply within the timeout"
 
 
 class TooFewReplies(RuntimeError):
-    """Fewer clients than required came back with a usable update; the message says why."""
+    """Fewer clients than required came back with a usable update, with the reasons."""
 
 
 def check_enough(traffic: RoundTraffic, required: int | None) -> None:

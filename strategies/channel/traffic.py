@@ -21,8 +21,8 @@ from strategies.channel.wire import Wire
 class Downlink:
     """What one client receives. All know the first model, so it is not ``charged``.
 
-    ``side_payloads``: by name (see the module of that name); ``settings``: what else the message
-    says; ``uplink``: how the client is to encode its update; None: as all clients do;
+    ``side_payloads``: by name (see the module of that name); ``settings``: other settings of the
+    message; ``uplink``: how the client is to encode its update; None: as all clients do;
     ``iterations``: how many local iterations it is to do; 0: as many as the round's settings say;
     ``free``: bits of the payload that are not charged, of a model in parts of which some have not
     moved yet.
@@ -134,7 +134,7 @@ class RoundTraffic:
         return [self]
 
     def client_of(self, key: int) -> int:
-        """Whose message stands under a key: the key; or else, where a client has several."""
+        """The client of the message under ``key``: the key itself, if a client has one message."""
         return key
 
 

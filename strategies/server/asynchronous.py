@@ -126,4 +126,4 @@ class Asynchronous(RuledStrategy):
         return None
 
     def summary(self) -> None:
-        """Nothing to say beside the settings."""
+        """Logs nothing in addition to the settings."""

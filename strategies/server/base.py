@@ -70,12 +70,12 @@ class ChannelStrategy(Strategy):
             ``required``, where that is given; else all.
         among: clients that can be asked now; None: all.
         roster: which client is at which node; None where clients are not known by number.
-        ordering: who says what is wanted of each client, where that moves from round to round;
-            set before the first round.
-        local_steps: how many local iterations each client does, where these are its own in every
-            round and nobody orders them; set before the first round.
-        draws: what draws a round's cohort, set before the first round; None: ``nodes.cohort``.
-        reports: numbers that every client reports beside its update, set likewise.
+        ordering: makes each client's orders, where these change from round to round; set before
+            the first round.
+        local_steps: how many local iterations each client does, where clients differ and no orders
+            change it; set before the first round.
+        draws: the sampler of a round's cohort, set before the first round; None: ``nodes.cohort``.
+        reports: numbers that every client reports with its update, set before the first round.
     """
 
     def __init__(

@@ -220,9 +220,10 @@ class Compressed(ChannelStrategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """As the strategy inside; what travels is booked in the round's ``traffic.wire``.
+        """As the strategy inside; messages are counted in the round's ``traffic.wire``.
 
-        Where there are buffers, a client that keeps its own is told of which ``start`` they are.
+        With buffers, messages have the channel's id, so a client knows of which ``start`` its own
+        buffers must be.
         """
         number = server_round + self._before
         messages = self.strategy.configure_evaluate(number, arrays, config, grid)

@@ -1,4 +1,4 @@
-"""What may stand inside ``Compressed``, and what is refused because it would be silently wrong.
+"""Checks of the strategy inside ``Compressed``: refused are those that would be silently wrong.
 
 A strategy that clips sees what the server decoded, and that is right. Where the client clips, and
 the server's noise rests on that clip, what arrives may not be longer than what was clipped: a
@@ -187,9 +187,9 @@ def check_model(model: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> N
 
 
 def weighting_of(inner: object) -> str:
-    """By which number of clients' metrics the mean inside is weighted, else ``uniform``.
+    """The name of the clients' metric by which the mean inside is weighted, else ``uniform``.
 
-    It is uniform beneath noise (``shown``), and where the model is no mean by that number.
+    It is uniform if the strategy adds noise (``shown``), or if its model is not such a mean.
     """
     layers = [*layers_of(inner)]
     if any(isinstance(layer, (*PRIVATE, *_NO_MEAN)) for layer in layers):
@@ -266,11 +266,11 @@ def shown(
 def odd_ones(
     inner: Strategy, replies: Mapping[int, Message], clients: Sequence[int]
 ) -> dict[int, str]:
-    """Of ``clients`` those whose replies the strategy inside could not average, and why.
+    """Those of ``clients`` whose replies the strategy inside could not average, and why.
 
-    Flower's strategies make no model of replies that differ in the names of what stands in them,
-    and weight each by one of its numbers. What most replies have, and of as many the first, is
-    taken for what all should have.
+    Flower's strategies make no model of replies whose records differ in their names, and weight
+    each reply by one of its numbers. The names that most replies have are expected of all; in a
+    tie, those of the first reply.
     """
     named = {client: _named(replies[client]) for client in clients}
     usual = Counter(named.values()).most_common(1)[0][0] if named else ()

@@ -99,7 +99,7 @@ class ShardedStrategy(Asynchronous):
         return min((end.version for end in self.ends), default=0)
 
     def pull(self, client: int, place: int, config: ConfigRecord) -> RecordDict:
-        """What a worker is sent of one part."""
+        """The message with one part to a worker."""
         return self.ends[place].ask(client, config)
 
     def requests_to(self, client: int) -> int:

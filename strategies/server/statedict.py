@@ -39,7 +39,7 @@ class StateDict:
         check_names("frozen", self.frozen, self.first)
 
     def parameters(self, arrays: ArrayRecord) -> dict[str, Tensor]:
-        """What updates hold, float32. Beside ``buffers`` a count is a buffer that stays here.
+        """The arrays of an update, float32. With ``buffers``, a count is a buffer that stays here.
 
         Raises ``UpdateError``, which names an array that is not of floats, without ``buffers``.
         """
