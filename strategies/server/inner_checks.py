@@ -90,11 +90,11 @@ def _check_replies(outer: ChannelStrategy, clients: int, name: str) -> None:
 
 
 def _check_share(uplink: Compressor) -> None:
-    """The median of entries that fewer than half of the clients send is that nobody moved."""
+    """Refuses uplinks with which most entries come from less than half of the clients: median 0."""
     sent = try_method(uplink)[0].sent["w"].count
     if 2 * sent < _PROBE:
         raise WrongOrder(
-            f"FedMedian stands still where {message_text(uplink)} sends {sent / _PROBE:.0%} of the "
+            f"FedMedian does not move if {message_text(uplink)} sends {sent / _PROBE:.0%} of the "
             "entries: use FedAvg, or an uplink that sends every entry"
         )
 

@@ -154,7 +154,7 @@ def test_noise_for_other_numbers_of_clients_is_refused(setting: dict[str, int]) 
 def test_what_cannot_stand_inside_is_refused() -> None:
     with pytest.raises(WrongOrder, match="compressed once"):
         Compressed(Compressed(FedAvg(**TRAIN_ONLY), SBC), SBC)
-    with pytest.raises(WrongOrder, match="FedMedian stands still .* 10% of the entries"):
+    with pytest.raises(WrongOrder, match="FedMedian .* 10% of the entries"):
         Compressed(FedMedian(**TRAIN_ONLY), parse("sbc(0.1)"))
     Compressed(FedMedian(**TRAIN_ONLY), parse("ef_sign"))
     with pytest.raises(WrongOrder, match="FedAvg waits for 3 nodes, and clients or cohort is 2"):
