@@ -150,7 +150,7 @@ class _Mod:
     def _with_own(self, message: Message, context: Context) -> Message:
         """A message for evaluation, with the buffers that this client keeps; others as they are.
 
-        What it kept in an earlier ``start`` is not meant.
+        Buffers of an earlier ``start`` are not used.
         """
         if not message.metadata.message_type.startswith("evaluate"):
             return message

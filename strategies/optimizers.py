@@ -1,8 +1,8 @@
 """An optimizer's memory as a flat mapping of names to tensors, so that it can travel and wait.
 
-Everything in its ``state_dict`` but the parameters and the learning rate, which the run sets: what
-it keeps for a parameter under ``kind/parameter``, and what it changed in a group of parameters
-under ``group#0/key``. A Python number is a tensor without dimensions there, and its key says so.
+It has everything in the ``state_dict`` except the parameters and the learning rate, which the run
+sets: a parameter's state under ``kind/parameter``, and changes in a group of parameters under
+``group#0/key``. A Python number becomes a tensor without dimensions, which its key marks.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from compressors import State
 
 GroupSettings = list[dict[str, Any]]
-"""Of every group of parameters: its entries but the parameters and the learning rate."""
+"""The entries of every group of parameters, except the parameters and the learning rate."""
 
 _GROUP = "group#"
 _NUMBER = "number#"

@@ -2,9 +2,9 @@
 
 Each operation is one call for all parameters, and nothing of torch's compiler is imported, which
 torch's own steps do (1.3 s and 145 MB). Settings, groups and memory are those of the class of the
-same name in `torch.optim`. What has a step of its own there (a GPU, ``foreach``, ``fused``,
-``capturable``, ``differentiable``, settings that are tensors, sparse or complex gradients, a
-closure) is torch's here too.
+same name in `torch.optim`. Cases for which torch has a step of its own (a GPU, ``foreach``,
+``fused``, ``capturable``, ``differentiable``, settings that are tensors, sparse or complex
+gradients, a closure) use torch's step.
 """
 
 from collections.abc import Callable

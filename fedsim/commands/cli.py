@@ -51,10 +51,10 @@ COMMANDS = (
 DONE, SOME_FAILED, BAD_USAGE = 0, 1, 2
 
 _NUMBERS = {int: "a whole number", float: "a number"}
-"""What is asked for where a text is none of these types."""
+"""The words for a type in the message on a text that is not of it."""
 
 _ALIKE = 0.8
-"""How alike two flags are, of 1, where one is surely the other mistyped."""
+"""The similarity of two flags, at most 1, from which on one counts as the other mistyped."""
 
 ELSEWHERE = {
     "--epochs": "--local-epochs E, or --temporal n local iterations",
@@ -160,7 +160,7 @@ class Parser(argparse.ArgumentParser):
         return ", ".join(dict.fromkeys(match[0] for match in near if match))
 
     def _listed(self, given: list[str], extra: list[str]) -> str:
-        """The flag with commas, where values of a list stand apart: ``--temporal 1 10``."""
+        """The flag with commas, for values of a list with blanks between: ``--temporal 1 10``."""
         for flag, action in self._option_string_actions.items():
             if flag in given and ",..." in str(action.metavar):
                 rest = given[given.index(flag) + 1 :]
@@ -191,7 +191,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _named(action: argparse.Action) -> str:
-    """What an argument is called in refusals."""
+    """The name of an argument in refusals."""
     return (*action.option_strings, str(action.metavar or action.dest).lower())[0]
 
 
@@ -233,7 +233,7 @@ def parser() -> argparse.ArgumentParser:
     for module in COMMANDS:
         module.add(commands)
     commands.choices["completion"].set_defaults(top=top, parsers=commands.choices)
-    for command in commands.choices.values():  # both may stand after the command too
+    for command in commands.choices.values():  # both are allowed after the command too
         command.add_argument(
             "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )

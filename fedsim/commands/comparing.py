@@ -21,7 +21,7 @@ HEADINGS = (
 )  # fmt: skip
 
 FEW = 5
-"""Seeds below which a table says that they are few."""
+"""With fewer seeds, a table has a remark on it."""
 
 
 def add(commands: Any) -> None:
@@ -135,7 +135,7 @@ def _document(cells: "pd.DataFrame | None", found: "Comparison | None") -> dict[
 
 
 def _print_methods(found: "Comparison", blocks: "Blocks") -> None:
-    """A row per method, the best first, with what the tests say below."""
+    """Prints a row per method, the best first, and the results of the tests below."""
     from rich.console import Console
 
     from fedsim.show.layout import Column, laid, print_whole

@@ -59,7 +59,7 @@ def command(flags: argparse.Namespace) -> int:
 
 
 def _files(kind: str, name: str) -> dict[Path, str]:
-    """What is written, by path."""
+    """The texts to write, by path."""
     if kind == "app":
         found = sorted((_TEMPLATES / kind).rglob("*.txt"))
         paths = {Path(name) / path.relative_to(_TEMPLATES / kind): path for path in found}

@@ -48,7 +48,7 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.settings.strategies import check_deployed
 
     check_deployed(flags.strategy)
-    config = from_flags(flags)  # a wrong value is told before torch is imported
+    config = from_flags(flags)  # a wrong value is refused before torch is imported
     check_deployed(config.strategy)
     for name, value in config.flat().items():
         if name in _NOT_HERE and name != "engine" and value != SETTINGS[name].default:
@@ -98,7 +98,7 @@ def deploy(config: RunConfig, out: Path, port: int | None, console: Any) -> dict
     with lock.locked(out):  # and let go: the app's process is the writer
         before = examine(config, out)
         tell([(out, before)])
-    if before.summary is not None:  # a kill may have come before the nodes were told to forget
+    if before.summary is not None:  # a kill may have come before the nodes removed their memories
         shutil.rmtree(out / NODES, ignore_errors=True)
         return before.summary
 

@@ -208,6 +208,6 @@ def columns(flags: argparse.Namespace) -> list[str] | None:
     from fedsim.show.tables import check_columns
 
     names = [name.strip() for name in flags.columns.split(",")]
-    # What a task scores beside its metric is known when it has been run.
+    # A task's further scores are only known when it has been run.
     check_columns([name for name in names if not name.startswith(SCORE)], where="--columns")
     return names

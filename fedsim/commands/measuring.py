@@ -62,7 +62,7 @@ def add(commands: Any) -> None:
 
 
 class _Job(NamedTuple):
-    """What is measured, once the flags have been checked."""
+    """The checked arguments of a measurement."""
 
     measure: Callable[[Sequence[Tensors], Progress], pd.DataFrame]
     settings: dict[str, Any]  # for ``--json``

@@ -45,7 +45,7 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
-    config = from_flags(flags)  # a wrong value is told before torch is imported
+    config = from_flags(flags)  # a wrong value is refused before torch is imported
     columns = shared.columns(flags)
     if flags.dry_run:
         return drying.show({"run": config}, 1, flags.json)

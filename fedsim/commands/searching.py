@@ -84,7 +84,7 @@ def command(flags: argparse.Namespace) -> int:
             "methods that any strategy takes, raw sending among them"
         )
     base = from_flat({"method": "raw", "temporal": 1} | shared.given(flags))
-    from rich.console import Console  # a wrong value is told before torch is imported
+    from rich.console import Console  # a wrong value is refused before torch is imported
     from rich.live import Live
 
     from fedsim.search import tables

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: what a command says of what is kept, and how it ends."""
+"""Ctrl-C, SIGTERM and SIGHUP: how a command ends, and its message on the results that it keeps."""
 
 import json
 import os
@@ -76,7 +76,7 @@ class Stop:
 
 
 def _leave(stream: int) -> None:
-    """What is written to a terminal that is gone, or to a program that has ended, goes nowhere."""
+    """Discards further output to a terminal that is gone, or to a program that has ended."""
     poll = select.poll()
     poll.register(stream, 0)
     if any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0)):

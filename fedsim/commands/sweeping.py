@@ -86,7 +86,7 @@ def add(commands: Any) -> None:
 def command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
     columns = shared.columns(flags)
-    config = from_flags(flags)  # a wrong value is told before torch is imported
+    config = from_flags(flags)  # a wrong value is refused before torch is imported
     from fedsim.runs import sweep
     from fedsim.runs.progress import Bars, short_rounds
     from fedsim.settings import grids
@@ -148,7 +148,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
 
     written = read(Path(flags.config)) if flags.config else {}
     if TABLE in written:
-        for name in (*grids.GRID, "vary"):  # flags of a grid, beside a file that lists cells
+        for name in (*grids.GRID, "vary"):  # flags of a grid, together with a file that lists cells
             if (value := getattr(flags, name)) not in (None, []):
                 raise UsageError(
                     f"{flag(name)} is {value}: {flags.config} lists cells, it is not a grid"
@@ -160,7 +160,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
     own = grids.flat_grid(written, flags.config)
     values = {name: value for name, value in own.items() if name not in typed}
     vary = {**own.get("vary", {}), **typed}
-    # What belongs to a strategy is that of each that is varied, and not of the default.
+    # Each varied strategy has its own settings, not the default strategy's.
     merged = values | given if {"strategy", *given} & vary.keys() else over(values, given)
     values = merged | ({"vary": vary} if vary else {})
     if flags.temporal is not None or flags.local_epochs is not None:  # over those of the file

@@ -22,7 +22,7 @@ STATE = "fedsim.state"
 """Under which key a client keeps its memory in a context, and a message carries it."""
 
 _NODE = "fedsim.node"
-"""Under which key a message says which client it is for, as a client's own node would."""
+"""The key of a message under which its client's number is, as in a client's own node config."""
 
 _LOOK_SECONDS = 0.01
 _LOST = ("RayActorError", "ActorDiedError", "ActorUnavailableError", "ObjectLostError")

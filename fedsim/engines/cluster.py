@@ -1,4 +1,4 @@
-"""Ray clusters: one of our own, whatever others the machine runs, or one that the user names."""
+"""Ray clusters: a new one, even if the machine runs others, or one that the user names."""
 
 import logging
 import os
@@ -61,7 +61,7 @@ def _init(cores: int, address: str | None, flag: str, quiet: Mapping[str, Any]) 
     """See ``connect``."""
     import ray
 
-    if address is None:  # "local": a new cluster, whatever other clusters this machine runs
+    if address is None:  # "local": a new cluster, even if this machine runs others
         own = _folders()
         ray.init(address="local", num_cpus=cores, include_dashboard=False, **own, **quiet)
         return

@@ -238,7 +238,7 @@ class _Way:
 
 
 class _Writer(pickle.Pickler):
-    """Pickles a value without its tensors and payloads, which are to be written beside."""
+    """Pickles a value without its tensors and payloads, which go to shared memory."""
 
     def __init__(self, before: list[bytes]) -> None:
         self.stream = BytesIO()

@@ -103,12 +103,11 @@ class LocalGrid(NumberedGrid):
     """Nodes 1 to ``clients``, node i + 1 being client i, served by ``workers`` threads.
 
     A node answers one message after the other, as Flower's do. A worker takes one message, or
-    ``at_once`` of a call in their order, which it gives to ``answer_several``: how many workers
-    there are does not decide who is with whom. Without workers, whoever asks serves the nodes
-    itself, while it waits for replies: no timeout ends that. With ``known`` a strategy need not ask
-    which client a node is: a million clients would be asked before the first round. ``together``:
-    nobody is woken for a reply before all are there, or the time is over. ``end`` is called when
-    the threads have ended.
+    ``at_once`` of a call in their order, which go to ``answer_several``: groups do not depend on
+    the number of workers. Without workers, the caller serves the nodes itself while it waits for
+    replies: no timeout ends that. With ``known`` a strategy need not ask which client a node is: a
+    million clients would be asked before the first round. ``together``: the caller only wakes when
+    all replies are there, or the time is over. ``end`` is called when the threads have ended.
     """
 
     def __init__(
@@ -151,12 +150,12 @@ class LocalGrid(NumberedGrid):
         self._end()
 
     def _do_one(self) -> None:
-        """Serves whatever is next, in the thread of who waits for it."""
+        """Serves the next messages, in the thread that waits for them."""
         if task := self._tasks.get():
             task()
 
     def _work(self) -> None:
-        """A worker's life. What is no failure of a client ends all calls, which would wait on."""
+        """A worker's loop. An error other than a client's ends all calls, which would wait on."""
         torch.set_num_threads(1)
         while (task := self._tasks.get()) is not None:
             try:
@@ -167,7 +166,7 @@ class LocalGrid(NumberedGrid):
                     call.fail(error)
 
     def _serve(self, messages: list[Message], call: Call) -> None:
-        """Answers those whose nodes are free, and then whatever has waited for these nodes."""
+        """Answers messages whose nodes are free, then those that have waited for these nodes."""
         free = [
             message for message in messages
             if self._nodes.claim(message.metadata.dst_node_id, partial(self._reply, message, call))
@@ -194,7 +193,7 @@ class LocalGrid(NumberedGrid):
                 task()
 
     def _reply(self, message: Message, call: Call) -> None:
-        """Answers a message whose node is claimed, and then whatever has waited for that node."""
+        """Answers a message whose node is claimed, then those that have waited for that node."""
         if call.closed:
             waiting = self._nodes.release(message.metadata.dst_node_id)
             self._late.put(too_late(message))
@@ -227,10 +226,10 @@ class LocalGrid(NumberedGrid):
     def _deliver(
         self, message: Message, context: Context, reply: Message, call: Call
     ) -> Callable[[], None] | None:
-        """Hands a reply over; returns what has waited for its node.
+        """Hands a reply over; returns the work that has waited for its node.
 
-        The node is free before its reply is there: who gets the reply may ask the node again at
-        once, and a node that is not free would be served alone, beside the others of its stack.
+        The node becomes free before its reply is handed over, because the receiver may ask the node
+        again at once. A node that is not free would be served alone, outside of its stack.
         """
         node = message.metadata.dst_node_id
         if reply.has_content() and (context.state or node in self._contexts):

@@ -180,7 +180,7 @@ class InProcess:
             self._slots[client] = slot
 
     def _forget(self, client: int) -> None:
-        """What RAM and the file hold of a client is not its memory any more."""
+        """Frees a client's memory in RAM and in the file."""
         if client in self._slots:
             self.file.release(self._slots.pop(client))
         self._in_ram.pop(client, None)

@@ -1,6 +1,6 @@
-"""What the simulated clock counts of messages: their payloads, or with ``framing=on`` all of them.
+"""Bits of messages on the simulated clock: those of payloads, or all of them with ``framing=on``.
 
-The same bits stand in the columns ``wire`` and ``message`` of a client's round.
+The columns ``wire`` and ``message`` of a client's round have the same bits.
 """
 
 from flwr.app import Message

@@ -1,7 +1,7 @@
-"""Digests of what travelled and of the model after it, by which a run's folder can be checked.
+"""Digests of messages and of the model after a round, by which a run's folder can be checked.
 
-All are 32 hex digits of blake2b (``fedsim.ground.files.digest_of``). What is measured or ordered
-beside an update (reports, orders, news) is in none: the model follows from the rest.
+All are 32 hex digits of blake2b (``fedsim.ground.files.digest_of``). Reports, orders and
+acknowledgements are in none of them: the model follows from the rest.
 """
 
 from collections.abc import Iterable, Mapping

@@ -24,13 +24,13 @@ EXPECTED = frozenset({*DROPPED.values(), LATE, OVERDUE, AT_WORK})
 """Reasons that the settings of a run make: nothing is wrong with the client."""
 
 IN_A_ROW = 3
-"""So many failures one after the other are told: what happens each time has a cause to mend."""
+"""So many failures in a row are reported: a repeated failure has a cause that can be fixed."""
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
 _SHOWN, _LENGTH, _NAMED = 3, 120, 5
 
 FAR = 1000
-"""How many times as long as the others' median an update is that is told beside a failed round."""
+"""A failed round's message names an update whose norm is so many times the others' median."""
 
 
 def reasons(failures: Iterable[str]) -> str:

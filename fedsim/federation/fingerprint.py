@@ -1,4 +1,4 @@
-"""What a user's objects hold beside parameters and buffers, as values that can be compared."""
+"""Contents of a user's objects, except parameters and buffers, as values that can be compared."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What is in flight between server and client, with its messages, as a checkpoint holds it."""
+"""Exchanges in flight between server and client, with their messages, as a checkpoint has them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

@@ -1,9 +1,10 @@
-"""Whether anything of a client's training reaches another client's, but by parameters and buffers.
+"""Check that a client's training affects another's only by parameters and buffers.
 
 All clients of a worker train with one model, one loss, one draw and one optimizer. Weights,
-buffers and the optimizer's memory are each client's own, whatever else changes is not: a counter in
-a module's attribute, say. So one client's message is answered twice: after another client's, and by
-a new trainer. What then differs is refused by its name.
+buffers and the optimizer's memory are each client's own. Other state is shared if it changes, such
+as a counter in a module's attribute. So one client's message is answered twice: after another
+client's, and by a new trainer. The task is refused if shared state or the update then differs; the
+error names the state.
 """
 
 import random

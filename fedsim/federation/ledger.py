@@ -2,11 +2,11 @@
 
 Uplinks are counted as they arrived, downlinks once for each receiver. The initial model
 is known to all and not charged. ``wire`` is the whole payload; ``content`` is what
-papers report: positions, values and side information, without the header. What travels beside
-models and updates (``strategies/channel/beside.py``) has a column per name. Buffers (BatchNorm's
-statistics), which papers leave out, orders and reports are in ``wire``, too. What a message says of
-the client's own last uplink (``news`` down, ``fate`` up) is in no other column: it is not a part of
-a model.
+papers report: positions, values and side information, without the header. Side payloads of models
+and updates (``strategies/channel/side_payloads.py``) have a column per name. Buffers (BatchNorm's
+statistics), which papers leave out, orders and reports are in ``wire``, too. Acknowledgements of
+the client's last uplink (``news`` down, ``fate`` up) are in no other column, because they are not a
+part of a model.
 ``message`` is ``wire`` and what Flower sends around it (``strategies/channel/framing.py``);
 ``total`` is all that travels: the initial model, failures and uploads that are not used, too.
 The server evaluates, which costs no bits.
@@ -171,7 +171,7 @@ def round_bits(traffic: RoundTraffic, sampling: SamplerBits | None = None) -> Ro
 
 
 def _down_message_bits(traffic: RoundTraffic, client: int) -> int:
-    """Of a client that is sent the initial model, the framing alone."""
+    """The message bits down to a client; only the framing if it is sent the initial model."""
     return 8 * traffic.wire.down(client) - free_bits(traffic.downlinks[client])
 
 

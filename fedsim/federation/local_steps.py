@@ -1,6 +1,6 @@
-"""What clients are to do in a round: as settings say, local epochs, or a controller's orders.
+"""The local steps of clients in a round: from the settings, local epochs, or a controller's orders.
 
-Of a controller: what it is told, and what its choices become.
+For a controller: its observations, and the orders that follow from its actions.
 """
 
 import copy

@@ -1,6 +1,6 @@
 """A model's buffers: tensors that are not parameters and change in training.
 
-BatchNorm's running mean and variance are the ones there are. ``--buffers`` says how they travel:
+Mostly they are BatchNorm's running mean and variance. ``--buffers`` sets how they travel:
 
 * ``mean``: clients send theirs with every update, the server sends their mean with every model.
 * ``local``: each client keeps its own from round to round and sends them only in rounds after

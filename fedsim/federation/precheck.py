@@ -1,8 +1,8 @@
-"""One batch of a user's own task before any round: its first mistake is told by the field's name.
+"""Trial of a user's own task with one batch before any round: an error names the wrong field.
 
-fedsim's own tasks are tested; of a task that a user wrote nobody knows whether loss and model take
-its data. Nothing is left of the trial: a model of its own is trained, and the states of all random
-generators are as they were.
+fedsim's own tasks are tested, but a user's loss or model may not accept the task's data. The trial
+has no effect on the run: it trains a model of its own, and restores the states of all random
+generators.
 """
 
 import math
@@ -326,7 +326,7 @@ def _returned(task: Task, role: str, value: object, expected: str) -> UsageError
 
 
 def _facts(part: str, data: Data, x: Tree, y: Tree) -> str:
-    """What the tensors are, and what those of a classifier are where these are something else."""
+    """A description of the tensors, with notes where they differ from a classifier's."""
     shown, notes = [], []
     for letter, batch in (("x", x), ("y", y)):
         name, tensors = f"{part}_{letter}", getattr(data, f"{part}_{letter}")

@@ -1,4 +1,4 @@
-"""Between a run and its sampler: what that is told, what it asks for, and what that costs."""
+"""The interface of a run to its sampler: observations, requests, and the bits of requests."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from strategies import RoundTraffic
 from strategies.channel.nodes import Without
 
 NUMBER_BITS = 32
-"""Of a number that a client tells the server: a number of samples, or a float32."""
+"""Bits of a number that a client sends to the server: a number of samples, or a float32."""
 
 
 class Sampling:

@@ -60,7 +60,7 @@ from strategies.channel.server_end import KINDS
 _KNOWN = 2**16
 """Clients whose local iterations are not worked out again; a shard may be drawn when it is read."""
 FORWARD = 1 / 3
-"""Of a local iteration's time, that of a forward pass."""
+"""The time of a forward pass, as a share of a local iteration's."""
 
 
 class Recorder(Protocol):
@@ -229,8 +229,8 @@ class Server:
     def _may_score(self, number: int) -> bool:
         """Whether the model is scored after a round: as planned, or since its bits may end the run.
 
-        What the round will send is not known yet. It is taken to be half as much again as rounds
-        before it sent on average, and the first to be dense both ways. Any round may be the last
+        The round's bits are not known yet. They are assumed to be 1.5 times the average of the
+        rounds before; the first round is assumed to be dense both ways. Any round may be the last
         where energy ends the run.
         """
         limited = self.network is not None and self.network.limited
@@ -346,9 +346,9 @@ class Server:
         done, steps, clients = self.recorder.iterations_done, self.work.steps, len(traffic.uplinks)
         sampler_bits = None if self.sampling is None else self.sampling.request_bits(traffic)
         failed, bits = ledger.failures(traffic), ledger.round_bits(traffic, sampler_bits)
-        # The last round is scored. Of a run that stops at so many bits the last round within them
-        # is scored, too: when it ends, where the next round is taken to send as much; else now that
-        # this round has sent more. Of both ways the first round sends less, as the initial model is
+        # The last round is scored. If a run stops at so many bits, the last round within them is
+        # scored, too: when it ends, if the next round is expected to send as much; else now, after
+        # this round has sent more. Both ways, the first round sends less, as the initial model is
         # free: the next may be dense.
         counted = {"clients": clients, **row_of(failed), **row_of(bits)}
         sent = ledger.bits_of_each(counted, self.plan.budget_of)
@@ -397,7 +397,7 @@ class Server:
         return self.strategy.buffers.values if self.strategy.buffers else {}
 
     def _to_score(self, done: int) -> Scored:
-        """What is scored now, after so many local iterations of the run."""
+        """The models to score now, after ``done`` local iterations of the run."""
         memories, parts = self.recorder.states, dict[int, State]()
         if self.own_models and memories is not None:
             parts = clientmodels.personal_states(self.trainer, memories)

@@ -1,8 +1,8 @@
 """Clients' memories in one file of slots; none that a checkpoint names is written over.
 
-A memory that changes goes to another slot, and the one before is free only when no checkpoint that
-is kept names it (copy on write). A checkpoint therefore holds the slots' places and checksums, and
-the file's content stands whatever is written after it.
+A memory that changes goes to another slot. The slot before becomes free only when no kept
+checkpoint names it (copy on write). A checkpoint therefore holds the slots' places and checksums,
+and later writes do not change their content.
 """
 
 import json
@@ -44,7 +44,7 @@ def bytes_of(x: Tensor) -> memoryview:
         '01000200'
     """
     flat = x.detach().cpu().contiguous().reshape(-1)
-    # A tensor of one entry, or of none, is contiguous whatever its stride is.
+    # A tensor of one entry, or of none, is contiguous with any stride.
     flat = flat.as_strided(flat.shape, (1,))
     return memoryview(flat.view(torch.uint8).numpy().data)
 
@@ -211,7 +211,7 @@ class SlotFile:
         return self._end - size
 
     def _release(self, start: int, end: int) -> None:
-        """Frees bytes, which become one place with those that are free beside them."""
+        """Frees bytes, and joins them with free bytes before and after them."""
         i = bisect(self._free, (start, end))
         if i < len(self._free) and self._free[i][0] == end:
             end = self._free.pop(i)[1]

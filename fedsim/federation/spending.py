@@ -1,4 +1,4 @@
-"""What clients have spent of their energy, and whose battery is empty."""
+"""Energy that clients have spent, and clients whose battery is empty."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -33,8 +33,8 @@ RULED = ("cpu",)
 AT_MOST = 250_000
 """Entries of a model above which dense layers gain nothing on a CPU: benchmarks/README.md."""
 NEAR = {"float32": 1e-3, "tf32": 1e-3, "bfloat16": 0.3}
-"""Of a gradient's norm. Sums in another order differ by less, and a step that is wrong by more: in
-bfloat16 the gradients of a small CNN are off by 0.1 either way."""
+"""Allowed difference, as a share of a gradient's norm. Sums in another order differ by less, and
+wrong steps by more: in bfloat16 the gradients of a small CNN are off by 0.1 either way."""
 
 Gradients = Callable[[State, State, Tree, Tree], tuple[State, Tensor, State]]
 """(weights, buffers, x, y), all stacked -> gradients by name, losses (K,), the buffers after."""
@@ -193,7 +193,7 @@ def convolved(trainer: Trainer) -> bool:
 
 
 class _Trial:
-    """Steps of two batches, as the trainer makes them and at once; raises whatever torch does.
+    """Steps of two batches, one by one as the trainer's, and at once; raises torch's own errors.
 
     Attributes:
         trained: parameters that the loss reaches.
@@ -255,7 +255,7 @@ class _Trial:
         return 1
 
     def _seconds(self, many: int) -> tuple[float, float]:
-        """Of a step of so many clients at once, and one by one: medians."""
+        """The median seconds of a step of ``many`` clients at once, and one by one."""
         stacked = self._stacked([i % 2 for i in range(many)])
         together, single = [], []
         for _ in range(TURNS):  # the first one also compiles, which no median shows

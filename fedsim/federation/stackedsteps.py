@@ -2,7 +2,7 @@
 
 An optimizer that works entry by entry does the same to stacked parameters as to each client's own,
 as long as what else it keeps (Adam's count of steps; which keys there are) is the same for all.
-Clients of whom that differs stand in spans of their own along the axis, with an optimizer each.
+Clients that differ in it have spans of their own along the axis, with an optimizer each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -147,6 +147,6 @@ def unstack(stacked: State, count: int) -> list[State]:
 
 
 def _spans(keys: Sequence[str]) -> list[tuple[int, int]]:
-    """From where to where the same key stands, in order."""
+    """The spans (start, end) of equal keys, in order."""
     starts = [i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]]
     return list(zip(starts, [*starts[1:], len(keys)], strict=True))

@@ -110,7 +110,7 @@ class Stack:
             return [train_one(jobs[0])]
         try:
             with user_code(), enough(self.trainer.device), self.trainer.products():
-                # One that is left beside itself: a convolution has other sums in a stack of one.
+                # A single job is stacked with itself: convolutions of a stack of one sum otherwise.
                 pair = [*jobs] * (2 if len(jobs) == 1 else 1)
                 trained = self.trainer.watch.call(partial(self._together, pair))
             failed: Exception = RuntimeError("its steps draw from torch's global generator")

@@ -116,7 +116,7 @@ def check(config: RunConfig, folder: Path | None) -> None:
         return
     existing = next(path for path in (place, *place.absolute().parents) if path.exists())
     left = shutil.disk_usage(existing).free
-    # A run with checkpoints has all of it in the file, and what the last two of them name beside.
+    # A run with checkpoints has all of it in the file, with the slots that the last two name.
     if total - (0 if folder else ram_limit) > left:
         raise UsageError(
             f"--memory is {ram_limit:g}: {needed}, and the disk of {place} has {memory(left)} "

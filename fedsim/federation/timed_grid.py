@@ -1,6 +1,6 @@
 """A grid on a simulated clock: which replies come in time, which come later, and which never.
 
-What clients do is done at once, and only told to the server when it would have come.
+Clients compute at once, and the server gets each reply at its simulated time.
 """
 
 from collections.abc import Iterable

@@ -15,7 +15,7 @@ EXTRAS = {
     "ray": ("ray",),
     "completion": ("shtab",),
 }
-"""Extra -> the modules that are imported whatever the task is; ``pyproject.toml`` has the rest."""
+"""Extra -> the modules that are imported with any task; ``pyproject.toml`` has the rest."""
 
 
 def check_extra(extra: str, what: str) -> None:

@@ -1,6 +1,6 @@
-"""Files that appear whole or not at all, and digests by which damage that came later is seen.
+"""Files that appear whole or not at all, and digests that show later damage.
 
-A file is written beside its target, brought to disk and renamed.
+A file is written in its target's folder under another name, brought to disk and renamed.
 """
 
 import hashlib
@@ -117,7 +117,7 @@ def write_json(path: Path | str, obj: Any) -> None:
 
 
 FILES = "files"
-"""The key of a sealed JSON file under which digests stand: of files beside it, and of itself."""
+"""The key of a sealed JSON file with digests of files in its folder, and of itself."""
 
 
 def digest(path: Path) -> str:

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGES = ("compressors", "strategies")
-"""What the distribution ``fedsim-lab`` installs beside ``fedsim``."""
+"""The packages that the distribution ``fedsim-lab`` installs in addition to ``fedsim``."""
 
 _FOLDER = Path(__file__).parents[2]
 

@@ -1,4 +1,4 @@
-"""What a row of rounds comes to: who writes it and who shows it count alike."""
+"""Numbers that follow from a row of rounds, computed in one place for writers and readers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a terminal is sent whose encoding lacks letters that fedsim writes, such as an ASCII one."""
+"""Output to terminals whose encoding lacks letters that fedsim writes, such as ASCII."""
 
 import codecs
 import sys

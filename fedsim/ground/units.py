@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-# Scores that are fractions: their differences are told in percentage points.
+# Scores that are fractions: their differences are shown in percentage points.
 FRACTIONS = frozenset({"accuracy", "top1", "top5", "hit_rate", "f1", "auc"})
 
 OF_BITS = ("_bits", "_bits_per_client")

@@ -1,4 +1,4 @@
-"""What ``measure`` and ``measure_coders`` are given, checked: updates, methods, numbers."""
+"""Checks of the arguments of ``measure`` and ``measure_coders``: updates, methods, numbers."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -71,9 +71,9 @@ def measure(
     """A row per method (the columns of ``Measured``), the highest compression ratio first.
 
     Every method sends each update as its first message, with an empty memory, and what is decoded
-    comes from the payload alone. A method of which nothing but zeros arrives stands below all
-    others that arrive. One run before the timed runs compiles what is compiled on first use and
-    is not counted; torch uses one thread meanwhile.
+    comes from the payload alone. A method whose decoded updates are all zero comes after all others
+    that can be decoded. One run before the timed runs triggers compilation and is not counted;
+    torch uses one thread meanwhile.
 
     Args:
         updates: names to float32 tensors of any shape, on any device; or several such updates,

@@ -102,10 +102,10 @@ class Presence:
         Args:
             now: when it may be at first.
             round_number: the round's.
-            least: how many have to be there, whether they are free or not.
-            capacity: how many are wanted that are there and free.
+            least: how many have to be available, free or busy.
+            capacity: how many available and free ones are wanted.
             busy: those that are at work at a time.
-            excluded: those that are never there again, whatever the availability says.
+            excluded: those that never become available again, in spite of the availability.
 
         Returns:
             The moment, and the clients, ascending: by the clock ``capacity`` at most.

@@ -192,7 +192,7 @@ def _requests_of(
         requests["local_iterations"] = steps.loc[requests["round"]].to_numpy()
     is_used = (requests["failures"] == 0) & (requests["samples"] > 0)
     arrived, bits = is_used, _bits(network)
-    if "failed_up_bits" in requests:  # a late upload of an earlier round is no failure of this one
+    if "failed_up_bits" in requests:  # a late upload of an earlier round is not counted here
         refused = (requests["failures"] > 0) & (requests["failed_up_bits"] > 0)
         arrived = is_used | refused
         requests[bits[0]] = requests[bits[0]].where(~refused, requests["failed_up_bits"])
@@ -218,7 +218,7 @@ def _waited_for(
 
 
 def _bits(network: Network) -> tuple[str, str]:
-    """Which columns say what travels, up and down."""
+    """The columns with the bits that travel, up and down."""
     return MESSAGES if network.framing else WIRE
 
 

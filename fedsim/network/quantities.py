@@ -66,7 +66,7 @@ _CASED = (_JOULES, {"": 1.0} | _JOULES, _WATTS)
 """Units whose case counts: mJ is not MJ."""
 
 _MOST_SIGMA = 5.0
-"""Of a logarithm: beyond it a client in three is more than 148 times off the median."""
+"""Greatest sigma of a logarithm: beyond it one client in three is over 148 times off the median."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 ROUNDED = 1 + 1e-12
 """A transfer that lacks so little of its time has ended: after many events sums are rounded, and
-what is left of it by rounding would wait where its link then stands still."""
+a rest that only rounding has left would wait if its link then has no rate."""
 
 STUCK = "a link stays at 0 bits per second: its transfer never ends"
 
@@ -85,8 +85,8 @@ class Rate:
     def _place(self, time: float) -> tuple[int, int]:
         """The turn and the step of a time, such that `_start` of them is not after it.
 
-        The starts are computed as `next_change` computes them: a clock that stands at the start
-        of a step lies in that step, whatever rounding did to the division.
+        The starts are computed as `next_change` computes them: a time at the start of a step lies
+        in that step, even if the division was rounded.
         """
         turn = int(time // self.period) if math.isfinite(self.period) else 0
         if math.isfinite(self.period) and self._start(turn + 1, 0) <= time:

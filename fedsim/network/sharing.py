@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 _BELOW = 1 - 1e-9
-"""What lies below a share by less than that is filled in a step of its own: which of two links is
-full first decides the last bits."""
+"""Links whose share is below another by less than that are filled in a step of their own, because
+the last bits depend on which of two links is full first."""
 
 
 def fair(caps: np.ndarray, capacity: float) -> np.ndarray:

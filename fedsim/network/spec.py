@@ -283,7 +283,7 @@ def parse(text: str, name: str = "--network") -> Network:
 
 
 def _energy_kind(key: str, value: str) -> Kind:
-    """What the numbers of a setting of energy are."""
+    """The kind of the numbers of a setting of energy."""
     if key == "energy_compute":
         return "joules per flop" if "flop" in value.lower() else "watts"
     return "joules" if key == "battery" else "joules per bit"
@@ -355,7 +355,7 @@ def without_file(text: str, name: str = "--network") -> str:
 
 
 def _settings_in(text: str, name: str) -> dict[str, str]:
-    """The settings of a text, which go over those of the preset that stands first in it."""
+    """The settings of a text; they override those of the preset that is its first item."""
     first, *items = split(text)
     if "=" in first:
         return _once([item.partition("=")[::2] for item in (first, *items)], name, text)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OTHERS = "*"
-"""What a table's column `client` says of every client that it does not name."""
+"""The value of a table's column `client` for all clients that it does not name."""
 _CLIENT = re.compile(r"0|[1-9][0-9]*|\*")
 
 

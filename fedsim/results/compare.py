@@ -15,7 +15,7 @@ from fedsim.results.labels import reference
 from fedsim.results.load import Results, load
 
 LEVEL = 0.05
-"""A difference is told where its corrected p-value is not above this."""
+"""A difference is significant if its corrected p-value is not above this."""
 
 COLUMNS = (
     "temporal", "gradient", "method", "other_method", "seeds", "failed", "other_failed",

@@ -141,7 +141,7 @@ def load(*paths: Path | str) -> Results:
     for cell in cells.values():  # at its target a run is where it was to come
         if cell.get("error") == REACHED and cell.get("metric") is not None:
             cell["status"] = "done"
-    # In one folder runs are told apart by names that were given, and if settings are unknown.
+    # In one folder, names distinguish runs if users gave them, or if settings are unknown.
     labels = {
         name: config.get("label") or "" if config else name for name, config in configs.items()
     }
@@ -204,7 +204,7 @@ def join_runs(
 def _folders(paths: list[Path]) -> tuple[dict[str, Path], list[str]]:
     """The folder of each finished run by the run's name, and the names of unfinished ones.
 
-    Where a folder holds no results, the message says which folders in it do, or what such are.
+    If a folder has no results, the error names folders in it that do, or explains what these are.
     """
     finished: dict[str, Path] = {}
     unfinished: list[str] = []

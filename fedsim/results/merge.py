@@ -54,11 +54,11 @@ def repeats(cells: Cells) -> bool:
 def with_typed_masking(
     configs: Mapping[str, dict[str, Any]], cells: Cells
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
-    """Each run's settings with momentum masking as a person gave it: ``auto`` as the method says.
+    """Each run's settings with momentum masking as users set it: ``auto`` if it is the method's.
 
-    Folders have ``on`` or ``off`` for it, or 0.1.0's ``auto``, which is ``ef`` today. Among runs
-    of that version alone this is the default; beside others a run is told apart where it masked
-    what its method, as it is today, does not. Where a method has runs with both, it was varied.
+    Folders have ``on`` or ``off`` for it, or 0.1.0's ``auto``, which is ``ef`` today. If all runs
+    are of that version, this is the default. Among others, a run differs if it masked what its
+    method, as it is today, does not mask. If a method has runs with both, the setting was varied.
 
     Args:
         configs: what each run's `config.toml` holds; empty where that cannot be read.
@@ -188,11 +188,10 @@ def columns_of(
 def _as_reference(
     cells: Cells, settings: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Settings where the reference has those of its methods that say nothing of raw sending.
+    """Settings in which the reference has its methods' values if these do not affect raw sending.
 
     A sweep of votes or integers gives it the mean (`SweepConfig`), as raw is not a code. Raw
-    sending has no residuals for which momentum would be masked, and its downlink is raw whatever
-    theirs is.
+    sending has no residuals for which momentum would be masked, and its downlink is always raw.
     """
     raw = [name for name in settings if cells[name].get("method") == "raw"]
     compared = {name: dict(table) for name, table in settings.items()}
@@ -283,7 +282,7 @@ def without_repeated(
     Args:
         cells, folders: by the run's name.
         settings: what `settings_of` found.
-        varied: what `variants` says of them.
+        varied: the result of `variants`.
         labels: names that tell runs of the same settings apart.
 
     Raises:

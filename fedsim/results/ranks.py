@@ -194,7 +194,7 @@ def _pair(
     values: pd.DataFrame, ranks: pd.Series, first: str, other: str, margin: float | None,
     test: Test,
 ) -> dict[str, Any]:  # fmt: skip
-    """What two methods come to, before p-values are corrected."""
+    """The comparison of two methods, before p-values are corrected."""
     differences = (values[first] - values[other]).tolist()
     interval = mean(differences)
     deviation = stdev(differences) if all(map(isfinite, differences)) else nan

@@ -57,10 +57,10 @@ _NUMBERS = {
 }  # fmt: skip
 
 TRAINED = "settings"
-"""The key of `summary.json` under which stands what trained the model, defaults filled in."""
+"""The key of `summary.json` with the settings that trained the model, defaults filled in."""
 
 METHOD_FACTS = "told"
-"""The key under which stands what the run was told of its method: the text as typed and its facts
+"""The key with the run's method: the text as typed, and facts about it
 (`fedsim.settings.methods.recorded`)."""
 
 NESTED = (TRAINED, METHOD_FACTS, FILES)
@@ -74,8 +74,8 @@ LEFT = (
     "environment.json", "rounds.parquet", "clients.parquet", "layers.parquet", "model.safetensors",
     "payloads", "replies",
 )  # fmt: skip
-"""What a run leaves beside `summary.json`, which has the digest of each. `config.toml` is compared
-with the settings of the command, and `final` has digests of its own."""
+"""The files of a run whose digests are in `summary.json`. `config.toml` is compared with the
+settings of the command, and `final` has digests of its own."""
 
 
 def write_run(folder: Path, cell: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
-"""What may stand in a run's files: somebody edited them, or another version wrote them.
+"""Checks of the values in a run's files, which may have been edited or be of another version.
 
-What is not known is let through: the next version will write more.
+Unknown values are accepted: the next version will write more.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from fedsim.ground.records import CLIENT_SCORES, SCORE
 
 Row = Mapping[str, Any]
 """A round's row, as in ``rounds.parquet``, with ``up_bits`` (the upstream bits so far of a client
-that takes part in every round), ``spent`` (those that ``--budget-of`` says) and ``last`` (whether
-the run ends with this round)."""
+that takes part in every round), ``spent`` (the bits that ``--budget-of`` selects) and ``last``
+(whether the run ends with this round)."""
 
 
 class Callback:

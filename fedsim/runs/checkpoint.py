@@ -2,12 +2,12 @@
 
 A checkpoint is a folder ``checkpoint-<round>`` that is written under a hidden name, brought
 to disk and renamed. A run that is killed at any instant therefore finds the last complete
-checkpoint. ``values.json`` has the digests of the other files and its own: a checkpoint that a disk
-has damaged since is passed over for the one before, which is kept beside it.
+checkpoint. ``values.json`` has the digests of the other files and its own. If a disk has damaged a
+checkpoint since, the one before, which is kept, is used.
 
-The clients' memories lie in ``clients.slots`` beside it, and a checkpoint names their slots with
-their checksums: it writes the memories alone that have changed since the one before. No slot is
-written over that either of the two names (``fedsim.federation.slots``).
+The clients' memories lie in ``clients.slots`` in the same folder, and a checkpoint names their
+slots with their checksums. It only writes memories that have changed since the one before. A slot
+that either of the two names is not overwritten (``fedsim.federation.slots``).
 """
 
 import logging

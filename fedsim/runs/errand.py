@@ -22,7 +22,7 @@ Attempt = Callable[[RunConfig, Path, Callback], None]
 Pin = Callable[[dict[str, Any], Parcel | None], str | None]
 
 _SHOWN_SECONDS = 0.2
-"""Rows of rounds without an evaluation are told no oftener; ``up_bits`` counts the others too."""
+"""The least time between reported rows without an evaluation; ``up_bits`` counts all rounds."""
 
 _PROBE_SECONDS = 60.0
 

@@ -49,7 +49,7 @@ def examine(config: RunConfig, out: Path) -> Found:
         before = from_toml(written, trust_code=True) if written.exists() else config
     summary = read_finished(out) if (out / "summary.json").exists() else None
     finished = summary is not None and summary["status"] == "done"
-    # What was planned is not what was done where ``stop_at_bits`` has ended it. A kill while it was
+    # A run that ``stop_at_bits`` has ended did not do what was planned. A kill while it was
     # extended leaves the settings of the longer run and the shorter's summary.
     done = finished and summary is not None and _as_planned(summary, before)
     if done and summary is not None:

@@ -48,12 +48,12 @@ def run_beside(
     """Runs up to ``jobs`` at a time: in forked processes, or as Ray tasks.
 
     Args:
-        work: is asked for a run when one is free to begin, after ``ended`` was told of all before.
+        work: returns the next run when one can begin, after ``ended`` was called for all before.
         jobs: how many at a time; None: one per core, and here as many as free memory has room for
             by what those take that have done a round.
         address: of a Ray cluster; None: they run on this machine.
         progress: is called with rows (``Progress``).
-        ended: is told of each run that has ended.
+        ended: is called with each run that has ended.
         on_gpu: whether a run trains on a GPU, which a forked process cannot use: Ray shares it out.
             Ray is taken, too, where a fork of this process could not train.
         grouped: which runs a forked process carries out together; on Ray each is by itself.
@@ -185,10 +185,10 @@ class _Told(QueueHandler):
 
 
 def _serve(line: Connection) -> None:
-    """A worker's life: run after run, until it is told that there is no other."""
+    """A worker's loop: run after run, until a message ends it."""
     begin_child()
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):  # the terminal shows what is told by the line
+    for stream in (1, 2):  # the terminal only shows what comes through ``line``
         os.dup2(nowhere, stream)
 
     one_at_a_time = Lock()

@@ -1,4 +1,4 @@
-"""What there is on this machine for runs, and what to do about the rest: ``fedsim doctor``."""
+"""Check of this machine for runs, with advice on what it lacks: ``fedsim doctor``."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ DATA = {
     "WikiText-2 or Penn Treebank": ("ptb", "wikitext-2"),
     "MovieLens": ("ml-20m", "ml-1m", "ml-latest-small"),
 }
-"""What each data set's files or folder are called below the data folder: docs/tasks.md."""
+"""The names of each data set's files or folder in the data folder: docs/tasks.md."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Several runs: one after the other here, or side by side as Ray tasks of one core each.
+"""Several runs: one after the other here, or in parallel as Ray tasks of one core each.
 
-Those of one machine's CPU stand in ``fedsim.runs.forked``.
+Runs in parallel on one machine's CPU are in ``fedsim.runs.forked``.
 """
 
 import logging
@@ -147,10 +147,10 @@ def run_on_ray(
 ) -> None:  # fmt: skip
     """Runs up to ``jobs`` at a time on Ray: the cluster at ``address``, or one started here.
 
-    ``work`` is asked for a run when one is free to begin, after ``ended`` was told of all before.
-    A run whose worker Ray loses (killed, out of memory) goes on from its checkpoint on another,
-    which is told, twice at most; then it is recorded as failed. A machine that does not see a run's
-    folder sends checkpoints as they are made, and all files when the run has ended.
+    ``work`` returns the next run when one can begin, after ``ended`` was called for all before.
+    If Ray loses a run's worker (killed, out of memory), the run goes on from its checkpoint on
+    another, with a message, twice at most; then it is recorded as failed. A machine that does not
+    see a run's folder sends checkpoints as they are made, and all files when the run has ended.
 
     Raises ``UsageError`` where no cluster answers at ``address``.
     """

@@ -1,10 +1,9 @@
-"""Clients' replies in a run's folder: what a replay needs of them beside the payloads of used ones.
+"""Clients' replies in a run's folder, which a replay needs in addition to used payloads.
 
 ``replies/round-00003/client-001.json`` is the reply of client 1 to its message of round 3: a list
 with one element, and with a second one where the client asked for the whole model first. An element
 has an ``error``, or the numbers and side payloads of each part of the model. The payload of a reply
-that is not used in its own round stands beside, in ``client-001.bin``; that of a used one is in
-``payloads``.
+that is not used in its own round is in ``client-001.bin``; that of a used one is in ``payloads``.
 """
 
 import json
@@ -30,7 +29,7 @@ from strategies.channel.side_payloads import BUFFERS
 
 REPLIES = "replies"
 FILES = {"payload": "bin", BUFFERS: "buffers"}
-"""What of a reply is a file of its own, and how its name ends."""
+"""The parts of a reply that are files of their own, and the endings of their names."""
 
 _TRAIN = "train"
 
@@ -202,7 +201,7 @@ class KeptReplies:
         return Reply(_content(values["parts"], data), pulled_at)
 
     def _file(self, client: int, number: int, shard: str, ending: str, digest: str) -> bytes:
-        """What a reply had beside its numbers."""
+        """The bytes of a reply's file, or of the file in ``payloads`` where there is none."""
         file = place_of(self.folder, number) / f"{name_of(client, shard)}.{ending}"
         if not file.exists():
             return payload_of(self.folder, number, name_of(client, shard), ending)
@@ -240,7 +239,7 @@ _KEYS = {ending: key for key, ending in FILES.items()}
 
 
 def _shards(content: RecordDict) -> Iterator[tuple[str, RecordDict]]:
-    """The reply to each part of the model, by what stands in the names of its files."""
+    """The reply to each part of the model, by the part's text in the names of its files."""
     if KEY in content:
         yield "", content
         return
@@ -265,7 +264,7 @@ def _parts(content: RecordDict) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _files(content: RecordDict | Error) -> Iterator[tuple[str, str, bytes]]:
-    """What of a reply is in files: the shard, how the name ends, and the bytes."""
+    """The parts of a reply that go to files: the shard, the ending of the name, and the bytes."""
     if isinstance(content, Error):
         return
     for shard, part in _shards(content):

@@ -72,9 +72,9 @@ from strategies.channel.nodes import forget
 Engine = Callable[[Callable[[Grid], None]], None]
 
 _MANY = 3
-"""Workers from which on replies are decoded beside them. Who does that beside fewer threads takes
-the interpreter's lock from them, and who wakes for each reply, too (7 % of a round of digits each);
-many would wait for it."""
+"""With so many workers or more, replies are decoded while others train; else many replies would
+wait. With fewer, decoding meanwhile would take the interpreter's lock from the workers, and so
+would waking for each reply (7 % of a round of digits each)."""
 
 SERVERS: dict[str, type[Server]] = {"rounds": Server, "server": EventServer, "shards": ShardServer}
 """The server's loop, by what drives the strategy (``fedsim.settings.strategies``)."""
@@ -262,7 +262,7 @@ def _trained(
         summary = broken_off(known, records, server, error)
         failed = not isinstance(error, StoppedEarly)
         trace = "".join(traceback.format_exception(error)) if failed else ""
-        with suppress(OSError):  # the disk may be what failed: the first error is told
+        with suppress(OSError):  # the disk may be what failed: the first error is raised
             if path is not None:
                 _leave(path, records, summary, trace)
         follower.end(summary)

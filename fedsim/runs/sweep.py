@@ -237,7 +237,7 @@ def _summary(cell: Cell, out: Path) -> dict[str, Any]:
 
 
 def _to_the_end(bars: Told | None) -> Progress | None:
-    """``bars``, whatever it returns: no run of a sweep is ended by it."""
+    """``bars`` without its return value, which would end a run: a sweep's runs all go on."""
 
     def tell(name: str, row: dict[str, Any]) -> None:
         assert bars is not None
@@ -395,7 +395,7 @@ def named_as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
     there: dict[Hashable, tuple[str, RunConfig]] = {}
     for folder in run_folders(out) if out.is_dir() else []:
         if (folder / "config.toml").exists():
-            with suppress(UsageError):  # it is another sweep's, or `examine` says what is wrong
+            with suppress(UsageError):  # it is another sweep's, or `examine` reports the error
                 run = from_run_toml(folder / "config.toml", trust_code=True)
                 there[numbers_of(run)] = folder.name, run
     taken, named = {name for name, _ in there.values()}, list[Cell]()
@@ -422,7 +422,7 @@ def claim(out: Path, config: SweepConfig) -> None:
                 f"--out is {out}: it holds a sweep that varies {then}, and this one varies {now}; "
                 "choose another folder"
             )
-        # What is varied is of each cell, and what follows from it too.
+        # Varied settings are those of each cell, and so are the ones that follow from them.
         own = before.base.flat()
         alike = {n: own[n] for n in ("strategy" if n in FLAGS else n for n in config.vary)}
         base = config.base.but(**alike)

@@ -28,7 +28,7 @@ def totals(
         entries: of an update; None: not known, and ``up_share`` is left out.
         controlled: whether a controller moved n and p.
         epochs: whether clients trained local epochs.
-        unapplied: what clients had trained and the model lacks; it stands between the others.
+        unapplied: columns on training that the model lacks; they go between the others.
     """
     last = rounds.iloc[-1]
     made: dict[str, Any] = ledger.per_participation(rounds)
@@ -51,7 +51,7 @@ def totals(
     scores = [name for name in rounds if name in of_last or name.startswith(SCORE)]
     made |= {name: float(last[name]) for name in scores}
     trained = known["trained_parameters"]
-    # A round of an earlier version lacks columns, which are NaN beside later rounds.
+    # A round of an earlier version lacks columns, which are NaN in a table with later rounds.
     rows = ({k: x for k, x in row.items() if x == x} for row in rounds.to_dict("records"))
     used = sum(map(ledger.used_iterations, rows))
     if epochs:  # of the rounds that have iterations

@@ -173,12 +173,12 @@ def play(
 ) -> tuple[list[Finalist], str]:  # fmt: skip
     """Runs the finalists on fresh seeds and ranks them by their validation scores.
 
-    There are as many finalists and seeds as the time is enough for, which the text that comes back
-    says; what is not done when it is over ends. Where the runs take less time than the trials did,
-    others follow. To a target, a run ends where it reaches it.
+    There are as many finalists and seeds as the time allows, which the returned text reports; runs
+    that are not done when it is over end. If the runs take less time than the trials did, others
+    follow. With a target, a run ends where it reaches it.
 
-    The same seeds then train on all training samples and are scored on the held-out part: that is
-    what a user of a setting gets, and decides nothing.
+    The same seeds then train on all training samples and are scored on the held-out part. These
+    scores are what a user of the setting would get; they decide nothing.
 
     Args:
         study: whose trials are the candidates.
@@ -188,7 +188,7 @@ def play(
         ray_address: a Ray cluster, or None.
         limits: the time, which no run exceeds by more than a round.
         say: takes a line of progress.
-        standings: are told how far the finals are; None: nobody is.
+        standings: receive the progress of the finals; None: no table is shown.
     """
     space, ran, pace = study.space, set[str](), _PACE
     lineup = fitting(study, out, seeds, jobs, limits.left())

@@ -1,4 +1,4 @@
-"""What is searched for, and what a learning curve is worth by it."""
+"""The goal of a search, and the value of a learning curve by it."""
 
 import math
 from dataclasses import dataclass

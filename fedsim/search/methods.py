@@ -35,7 +35,7 @@ _SUMS = (
     "ef(topk({p}) | bfloat16 | golomb)", "ef(flat(topk({p}) | cnat | golomb))",
     "ef(flat(one_sided({p}) | mean | golomb))", "randk({p}) | cnat", "gspar({p}) | cnat | golomb",
 )  # fmt: skip
-"""Beside the published methods, what ``all`` takes: sums of parts that no paper has as one."""
+"""Methods of ``all`` in addition to the published ones: combinations that no paper has."""
 
 _SERVED = ("fetchsgd", "fedscalar")
 """Methods that every strategy decodes, and that are the published ones with a server of their own

@@ -28,7 +28,7 @@ matters most came first in 57 % with 10 trials each, and in 92 % with 20.
 """
 NAMES = {"method": "method", "temporal": "n", "gradient": "p", "coder": "coder", "lr": "lr",
          "server_lr": "server lr", "downlink": "downlink", "down_gradient": "down p"}  # fmt: skip
-"""What the settings of a point are called in tables."""
+"""The names of a point's settings in tables."""
 
 
 def trials(study: Study, out: Path) -> pd.DataFrame:

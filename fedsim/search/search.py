@@ -101,9 +101,9 @@ def search(
     Args:
         base: the task and the shared settings; the search of rates begins at its rates.
         out: a folder, made if need be; trials are its ``cells``.
-        budget: bits of a client, such as ``"2Mbit"``, for the best metric within them. What counts
-            is upstream; with ``base.budget_of`` ``total`` both ways. Then the downlink is searched,
-            too, unless ``base`` gives one.
+        budget: bits of a client, such as ``"2Mbit"``, for the best metric within them. Upstream
+            bits count; with ``base.budget_of`` ``total``, those of both ways. Then the downlink is
+            searched, too, unless ``base`` gives one.
         target: the metric that is to be reached with the fewest bits.
         methods: ``"published"``, ``"all"`` or texts (``fedsim.search.methods.chosen``).
         time: for everything but the preparation, over all calls: ``"30min"``; None: 10 minutes

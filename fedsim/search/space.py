@@ -218,7 +218,7 @@ class Space:
                 point[rate] = (low * high) ** 0.5
         low, high = self.limits["temporal"]
         point["temporal"] = int(min(max(round(point["temporal"]), low), high))
-        if self.downlinks:  # both ways alike, where that can be
+        if self.downlinks:  # the same both ways, where that is possible
             down = method if method in self.downlinks else self.downlinks[0]
             point |= {"downlink": down, "down_gradient": point["gradient"]}
         return {"method": method, "coder": OWN, **point}

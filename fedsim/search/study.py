@@ -233,7 +233,7 @@ class Study:
         self._study.tell(number, state=TrialState.PRUNED)
 
     def _values(self, curve: Curve) -> list[float] | None:
-        """What a curve is worth: a value; for the front, bits and a value."""
+        """The objectives of a curve: a value; for the front, bits and a value."""
         value = self.space.goal.value(curve)
         if value is None:
             return None

@@ -48,7 +48,7 @@ from fedsim.settings.grids import BESIDE, GRID, Cell
 
 _MACHINE = ("data", "device", "gpus_per_client", "gpus_per_run")
 _PLACE = re.compile(r"(?:^|[-_])(n|e|p|seed|s)(\d+(?:\.\d*)?(?:e-?\d+)?)(?=[-_]|$)")
-_ALWAYS = ("task", "method", "temporal")  # what a run is, whether or not it is the default
+_ALWAYS = ("task", "method", "temporal")  # written even if it is the default
 _FROM_TASK = ("clients", "iterations", "batch_size", "partition")
 
 
@@ -147,8 +147,8 @@ def from_values(
         flags: settings that go over every cell's.
         trust: the code that may be executed (``fedsim.settings.trusted``); None: all.
 
-    Raises ``UsageError`` for a grid's lists beside the cells, an unknown setting, a name that
-    cannot be a folder's, and whatever a run would refuse.
+    Raises ``UsageError`` for a grid's lists in a file with cells, an unknown setting, a name that
+    cannot be a folder's, and settings that a run would refuse.
     """
     named = values[TABLE]
     rest = underscored({name: value for name, value in values.items() if name != TABLE}, origin)

@@ -1,4 +1,4 @@
-"""Which settings of a run go together; ``groups`` and ``config`` say what each takes by itself.
+"""Which settings of a run go together; ``groups`` and ``config`` check each by itself.
 
 A message names the setting, its value and what is allowed; all raise ``UsageError``.
 """
@@ -30,7 +30,7 @@ _NAMES = {
     "moves": "controller", "exact_client_state": "memory_as", "simulated": "network",
     "optimizer": "task", "server_links": "network",
 }  # fmt: skip
-"""What settings of a ``Setup`` are called here, where they have another name."""
+"""The names of settings of a ``Setup`` here, where they differ."""
 
 
 def check(config: Settings, plan: Plan) -> None:
@@ -59,7 +59,7 @@ def check(config: Settings, plan: Plan) -> None:
             "--catch-up is given and --downlink is raw: the model is then as small as one update; "
             "give a --downlink that compresses, such as 'sbc(0.05)', or relay"
         )
-    # What simulated time decides needs a clock that is the same on every machine.
+    # Decisions by simulated time need a clock that is the same on every machine.
     if plan.rules.by_the_clock and (plan.network is None or plan.network.depends):
         names = ("ask", "deadline", "availability")
         name, value = next((n, v) for n in names if (v := getattr(config.clients, n)))

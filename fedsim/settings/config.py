@@ -139,7 +139,7 @@ class RunConfig(Settings):
 
     @property
     def _length(self) -> dict[str, Any]:
-        """What says how long the run is, where that is a number of rounds of local epochs."""
+        """The settings of the run's length, if that is a number of rounds of local epochs."""
         if self.local_epochs is None:
             return {}
         return {"rounds": self.rounds, "iterations": None, "temporal": default_of("temporal")}

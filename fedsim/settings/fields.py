@@ -36,7 +36,7 @@ GRADIENT = 0.01
 """The fraction of entries sent, where nobody says any and the method takes one."""
 
 EXACT, NEAREST = "float32", "bfloat16"
-"""Ways to keep clients' memory (``--memory-as``) that are no methods."""
+"""Formats of clients' memory (``--memory-as``) that are not methods."""
 
 UNIFORM = "uniform"
 """The sampler that runs have where nobody says another."""

@@ -78,7 +78,7 @@ def _places(run: RunConfig) -> dict[str, str]:
 
 
 def _given(table: Mapping[str, Any], setting: str) -> Any:
-    """What a table of settings says, where the setting may stand in a group."""
+    """The value of a setting in a table of settings, where it may be in a group."""
     if (known := SETTINGS.get(setting)) is None:  # of data, which no setting names
         return None
     own = table.get(known.group, {}) if known.group else table

@@ -30,13 +30,13 @@ _CELLS = ("temporal", "local_epochs", "gradient", "seed")  # settings that the g
 
 _OF_CELLS = {"method": "raw", "downlink": None, "temporal": 1, "gradient": None, "label": None,
              "catch_up": False, "controller": None}  # fmt: skip
-"""What the dense reference has whatever its cells have."""
+"""Settings of the dense reference that do not depend on its cells."""
 
 OF_OPTIMIZER = ("lr", "momentum")
 """Settings of which the task's own optimizer has a value."""
 
 _TYPED = SETTINGS["temporal"].default
-"""``temporal`` where nobody gives it, as beside local epochs."""
+"""``temporal`` where it is not given, as with local epochs."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 

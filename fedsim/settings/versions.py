@@ -26,7 +26,7 @@ _FOUND = re.compile(r"# .*, as a search found it\.")
 _BESIDE = {"config.toml": ("summary.json", "environment.json", "rounds.parquet"),
            "sweep.toml": ("cells",), "runs.toml": ("cells",),
            "best.toml": ("study.db",)}  # fmt: skip
-"""What lies beside a file that fedsim wrote into a results folder."""
+"""Files in the same folder that show that fedsim wrote a file into a results folder."""
 
 _WHOLE = (("training", MASKING), ("machine", "memory_as"), ("keep", "payloads"))
 """Settings at their defaults, which 0.1.0 wrote into every ``config.toml`` and people leave out."""

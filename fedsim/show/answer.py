@@ -19,7 +19,7 @@ from fedsim.show.within import Steps, steps_of
 _CELL = ["label", "temporal", "gradient"]
 _SHOWN = [*_CELL, "seeds", "most_seeds", "iteration", "metric", "metric_sd", "spent"]
 _USED = {"up": ("up_wire_bits", "uplink used"), "total": ("total_wire_bits", "bits used")}
-"""What the column of the bits is called, and its heading, by what a budget counts."""
+"""The name of the column of bits and its heading, by the bits that a budget counts."""
 _Cells = list[tuple[tuple[str, int, float], Steps]]
 SEEDS = (
     "A cell counts with its last evaluation within the budget, the mean of its seeds ± their "
@@ -180,7 +180,7 @@ def best_table(
     lines: list[Row] = [(row, "") for row in rows]
     ways = "both ways" if budget_of == "total" else "upstream"
     return laid(
-        columns, lines, width, keys=3,  # method, n and p stand in every part
+        columns, lines, width, keys=3,  # every part has method, n and p
         title=f"Best within {units.bits(up_bits)} per client {ways}",
         caption=f"{SEEDS} Bits of payloads. none: no evaluation within the budget."
         f"{framing_told(results.runs) if framing else ''}",

@@ -8,7 +8,7 @@ CELL = ("task", "method", "label", "temporal", "gradient")
 """What runs have in common that differ in their seeds alone."""
 
 SPREAD = ("metric", "difference", "loss")
-"""The columns whose standard deviation is told: what learning gave, not what was sent."""
+"""The columns whose standard deviation is shown: results of learning, not bits."""
 
 
 def repeated(runs: pd.DataFrame, beside: Sequence[str] = ()) -> pd.Series:

@@ -50,9 +50,9 @@ def compare_methods(
 
     Each method counts with its best cell (n, p) of a task: the best mean over its seeds, of the
     last evaluation, or of the last within a budget. The same seeds choose the cell and judge it,
-    which favours methods with many cells. Of several budgets a block has the mean, because the
-    parts of one run are no repetitions. Dense references are left out, unless a folder holds
-    nothing else. Failed runs count nowhere.
+    which favours methods with many cells. With several budgets a block has the mean, because the
+    parts of one run are not repetitions. Dense references are left out, unless a folder holds
+    nothing else. Failed runs do not count.
 
     Args:
         paths: runs or sweeps, one or several; each may hold several methods and seeds.

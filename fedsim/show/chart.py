@@ -15,7 +15,7 @@ from fedsim.show.style import Look
 
 GREY = "#777777"
 _DECADES = 50  # a range so wide holds powers of ten enough
-_LEAST = 4.0  # a logarithmic axis is no narrower: in less, the names of ticks overlap
+_LEAST = 4.0  # the least range of a logarithmic axis: in less, the names of ticks overlap
 _TIMES = (
     0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36_000, 86_400 * 2, 86_400 * 20, 86_400 * 200,
     86_400 * 2000,

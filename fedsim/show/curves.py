@@ -42,7 +42,7 @@ TIME = "sim_end_seconds"
 """The clock at the end of a round, of runs that had a network."""
 
 Bits = Literal["wire", "content"]
-"""What is counted: whole payloads; or positions, values and side information, as papers count."""
+"""The counted bits: whole payloads; or positions, values and side information, as in papers."""
 
 
 def bits_column(bits: str) -> str:

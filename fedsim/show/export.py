@@ -209,8 +209,8 @@ def _column(name: str, full: pd.DataFrame) -> _Column:
 def _scores(full: pd.DataFrame, name: str) -> list[str]:
     """The column of a score, a difference or a loss, each as its own metric is written.
 
-    Of averaged seeds with deviation and number: `0.9300 ± 0.0361 (3)`; where `most_seeds` of
-    another cell are told, also `(1 of 3)`.
+    Averaged seeds have a deviation and a number: `0.9300 ± 0.0361 (3)`; with `most_seeds` of
+    another cell, also `(1 of 3)`.
     """
     text_of = units.averaged_difference if name == "difference" else units.averaged
     averaged = "seeds" in full.columns

@@ -99,7 +99,7 @@ def _lines(lines: list[Series], styles: dict[CellKey, Look], x: str, name: str) 
 
 
 def _texts(line: Series, text_of: Callable[[float], str], name: str) -> list[str]:
-    """What the page says of each point."""
+    """The page's text for each point."""
     return [
         f"{cell_label(line.cell)}\n{text_of(at)}\n{name} {units.score(score, name)}"
         for at, score in zip(line.x, line.y, strict=True)

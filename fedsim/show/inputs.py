@@ -1,4 +1,4 @@
-"""What figures and tables are made of: whether a function was given rows that it can show."""
+"""Checks of the frames for figures and tables: whether a function can show their rows."""
 
 from typing import Literal
 

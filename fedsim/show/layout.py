@@ -108,7 +108,7 @@ def laid(
             short = [k for k in widths if widths[k] < full[k]]
             if not short:
                 break
-            # What is left goes, one by one, to the column that lacks most, names first.
+            # The remaining width goes, one by one, to the column that lacks most, names first.
             k = max(short, key=lambda k: (4 if k in names else 1) * full[k] / max(1, widths[k]))
             widths[k] += 1
         table = Table(

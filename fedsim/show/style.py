@@ -21,7 +21,7 @@ LABELS = {
     "sim_end_seconds": "simulated time (seconds)",
 }
 FRACTION = "fraction of entries sent p"
-"""What figures call p, which the SBC paper calls gradient sparsity though it is a density."""
+"""The name of p in figures; the SBC paper calls it gradient sparsity though it is a density."""
 
 
 # The dense reference is black; those with other settings follow, of many in finer steps.

@@ -124,8 +124,8 @@ def summary_table(
         rows: the frame of `fedsim.load(...).runs`, or some of its rows.
         width: columns of the terminal; None asks rich. Where one line per row does not fit,
             content, p/n, seconds, the downlink and the share that was sent are left out, in this
-            order, and the caption says so. In still less, columns go into further tables below. No
-            number is ever cut.
+            order, and the caption names them. In still less, columns go into further tables below.
+            No number is ever cut.
         columns: which columns of the frame, in which order; also `difference`
             (`add_difference`). None: the main ones, except those with one value in all rows.
         per_seed: a row per run, and after a cell's seeds their mean.
@@ -202,8 +202,8 @@ def ordered(runs: pd.DataFrame) -> pd.DataFrame:
 def _rows(
     runs: pd.DataFrame, columns: Sequence[str] | None, per_seed: bool
 ) -> tuple[pd.DataFrame, list[tuple[_Shown, str]], list[str]]:
-    """Runs with what the table tells beside their columns; the table's rows, each with its kind;
-    and the settings that have columns, which labels need not say then."""
+    """Runs with the further columns of a table; the table's rows, each with its kind; and the
+    settings that have columns, which labels then leave out."""
     full = rows = add_told(ordered(runs)).assign(run=ordered(runs).index.astype(str))
     many = rows["seed"].nunique() > 1
     cells = over_seeds(rows) if many else rows
@@ -233,7 +233,7 @@ def _chosen(
     full: pd.DataFrame, lines: list[tuple[_Shown, str]], columns: Sequence[str] | None,
     told: list[str],
 ) -> list[str]:  # fmt: skip
-    """The names of the columns that are shown; ``told``: settings, beside the method."""
+    """The names of the columns that are shown; ``told``: settings, shown with the method."""
     if columns is not None:
         check_columns(columns, [*full.columns])
         return [*columns]
@@ -275,7 +275,7 @@ def _heading(name: str, full: pd.DataFrame) -> str:
 
 
 def _points(full: pd.DataFrame) -> bool:
-    """Whether differences from the dense reference are told in percentage points."""
+    """Whether differences from the dense reference are in percentage points."""
     fractions = full["metric_name"].dropna().isin(units.FRACTIONS)
     return bool(fractions.any() and full["difference"].notna().any())
 

@@ -1,4 +1,4 @@
-"""What a task is: a model, its data and the settings it is trained with.
+"""The task: a model, its data and the settings it is trained with.
 
 Everything that a task needs is a field of one frozen value, `Task`; the table of tasks is
 `fedsim.tasks.TASKS`. The shared pieces (cross entropy, the accuracy sum) are functions here.

@@ -1,7 +1,7 @@
 """The CIFAR-10 tasks, with their published settings.
 
-Each task's source in ``fedsim/tasks/tasklist.py`` says which settings are not published and were
-chosen here. Batches are the published number of images per iteration, shared by four clients.
+Each task's source in ``fedsim/tasks/tasklist.py`` names the settings that are not published and
+were chosen here. Batches are the published number of images per iteration, shared by four clients.
 """
 
 from dataclasses import replace

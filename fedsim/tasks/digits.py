@@ -21,8 +21,8 @@ from strategies.steps import SGD
 HELD_OUT = 360  # of 1797 samples, 20 %
 _ORDER = Path(__file__).with_name("digits_order.json")
 """Training samples, then the held-out samples, as scikit-learn's train_test_split gives them
-(stratified, random_state 0). They are written down so that every run is judged on the same samples,
-whatever scikit-learn's version. JSON, because Flower packs no other kind of data into an app."""
+(stratified, random_state 0). They are written down so that every run is judged on the same samples
+with any version of scikit-learn. JSON, because Flower packs no other kind of data into an app."""
 _MEAN, _STD = 0.3053, 0.3760  # of all pixels divided by 16
 
 

@@ -330,7 +330,7 @@ def from_frame(
         torch.Size([16, 1])
     """
     share = check_share(name, test) if isinstance(test, int | float) else None
-    tables = [Table("the frame", frame.copy())]  # as it is now, whatever its owner changes later
+    tables = [Table("the frame", frame.copy())]  # as it is now: its owner may change it later
     if not isinstance(test, int | float):
         tables.append(Table("the frame test", test.copy()))
     inputs = deepcopy(inputs)
@@ -374,7 +374,7 @@ def _as_now(given: Any) -> Any:
         return given
     try:
         return deepcopy(given)
-    except Exception:  # open files, locks: whatever a class of the user's own raises
+    except Exception:  # open files, locks: a user's own class may raise any
         return given
 
 

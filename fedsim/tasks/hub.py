@@ -68,8 +68,8 @@ def from_hub(
             None: the task's default partition is "iid".
         subset: as `FederatedDataset` takes it.
         train: the split that clients hold.
-        test: the split that is held out; or a fraction of `train`, drawn alike in every run. What
-            is held out is in no client's part.
+        test: the split that is held out; or a fraction of `train`, the same rows in every run. No
+            client has held-out rows.
         preprocessor: from the `DatasetDict` to another, as `FederatedDataset` takes it.
         shuffle: whether the rows of each split are shuffled first, as `FederatedDataset` does.
         seed: of that shuffle.
@@ -84,8 +84,8 @@ def from_hub(
         fields: as for `from_torch`; `clients` is the number of the partitioner's partitions.
 
     Raises:
-        UsageError: an argument is unknown or cannot be, or the partition is given twice. What is
-            wrong with the data set is a `DataError` when the data are read.
+        UsageError: an argument is unknown or out of range, or the partition is given twice. Errors
+            of the data set are a `DataError` when the data are read.
 
     Example:
         >>> task = from_hub("ylecun/mnist", lambda: nn.Linear(784, 10), name="hub-mnist",
@@ -151,7 +151,7 @@ def from_hub(
 
 
 def _check_kind(task: str, partitioner: object) -> None:
-    """Refuses what is no partitioner of flwr-datasets and no function."""
+    """Refuses all except partitioners of flwr-datasets and functions."""
     if callable(partitioner):
         return
     from flwr_datasets.partitioner import Partitioner
@@ -184,7 +184,7 @@ def _parts(task: str, deal: Any, rows: Any) -> list[Any]:
         deal.dataset = rows.select_columns(plain).add_column(SAMPLE, np.arange(len(rows)))
         count = deal.num_partitions
         return [np.asarray(deal.load_partition(i)[SAMPLE][:]) for i in range(count)]
-    except Exception as error:  # whatever a function of the user's own raises
+    except Exception as error:  # a user's own function may raise any
         raise DataError(
             f"task {task}: the partitioner cannot deal {len(rows)} rows with the columns "
             f"{', '.join(rows.column_names)}: {typed(error)}"

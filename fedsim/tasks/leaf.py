@@ -26,7 +26,7 @@ from fedsim.tasks.given import path_of, task_of
 from fedsim.tasks.models.leaf import CHARACTERS, Femnist, NextCharacter, NextWord
 
 PAD, UNKNOWN, BEGIN, END = range(4)
-"""Symbols of Stack Overflow that are no words of its vocabulary, which begin at 4."""
+"""Symbols of Stack Overflow that are not words; the words of its vocabulary begin at 4."""
 
 _WORDS = 4
 LENGTH = 20  # words of a sentence, as in Reddi et al. 2021

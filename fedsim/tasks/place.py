@@ -152,10 +152,10 @@ def _imported(module: ModuleType) -> str:
 def _from_file(
     path: Path, digest: str, name: str, place: str, kind: Any, called: str
 ) -> Any:
-    """What is called ``name`` in the file's module, which is listed while it is carried out alone.
+    """The object ``name`` of the file's module, which is in ``sys.modules`` only while it executes.
 
-    Dataclasses in it look the module up. What stays unlisted travels to other processes by value,
-    and so do the modules beside it.
+    Dataclasses in it look the module up there. Unlisted modules travel to other processes by value,
+    with the modules in the same folder that they import.
     ``digest``: of the file's content, so that a notebook gets its newest text.
     """
     listed = f"fedsim_own_in_{path.stem}"

@@ -1,4 +1,4 @@
-"""What the functions of a task are called with; other values in their place are refused."""
+"""The signatures of a task's functions; other values in their place are refused."""
 
 from __future__ import annotations
 

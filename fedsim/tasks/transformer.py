@@ -1,8 +1,8 @@
-"""`char_transformer`: a pre-trained decoder of characters that clients fine-tune, whole or by
-adapters of low rank beside its frozen layers.
+"""`char_transformer`: a pre-trained decoder of characters. Clients fine-tune all of it, or adapters
+of low rank that are added to its frozen layers.
 
 The base is trained on the first half of Shakespeare's text by `fedsim.tasks.pretrain_transformer`,
-once, and comes with fedsim. Clients hold the other half, but for the end, which is held out as in
+once, and comes with fedsim. Clients hold the other half, except its end, which is held out as in
 `char_lstm`.
 """
 
@@ -30,7 +30,7 @@ from fedsim.tasks.tasklist import about
 
 SYMBOLS = 97  # another character, the end of a line, the 95 that ASCII prints
 RANK = 4
-SCALE = 2.0  # alpha / rank, whatever the rank
+SCALE = 2.0  # alpha / rank, for every rank
 _BASE = Path(__file__).with_name("char_transformer_base.json")
 
 

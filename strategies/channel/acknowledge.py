@@ -1,14 +1,14 @@
-"""Which uplinks count: what a client keeps of its last message until the server tells its fate.
+"""Acknowledgements: a client keeps its last message until the server reports if it was applied.
 
-A message to a client says which of its uplinks was applied last, by how many rounds ago that was;
-whatever the client has sent since then never will be. The server decides about an uplink before it
-asks that client again, so a client waits for news of one uplink at most.
+A message to a client has the number of rounds since its last applied uplink. All uplinks that the
+client has sent since then will never be applied. The server decides about an uplink before it asks
+that client again, so a client waits for the acknowledgement of at most one uplink.
 
-With ``applied`` (the sum of what moved the server's model), ``residual`` (the method's memory) and
-``pending`` (the last message, not applied): applied + residual + pending = trained, at any moment
-and whatever is lost, late, sent twice or in another order. A method without a memory has no place
-for what was not applied; its message is lost, and counted: by the server where it has seen the
-message, and by the client, whose replies say how many were lost so far.
+With ``applied`` (the sum of updates that moved the server's model), ``residual`` (the method's
+memory) and ``pending`` (the last message, not applied), applied + residual + pending = trained at
+any moment, even if messages are lost, late, sent twice or in another order. A method without a
+memory cannot take back an unapplied message. That message is lost, and counted: by the server if
+it has seen the message, and by the client, whose replies have the number of lost ones so far.
 """
 
 from collections.abc import Mapping

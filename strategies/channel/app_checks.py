@@ -13,7 +13,7 @@ MOD = "mods=[client_mod(uplink, downlink, template=...)]"
 """How the client's half of ``Compressed`` is written."""
 
 _NO_ARRAYS = ("'arrays'", "not enough values to unpack (expected 1, got 0)", "StopIteration")
-"""What an app raises that looks for the model as arrays, and is sent a payload."""
+"""Errors of an app that expects the model as arrays, and receives a payload."""
 
 
 def check_method(setting: str, method: Any) -> None:

@@ -1,8 +1,8 @@
-"""Buffers: what a model has beside its parameters (BatchNorm's running statistics), in messages.
+"""A model's buffers (BatchNorm's running statistics) in messages.
 
-They travel in a payload of their own beside the update's, float32 as they are (``Raw``), so that an
-update's bytes do not depend on them, what is not in a message does not arrive, and eight times
-their length is what they cost.
+They travel in a payload of their own next to the update's, as raw float32 (``Raw``). So an update's
+bytes do not depend on them, only buffers in a message arrive, and they cost eight times the length
+of their payload.
 """
 
 from collections.abc import Callable, Mapping

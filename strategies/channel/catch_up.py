@@ -1,8 +1,8 @@
-"""The updates that a client missed, in one payload: what it is sent where the model is longer.
+"""The updates that a client missed, in one payload, which is sent if the model is longer.
 
-A payload of several updates holds each behind its length, in 7 bits per byte. How many there are
-follows from the versions beside it: from that which the server believes the client to hold to the
-server's own. A client whose answer was lost holds a later one, and leaves out what it has.
+A payload of several updates holds each after its length, in 7 bits per byte. Their number follows
+from the versions in the message's settings: from the client's, as far as the server knows, to the
+server's own. A client whose answer was lost holds a later one, and skips updates that it has.
 """
 
 from base64 import b64decode, b64encode

@@ -1,7 +1,7 @@
 """The client's end of the channel: from a message to the model, from an update to the reply.
 
-The twin of ``server_end``. What a client remembers between rounds is handed in and handed back, as
-a compressor's memory is, so that a client that fails keeps what it had:
+The twin of ``server_end``. A client's memory between rounds is an argument and a result, as a
+compressor's memory is, so a client that fails keeps the memory that it had:
 
 * ``base/...``: the model that it holds, where the server sends updates of it, and ``version``, the
   model's number;

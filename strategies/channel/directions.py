@@ -1,9 +1,9 @@
 """EF21-BC's downlink: differences of the direction in which the model moves.
 
-With ``ef21`` on the downlink a message is not the change of the model. It is how the server's mean
-differs from what it has said of it so far, compressed. Both ends add these differences up: their
-sum is the direction, by which the model moves in every round, at the server and at each client
-alike. A client that is sent the model is sent the direction with it, as the tensors
+With ``ef21`` on the downlink a message is not the change of the model. It is the compressed
+difference of the server's mean to the sum of its messages so far. Both ends add these differences
+up. Their sum is the direction, by which the model moves in every round, at the server and at each
+client. With the whole model, a client also receives the direction, as the tensors
 ``direction/NAME``: twice the bits. Before the first round it is zero, and is not sent.
 
 Source: Fatkhullin et al. 2021 (EF21 with bells and whistles, https://arxiv.org/abs/2110.03294),
@@ -50,7 +50,7 @@ def sent_with_model(downlink: Compressor, memory: State, version: int) -> State:
 
 
 def _direction(downlink: Compressor, memory: State) -> State:
-    """What the clients' sums are, bit for bit and zeros included: zero less the shift."""
+    """The clients' sums, bit for bit and with the signs of zeros: zero minus the shift."""
     shift = unnest(EF21.held, memory) if directs(downlink) else {}
     return {name: torch.zeros_like(x) - x for name, x in shift.items()}
 
@@ -92,9 +92,9 @@ _LAST = _Last()
 
 
 def _decoded(method: Compressor, payload: bytes, template: Tensors) -> State:
-    """A whole model, which a thread decodes once: a round's clients are sent the same bytes.
+    """A whole model, which a thread decodes once: a round's clients receive the same bytes.
 
-    What a client has changed in place is decoded again for the next.
+    Tensors that a client has changed in place are decoded again for the next client.
     """
     layout = [(name, x.shape, x.device) for name, x in template.items()]
     now = [layout, [x._version for x in _LAST.model.values()]]

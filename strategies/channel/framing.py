@@ -1,10 +1,9 @@
-"""How many bytes travel for a message, Flower's framing included: computed, nothing is serialized.
+"""The bytes of a message with Flower's framing, computed without serializing anything.
 
 Flower 1.41 cuts a message into objects (the message, its RecordDict, each record, each array and
 each chunk of 5 MiB), names them by their SHA-256 in a tree, sends a descriptor with the tree, and
-then each object by itself. What is counted here is what Flower's own traffic counters count
-(``flwr list``): descriptors and objects. HTTP's headers, TLS and requests for single objects are
-in neither.
+then each object by itself. This module counts descriptors and objects, as Flower's own traffic
+counters do (``flwr list``). Neither counts HTTP's headers, TLS and requests for single objects.
 """
 
 import json

@@ -234,7 +234,7 @@ class Roster:
             patience = self.timeout if seconds is None else seconds
             replies = list(grid.send_and_receive(asks, timeout=patience))
             for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
-                if reply.has_content():  # one that says nothing of use is no client
+                if reply.has_content():  # a node without a valid answer is not a client
                     node = reply.metadata.src_node_id
                     self._claims[node] = None
                     try:
@@ -287,14 +287,14 @@ class Roster:
             self._pass_over(node, f"it says that it is client {client}, which is at node {holder}")
 
     def _pass_over(self, node: int, reason: str) -> None:
-        """Notes and tells, once, why a node is no client."""
+        """Notes and logs, once, why a node is not a client."""
         if self.passed.get(node) != reason:
             self.passed[node] = reason
             logging.getLogger("flwr").error("node %d is passed over: %s", node, reason)
 
 
 def _refusal_reason(refusal: Message) -> str:
-    """What the app of a node raised when it was asked who it is, and what cures that."""
+    """The error of a node's app when it was asked for its client, and the remedy."""
     reason = error_text(refusal)
     if _NONE in reason:
         return f"{reason}: the client app lacks answer_partition(app)"
@@ -304,7 +304,7 @@ def _refusal_reason(refusal: Message) -> str:
 
 
 def _who(content: RecordDict) -> int | str:
-    """The number or the name that an answer gives; ``ValueError`` where it gives none of use."""
+    """The number or the name in an answer; ``ValueError`` if it has no valid one."""
     numbered, named = content.metric_records.get("partition"), content.config_records.get("client")
     if numbered is not None and PARTITION_ID in numbered:
         value = numbered[PARTITION_ID]

@@ -49,21 +49,21 @@ BASE = "base"
 """In a message with an update: the number of the model that the update is added to."""
 
 WANTS = "wants"
-"""In a reply without a payload: ``model``, from a client that was sent an update of another."""
+"""In a reply without a payload: ``model``, from a client that got an update of another model."""
 
 SENT = "sent-by-tensor"
-"""Beside a client's other metrics: how many entries of each tensor travelled, in model order."""
+"""A client's metric: how many entries of each tensor travelled, in model order."""
 
 ARRAYS = "arrays"
-"""Under which key an app finds the model, where the strategy has no other."""
+"""The key under which an app finds the model, if the strategy has no other."""
 NAMED = "arrays-key"
-"""The setting beside a payload that says so, where it has."""
+"""The setting of a message with that key, if the strategy has another."""
 
 TIED = "tied"
-"""The setting beside a payload that says which arrays of the model may be one: see ``tied``."""
+"""The setting of a message that lists which arrays of the model may be one: see ``tied``."""
 
 SCORES = "scores"
-"""In a message for evaluation with a payload: the client answers no update, and stays as it is."""
+"""In a message for evaluation with a payload: the client sends no update, and keeps its memory."""
 
 ENDS = "ends"
 """In a message to a client that has sent nothing yet: what both ends have to agree about."""
@@ -72,7 +72,7 @@ CONFIG = "config"
 """Under which key an app finds the settings of a round, where the strategy has no other."""
 
 Settings = Mapping[str, Any]
-"""What stands beside a payload, as a plain mapping: every look into a record of Flower's costs
+"""A message's settings as a plain mapping, because every look into a record of Flower's costs
 several calls of Python."""
 
 Kind = Literal["model", "update", "updates", "relay"]

@@ -1,11 +1,10 @@
-"""What a client is sent where messages are relayed: the others' of a round before, as they came.
+"""Relayed messages: a client receives the others' messages of a round before, unchanged.
 
 A relayed message begins with twice the receiver's own place among the round's senders, in client
 order from 1 (0: it is not among them), and 1 more where the mean is by samples. Then, by samples,
 the receiver's own number of samples, where it is among them. Then every other sender's message, in
 client order: by samples its number of samples, its length, its bytes. All numbers have 7 bits per
-byte. The receiver keeps its own message and is not sent that: an allgather moves no message to
-where it is.
+byte. The receiver keeps its own message and does not receive it again, as in an allgather.
 """
 
 from collections.abc import Sequence

@@ -238,7 +238,7 @@ class ServerEnd:
         for client in clients:
             applied = write_applied(round_number, self.applied.get(client, 0))
             down = self._model_or_update(client)
-            if (id(down), applied) not in sent:  # most clients are told the same
+            if (id(down), applied) not in sent:  # most clients have the same
                 sent[id(down), applied] = down, down.with_side_payload(APPLIED, applied)
             downs[client] = sent[id(down), applied][1]
         for side in self.sides:
@@ -397,7 +397,7 @@ class ServerEnd:
         del self.traffic.wire.used[client]
         self.traffic.failures[client] = reason
         self.charge(client, reply)
-        self.lost[client] = self.lost.get(client, 0) - up.lost  # its next message tells of them
+        self.lost[client] = self.lost.get(client, 0) - up.lost  # its next message counts them
         self.traffic.dropped += [client] * self.loses(client)
 
     def pass_over(self, client: int, reply: Message, lost: bool) -> None:

@@ -1,7 +1,8 @@
-"""What travels beside a model or an update: side payloads, each by its name.
+"""Side payloads of models and updates, each by its name.
 
-A message holds them beside its payload, as bytes. One table says how each is charged. Whoever
-writes, reads, books or times them goes over what a message has, and the round knows none of them.
+A message holds them next to its payload, as bytes. One table has the rules by which each is
+charged. All code that writes, reads, books or times them loops over those that a message has; the
+round knows none of them.
 """
 
 from typing import Literal, NamedTuple
@@ -19,7 +20,8 @@ APPLIED = "applied"
 """Down: which of the client's own uplinks was applied last (``acknowledge``)."""
 
 OUTCOME = "fate"
-"""Up: what became of the client's message before, where it was not applied (``acknowledge``)."""
+"""Up: whether the client's previous message was taken back or lost, if it was not applied
+(``acknowledge``)."""
 
 
 class Charge(NamedTuple):
@@ -45,4 +47,4 @@ CHARGES = {
 }
 
 USUAL = (BUFFERS, APPLIED, OUTCOME)
-"""Those of which every channel's results have a column, whether or not something travels."""
+"""Those with a column in every channel's results, even if none travels."""

@@ -35,7 +35,7 @@ from strategies.server.base import ChannelStrategy
 from strategies.server.wrappers import CLIENT_SIDE, PRIVATE, WrongOrder, layers_of
 
 _NO_MEAN = FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan, QFedAvg
-"""Strategies whose model is no mean of all clients by the number that they weigh metrics by."""
+"""Strategies whose model is not the mean of all clients by the weights of their metrics."""
 
 _ROUNDING = 1e-5  # of a norm: float32 holds 24 bits of every entry
 _PROBE = 256  # entries of the update that shows whether a method lengthens updates
@@ -296,7 +296,7 @@ def odd_ones(
 
 
 def _named(reply: Message) -> tuple[tuple[str, Any], ...]:
-    """The names of what stands in a reply, with the lengths of lists."""
+    """The names in a reply's records, with the lengths of lists."""
     listed: list[tuple[str, Any]] = []
     for name, record in reply.content.items():
         if name in OURS:

@@ -1,7 +1,7 @@
-"""What may not stand around a strategy whose replies hold bytes: Flower's wrappers that clip.
+"""Flower's clipping wrappers, which may not be around a strategy whose replies hold bytes.
 
-They clip the arrays of replies. Around a strategy of ours there are none, so they clip nothing and
-say nothing. Inside ``Compressed`` they see what the receiver decodes.
+They clip the arrays of replies. Around a strategy of ours there are no arrays, so they would clip
+nothing, without a warning. Inside ``Compressed`` they see what the receiver decodes.
 """
 
 import sys

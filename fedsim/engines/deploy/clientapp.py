@@ -1,10 +1,10 @@
-"""What stands where Flower looks for ``flwr-clientapp``: a process that forks for every message.
+"""A process that forks for every message, in place of Flower's program ``flwr-clientapp``.
 
 Flower starts the program ``flwr-clientapp`` for each message, which imports for seconds. Here one
-process has imported Flower's runner and fedsim, and listens; the program of that name, a script
-that imports nothing of fedsim, asks the process, which forks; the child runs Flower's own
-``flwr-clientapp``. Each message still has a process of its own, which remembers nothing. It ends
-at once when the program that asked is killed, as when a SuperNode's group is.
+process has imported Flower's runner and fedsim, and listens. The program ``flwr-clientapp`` is a
+script that imports nothing of fedsim. It asks the process, which forks, and the child runs
+Flower's own ``flwr-clientapp``. Each message still has a process of its own, which remembers
+nothing. It ends at once when the asking program is killed, as when a SuperNode's group is.
 
     python -m fedsim.engines.deploy.clientapp SOCKET MODULE    # MODULE: what the app will import
     python FILE ask SOCKET ...                                 # with the program's own arguments

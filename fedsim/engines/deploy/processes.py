@@ -1,4 +1,4 @@
-"""Processes of one deployment: started in groups of their own, and stopped whatever happens.
+"""Processes of one deployment: started in groups of their own, and stopped in any case.
 
 A group has a process and all that it starts in turn. Only groups that were started here are ever
 signalled.

@@ -1,4 +1,4 @@
-"""What trackers share: which package they need, by what they know a run, what they are told."""
+"""The base of trackers: the package that they need, their names of runs, and their records."""
 
 import json
 import os
@@ -61,7 +61,7 @@ class Tracker(Callback):
     def check(cls) -> None:
         """Raises ``UsageError`` where the package is missing."""
         found = find_spec(cls.package)
-        if found is None or found.origin is None:  # a folder of that name is no package
+        if found is None or found.origin is None:  # a folder of that name is not a package
             raise UsageError(
                 f"--track is {cls.package!r}: it needs a package that is not installed: "
                 f"pip install 'fedsim-lab[{cls.package}]'"

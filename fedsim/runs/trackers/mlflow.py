@@ -26,7 +26,7 @@ EXPERIMENT = "fedsim"
 _ENDS = {"done": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 _REPORTS = Reports("MLFLOW_DISABLE_TELEMETRY", "true")
 _LONGEST = 5000
-"""Of a parameter or tag: characters that every store takes."""
+"""The characters of a parameter or tag that every store accepts."""
 
 
 class MLflow(Tracker):

@@ -10,7 +10,7 @@ from fedsim.settings.config import RunConfig
 LACKS = "an earlier version kept the payloads of used replies alone"
 
 CODING = "simulated seconds are not compared: they hold the server's measured coding"
-"""Of a network with ``coding=measured``."""
+"""The remark on a network with ``coding=measured``."""
 
 
 def why_not(replies: Replies) -> str:

@@ -75,7 +75,7 @@ def table_differences(path: Path, name: str) -> Iterator[str]:
         made = {run: {**row, **made[run]}
                 for run, row in zip(map(str, runs.index), varied, strict=True)} | {
                     run: row for run, row in made.items() if run not in runs.index}  # fmt: skip
-    except UsageError:  # runs that no table shows beside each other
+    except UsageError:  # runs that cannot share a table
         pass
     left = dict(made)
     for number, row in enumerate(there, 1):

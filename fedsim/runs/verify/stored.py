@@ -69,8 +69,8 @@ def messages(recorded: Recorded) -> Iterator[str]:
             stored, place = of_row(folder, row, way), f"{named(row)}: {what}"
             seen |= {*stored.files, *stored.buffers}
             if not recorded.has_digests:
-                # In old folders nothing but the bits of the row says how long a message is. Down,
-                # one that a client could not use is in the bits, too, and not kept.
+                # In old folders only the row's bits give a message's length. Down, they include
+                # messages that a client could not use, which are not kept.
                 parts = (int(row.get(f"{way}_{name}_bits", 0)) for name in ("report", "order"))
                 bits = int(row[f"{way}_wire_bits"]) - sum(parts)
                 size = 0 if stored.free else 8 * len(stored.payload + stored.beside)

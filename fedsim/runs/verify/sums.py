@@ -11,7 +11,7 @@ from fedsim.runs.verify.recorded import Recorded
 from fedsim.runs.verify.verdict import differ
 
 _SUMS = ("up_sent", "failures", "returned", "lost")
-"""Columns of both tables that are sums beside those of bits."""
+"""Columns of both tables that are sums, in addition to those of bits."""
 
 
 def sums(recorded: Recorded) -> Iterator[str]:
@@ -26,7 +26,7 @@ def sums(recorded: Recorded) -> Iterator[str]:
         yield f"clients.parquet has round {more[0]}, which rounds.parquet lacks"
         return
     totals = totals.reindex(rounds.index, fill_value=0)  # a round may be nobody's
-    for way in ("up", "down"):  # what a sampler asks for stands in no client's row
+    for way in ("up", "down"):  # a sampler's requests are in no client's row
         if f"{way}_sampler_bits" in rounds:
             totals[f"{way}_wire_bits"] += rounds[f"{way}_sampler_bits"]
     wrong = [(number, name) for name in both for number in rounds.index[

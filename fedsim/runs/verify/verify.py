@@ -61,11 +61,11 @@ def verify(
     folder: Path, span: Span | None = None, own: Collection[str] = (), data: str | None = None,
     files: Collection[str] = (),
 ) -> Verdict:  # fmt: skip
-    """What is to be said of the run in ``folder``; nothing in it is changed.
+    """The verdict on the run in ``folder``; nothing in it is changed.
 
-    Where a table or a message differs, nothing is replayed or run again: both are compared with
-    what the tables say. Nothing is downloaded, and no file is opened but those in the folder and
-    those that are given.
+    If a table or a message differs, nothing is replayed or run again, because both would be
+    compared with the tables. Nothing is downloaded, and only files in the folder and those that
+    the arguments name are opened.
 
     Args:
         folder: of one run.
@@ -80,7 +80,7 @@ def verify(
         return verdict
     try:
         check_links(folder)
-        read_settings(folder)  # refuses what is no table of settings
+        read_settings(folder)  # refuses a file that is not a table of settings
         if not recorded.done:
             verdict.remarks.append(f"the run has {recorded.summary['status']}")
         if len(recorded.rounds):

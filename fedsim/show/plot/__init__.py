@@ -1,8 +1,8 @@
 """Figures: the sparsity plane, learning curves, what a budget of bits reaches, and the front.
 
-Every figure is an object of its own on the Agg canvas; pyplot and its global state are not used,
-so that figures can be drawn in threads and in notebooks alike. matplotlib is imported with the
-first of them that is used. ``fedsim.plot`` is this room.
+Every figure is an object of its own on the Agg canvas. pyplot and its global state are not used,
+so figures can be drawn both in threads and in notebooks. matplotlib is imported when the first
+function is used. ``fedsim.plot`` is this room.
 """
 
 from typing import TYPE_CHECKING

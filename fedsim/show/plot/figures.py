@@ -21,9 +21,9 @@ def curves(
 ) -> Axes:  # fmt: skip
     """Learning curves, a line per cell, the mean over its seeds, with the seeds' range as a band.
 
-    Of one method, colour tells p and line style n. Of several, colour and marker tell the method,
-    line style tells n, and paler lines send fewer entries. Seeds that were evaluated in unlike
-    rounds are read between their evaluations; the mean ends where the first of them ends.
+    With one method, colour shows p and line style n. With several, colour and marker show the
+    method, line style shows n, and paler lines send fewer entries. Seeds that were evaluated in
+    different rounds are interpolated; the mean ends where the first of them ends.
 
     Args:
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows, of one task.
@@ -36,7 +36,7 @@ def curves(
         ax: axes to draw on, which come back; None: those of a figure of its own, which
             `savefig` of the axes writes and a notebook shows.
         figsize: width and height in inches of a figure of its own.
-        style: "screen"; "paper": one column, 3.4 inch wide, letters of 8 points, names beside
+        style: "screen"; "paper": one column, 3.4 inch wide, letters of 8 points, names next to
             the lines, no title; or "page": as the report has it, without a title.
 
     Raises:
@@ -59,9 +59,9 @@ def pareto(
     The front joins the cells that no other beats in both, fewer bits and a better metric. Seeds
     are averaged; bars are intervals of 95 % (Student's t over the seeds; of one seed Wilson's, of
     the test samples of an accuracy). Failed runs are left out, and the mark of a cell that has
-    fewer seeds than another is hollow. Of several methods, colour and
-    marker tell the method, paler marks send fewer entries, and beside the front's points stand
-    n and p. Where a single point beats all others there is no front to draw.
+    fewer seeds than another is hollow. With several methods, colour and
+    marker show the method, paler marks send fewer entries, and the front's points have n and p next
+    to them. Where a single point beats all others there is no front to draw.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.

@@ -1,4 +1,4 @@
-"""Figures as SVG that stands in a page: letters as text, numbers at the pointer, no scripts."""
+"""Figures as SVG within a page: letters as text, numbers at the pointer, no scripts."""
 
 import re
 import warnings
@@ -30,7 +30,7 @@ _TAG, _DIGITS = re.compile(r"<[^>]+>"), re.compile(r"\d+\.\d{3,}")
 
 
 _Tip = tuple[np.ndarray, str]
-"""Left, low, right and high on the figure, in points, and what the page says there."""
+"""Left, low, right and high on the figure, in points, and the page's text there."""
 
 
 def chart_svg(chart: Chart, salt: str) -> str:
@@ -93,7 +93,7 @@ def _lay_out(axes: Axes) -> None:
 
 
 def _tips(axes: Axes, chart: Chart) -> Iterator[_Tip]:
-    """What is to be said of the marks and of the bar above, in the order in which they lie."""
+    """The texts of the marks and of the bar above, in the order in which they are drawn."""
     for marks in chart.marks:
         if len(marks.texts):
             shown = _spots(axes, marks) if marks.kind != "bars" else _bars(axes, marks)

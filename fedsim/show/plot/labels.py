@@ -1,5 +1,5 @@
-"""Names beside what they name, in its colour, in place of a legend that is longer than one can
-keep in mind."""
+"""Names next to lines and points, in their colours, instead of a legend that is too long to keep in
+mind."""
 
 from collections.abc import Collection, Sequence
 from itertools import product
@@ -13,7 +13,7 @@ from fedsim.show.plot.styles import Style
 from fedsim.show.style import readable
 
 MOST = 6
-"""Names that a legend has at most, where each could stand beside its line."""
+"""Names that a legend has at most, if each could be next to its line."""
 
 _WIDE, _HIGH = 0.56, 1.2  # of a letter, of a line: times the size of the letters
 _FAR = (0.0, 8.0, 16.0, 28.0, 40.0)  # points

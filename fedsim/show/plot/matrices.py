@@ -41,7 +41,7 @@ def matrix(
     has is hatched, one whose runs failed says so. Brighter is better: of
     bits, seconds, loss and failures, less. Ratios and bits have a logarithmic scale, and so has the
     error, 1 - accuracy, by which a fraction is coloured; a value far from all others does not
-    stretch it. The dense reference off the grid stands under the title. Each of several methods has
+    stretch it. The dense reference off the grid is under the title. Each of several methods has
     a panel, on one scale of colours.
 
     Args:
@@ -51,7 +51,7 @@ def matrix(
         ax: axes to draw on, which come back; for one method. None: those of a figure of its own,
             of several methods the first.
         figsize: width and height in inches of a figure of its own.
-        style: as for `curves`; a paper's panels stand below each other.
+        style: as for `curves`; a paper's panels are below each other.
 
     Raises:
         UsageError: no such method, or several for one `ax`; else as `fedsim.show.planes.plane`.

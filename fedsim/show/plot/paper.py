@@ -144,7 +144,7 @@ def _drawn(
         _draw(axes, marks, "" if marks.name in beside else plain(marks.name), look.scale)
     if chart.notes:
         axes.margins(x=0.18, y=0.1)
-    elif direct and any(marks.kind == "points" for marks in apart):  # names stand around them
+    elif direct and any(marks.kind == "points" for marks in apart):  # names are around them
         axes.margins(x=0.1, y=0.2)
     for at, line in ((chart.at_x, axes.axvline), (chart.at_y, axes.axhline)):
         if at is not None:
@@ -191,7 +191,7 @@ def _legend(axes: Axes, entries: Sequence[str], look: Style, own: bool) -> None:
 
 def _columns(entries: Sequence[str], look: Style, inches: float) -> int:
     """How many columns of a legend fit below a figure; matplotlib fills column by column."""
-    letters = [len(entry) * 0.56 + 4.5 for entry in entries]  # with what stands before and behind
+    letters = [len(entry) * 0.56 + 4.5 for entry in entries]  # with the space before and behind
     for columns in range(len(entries), 1, -1):
         high = -(-len(entries) // columns)
         wide = sum(max(letters[k : k + high]) for k in range(0, len(entries), high))

@@ -33,14 +33,14 @@ def report(
         budget: bits (`2e6`, `"2Mbit"`) for which the page's first table compares every method.
         columns: those of `summary.tex` (`fedsim.table`); None: at most seven main ones.
         budget_of: which bits budgets and the front count: "up", or "total": both ways; default:
-            what the runs' own `budget_of` says, and "up" where they differ.
+            the runs' own `budget_of`, and "up" where they differ.
 
     Returns:
         The path of `report.html`.
 
     Raises:
-        UsageError: there are no results, a file of them is damaged, or they cannot stand side by
-            side (see `fedsim.load`); several folders and no `out`; `budget` is not in bits.
+        UsageError: there are no results, a file of them is damaged, or they cannot share a page
+            (see `fedsim.load`); several folders and no `out`; `budget` is not in bits.
 
     Example:
         fedsim.report("results/digits")

@@ -1,4 +1,4 @@
-"""What messages are made of: the parts of their bits, and how much of each tensor they hold."""
+"""The composition of messages: the parts of their bits, and their share of each tensor."""
 
 import numpy as np
 import pandas as pd

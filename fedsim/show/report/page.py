@@ -157,7 +157,7 @@ def document(
 
 
 def _terms(results: Results) -> str:
-    """What the cells, their bits and the ratio are."""
+    """The page's explanation of cells, their bits and the ratio."""
     runs = results.runs
     clients, iterations = (
         " or ".join(str(value) for value in sorted(runs[name].dropna().unique())) or "?"

@@ -96,7 +96,7 @@ def failures(results: Results) -> str:
 
 
 def _text(file: Path) -> str:
-    """The text of a run's file; ``UsageError`` where it is no ordinary file, or leads elsewhere."""
+    """The text of a run's file; ``UsageError`` for a link to elsewhere or a special file."""
     try:
         return read_bytes(file, MOST_TEXT).decode("utf-8", errors="replace")
     except ValueError as error:
@@ -159,10 +159,10 @@ def versions(results: Results) -> str:
 
 
 def _listing(tables: Mapping[str, Any], file: str) -> str:
-    """A table of what the runs' `file` says: a row per key, with the values that occur.
+    """A table of the runs' `file`: a row per key, with the values that occur.
 
     Args:
-        tables: what the file of each run holds; None where it cannot be read.
+        tables: the content of each run's file; None where it cannot be read.
         file: its name.
     """
     values: dict[str, list[str]] = {}
@@ -184,7 +184,7 @@ def _several(values: Sequence[str]) -> str:
 
 
 def _public(text: str) -> str:
-    """Text from a file, for a page that is handed on: escaped, without the user's home."""
+    """Text from a file for a page that may be shared: escaped, without the user's home."""
     return escape(without_home(text))
 
 

@@ -1,7 +1,7 @@
 """Partitions that a user gives: a CSV file, a function in a Python file, or lists of samples.
 
-`split.csv` has the columns `client` and `index`: a row says that the client holds the training
-sample of that number, both from 0. `FILE.py:FUNCTION` is called as `FUNCTION(labels, clients,
+`split.csv` has the columns `client` and `index`: a row assigns the training sample of that number
+to the client, both from 0. `FILE.py:FUNCTION` is called as `FUNCTION(labels, clients,
 seed)`, with the labels (N,) that a partition may go by, and returns the sample numbers of each
 client. A sample that nobody holds is left out. Settings keep a file with its digest,
 `split.csv@1f0c...`: a run does not go on from a file that has changed since.
@@ -184,7 +184,7 @@ def _place(spec: str) -> str:
 
 
 def _digest(place: str) -> str:
-    """Sixteen hex digits of a file's bytes; of code, of the modules beside it too."""
+    """Sixteen hex digits of a file's bytes; for code, also of imported modules in its folder."""
     csv = place.endswith(".csv")
     file = Path(place if csv else place.rpartition(":")[0])
     try:

@@ -1,6 +1,6 @@
 """Images held as bytes and normalised on demand, and CIFAR's augmentation.
 
-Bytes take a quarter of the memory of float32; normalising costs little beside a convolution.
+Bytes take a quarter of the memory of float32; normalising costs little compared to a convolution.
 """
 
 from dataclasses import dataclass

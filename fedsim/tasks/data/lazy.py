@@ -126,7 +126,7 @@ class Lazy:
     def _sample(self, i: int) -> Any:
         try:
             return self.dataset[i]
-        except Exception as error:  # whatever a data set of the user's own raises
+        except Exception as error:  # a user's data set may raise any
             raise DataError(
                 f"task {self.task}: sample {i} cannot be read ({typed(error)})"
             ) from error

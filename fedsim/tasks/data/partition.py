@@ -14,7 +14,7 @@
 `natural`: whole sources (a text's roles, users, authors: `Data.labels`), dealt at random; clients'
     numbers of sources differ by at most one, and a client has all samples of a source, or none.
 `feature`: the samples in the order of the mean of their inputs (brightness, for images), cut into
-    one stretch per client: clients whose inputs are unlike, whatever the labels.
+    one stretch per client: the clients' inputs differ, independently of the labels.
 `pathological(CLASSES)`: client i holds classes i, i + 1, ... (CLASSES of them, round the clock),
     each class shared evenly by its holders.
 
@@ -26,10 +26,10 @@
     gives some of them twice.
 
 `NAMEPartitioner(ARGUMENT=VALUE, ...)`: a partitioner of flwr-datasets (`flowersplits`).
-`FILE.csv`, `FILE.py:FUNCTION`: what a file of the user's says (`givensplits`).
+`FILE.csv`, `FILE.py:FUNCTION`: a user's own partition (`givensplits`).
 `fixed`: the shards that the data have themselves (`Data.shards`).
 
-What a client draws follows from the seed and the client's number, and is made when it is asked for.
+A client's draw follows from the seed and the client's number, and is computed on access.
 
 Splits by label and of unlike sizes are made by the partitioners of flwr-datasets, over an in-memory
 table of labels and sample numbers; nothing is downloaded and nothing is cached on disk. `iid` deals

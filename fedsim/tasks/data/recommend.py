@@ -1,8 +1,8 @@
 """Ratings of MovieLens as pairs of user and item: one left out per user, negatives drawn.
 
-The protocol of He et al., "Neural collaborative filtering", 2017, section 4.1: every rating is an
-interaction, whatever its value; each user's latest is held out and ranked among 99 items that the
-user did not rate; four negatives are drawn anew for each training interaction whenever it is seen.
+The protocol is that of He et al., "Neural collaborative filtering", 2017, section 4.1. Every rating
+of any value is an interaction. Each user's latest is held out and ranked among 99 items that the
+user did not rate. Four negatives are drawn anew for each training interaction whenever it is seen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETS = ("ml-20m/ratings.csv", "ml-1m/ratings.dat", "ml-latest-small/ratings.csv"
 """The first file present is read: the paper's set, its predecessor's, the small set."""
 HELD_OUT_NEGATIVES = 99
 NEGATIVES = 4
-_TEST_SEED = 0  # fixed: every run, whatever its seed, is judged on the same items
+_TEST_SEED = 0  # fixed: runs of all seeds are judged on the same items
 _COLUMNS = ("user", "item", "rating", "time")
 
 

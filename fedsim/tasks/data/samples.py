@@ -123,7 +123,7 @@ def read(task: str, dataset: MapStyle, named: Columns, groups: str | None) -> Pa
 
 @dataclass(frozen=True)
 class _Value:
-    """What is no tree: a number, a word, or a list of numbers."""
+    """A value that is not a tree: a number, a word, or a list of numbers."""
 
     value: Any
 

@@ -1,4 +1,4 @@
-"""Dropout whose masks follow from (seed, client, iteration), whatever runs beside it.
+"""Dropout whose masks only depend on (seed, client, iteration), not on other threads.
 
 `torch.nn.Dropout` draws from torch's global generator, which all threads of a process share: its
 masks depend on who drew before. The layers here have a generator each; the trainer seeds them
