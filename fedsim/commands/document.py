@@ -1,4 +1,4 @@
-"""What ``--json`` prints."""
+"""The documents that ``--json`` prints."""
 
 import math
 from typing import TYPE_CHECKING, Any

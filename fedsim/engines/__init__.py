@@ -1,1 +1,1 @@
-"""What lies beneath the apps: in process, Ray's actors, Flower's simulation, or a deployment."""
+"""Engines that run the apps: in process, Ray's actors, Flower's simulation, or a deployment."""

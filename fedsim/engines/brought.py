@@ -41,7 +41,7 @@ AppOf = Callable[[States], ClientApp]
 
 
 def request_of(message: Message, context: Context, states: States) -> Request:
-    """What another process needs to answer a message.
+    """The data that another process needs to answer a message.
 
     Args:
         message: to be answered.

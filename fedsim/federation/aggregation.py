@@ -1,4 +1,4 @@
-"""From a run's settings to its server strategy."""
+"""The server strategy of a run, made from its settings."""
 
 from dataclasses import fields, replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""Which samples a client sees in which local iteration: from the seed alone, without memory."""
+"""The batches of a client's local iterations, which follow from the seed alone, without memory."""
 
 import numpy as np
 import torch

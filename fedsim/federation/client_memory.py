@@ -1,4 +1,4 @@
-"""Where a client's memory lives between rounds: residuals, optimizer state, counters.
+"""The place of a client's memory between rounds: residuals, optimizer state, counters.
 
 One interface, two homes: this process, or the client's node. Both hold a flat mapping of names to
 tensors that is never changed in place; a client hands back a new mapping as its very last act, so a
@@ -249,7 +249,7 @@ class MemorySnapshot(Mapping[int, State]):
 
     @property
     def bytes(self) -> int:
-        """Of all memories together."""
+        """The bytes of all memories together."""
         return sum(map(size, self.places.values()))
 
     def table(self) -> Tensor:

@@ -30,9 +30,9 @@ def differ(trainer: Trainer, shared: Tensors) -> bool:
 
 
 def personal_states(trainer: Trainer, memories: Memories) -> dict[int, State]:
-    """What makes clients' models their own, by client: of those that have taken part.
+    """The states that make clients' models their own, by client, of those that have taken part.
 
-    Of more than ``CLIENTS`` clients so many, evenly spread.
+    With more than ``CLIENTS`` clients, only so many of them, evenly spread.
     """
     clients = memories.clients()
     parts = {}

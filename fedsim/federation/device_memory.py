@@ -63,9 +63,9 @@ def place_data(data: Data, device: torch.device) -> Data:
 
 
 def looked_into(data: Data) -> torch.device:
-    """Where samples lie into which a batch is a look: the CPU where it is more than that.
+    """The device of the samples if a batch only indexes them; else the CPU.
 
-    To look into a GPU's tensor by the host's numbers would make the host wait for the GPU.
+    Indexing a GPU's tensor with numbers on the host would make the host wait for the GPU.
     """
     first = leaves(data.train_x)[0]
     if data.draw is None and isinstance(first, Tensor):

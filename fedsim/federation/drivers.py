@@ -1,4 +1,4 @@
-"""Who does what clients ask for: for one client at a time, or for several (``--stack``)."""
+"""Drivers of clients' train jobs and other requests: one at a time, or several (``--stack``)."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -101,7 +101,7 @@ def go_on(serving: Serving, answers: list[Answer]) -> Request:
 def answer(
     requests: Sequence[Request], train: Callable[[Sequence[TrainJob]], list[Result]]
 ) -> list[Answer]:
-    """What became of each request, in their order; those of one kind are answered together."""
+    """The outcome of each request, in their order; those of one kind are answered together."""
     ways: dict[type, Callable[[list[Any]], Sequence[Answer]]]
     ways = {TrainJob: train, Upload: _encoded, Masking: _masked}
     answered: dict[int, Answer] = {}

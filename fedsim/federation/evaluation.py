@@ -76,7 +76,7 @@ def _names(scores: Sequence[Score]) -> list[str]:
 
 
 def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> list[Score]:
-    """What weights come to on the held-out samples, and on each part of the training samples."""
+    """The scores of weights on the held-out samples, and on each part of the training samples."""
     data = trainer.data
     chosen = spread(data.test_count, trainer.config.evaluation.test_samples)
 
@@ -130,7 +130,7 @@ def local_loss(trainer: Trainer, weights: Tensors, client: int, number: int, cou
 
 
 def _lie(inputs: Tree) -> torch.device:
-    """Where inputs lie into which a batch is a look; the CPU where it is more than that."""
+    """The device of the inputs if a batch only indexes them; else the CPU."""
     first = leaves(inputs)[0]
     return first.device if isinstance(first, Tensor) else torch.device("cpu")
 
@@ -139,7 +139,7 @@ def _score(
     trainer: Trainer, read: Callable[[Tensor], tuple[Tree, Tree]], chosen: Tensor,
     lie: torch.device,
 ) -> Score:  # fmt: skip
-    """What the trainer's model comes to on some samples, of which ``read`` gives a batch."""
+    """The scores of the trainer's model on some samples, of which ``read`` returns a batch."""
     task, device, count = trainer.task, trainer.device, len(chosen)
     chosen = send(chosen, lie)  # the numbers go there once, and nothing waits for them
     sums, loss = dict[str, Any](), 0.0
@@ -156,7 +156,7 @@ def _score(
 
 
 def over_clients(metrics: Sequence[float], higher_is_better: bool) -> ClientScores:
-    """What the metrics of single clients come to: every client counts once.
+    """Statistics of the metrics of single clients: every client counts once.
 
     Args:
         metrics: of each client that was scored; of none, all is NaN.

@@ -160,7 +160,7 @@ class EventServer(Server):
             self.begin(client)
 
     def _drawn(self) -> int | None:
-        """Who is asked next; None: nobody now, and a record says when to look again."""
+        """The client to ask next; None: nobody now, and an event checks again later."""
         now, turn, presence = self.agenda.now, self._turns + 1, self.presence
         depleted = [] if self.spending is None else self.spending.empty
         if presence is None:
@@ -269,7 +269,7 @@ class EventServer(Server):
         return Message(content, self._nodes[client], "train")
 
     def reply(self, job: InFlight) -> Message:
-        """What a client answers: all that are at work answer now, if it has not yet."""
+        """A client's answer: if it has none yet, all clients at work compute theirs now."""
         if job.reply is None:
             waiting = {
                 job.client: (job, job.request) for job in self.jobs.values()
@@ -336,7 +336,7 @@ class EventServer(Server):
         return {place: sum(update.seconds) for place, update in enumerate(self._updates)}
 
     def timing(self) -> AsynchronousRound:
-        """With times how old the models were that updates were made from."""
+        """As the base class's, with the staleness of the models that updates were made from."""
         updates, now = self._updates, self.agenda.now
         used = [updates[place] for place in self.channel.traffic.uplinks]
         nothing = [[math.nan] * len(PARTS)]

@@ -1,4 +1,4 @@
-"""Why replies failed, in a few words: what a round, a client and a run say of it."""
+"""Reasons of failed replies in a few words, for the records of a round, a client and a run."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class _Outcome(NamedTuple):
 
 
 def _trained(messages: Messages, clients: Sequence[int], trainer: Trainer) -> _Outcome | None:
-    """What comes of one message after the other; None where a client fails."""
+    """The outcome of one message after the other; None where a client fails."""
     before = _held(trainer)
     answer: tuple[object, ...] = ()
     for client in clients:
@@ -120,7 +120,7 @@ def _trained(messages: Messages, clients: Sequence[int], trainer: Trainer) -> _O
 
 
 def _answer(content: RecordDict, client: int, trainer: Trainer) -> tuple[object, ...]:
-    """What a client that has never been asked makes of its first message."""
+    """The answer of a client to its first message."""
     _seed()
     trained: list[Result] = []
 

@@ -93,7 +93,7 @@ def wire_bits(payload: bytes) -> int:
 
 
 def charged_bits(message: Downlink | Uplink) -> int:
-    """What one message takes: its payload, and the side payloads that are in ``wire``.
+    """The charged bits of one message: its payload, and the side payloads that are in ``wire``.
 
     The initial model, which is known to all, is not charged, nor is what is a part of it.
 

@@ -85,7 +85,7 @@ class Fixed:
         return self.plan.local_iterations(round_number)
 
     def works(self, traffic: RoundTraffic) -> Mapping[int, Work]:
-        """What the clients of a round were to do, by client."""
+        """The ordered work of a round's clients, by client."""
         return self.work
 
     def evaluates(self, round_number: int) -> bool:
@@ -106,11 +106,11 @@ class Fixed:
         """Takes in a finished round: its row, its traffic, the model after, and works by uplink."""
 
     def client_orders(self, work: Work | None) -> ClientOrders | None:
-        """What a client's record says of its work; None where nothing was ordered."""
+        """The columns of a client's record on its work; None where nothing was ordered."""
         return None
 
     def round_orders(self, clients: Sequence[ClientRecord]) -> RoundOrders | None:
-        """What a round's record says of the works of its clients."""
+        """The columns of a round's record on the work of its clients."""
         return None
 
 

@@ -50,7 +50,7 @@ class Lockstep:
         self._ended: BaseException | None = None
 
     def carry_out(self, works: Sequence[Callable[[], T]]) -> list[T]:
-        """What each work returned; they call ``train`` from their own threads.
+        """The results of all works, which call ``train`` from their own threads.
 
         Raises what a work raised, or Ctrl-C, once the others have left their folders.
         """

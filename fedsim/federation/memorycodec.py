@@ -1,4 +1,4 @@
-"""How clients keep residuals and optimizer state between rounds: as they are, or in fewer bytes."""
+"""Formats of clients' residuals and optimizer state between rounds: exact, or in fewer bytes."""
 
 import json
 from functools import lru_cache

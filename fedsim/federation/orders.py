@@ -34,7 +34,7 @@ _DIGITS = 1000
 
 @dataclass(frozen=True)
 class Work:
-    """What one client does in one round: n iterations from ``start`` of the run, the fraction p.
+    """The work of one client in one round: n iterations from ``start`` of the run, the fraction p.
 
     ``ordered``: whether a controller says so, and not the settings.
     """
@@ -69,7 +69,7 @@ def round_p(p: float) -> float:
 
 
 def resolve_p(config: RunConfig, p: float) -> float:
-    """What both ends take p of an order for: three digits, or all of the settings' own p.
+    """The p of an order as both ends use it: three digits, or all of the settings' own p.
 
     So a controller that leaves p alone changes nothing.
 
@@ -131,7 +131,7 @@ def norm(tensors: State) -> float:
 
 
 def residual_of(uplink: Compressor, memory: State) -> State:
-    """What a client's method will add to the next update: ``ef``'s residual, ``dgc``'s velocity.
+    """The part of a client's memory for the next update: ``ef``'s residual, ``dgc``'s velocity.
 
     Not the shifts of ``ef21`` and ``diana``, which are of what was sent.
 

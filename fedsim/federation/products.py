@@ -1,7 +1,7 @@
-"""How a GPU multiplies float32 numbers: whole, or their upper 19 bits (TF32).
+"""A GPU's precision of float32 products: all bits, or the upper 19 bits (TF32).
 
-torch says so in flags of the process, which count for training alone: they are set while clients
-train and as they were afterwards. CPUs have no TF32.
+torch has flags of the process for it. They are only for training: they are set while clients train
+and restored afterwards. CPUs have no TF32.
 """
 
 from collections.abc import Iterator

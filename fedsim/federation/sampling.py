@@ -82,7 +82,7 @@ class Sampling:
         self, number: int, round_number: int, among: Sequence[int] | np.ndarray, count: int,
         now: float,
     ) -> list[int]:  # fmt: skip
-        """So many of those that can be asked, ascending; all where there are no more.
+        """Draws so many of the available clients, ascending; all if there are no more.
 
         Args:
             number: of the draw, as ``DrawInfo``.
@@ -125,7 +125,7 @@ class Sampling:
         return clients
 
     def request_bits(self, traffic: RoundTraffic) -> SamplerBits:
-        """What the sampler asked for in a round, whose ``traffic`` has the rest.
+        """The bits of the sampler's requests in a round, whose ``traffic`` has the rest.
 
         The model that a client was sent to compute its loss is there if the client was drawn: it is
         not sent again.
@@ -173,7 +173,7 @@ def _listed(clients: Sequence[int] | np.ndarray) -> np.ndarray:
 def _transfer_seconds(
     links: Links, bits: float, clients: np.ndarray, now: float
 ) -> np.ndarray:
-    """Of so many bits down and up, with both latencies, by client."""
+    """The seconds of so many bits down and up, with both latencies, by client."""
     down, up = (_rates(rates, clients, now) for rates in (links.down, links.up))
     with np.errstate(divide="ignore"):
         return np.asarray(bits / down + bits / up + 2 * links.latency[clients])

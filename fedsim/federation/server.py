@@ -64,7 +64,7 @@ FORWARD = 1 / 3
 
 
 class Recorder(Protocol):
-    """Where a round goes when it is done.
+    """Receives rounds when they are done.
 
     Attributes:
         spent: bits (wire) of a client that takes part in every round so far, of which
@@ -405,7 +405,7 @@ class Server:
         return Scored(self.channel.weights, self._buffers, parts, number, done)
 
     def _score(self, scored: Scored) -> Score:
-        """What a model comes to; where clients' models differ, what these come to on average."""
+        """The scores of a model; if clients' models differ, the averages of theirs."""
         if self.own_models:
             return evaluate_each(self.trainer, clientmodels.models(self.trainer, *scored))
         if self.strategy.buffers is not None:
@@ -427,7 +427,7 @@ class Server:
         return {client: x.ended_at - x.sent_at for client, x in works if x.over}
 
     def timing(self) -> SimulatedRound | AsynchronousRound:
-        """What the clock says of the round."""
+        """The round's columns of the simulated clock."""
         return self.simulation.row()
 
     def joules(self) -> float | None:

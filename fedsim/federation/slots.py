@@ -28,7 +28,7 @@ _AT_ONCE = 2**24  # bytes that are read where a slot is only looked at
 
 
 class Slot(NamedTuple):
-    """Where a memory lies: first byte, bytes, their checksum, and the mark after which it came."""
+    """The place of a memory: first byte, length, checksum, and the mark after which it came."""
 
     offset: int
     length: int
@@ -174,7 +174,7 @@ class SlotFile:
             self._release(slot.offset, slot.offset + _padded(slot.length))
 
     def mark(self) -> int:
-        """What lies in slots now stays there; returns the moment's number."""
+        """Keeps the present content of slots from now on; returns the moment's number."""
         self._now += 1
         self._sweep()
         return self._now

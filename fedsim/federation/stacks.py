@@ -195,7 +195,7 @@ class Stack:
 
 
 def train_one(job: StackJob) -> Result:
-    """What one job gave, or why it failed."""
+    """The result of one job, or its error."""
     start = time.perf_counter()
     try:
         with user_code():

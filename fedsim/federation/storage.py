@@ -41,7 +41,7 @@ def card_of(config: RunConfig) -> float:
 
 
 def states_of(config: RunConfig) -> InProcess:
-    """Where a run in this process keeps its clients' memories."""
+    """The states in which a run in this process keeps its clients' memories."""
     return InProcess(ram_bytes_of(config), card_of(config))
 
 
@@ -64,7 +64,7 @@ def client_bytes(config: RunConfig) -> int:
 
 
 def _first(config: RunConfig) -> State:
-    """What a client keeps: the method's memory, the optimizer's, the model if updates are sent."""
+    """A client's memory: the method's, the optimizer's, and the model if updates are sent."""
     plan = config.plan
     model = build_model(plan.task, config.seed, ClientData.of(config).data)
     template = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}

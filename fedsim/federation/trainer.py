@@ -293,7 +293,7 @@ class Trainer:
         return self._batches[client]
 
     def optimizer_state(self) -> State:
-        """What the optimizer remembers; ``ValueError`` names what cannot be kept for a client."""
+        """The optimizer's memory; ``ValueError`` names state that cannot be kept for a client."""
         return optimizer_state(self.optimizer, self.parameters, self.defaults)
 
 

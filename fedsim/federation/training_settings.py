@@ -1,4 +1,4 @@
-"""What trains a run's model: every setting of learning, with the task's defaults filled in."""
+"""The settings that train a run's model, with the task's defaults filled in."""
 
 from collections.abc import Iterable
 from typing import Any

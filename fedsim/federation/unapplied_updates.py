@@ -1,4 +1,4 @@
-"""What was trained and has not moved the model when a run ends: residuals, pending messages."""
+"""Training that has not moved the model when a run ends: residuals and pending messages."""
 
 from collections.abc import Mapping
 

@@ -120,7 +120,7 @@ def merge_updates(number: int, updates: list[Update]) -> Updates:
 
 
 def _joined(downs: Sequence[Downlink]) -> Downlink:
-    """What a client received of all parts; those of the initial model are free."""
+    """The messages of all parts to a client as one; those of the initial model are free."""
     paid = [down for down in downs if down.charged]
     free = [len(down.payload) for down in downs if not down.charged]
     return Downlink(

@@ -1,4 +1,4 @@
-"""Whether ``compressors`` and ``strategies`` are fedsim's own: other projects use the names too."""
+"""Check that ``compressors`` and ``strategies`` are fedsim's: other projects use the names too."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What a run records: a row per round, per client of a round, and per tensor of a scored round.
+"""The records of a run: a row per round, per client of a round, and per tensor of a scored round.
 
 Each record is a dataclass with a field for every column that its table can have; a part of it is
 what one maker computes. The types of the parquet files, docs/columns.md, ``fedsim list columns``
@@ -92,7 +92,7 @@ class FailedReplies:
 
 @dataclass
 class ClientScores:
-    """What the metric of single clients comes to, each on its own test samples."""
+    """Statistics of the metric of single clients, each on its own test samples."""
 
     client_metric_mean: float = column(
         _TASK, "mean over clients of the metric on each client's own test samples", EVALUATED
@@ -163,7 +163,7 @@ class RoundBits:
 
 @dataclass(kw_only=True)
 class CodingSeconds:
-    """What the parts of a round took, by the clocks of the machines."""
+    """The measured seconds of a round's parts, by the clocks of the machines."""
 
     train_seconds: float = column(
         "seconds", "local training, summed over the clients", measured=True
@@ -193,7 +193,7 @@ class SimulatedTime:
 
 @dataclass
 class TimeParts:
-    """What the simulated time of a client goes to; of a round, means over used clients."""
+    """The parts of a client's simulated time; of a round, means over used clients."""
 
     sim_download_seconds: float = column(
         "seconds", f"simulated time of the download; {_OF_ROUND}", NETWORK
@@ -253,7 +253,7 @@ class RoundOrders:
 
 @dataclass
 class PrivacyLoss:
-    """What who sees the models has learned of a client at most."""
+    """The greatest privacy loss of a client to an observer of the models."""
 
     epsilon: float = column(
         "nats", "differential privacy of a client who was in every round so far, at the strategy's "
@@ -303,7 +303,7 @@ class RoundRecord:
 
 @dataclass(kw_only=True, slots=True)
 class ClientBooks:
-    """What the ledger has of a client in a round."""
+    """The columns of the ledger for a client in a round."""
 
     round: int = column(
         "number", "the round in which the client was asked, or its late upload arrived"
@@ -343,7 +343,7 @@ class ClientBooks:
 
 @dataclass(slots=True)
 class SimulatedClient:
-    """What the clock of a server that waits has of a client in a round."""
+    """The columns of a client in a synchronous round on the simulated clock."""
 
     late: int | None = optional_column(
         "updates", "1 where its update was of an earlier round", LATE
@@ -353,7 +353,7 @@ class SimulatedClient:
 
 @dataclass(kw_only=True, slots=True)
 class AsynchronousClient:
-    """What a server that does not wait has of an update."""
+    """The columns of an update at an asynchronous server."""
 
     message: int = column("number", "the number of this message to this client", ASYNCHRONOUS)
     staleness: float = column("steps", _STALENESS, ASYNCHRONOUS)

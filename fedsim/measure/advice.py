@@ -1,4 +1,4 @@
-"""What a table of methods on somebody's update recommends, and the search that would tell more."""
+"""Recommendations from a table of methods on a user's update, and the search to run next."""
 
 import re
 from collections.abc import Sequence

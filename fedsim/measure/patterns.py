@@ -1,4 +1,4 @@
-"""Which positions and which symbols a method sends of an update: what lossless coders code."""
+"""The positions and symbols of an update that a method sends: the input of lossless coders."""
 
 import operator
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which coders ``measure_coders`` runs, and on whose positions and symbols."""
+"""The coders that ``measure_coders`` runs, and the methods whose output they code."""
 
 import re
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def choose_coders(
     symbols_of: str = SYMBOLS_OF,
     density: float | None = None,
 ) -> Plan:
-    """What ``measure_coders`` runs; arguments and errors as there."""
+    """The plan of ``measure_coders``; arguments and errors as there."""
     check_density(density)
     if density is not None and not any(map(takes_fraction, (positions_of, symbols_of))):
         raise UsageError(

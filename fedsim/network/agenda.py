@@ -1,4 +1,4 @@
-"""What happens when: plain records on a simulated clock, which a checkpoint can hold."""
+"""A simulated clock with a queue of events, which are plain records for checkpoints."""
 
 import math
 from heapq import heappop, heappush

@@ -1,4 +1,4 @@
-"""Which clients can be asked when: a fraction of them, by a process on and off, or by a trace."""
+"""Availability of clients over time: a fraction of them, an on-off process, or a trace."""
 
 import math
 from bisect import bisect_right
@@ -76,7 +76,7 @@ class Availability:
 
 @dataclass(frozen=True)
 class Presence:
-    """Who is there when.
+    """The availability of every client over time.
 
     Args:
         rates: 1 or 0 over time, by client; empty where the clock does not matter.

@@ -1,4 +1,4 @@
-"""Which clients can be asked when, which drop out, and when a round is over: read from texts."""
+"""Rules of availability, dropout and the end of a round, read from texts."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What clients spend: joules per bit of a message and per local iteration, and their batteries."""
+"""Energy of clients: joules per bit of a message and per local iteration, and batteries."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ NO_BATTERY = Varying("constant", math.inf)
 
 @dataclass(frozen=True)
 class EnergyRates:
-    """What every client spends, index by client.
+    """The energy rates of every client, indexed by client.
 
     A client that is sent ``d`` bits, does ``n`` local iterations and sends ``u`` bits spends
     ``down d + iteration n + up u`` joules.
@@ -38,7 +38,7 @@ class EnergyRates:
     battery: np.ndarray
 
     def joules(self, client: int, down_bits: float, iterations: int, up_bits: float) -> float:
-        """What a client spends on one request: its download, its local work and its upload."""
+        """The energy of a client for one request: its download, its local work and its upload."""
         return float(
             self.down[client] * down_bits + self.iteration[client] * iterations
             + self.up[client] * up_bits

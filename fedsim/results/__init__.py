@@ -1,1 +1,1 @@
-"""What a run leaves on disk: its schema, how it is loaded, merged and named."""
+"""The results of runs on disk: their schema, and how they are loaded, merged and named."""

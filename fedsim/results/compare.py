@@ -143,7 +143,7 @@ def _row(
     lots: Sequence[pd.DataFrame], failed: Sequence[pd.DataFrame],
     pair: Sequence[tuple[int, float]],
 ) -> dict[str, Any]:  # fmt: skip
-    """What two cells come to over the seeds that both have; of fewer than two, how many."""
+    """The comparison of two cells over their common seeds; with fewer than two, their number."""
     first, other, first_failed, other_failed = (
         table[(table[_CELL] == list(cell)).all(axis=1)].set_index("seed").sort_index()
         for table, cell in zip((*lots, *failed), (*pair, *pair), strict=True)

@@ -1,4 +1,4 @@
-"""Which folders are a run's or a sweep's; told without pandas, before a run."""
+"""Recognition of the folders of runs and sweeps, without pandas, before a run."""
 
 from difflib import get_close_matches
 from pathlib import Path

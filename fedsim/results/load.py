@@ -1,4 +1,4 @@
-"""What runs and sweeps leave on disk, as pandas frames."""
+"""Results of runs and sweeps on disk, as pandas frames."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -94,7 +94,7 @@ class Results:
         return several(self.runs)
 
     def __repr__(self) -> str:
-        """What was read, in a line: the frames have too many columns to be printed."""
+        """A line on the results: the frames have too many columns to be printed."""
         tasks, methods = (
             ", ".join(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")
             for values in ([*map(str, self.runs[name].unique())] for name in ("task", "label"))

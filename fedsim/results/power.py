@@ -1,4 +1,4 @@
-"""How many repetitions a paired test needs: the power of Student's t."""
+"""The power of Student's t test: how many repetitions a paired test needs."""
 
 from math import isfinite, sqrt
 

@@ -28,7 +28,7 @@ TESTS: tuple[Test, ...] = ("t", "wilcoxon")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What several methods come to over the same blocks.
+    """A comparison of several methods over the same blocks.
 
     A block is a task and a seed. It is the unit of repetition.
 
@@ -76,7 +76,7 @@ class Comparison:
 
     @property
     def tasks(self) -> int:
-        """Of how many tasks they are."""
+        """The number of their tasks."""
         return int(self.values.index.get_level_values("task").nunique())
 
     @property

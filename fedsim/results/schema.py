@@ -1,4 +1,4 @@
-"""What one run leaves on disk: its summary, as rows of a table, and its frames."""
+"""The files of one run: its summary, as rows of a table, and its frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Ray tasks and the process that started them tell each other while runs go on."""
+"""Messages between Ray tasks and the process that started them while runs go on."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""What follows a run while it goes on: one small protocol, and a writer of CSV."""
+"""Callbacks of a run while it goes on: one small protocol, and a writer of CSV."""
 
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence

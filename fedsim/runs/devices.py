@@ -1,4 +1,4 @@
-"""Where clients train."""
+"""The devices on which clients train."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Where a run was made: versions and kind of machine, without the machine's name or paths."""
+"""The environment of a run: versions and kind of machine, without its name or paths."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""What runs will take: time and bits, from a trial of each kind of work before anything runs."""
+"""Estimates of runs' time and bits, from a trial of each kind of work before anything runs."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _TRIALS = 3  # local iterations that are timed, after one that is not
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of one run; the trial knows no link and no controller.
+    """The estimate of one run; the trial ignores links and controllers.
 
     Attributes:
         rounds: communication rounds.

@@ -24,7 +24,7 @@ _RULE = f"momentum is masked with every method that has ef, as {called(FIRST)} d
 
 
 class Found(NamedTuple):
-    """What a folder holds of a run.
+    """The content of a run's folder.
 
     ``summary`` is that of a finished run that is not to be extended; ``longer``: the run is
     finished and is to be extended. ``text``: what its ``config.toml`` is to hold. ``remarks``: what
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 
 
 def examine(config: RunConfig, out: Path) -> Found:
-    """What an earlier run left in ``out``; nothing is changed.
+    """The content that an earlier run left in ``out``; nothing is changed.
 
     Raises ``UsageError`` where that run has other settings, took other files of the user's, is
     damaged, or cannot be extended.

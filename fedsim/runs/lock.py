@@ -1,8 +1,8 @@
 """One writer per results folder: a second writer is refused.
 
 The lock is the kernel's (``flock``): it ends with the process, however the process ends. A file
-``.lock`` that a kill leaves behind locks nothing and says nothing: it is empty, and which process
-holds it the kernel tells. Windows has no ``flock``: nothing is locked there.
+``.lock`` that a kill leaves behind locks nothing. It is empty: the kernel knows which process
+holds it. Windows has no ``flock``: nothing is locked there.
 """
 
 import os

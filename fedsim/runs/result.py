@@ -1,4 +1,4 @@
-"""What a run came to: its summary, its tables and its model, in memory or in its folder."""
+"""The result of a run: its summary, its tables and its model, in memory or in its folder."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class RunResult:
         return shown(join_runs({name: self.summary}, {name: self.config.flat()}, *tables))
 
     def __repr__(self) -> str:
-        """What it came to, in a line."""
+        """The result in a line."""
         where = "in memory" if self.folder is None else repr(str(self.folder))
         told = self.summary
         delay = f"{'E' if told.get('local_epochs') else 'n'} = {told['temporal']}"

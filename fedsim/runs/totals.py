@@ -1,4 +1,4 @@
-"""What a run's summary has of its tables: one computation for the run and for its check."""
+"""The columns of a summary that follow from the run's tables, for the run and for its check."""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ def at(params: Params) -> str:
 
 
 def outcome(curve: Curve, goal: Goal, why: str) -> str:
-    """What a trial has come to, in words."""
+    """The outcome of a trial, in words."""
     point = goal.point(curve) or ((curve.bits[-1], curve.metric[-1]) if curve.bits else None)
     said = "no evaluation" if point is None else (
         f"{goal.name} {units.score(point[1], goal.name)} at {units.bits(point[0])}"

@@ -1,4 +1,4 @@
-"""Which methods are searched over, and their texts with other coders."""
+"""The methods of a search, and their texts with other coders."""
 
 import re
 from collections.abc import Mapping, Sequence

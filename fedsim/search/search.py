@@ -44,7 +44,7 @@ _KEPT = "2"  # what a study keeps of its trials; one that kept less is not gone 
 
 @dataclass(frozen=True, repr=False)
 class Found:
-    """What a search came to.
+    """The result of a search.
 
     Attributes:
         goal: what was searched for.
@@ -74,7 +74,7 @@ class Found:
     finals: str
 
     def __repr__(self) -> str:
-        """What was found, in a line."""
+        """The result in a line."""
         first = "nothing" if self.winner is None else exploring.at(self.winner.params)
         return f"Found({self.goal.words()}: {first}; {str(self.out)!r})"
 

@@ -1,4 +1,4 @@
-"""How large a message of a method is, before anything is trained: it is encoded once."""
+"""The size of a method's message before anything is trained: one is encoded."""
 
 from functools import lru_cache
 

@@ -1,4 +1,4 @@
-"""What a search has learned so far: its candidates in order, as a table that is drawn anew."""
+"""The standings of a search: its candidates in order, as a table that is drawn again and again."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

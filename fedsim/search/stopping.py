@@ -1,4 +1,4 @@
-"""Which runs are ended early: those whose metric, at equal bits, is behind that of other runs."""
+"""Early stopping of runs whose metric, at equal bits, is behind that of other runs."""
 
 from collections.abc import Iterable, Mapping
 from math import inf

@@ -1,6 +1,6 @@
-"""What a run takes from a user's files, as digests: settings name a file, not what it holds.
+"""Digests of the users' files that a run reads, because its settings only have their names.
 
-They are part of what a run is. fedsim's own tasks, strategies and methods have none.
+They are part of a run's identity. fedsim's own tasks, strategies and methods have none.
 """
 
 import re

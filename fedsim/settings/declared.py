@@ -1,4 +1,4 @@
-"""How a setting is declared: its type, default and sentence, its flag, and what values it takes.
+"""The declaration of a setting: its type, default and sentence, its flag, and its values.
 
 Flags, help, TOML, a run's identity and its summary are made of these declarations by loops.
 """

@@ -1,4 +1,4 @@
-"""From what a user calls a method, and the gradient sparsity, to a compressor."""
+"""The compressor of a method's text and a gradient sparsity."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass

@@ -1,4 +1,4 @@
-"""Which files of code are executed: those that a command line names, and none that a folder names.
+"""The files of code that may be executed: those that a command line names, not those of a folder.
 
 A file of settings may come from anybody. Its ``task``, ``strategy``, ``sampler`` and
 ``partition`` may be ``FILE.py:NAME``, and to read them executes that file.

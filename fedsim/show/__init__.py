@@ -1,4 +1,4 @@
-"""What shows results: planes, curves, budgets and times, in tables, figures and a page."""
+"""Views of results: planes, curves, budgets and times, in tables, figures and a page."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What to choose for so many bits: the best of every method within a budget, by what travelled."""
+"""The best choice within a budget of bits: the best cell of every method, by its messages."""
 
 from math import log10
 
@@ -167,7 +167,7 @@ def texts(table: pd.DataFrame, name: str, symbol: str = "n") -> tuple[list[str],
 def best_table(
     results: Results, up_bits: float, width: int, budget_of: str = "up", framing: bool = True
 ) -> Laid:
-    """What `best` found, for a terminal of `width` columns.
+    """The result of `best`, for a terminal of `width` columns.
 
     ``framing``: whether the caption has the lengths with Flower's framing; not below another table
     whose caption has them.

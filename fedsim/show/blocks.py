@@ -19,7 +19,7 @@ _CELL = ["task", "label", "temporal", "gradient"]
 
 @dataclass(frozen=True)
 class Blocks:
-    """What methods have in each block.
+    """The scores of methods in each block.
 
     Attributes:
         values: a row per block (index: task and seed) that all methods have, a column per method.

@@ -1,4 +1,4 @@
-"""What each method reaches for a budget of bits: the numbers that are drawn."""
+"""The metric of each method over budgets of bits: the numbers that are drawn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which columns of runs say something that another column does not: only these are shown."""
+"""The columns of tables of runs: those without information of their own are not shown."""
 
 from collections.abc import Collection
 
@@ -61,7 +61,7 @@ def has_failures(runs: pd.DataFrame) -> pd.Series:
 
 
 def worth_a_column(runs: pd.DataFrame) -> dict[str, bool]:
-    """By column that is not always shown: whether it says something of these runs."""
+    """Whether each column that is not always shown has information on these runs."""
     failures = bool(has_failures(runs).any())
     return {
         "up_share": bool(sends_other_shares(runs).any()),
@@ -109,7 +109,7 @@ def _range(values: pd.Series) -> str:
 
 
 def downlink_told(runs: pd.DataFrame) -> str:
-    """What a raw downlink takes of compressed runs' bits, where it takes most of them; else empty.
+    """A remark on a raw downlink that takes most of compressed runs' bits; else empty.
 
     Example:
         >>> down = {"downlink": ["raw"], "dense": [False], "down_wire_bits": [81.4e6]}

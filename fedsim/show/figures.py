@@ -1,4 +1,4 @@
-"""What each figure shows of results: lines, marks, axes and words."""
+"""The content of each figure of results: lines, marks, axes and words."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf, isfinite

@@ -135,7 +135,7 @@ def _cells(runs: pd.DataFrame) -> list[Setting]:
 
 
 def _untold(best: Setting, others: list[Setting]) -> list[Setting]:
-    """Those that cannot be told from the best."""
+    """The cells that do not differ significantly from the best, or cannot be compared."""
     values = [_chance(best, other) for other in others]
     return [other for other, p in zip(others, holm(values), strict=True) if isnan(p) or p > LEVEL]
 

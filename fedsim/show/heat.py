@@ -82,7 +82,7 @@ class Shades:
         return cls(low, high, scale, turned, False, beyond, widened)
 
     def place(self, values: np.ndarray) -> np.ndarray:
-        """Where values lie on the scale: 0 at `low`, 1 at `high`; NaN stays."""
+        """The places of values on the scale: 0 at `low`, 1 at `high`; NaN stays."""
         low, high = _steps(np.array([self.low, self.high]), self.scale)
         places: np.ndarray = np.clip((_steps(values, self.scale) - low) / (high - low), 0, 1)
         return places
@@ -151,7 +151,7 @@ class Heat:
 
     @property
     def told(self) -> str:
-        """What colours and hatching say, in sentences; empty where there is nothing to add."""
+        """Sentences that explain colours and hatching; empty where there is nothing to add."""
         texts = {"error": f" Colours go by the logarithm of the error, 1 - {self.name}.",
                  "ratios": " Colours are logarithmic."}  # fmt: skip
         text = texts.get(self.shades.scale, "")

@@ -1,4 +1,4 @@
-"""How figures name and colour things: the same in the PNG figures and in the report."""
+"""Names and colours in figures, the same in the PNG figures and in the report."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -130,7 +130,7 @@ def to_target(
 
 
 def download_told(rounds: pd.DataFrame) -> str:
-    """What a raw downlink takes of compressed runs' seconds, where it takes most; else empty.
+    """A remark on a raw downlink that takes most of compressed runs' seconds; else empty.
 
     Args:
         rounds: what `priced` or `own_times` gave.

@@ -1,4 +1,4 @@
-"""What a cell has within any budget: the last evaluation of every seed, and their mean."""
+"""A cell's scores within any budget: the last evaluation of every seed, and their mean."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Steps:
-    """What one cell has within a budget, from each budget on to the next.
+    """The scores of one cell within a budget, from each budget on to the next.
 
     Attributes:
         budgets: (N,) ascending; from the first on, all seeds have an evaluation.

@@ -8,7 +8,7 @@ from fedsim.ground.errors import DataError
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, as far as a line goes; its type where it says nothing."""
+    """The first line of an error's message; its type if the message is empty."""
     return (error_text(error).splitlines() or [type(error).__name__])[0]
 
 

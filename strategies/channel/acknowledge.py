@@ -85,7 +85,7 @@ class Ack:
 
 
 def write_outcome(ack: Ack) -> dict[str, bytes]:
-    """What a reply says of the client's message before, as the side payload ``OUTCOME``.
+    """The outcome of the client's previous message, as the side payload ``OUTCOME``.
 
     Nothing where all has gone well, else a whole number: twice how many updates of the client are
     lost so far, and 1 more where its last one went back into its memory; then how many went back
@@ -128,7 +128,7 @@ def pending(
     ack: Ack,
     keeps: bool = False,
 ) -> State:
-    """What a client keeps of its answer to the message that came with ``settings``.
+    """The state that a client keeps of its answer to the message with these ``settings``.
 
     The payload is kept only where a memory could take it back, or where the client ``keeps`` it
     for a relay (``relay``). With it is kept how many updates were lost or went back until then

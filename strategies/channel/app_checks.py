@@ -1,6 +1,6 @@
-"""What the owner of an app hands in, checked there; each error says what to write.
+"""Checks of the arguments of an app's author; each error shows what to write.
 
-And what a client's error means, where a known mistake of the app makes it.
+For a client's error that follows from a known mistake of the app, there is an explanation.
 """
 
 from reprlib import repr

@@ -124,7 +124,7 @@ def from_payload(settings: Settings, template: Mapping[str, Tensor]) -> State:
 def answered(
     settings: Settings, buffers: State, template: Mapping[str, Tensor]
 ) -> dict[str, bytes]:
-    """What a reply holds of the client's ``buffers``: nothing where nobody asked."""
+    """The payload of the client's ``buffers`` in a reply: empty if they were not requested."""
     if BUFFERS_UP not in settings or not template:
         return {}
     return {BUFFERS: to_payload({name: buffers[name] for name in template})}

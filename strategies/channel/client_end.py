@@ -79,7 +79,7 @@ class Delivery:
 
 
 class Encoded(NamedTuple):
-    """What became of an ``Upload``: the message, the method's memory, and how long it took."""
+    """The result of an ``Upload``: the message, the method's memory, and how long it took."""
 
     packet: Packet
     state: State

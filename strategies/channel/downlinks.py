@@ -1,4 +1,4 @@
-"""What the server sends each client of its model, and how the model moves by what clients decode.
+"""Downlink policies: what the server sends to each client, and how its model moves by that.
 
 A channel has one downlink policy:
 
@@ -38,7 +38,7 @@ NOTHING = Downlink(b"", "updates", dict.fromkeys(SPANS, 0))
 
 
 class ClientView(NamedTuple):
-    """What the server knows when it sends a client something.
+    """The server's knowledge of a client when it sends a message to it.
 
     ``number``: of the message; ``base``: the version that the client holds, -1 where that is not
     known; ``version``, ``weights``: the server's; ``model``: makes the whole model's message.
@@ -86,7 +86,7 @@ class WholeModel:
         return False
 
     def forget(self, client: int) -> None:
-        """It is unknown what a client holds."""
+        """Notes that it is unknown what a client holds."""
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The memory after a finished round: tensors, and values that JSON can hold."""

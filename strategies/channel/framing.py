@@ -27,7 +27,7 @@ _SEVENS = 1 << np.arange(7, 64, 7, dtype=np.uint64)  # from which on a number ta
 
 
 class Travel(NamedTuple):
-    """What travels for one message, in bytes, to the client and from it."""
+    """The bytes of one exchange: to the client and from it."""
 
     down: int
     up: int

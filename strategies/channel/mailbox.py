@@ -1,4 +1,4 @@
-"""Which message went to which client, and which clients are still at work on an earlier one."""
+"""The messages of a round by client, and clients that are still at work on an earlier message."""
 
 from flwr.app import Message
 from flwr.serverapp import Grid

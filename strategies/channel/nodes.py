@@ -1,4 +1,4 @@
-"""Which node is which client: Flower's node ids are random, and a restarted node has a new one."""
+"""The nodes of clients: Flower's node ids are random, and a restarted node has a new one."""
 
 import logging
 import time

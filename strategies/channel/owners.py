@@ -1,4 +1,4 @@
-"""Which client each SuperNode's key belongs to, as the SuperLink's operator wrote it down.
+"""The client of each SuperNode's key, from a table of the SuperLink's operator.
 
 A SuperLink with SuperNode authentication gives every key that is registered a node id of its own,
 and lets nobody else use that id. So a table of node ids says whose name a node may bear: it is a

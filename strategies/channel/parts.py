@@ -86,7 +86,7 @@ def part_of(content: RecordDict, place: int) -> RecordDict:
 
 @dataclass(frozen=True)
 class PartsDelivery(Delivery):
-    """What came of all parts; ``each``: of each of them."""
+    """The deliveries of all parts as one; ``each``: that of each of them."""
 
     each: tuple[Delivery, ...] = ()
 

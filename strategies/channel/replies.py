@@ -1,4 +1,4 @@
-"""What a client's reply says: an update, a wish for the model, or why there is none."""
+"""Reading of clients' replies: an update, a request for the model, or an error."""
 
 import math
 import re
@@ -106,7 +106,7 @@ def uplink_of(
 
 
 def error_text(reply: Message) -> str:
-    """What an error reply says, in one line.
+    """The text of an error reply, in one line.
 
     On Ray a whole traceback comes with it, the error last; of a deployed client its class and text.
     """

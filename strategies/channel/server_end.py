@@ -102,7 +102,7 @@ class Side(Protocol):
 
 
 class Late(Protocol):
-    """What becomes of an update of an earlier round, or one that comes after its deadline."""
+    """The policy for an update of an earlier round, or one that comes after its deadline."""
 
     def come(self, end: "ServerEnd", client: int, reply: Message, in_round: bool) -> bool:
         """Decides about an update before its client is asked anew.
@@ -461,7 +461,7 @@ class ServerEnd:
         self.applied |= {client: up.earlier_round or number for client, up in uplinks.items()}
 
     def forget(self, client: int) -> None:
-        """It is unknown what a client holds, which is sent the whole model next."""
+        """Notes that it is unknown what a client holds: it is sent the whole model next."""
         self.policy.forget(client)
         self.base.pop(client, None)
 

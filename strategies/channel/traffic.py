@@ -1,4 +1,4 @@
-"""What passes between one server and its clients in a round, and the mean of what came back."""
+"""The messages between a server and its clients in a round, and the mean of the updates."""
 
 import math
 from collections.abc import Mapping, Sequence

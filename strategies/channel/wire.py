@@ -1,4 +1,4 @@
-"""What travels in a round, framing included, by client."""
+"""The bytes of a round's messages by client, with framing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""A server that does not wait: its algorithm steps with each update that comes.
+"""Asynchronous servers: the algorithm steps with each update that arrives.
 
-Whoever drives them asks a client, hands each reply over as it comes, and asks again. ``ask`` and
-``advance`` do so for Flower's own loop, a reply at a time within each of its rounds.
+A driver asks a client, hands each reply over as it arrives, and asks again. ``ask`` and ``advance``
+do so for Flower's own loop, a reply at a time within each of its rounds.
 """
 
 from collections.abc import Iterable
@@ -80,7 +80,7 @@ class Asynchronous(RuledStrategy):
         self.traffic_of(client).dropped += [client] * self.channel.loses(client)
 
     def late_of(self, overdue: bool) -> Late | None:
-        """What becomes of an update; None: it is taken in, in time or counted when it comes."""
+        """The policy for a late update; None: it is applied, in time or counted when it comes."""
         return self.late if overdue and not isinstance(self.late, Count) else None
 
     def arrive(self, client: int, reply: Message, overdue: bool = False) -> Arrival:

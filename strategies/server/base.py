@@ -1,4 +1,4 @@
-"""What every strategy over the channel has: settings, who is who, the channel, its memory."""
+"""The base of strategies over the channel: settings, nodes of clients, the channel, its memory."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
@@ -189,9 +189,9 @@ class ChannelStrategy(Strategy):
         return self.channel
 
     def sides(self) -> list[Side]:
-        """What travels in addition to models and updates.
+        """The side payloads of models and updates.
 
-        Orders first: whether buffers are asked for depends on the iterations that they give.
+        Orders come first: whether buffers are requested depends on the ordered iterations.
         """
         sides: list[Side] = [Orders(self.ordering)] if self.ordering else []
         sides += [self.local_steps] if self.local_steps else []

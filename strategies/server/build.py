@@ -1,4 +1,4 @@
-"""From an algorithm to the Flower strategy that runs it."""
+"""The Flower strategy that runs an algorithm."""
 
 from typing import Any
 

@@ -117,7 +117,7 @@ def _check_length(uplink: Compressor, name: str) -> None:
 
 
 def try_method(uplink: Compressor) -> tuple[Packet, State]:
-    """What a method makes of one normal update of norm 1, and what it remembers of it."""
+    """The message of a method for one normal update of norm 1, and its memory afterwards."""
     drawn = torch.Generator().manual_seed(0)
     x = torch.randn(_PROBE, generator=drawn, dtype=torch.float32, device="cpu")
     return compress(uplink, {"w": x / x.norm()}, seed=0)

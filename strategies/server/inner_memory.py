@@ -1,7 +1,7 @@
-"""What a Flower strategy remembers, as tensors, so that a run can stop and go on.
+"""The memory of a Flower strategy, as tensors, so that a run can stop and go on.
 
-Covers any strategy that remembers in numpy arrays: mappings, lists or Flower records of them as
-attributes (FedAdam's moments, FedAvgM's momentum), and in numbers. No pickling.
+It covers strategies whose memory is numpy arrays (mappings, lists or Flower records of them as
+attributes, such as FedAdam's moments and FedAvgM's momentum) and numbers. Nothing is pickled.
 """
 
 from collections.abc import Mapping

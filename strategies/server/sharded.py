@@ -140,7 +140,7 @@ class ShardedStrategy(Asynchronous):
         return [self.push(client, i, reply, overdue) for i in range(len(self.ends))][0]
 
     def state(self) -> tuple[State, dict[str, Any]]:
-        """That of the line to each part, and of its optimizer."""
+        """The state of the channel to each part, and of its optimizer."""
         tensors, ends = dict[str, Tensor](), list[dict[str, Any]]()
         for place, (end, memory) in enumerate(zip(self.ends, self.memories, strict=True)):
             end_state, values = end.state()

@@ -1,1 +1,1 @@
-"""What a run tells TensorBoard, Weights & Biases and MLflow, a file each."""
+"""Trackers that log a run to TensorBoard, Weights & Biases and MLflow, a file each."""

@@ -1,1 +1,1 @@
-"""Whether a run's folder holds what the run did: its sums, its messages, its model, its rounds."""
+"""Checks of a run's folder against the run: its sums, its messages, its model, its rounds."""

@@ -1,7 +1,7 @@
-"""What a check may open and execute: the folder's own files, and what the command line names.
+"""Files that a check may open and execute: the folder's own, and those that the command line names.
 
-A ``config.toml`` of a stranger's may name code, data, weights and traces anywhere on this machine,
-and ask for downloads. None of that is followed.
+A stranger's ``config.toml`` may name code, data, weights and traces anywhere on this machine, and
+ask for downloads. None of that is done.
 """
 
 import re
@@ -20,7 +20,7 @@ from fedsim.tasks.known import is_ours
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the command line names.
+    """The files that the command line names.
 
     Attributes:
         own: code of tasks and strategies, as ``FILE.py:NAME``.

@@ -1,4 +1,4 @@
-"""What a replay of a run's stored messages cannot tell, in words."""
+"""The limits of a replay of a run's stored messages, in words."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a run's folder holds, read without believing any of it."""
+"""The content of a run's folder, read without trusting it."""
 
 import os
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ from fedsim.runs.verify.verdict import differ
 
 
 def differences(replies: Replies, server: Server, records: Records) -> Iterator[str]:
-    """Where a replay is not what is recorded, the first round first.
+    """The differences between a replay and the records, the first round first.
 
     Args:
         replies: of a run with digests and stored messages.

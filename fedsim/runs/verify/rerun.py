@@ -101,7 +101,7 @@ def elsewhere(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Rerun:
-    """What rounds that were run again came to.
+    """The outcome of rounds that were run again.
 
     Attributes:
         span: which rounds they are.
@@ -185,7 +185,7 @@ def rerun(recorded: Recorded, config: RunConfig, span: Span) -> Rerun:
 
 
 def differences(recorded: Recorded, again: Rerun, shares: Shares) -> Iterator[str]:
-    """Where rounds that were run again differ from those that are recorded, the first round first.
+    """The differences between rounds that were run again and the records, the first round first.
 
     Args:
         recorded: the run.
@@ -222,7 +222,7 @@ _AGAIN = "when run again"
 
 
 def end_differences(stored: Checkpoint, made: Checkpoint) -> Iterator[str]:
-    """Where the memory at a run's end is another one than the folder keeps, in ``final``.
+    """The differences between the memory at a run's end and the folder's, in ``final``.
 
     Messages that are under way and the name of the channel are left out: they hold the times and
     the random names of the process that made them.
@@ -252,7 +252,7 @@ def by_round(table: pd.DataFrame) -> dict[int, list[dict[str, Any]]]:
 def same(
     number: int, recorded: list[dict[str, Any]], found: list[dict[str, Any]]
 ) -> Iterator[str]:  # fmt: skip
-    """Where the clients of a round, or the digests of their messages, are others."""
+    """The differences between a round's clients, or the digests of their messages."""
     one, other = ([row["client"] for row in rows] for rows in (recorded, found))
     if one != other:
         yield f"round {number}: clients {one} are recorded, and {other} were found"

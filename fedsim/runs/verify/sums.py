@@ -44,7 +44,7 @@ def sums(recorded: Recorded) -> Iterator[str]:
 
 
 def summary(recorded: Recorded) -> Iterator[str]:
-    """Where the summary is not what its tables come to."""
+    """The differences between the summary and its tables."""
     said, rounds = recorded.summary, recorded.rounds
     trained = said.get(TRAINED) or {}
     moved, epochs = (bool(trained.get(name)) for name in ("controller", "local_epochs"))

@@ -1,4 +1,4 @@
-"""How a chart is drawn by matplotlib, and how figures are written to files."""
+"""Drawing of charts by matplotlib, and writing of figures to files."""
 
 import io
 import threading

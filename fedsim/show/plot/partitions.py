@@ -1,4 +1,4 @@
-"""Who holds which labels."""
+"""The labels of each client's samples, as a figure."""
 
 from typing import Any
 

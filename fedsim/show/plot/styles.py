@@ -1,4 +1,4 @@
-"""How large a figure is, and its letters: on a screen, or in a column of a paper."""
+"""The sizes of figures and their letters: on a screen, or in a column of a paper."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which client holds which training samples.
+"""Partitions: the training samples of each client.
 
 `iid`: a random deal; client sizes differ by at most one.
 `contiguous`: the samples in their order, cut into one stretch per client; sizes differ by at most

@@ -1,4 +1,4 @@
-"""What people keep data in (datasets of torch and of Hugging Face, tables) as tensors in memory."""
+"""Users' data (datasets of torch and of Hugging Face, tables) as tensors in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the language models share: the LSTM, windows of text, perplexity, clipped SGD.
+"""Parts of all language models: the LSTM, windows of text, perplexity, clipped SGD.
 
 The model is that of Zaremba et al., "Recurrent neural network regularization", 2014, as in the
 TensorFlow tutorial `tutorials/rnn/ptb`, configuration "medium", which supplement C of Sattler et
