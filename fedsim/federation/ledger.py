@@ -302,7 +302,7 @@ def of_federation(rounds: pd.DataFrame, clients: int) -> dict[str, float]:
     """Bits of the whole federation over the number of its clients.
 
     With a cohort smaller than the federation they are fewer than those of `per_participation`. The
-    wire columns include unused uploads, too; the content columns do not, since it is not known.
+    wire columns include unused uploads, too. The content of these is not known.
 
     Args:
         rounds: `rounds.parquet`; without `failed_up_bits` (older folders) no failure is known.

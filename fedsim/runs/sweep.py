@@ -390,7 +390,7 @@ def named_as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
 
     A fraction is written with six digits, and with all where two of a grid agree to six, so that
     names change as the grid grows. The names of varied settings are in the order in which they
-    were given. The task's own learning rate may be in the name or not.
+    were given. A rate that equals the task's own may be given or left out.
     """
     there: dict[Hashable, tuple[str, RunConfig]] = {}
     for folder in run_folders(out) if out.is_dir() else []:

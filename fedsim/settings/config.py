@@ -271,7 +271,7 @@ def flattened(
         newer: whether keys that are not known, and values of other types, are kept: a newer version
             wrote them.
 
-    Raises ``PlacedError`` for a key that is not a setting, is given twice or is in the wrong table,
+    Raises ``PlacedError`` for a key that is not a setting, is given twice or is in the wrong place,
     and for a value of another type.
 
     Example:

@@ -111,8 +111,8 @@ def split(payload: bytes, own_payload: bytes) -> tuple[list[bytes], list[int]]:
 class Means:
     """The mean updates of relayed messages, equal to the server's bit for bit.
 
-    Clients that are trained in one process receive the same messages, each without its own. The
-    mean of each of the last rounds is computed once for all of them.
+    Clients that share this object receive the same messages, each without its own. The mean of
+    each of the last rounds is computed once for all of them.
     """
 
     def __init__(self) -> None:

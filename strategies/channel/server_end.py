@@ -205,7 +205,7 @@ class ServerEnd:
         An update counts as applied when the server has accepted it: from then on only the server
         decides when it moves the model.
 
-        ``late``: the policy for one that came after its deadline; None: it came in time.
+        ``late``: the policy for one that came after its deadline; None: it is accepted.
         """
         request = self.in_flight.pop(client)
         self.traffic, self._closed = request.traffic, False  # what comes is booked at once
