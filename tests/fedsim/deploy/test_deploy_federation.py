@@ -146,12 +146,15 @@ def test_a_federation_is_ready_when_the_clients_process_is(
 
 @pytest.mark.slow
 def test_sigterm_stops_all(started: list[Group], tmp_path: Path) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), Deployment(1, tmp_path):
-        os.kill(os.getpid(), signal.SIGTERM)
-        threading.Event().wait(10)
-    assert not any(group.alive for group in started)
-    assert signal.getsignal(signal.SIGTERM) == before
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray may have left an answer of its own
+    try:
+        with pytest.raises(KeyboardInterrupt), Deployment(1, tmp_path):
+            os.kill(os.getpid(), signal.SIGTERM)
+            threading.Event().wait(10)
+        assert not any(group.alive for group in started)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.slow
