@@ -41,7 +41,7 @@ def command(flags: argparse.Namespace) -> int:
         print_document([asdict(part) for part in parts])
     else:
         for part in parts:
-            print(printable(f"{part.name:{_WIDTH}}{part.found}"))
+            print(printable(f"{part.name:{_WIDTH}}{part.status}"))
             if part.advice:
                 print(printable(f"{'':{_WIDTH}}-> {part.advice}"))
     lacking = [part.name for part in parts if part.lacking]

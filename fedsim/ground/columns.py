@@ -84,13 +84,13 @@ def columns_of(record: type[Any]) -> tuple[ColumnSpec, ...]:
     for f in fields(record):
         kinds: list[type[Any]] = [*get_args(hints[f.name])] or [hints[f.name]]
         if "prefix" in f.metadata:
-            found = [_spec(f, f"{f.metadata['prefix']}NAME", float)]
+            specs_of_field = [_spec(f, f"{f.metadata['prefix']}NAME", float)]
         elif f.metadata:
-            found = [_spec(f, f.name, kinds[0])]
+            specs_of_field = [_spec(f, f.name, kinds[0])]
         else:
-            found = [spec for part in kinds if part is not NoneType
+            specs_of_field = [spec for part in kinds if part is not NoneType
                      for spec in columns_of(part)]  # fmt: skip
-        for spec in found:
+        for spec in specs_of_field:
             before = specs.get(spec.name, spec)
             when = tuple(dict.fromkeys(before.when + spec.when))
             specs[spec.name] = replace(before, kind=spec.kind, when=when)
@@ -98,8 +98,8 @@ def columns_of(record: type[Any]) -> tuple[ColumnSpec, ...]:
 
 
 def _spec(f: Field[Any], name: str, kind: type) -> ColumnSpec:
-    said = {key: f.metadata[key] for key in ("unit", "meaning", "when")}
-    return ColumnSpec(name, kind, **said, measured=f.metadata.get("measured", False))
+    facts = {key: f.metadata[key] for key in ("unit", "meaning", "when")}
+    return ColumnSpec(name, kind, **facts, measured=f.metadata.get("measured", False))
 
 
 def names_of(record: type[Any]) -> tuple[str, ...]:
@@ -149,10 +149,10 @@ class _Plan(NamedTuple):
 
     @classmethod
     def of(cls, record: type[Any]) -> _Plan:
-        own = fields(record)
-        names = tuple(f.name for f in own)
-        optional = tuple(f.name for f in own if f.metadata and f.default is None)
-        parts = frozenset(f.name for f in own if not f.metadata or "prefix" in f.metadata)
+        declared = fields(record)
+        names = tuple(f.name for f in declared)
+        optional = tuple(f.name for f in declared if f.metadata and f.default is None)
+        parts = frozenset(f.name for f in declared if not f.metadata or "prefix" in f.metadata)
         read = attrgetter(*names) if len(names) > 1 else lambda one: (attrgetter(*names)(one),)
         return cls(names, read, optional, parts)
 
@@ -165,10 +165,10 @@ def typed(table: pd.DataFrame, record: type[Any]) -> pd.DataFrame:
 
     Counts that some row lacks, as in a run that an older version began, are floats.
     """
-    wanted = {}
+    kinds = {}
     for spec in columns_of(record):
         if spec.kind in _DTYPES and spec.name in table:
             kind = float if table[spec.name].hasnans else spec.kind
-            wanted[spec.name] = _DTYPES[kind]
-    other = {name: kind for name, kind in wanted.items() if table[name].dtype != kind}
+            kinds[spec.name] = _DTYPES[kind]
+    other = {name: kind for name, kind in kinds.items() if table[name].dtype != kind}
     return table.astype(other) if other else table

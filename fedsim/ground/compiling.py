@@ -25,12 +25,12 @@ class _Once(Listener):
     """Calls ``say`` when numba begins to compile what is not in its cache, the first time."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self._say, self._said, self._pid = say, False, os.getpid()
+        self._say, self._done, self._pid = say, False, os.getpid()
 
     def on_start(self, event: Event | None) -> None:
         # A forked process has the other's listeners, and a terminal's lock that nobody may free.
-        if not self._said and os.getpid() == self._pid:
-            self._said = True
+        if not self._done and os.getpid() == self._pid:
+            self._done = True
             self._say(TOLD)
 
     def on_end(self, event: Event) -> None:

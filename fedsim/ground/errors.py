@@ -82,7 +82,7 @@ def called(text: str, name: str, allowed: str) -> Call:
         raise UsageError(f"{name} is {text!r}: {error}; give {allowed}") from error
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
+def unknown(what: str, name: str, allowed: Iterable[str]) -> str:
     """Words for a name that is none of those known: the nearest one first, then all.
 
     Example:
@@ -91,11 +91,11 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
         >>> unknown("split", "shrds", ["iid", "shards(NUMBER)"])
         "unknown split 'shrds' (did you mean shards(NUMBER)?); known are iid, shards(NUMBER)"
     """
-    known = list(known)
-    forms = {form.partition("(")[0]: form for form in reversed(known)}
+    allowed = list(allowed)
+    forms = {form.partition("(")[0]: form for form in reversed(allowed)}
     near = get_close_matches(name.partition("(")[0], forms, n=1)
     meant = f" (did you mean {forms[near[0]]}?)" if near else ""
-    return f"unknown {what} {name!r}{meant}; known are {', '.join(known) or 'none'}"
+    return f"unknown {what} {name!r}{meant}; known are {', '.join(allowed) or 'none'}"
 
 
 def comma(text: str) -> str:
@@ -105,8 +105,8 @@ def comma(text: str) -> str:
         >>> comma("sbc(0,01)"), comma("1,0.1")
         ('; did you mean 0.01, with a decimal point?', '')
     """
-    found = re.search(r"(?<![\w.])0,(\d+)(?![\d.])", text)
-    return f"; did you mean 0.{found[1]}, with a decimal point?" if found else ""
+    match = re.search(r"(?<![\w.])0,(\d+)(?![\d.])", text)
+    return f"; did you mean 0.{match[1]}, with a decimal point?" if match else ""
 
 
 def unwritten(flag: str, path: object, error: OSError) -> UsageError:
@@ -130,16 +130,16 @@ can be, the same command resumes
     try:
         yield
     except OSError as error:
-        why = f"{folder} cannot be written ({reason(error)}); once it can be, {RESUMES}"
-        raise RunFailed(why) from error
+        message = f"{folder} cannot be written ({reason(error)}); once it can be, {RESUMES}"
+        raise RunFailed(message) from error
 
 
 RESUMES = "the same command resumes"
 """The end of why a run failed by its files: with its settings it may well succeed."""
 
 
-def resumed(why: str, error: BaseException) -> str:
-    """``why`` a run failed with this error; it ends with ``RESUMES`` where that was by its files.
+def resumed(message: str, error: BaseException) -> str:
+    """The message of a run that failed with this error; ``RESUMES`` ends it where its files did.
 
     Example:
         >>> resumed("Input/output error", OSError(5, "Input/output error"))
@@ -150,7 +150,7 @@ def resumed(why: str, error: BaseException) -> str:
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__cause__
-    return why if cause is None or why.endswith(RESUMES) else f"{why}; {RESUMES}"
+    return message if cause is None or message.endswith(RESUMES) else f"{message}; {RESUMES}"
 
 
 def without_home(text: str) -> str:
@@ -206,14 +206,14 @@ def names_told(kind: type[C]) -> type[C]:
 known are height
     """
     plain: Any = getattr(kind, "__init__")  # noqa: B009 - of a class that it may have from its base
-    known = list(getattr(kind, "__dataclass_fields__"))  # noqa: B009
+    fields = list(getattr(kind, "__dataclass_fields__"))  # noqa: B009
     elsewhere: Any = getattr(kind, "elsewhere", lambda name: "")
 
     @wraps(plain)
     def init(self: Any, *args: Any, **values: Any) -> None:
         for name in values:
-            if name not in known:
-                words = elsewhere(name) or unknown("setting", name, known)
+            if name not in fields:
+                words = elsewhere(name) or unknown("setting", name, fields)
                 raise UsageError(f"{kind.__name__}: {words}")
         plain(self, *args, **values)
 

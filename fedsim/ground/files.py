@@ -166,8 +166,8 @@ def write_sealed(path: Path, values: Mapping[str, Any], files: Iterable[Path] = 
         files: files and folders in the same directory, as they are now.
     """
     sealed = {**values, FILES: {file.name: digest(file) for file in files}}
-    own = digest_of(json.dumps(sealed).encode("utf-8"))
-    write_json(path, {**sealed, FILES: {**sealed[FILES], path.name: own}})
+    seal = digest_of(json.dumps(sealed).encode("utf-8"))
+    write_json(path, {**sealed, FILES: {**sealed[FILES], path.name: seal}})
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
@@ -184,8 +184,8 @@ def read_sealed(path: Path) -> dict[str, Any]:
         if not isinstance(values[FILES], dict):
             raise ValueError(CHANGED)
         others = {name: x for name, x in values[FILES].items() if name != path.name}
-        whole = digest_of(json.dumps({**values, FILES: others}).encode("utf-8"))
-        if values[FILES].get(path.name) != whole:
+        seal = digest_of(json.dumps({**values, FILES: others}).encode("utf-8"))
+        if values[FILES].get(path.name) != seal:
             raise ValueError(CHANGED)
     return values
 
@@ -197,9 +197,9 @@ CHANGED = "its content is not what was written"
 class DamagedFile(ValueError):
     """A file does not hold what was written into it; ``file``, and ``why``."""
 
-    def __init__(self, file: Path, why: str) -> None:
-        super().__init__(f"{file.name}: {why}")
-        self.file, self.why = file, why
+    def __init__(self, file: Path, problem: str) -> None:
+        super().__init__(f"{file.name}: {problem}")
+        self.file, self.problem = file, problem
 
 
 def check_beside(path: Path, values: Mapping[str, Any]) -> None:
@@ -211,19 +211,19 @@ def check_beside(path: Path, values: Mapping[str, Any]) -> None:
 
     Raises ``DamagedFile`` for the first file that is missing, or holds something else.
     """
-    for name, wanted in values.get(FILES, {}).items():
+    for name, recorded in values.get(FILES, {}).items():
         file = path.parent / name
         if Path(name).name != name or name in ("", ".", ".."):
             raise DamagedFile(path, f"it names {name!r}, which is no file beside it")
         try:
-            whole = file == path or digest(file) == wanted
+            intact = file == path or digest(file) == recorded
         except FileNotFoundError as error:
             raise DamagedFile(file, "it is missing") from error
         except OSError as error:
             raise DamagedFile(file, error.strerror or str(error)) from error
         except ValueError as error:
             raise DamagedFile(file, str(error)) from error
-        if not whole:
+        if not intact:
             raise DamagedFile(file, CHANGED)
 
 
@@ -259,26 +259,26 @@ def ram() -> tuple[int, int]:
     """
     lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     kib = {x.split(":")[0]: int(x.split()[1]) for x in lines if x.startswith("Mem")}
-    there = [(kib["MemTotal"] * 1024, kib["MemAvailable"] * 1024), *_bounds()]
-    return min(whole for whole, _ in there), min(left for _, left in there)
+    bounds = [(kib["MemTotal"] * 1024, kib["MemAvailable"] * 1024), *_bounds()]
+    return min(total for total, _ in bounds), min(left for _, left in bounds)
 
 
 def _bounds() -> Iterator[tuple[int, int]]:
     """As ``ram``, of each control group that bounds this process's memory."""
     for folder, (bound, used, cached) in product(_groups("memory"), _BOUNDS):
         try:
-            whole, now = (int((folder / x).read_text(encoding="utf-8")) for x in (bound, used))
+            total, now = (int((folder / x).read_text(encoding="utf-8")) for x in (bound, used))
             stat = (folder / "memory.stat").read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError):  # a group of the other version, or "max": no bound
             continue
         now -= int(dict(line.split() for line in stat)[cached])
-        yield whole, max(0, whole - now)
+        yield total, max(0, total - now)
 
 
 def _groups(kind: str) -> Iterator[Path]:
     """The folders of this process's control groups of a kind, each with its parents."""
-    own = _OWN_CGROUPS.read_text(encoding="utf-8").splitlines() if _OWN_CGROUPS.exists() else []
-    for kinds, path in (line.split(":", 2)[1:] for line in own):
+    lines = _OWN_CGROUPS.read_text(encoding="utf-8").splitlines() if _OWN_CGROUPS.exists() else []
+    for kinds, path in (line.split(":", 2)[1:] for line in lines):
         if not kinds or kind in kinds.split(","):
             group = _CGROUPS / kinds / path[1:]  # inside a container there may be its parents alone
             yield from (group, *group.parents)
@@ -294,8 +294,8 @@ def cores() -> int:
         True
     """
     bound = hasattr(os, "sched_getaffinity")
-    there = len(os.sched_getaffinity(0)) if bound else os.cpu_count() or 1
-    return min([there, *_shares()])
+    usable = len(os.sched_getaffinity(0)) if bound else os.cpu_count() or 1
+    return min([usable, *_shares()])
 
 
 def _shares() -> Iterator[int]:

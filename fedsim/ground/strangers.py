@@ -61,18 +61,18 @@ def check_links(folder: Path) -> None:
                 raise ValueError(f"{named} is no ordinary file")
 
 
-def read_bytes(file: Path, most: int | None = None) -> bytes:
+def read_bytes(file: Path, limit: int | None = None) -> bytes:
     """The content of an ordinary file; errors as ``check_file``.
 
-    ``most``: how many bytes it may have; None: as many as it has.
+    ``limit``: how many bytes it may have; None: as many as it has.
     """
     check_file(file)
     handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(handle, "rb") as opened:
         if not stat.S_ISREG(os.fstat(handle).st_mode):  # it was replaced in the meantime
             raise ValueError("it is no ordinary file")
-        if most is not None and os.fstat(handle).st_size > most:
-            raise ValueError(f"it has more than {most} bytes")
+        if limit is not None and os.fstat(handle).st_size > limit:
+            raise ValueError(f"it has more than {limit} bytes")
         return opened.read()
 
 
@@ -136,13 +136,13 @@ def table_of(content: bytes) -> pd.DataFrame:
 
     room = max(MOST_ROOM, MOST_TIMES * len(content))
     with ParquetFile(BytesIO(content)) as file:
-        known, schema = file.metadata, file.schema_arrow
-        groups = [known.row_group(i) for i in range(known.num_row_groups)]
+        metadata, schema = file.metadata, file.schema_arrow
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         unpacked = sum(
             group.column(i).total_uncompressed_size
             for group in groups for i in range(group.num_columns)
         )  # fmt: skip
-        if max(unpacked, 8 * known.num_rows * known.num_columns) > room:
+        if max(unpacked, 8 * metadata.num_rows * metadata.num_columns) > room:
             raise ValueError(f"its table takes more than {room} bytes of memory")
         if any(pa.types.is_nested(field.type) for field in schema):
             raise ValueError("a column of its table is no column of plain values")

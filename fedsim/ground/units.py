@@ -23,7 +23,7 @@ def bits(count: float | None) -> str:
     value = float(count or 0)
     for unit in _UNITS[:-1]:
         if abs(value) < 999.5:
-            return f"{_three(value, whole=unit == 'bit')} {unit}"
+            return f"{_three(value, integer=unit == 'bit')} {unit}"
         value /= 1000
     return f"{_three(value)} Tbit"
 
@@ -135,8 +135,8 @@ def scale(counts: Iterable[float]) -> tuple[float, str]:
         >>> scale([232e3, 821e6])
         (1000000.0, 'Mbit')
     """
-    known = [float(count) for count in counts if count > 0]
-    middle = math.sqrt(min(known) * max(known)) if known else 0.0
+    positive = [float(count) for count in counts if count > 0]
+    middle = math.sqrt(min(positive) * max(positive)) if positive else 0.0
     place = next((k for k in range(4, 0, -1) if middle >= 1000**k), 0)
     return 1000.0**place, _UNITS[place]
 
@@ -185,8 +185,8 @@ def fraction(value: float | None) -> str:
     return "" if _unknown(value) else f"{value:.3g}"
 
 
-def _three(value: float, whole: bool = False) -> str:
-    if whole and value == int(value) or abs(value) >= 99.95:
+def _three(value: float, integer: bool = False) -> str:
+    if integer and value == int(value) or abs(value) >= 99.95:
         return f"{value:.0f}"
     # 9.995 prints as 10.0, not as 10.00: the digits follow from the rounded value.
     return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.1f}"

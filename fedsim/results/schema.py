@@ -227,7 +227,7 @@ def check_left(folder: Path, cell: Mapping[str, Any]) -> None:
     try:
         check_beside(folder / "summary.json", cell)
     except DamagedFile as error:
-        raise _damaged(error.file, error.why) from error
+        raise _damaged(error.file, error.problem) from error
 
 
 def rounds_of(folder: Path, cell: Mapping[str, Any]) -> pd.DataFrame:

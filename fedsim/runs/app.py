@@ -33,8 +33,8 @@ def config_of(context: Context) -> RunConfig:
 
     A node whose own config names ``data``, a folder, trains on all that the task loads from there.
     """
-    given: dict[str, Any] = dict(context.run_config)
-    values = underscored({k: v for k, v in given.items() if k not in _OWN}, "run_config")
+    run_config: dict[str, Any] = dict(context.run_config)
+    values = underscored({k: v for k, v in run_config.items() if k not in _OWN}, "run_config")
     values = {k: v for k, v in values.items() if v != "" and (v or k in _ZERO_IS_ONE)}
     check_deployed(values.get("strategy"))
     if _DATA in context.node_config:

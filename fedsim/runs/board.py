@@ -45,6 +45,6 @@ class Board:
 
     async def answer(self, answers: dict[str, str | None]) -> None:
         """Lets the runs of these rows go on, or end."""
-        for key, why in answers.items():
+        for key, reason in answers.items():
             if (waiting := self._answers.pop(key, None)) is not None:
-                waiting.set_result(why)
+                waiting.set_result(reason)

@@ -34,12 +34,12 @@ class Callback:
         True
     """
 
-    def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
         """Before the first round.
 
         Args:
-            known: what the run's summary begins with: task, method, the settings, the name of the
-                metric, the size of the model.
+            description: what the run's summary begins with: task, method, the settings, the name
+                of the metric, the size of the model.
             rows: of the rounds that were done before, where a run goes on.
         """
 
@@ -76,7 +76,7 @@ class CsvWriter(Callback):
         self.path, self.columns = Path(path), columns
         self._file: TextIO = StringIO()
 
-    def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
         self._file.close()  # of a run that was interrupted
         with writing(self.path.parent):
             self._file = self.path.open("w", newline="", encoding="utf-8")
@@ -88,10 +88,10 @@ class CsvWriter(Callback):
         with writing(self.path.parent):
             if self._columns is None:
                 self._columns = [*row] if self.columns is None else self.columns
-                known = [*row, *CLIENT_SCORES]
+                names = [*row, *CLIENT_SCORES]
                 for name in self._columns:  # other scores come with the first evaluation
-                    if name not in known and not name.startswith(SCORE):
-                        raise UsageError(f"CsvWriter: {unknown('column', name, known)}")
+                    if name not in names and not name.startswith(SCORE):
+                        raise UsageError(f"CsvWriter: {unknown('column', name, names)}")
                 self._file.write(_line(self._columns, {name: name for name in self._columns}))
             self._start = self._file.tell() if self._file.seekable() else None
             self._line = _line(self._columns, row)
@@ -128,11 +128,11 @@ class Several(Callback):
     """
 
     def __init__(self, callbacks: Iterable[Callback | Callable[[Row], Any]]) -> None:
-        self._all = [own if isinstance(own, Callback) else _Function(own) for own in callbacks]
+        self._all = [x if isinstance(x, Callback) else _Function(x) for x in callbacks]
 
-    def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
         for callback in self._all:
-            callback.begin(known, rows)
+            callback.begin(description, rows)
 
     def round(self, row: Row) -> None:
         for callback in self._all:

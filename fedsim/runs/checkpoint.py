@@ -82,9 +82,10 @@ class Checkpoint:
     @property
     def bytes(self) -> int:
         """Bytes of all tensors."""
-        own = self.clients
-        clients = own.bytes if isinstance(own, MemorySnapshot) else sum(map(size, own.values()))
-        return size(self.server) + clients
+        states = self.clients
+        if isinstance(states, MemorySnapshot):
+            return size(self.server) + states.bytes
+        return size(self.server) + sum(map(size, states.values()))
 
 
 def save(folder: Path, checkpoint: Checkpoint, before: int) -> None:
@@ -209,9 +210,9 @@ def before(folder: Path, number: int) -> Checkpoint | None:
     """
     for place in reversed(_all(folder)):
         with suppress(*_DAMAGE):
-            found = _read(place)
-            if found.clients and found.round < number:  # else they are at the clients' nodes
-                return found
+            earlier = _read(place)
+            if earlier.clients and earlier.round < number:  # else they are at the clients' nodes
+                return earlier
     return None
 
 

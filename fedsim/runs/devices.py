@@ -51,7 +51,7 @@ def gpus_per_run(config: RunConfig, jobs: int) -> float:
     return _share(config, config.machine.gpus_per_run, jobs)
 
 
-def _share(config: RunConfig, given: float | None, many: int) -> float:
+def _share(config: RunConfig, share: float | None, many: int) -> float:
     if config.machine.device != "cuda":  # cuda:1 is a GPU by number, which Ray does not assign
         return 0.0
-    return float(given) if given is not None else 1 / many
+    return float(share) if share is not None else 1 / many

@@ -98,8 +98,8 @@ class Pins(Callback):
         scored = not math.isnan(row["metric"])
         if parcel or now - self._last > _SHOWN_SECONDS or row["last"] or scored:
             self._last = now
-            if why := self._pin(dict(row), parcel):
-                raise StoppedEarly(why)
+            if reason := self._pin(dict(row), parcel):
+                raise StoppedEarly(reason)
 
 
 def tell_strangers(errand: Errand) -> None:
@@ -111,8 +111,8 @@ def tell_strangers(errand: Errand) -> None:
     probes: dict[Any, str] = {}
     for node in ray.nodes():
         if node["Alive"] and node["Resources"].get("CPU"):
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            remote = probe.options(scheduling_strategy=there)
+            on_node = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            remote = probe.options(scheduling_strategy=on_node)
             probes[remote.remote(errand.parcel.home, errand.token)] = node["NodeManagerHostname"]
     answered, _ = ray.wait(list(probes), num_returns=len(probes), timeout=_PROBE_SECONDS)
     hosts = set()

@@ -48,7 +48,7 @@ class Trials:
     """
 
     def __init__(self) -> None:
-        self._tried: dict[Hashable, tuple[Trainer, State, float, float]] = {}
+        self._trials: dict[Hashable, tuple[Trainer, State, float, float]] = {}
 
     def of(self, config: RunConfig) -> Estimate:
         """The estimate of a run: messages are as long as that of a first update.
@@ -81,7 +81,7 @@ class Trials:
             id(plan.task), plan.batch_size, plan.partition, plan.clients, config.training,
             config.evaluation, config.machine.device,
         )  # fmt: skip
-        if alike not in self._tried:
+        if alike not in self._trials:
             trainer = Trainer(config, ClientData.of(config))
             weights = {name: p.detach().clone() for name, p in trainer.parameters.items()}
             trainer.train(0, weights, {}, 0, 1)
@@ -90,8 +90,8 @@ class Trials:
             trained = perf_counter()
             evaluate(trainer, weights)
             seconds = (trained - begun) / _TRIALS, perf_counter() - trained
-            self._tried[alike] = trainer, dict(update), *seconds
-        return self._tried[alike]
+            self._trials[alike] = trainer, dict(update), *seconds
+        return self._trials[alike]
 
 
 def _message(method: Compressor, update: State, seed: int) -> tuple[int, float]:

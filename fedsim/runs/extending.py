@@ -65,17 +65,19 @@ def written(
 
 def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
     """Why the run in ``out`` cannot be extended, and what helps; empty where it can be."""
-    then, wanted = before.plan, now.plan
-    left, every = then.iterations % then.temporal, then.evaluate_every
+    then, longer = before.plan, now.plan
+    left, interval = then.iterations % then.temporal, then.evaluate_every
     if left:
         return f"its last round has {left} local iterations, and a longer run's has {then.temporal}"
-    if wanted.evaluate_every != every:
-        here = f"rounds between evaluations are {every} there and {wanted.evaluate_every} here"
-        return f"{here}; give --evaluate-every {every}"
-    if then.rounds % every:
+    if longer.evaluate_every != interval:
         return (
-            f"its last round, {then.rounds}, is not a multiple of {every}, and a longer run would "
-            "not be evaluated there"
+            f"rounds between evaluations are {interval} there and {longer.evaluate_every} here; "
+            f"give --evaluate-every {interval}"
+        )
+    if then.rounds % interval:
+        return (
+            f"its last round, {then.rounds}, is not a multiple of {interval}, and a longer run "
+            "would not be evaluated there"
         )
     if before.stop_at_bits is not None:
         return f"it ends where a client has sent --stop-at-bits {before.stop_at_bits}"
@@ -89,9 +91,9 @@ def _reason(before: RunConfig, now: RunConfig, out: Path) -> str:
     if now.machine.engine == "flower":
         return "--engine is 'flower'; a longer run goes on with --engine local or ray"
     if not checkpoint.has_end(out, then.rounds):
-        most = checkpoint.KEPT_BYTES / 2**20
+        limit = checkpoint.KEPT_BYTES / 2**20
         return (
-            f"its memory was not kept, which is done for up to {most:g} MiB outside of sweeps, or "
+            f"its memory was not kept, which is done for up to {limit:g} MiB outside of sweeps, or "
             "with --keep-checkpoint; choose another folder"
         )
     if damage := checkpoint.end_damage(out, then.rounds):

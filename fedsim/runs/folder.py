@@ -86,16 +86,17 @@ def same_files(
 
     Raises ``UsageError`` if it continues and the contents of files have changed since.
     """
-    there, here = contents.recorded(out), config.content
+    recorded, content = contents.recorded(out), config.content
     remarks = {}
-    if changed := "; ".join(contents.differing(there, here)):
+    if changed := "; ".join(contents.differing(recorded, content)):
         if goes_on:
             raise UsageError(
                 f"--out is {out}: it holds results of files that have changed since ({changed}); "
                 "choose another folder, or give the files as they were"
             )
         remarks[_AGAIN] = changed
-    if unknown := [what for what in contents.facts(here) if what not in contents.facts(there)]:
+    stored = contents.facts(recorded)
+    if unknown := [what for what in contents.facts(content) if what not in stored]:
         remarks[UNKNOWN] = "; ".join(unknown)
     began = contents.recorded(out, contents.START)
     if other := [f"{what}: {began[what]} there, {x} here" for what, x in start.items()
@@ -109,15 +110,15 @@ UNKNOWN = "it has no digests of these files and goes on with them as they are; n
 _OTHER_START = "it began otherwise than it would now, as torch or the task has changed"
 
 
-def tell(found: Iterable[tuple[Path, Found]]) -> None:
+def tell(examined: Iterable[tuple[Path, Found]]) -> None:
     """Says what there is to say of folders' files: a line for each kind of it, however many."""
     by_kind: dict[str, list[tuple[Path, str]]] = {}
-    for out, one in found:
+    for out, one in examined:
         for kind, words in one.remarks.items():
             by_kind.setdefault(kind, []).append((out, words))
-    for kind, said in by_kind.items():
-        out, words = said[0]
-        more = f" and {len(said) - 1} more" if len(said) > 1 else ""
+    for kind, places in by_kind.items():
+        out, words = places[0]
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         logging.getLogger("fedsim").warning("%s%s: %s (%s)", out, more, kind, words)
 
 
@@ -165,13 +166,13 @@ def check_kind(out: Path) -> None:
 
 def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Raises ``UsageError`` naming the settings in which a results folder differs."""
-    apart = differences(before, now)
-    if not apart:
+    changes = differences(before, now)
+    if not changes:
         return
-    differ = [f"{name} {_said(name, a)} there, {_said(name, b)} here"
-              for name, (a, b) in apart.items()]  # fmt: skip
+    differ = [f"{name} {_text_of(name, a)} there, {_text_of(name, b)} here"
+              for name, (a, b) in changes.items()]  # fmt: skip
     cure = "choose another folder"
-    if before.training.momentum_masking == FORMER and MASKING in apart:
+    if before.training.momentum_masking == FORMER and MASKING in changes:
         cure = f"{_RULE}: give --momentum-masking {FORMER}, or {cure}"
     raise UsageError(
         f"--out is {out}: it holds results of other settings ({'; '.join(differ)}); {cure}"
@@ -188,8 +189,8 @@ def as_there(runs: Sequence[RunConfig], out: Path) -> list[RunConfig]:
         return list(runs)
     now = [masks.as_before(run) for run in runs]
     if any(run.plan.masks != before.plan.masks for run, before in zip(runs, now, strict=True)):
-        said = [goes_on(out), masks.much_forgotten(now, [run.plan for run in now])]
-        logging.getLogger("fedsim").warning("; ".join(filter(None, said)))
+        sentences = [goes_on(out), masks.much_forgotten(now, [run.plan for run in now])]
+        logging.getLogger("fedsim").warning("; ".join(filter(None, sentences)))
     return now
 
 
@@ -200,8 +201,8 @@ def goes_on(out: Path) -> str:
 
 def is_masked_as_before(out: Path) -> bool:
     """Whether the settings in a results folder have the masking of 0.1.0, by a word of its own."""
-    there = [file for name in ("config.toml", "sweep.toml", FILE) if (file := out / name).exists()]
-    for file in there or sorted(out.glob("cells/*/config.toml"))[:1]:
+    files = [file for name in ("config.toml", "sweep.toml", FILE) if (file := out / name).exists()]
+    for file in files or sorted(out.glob("cells/*/config.toml"))[:1]:
         with suppress(UsageError, ValueError):  # what cannot be read is refused where it is used
             check_file(file)
             words = masking_words(read(file))
@@ -212,12 +213,12 @@ def is_masked_as_before(out: Path) -> bool:
 
 def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
     """The settings that differ and on which a run's numbers depend, with both values."""
-    then, wanted = before.chosen(), now.chosen()
-    pairs = {k: (then.get(k, default_of(k)), wanted.get(k, default_of(k))) for k in then | wanted}
+    then, new = before.chosen(), now.chosen()
+    pairs = {k: (then.get(k, default_of(k)), new.get(k, default_of(k))) for k in then | new}
     return {name: (a, b) for name, (a, b) in pairs.items() if a != b}
 
 
-def _said(name: str, value: Any) -> str:
+def _text_of(name: str, value: Any) -> str:
     if value is not None:
         return repr(value)
     return "the task's" if name in OF_TASK else "the default"

@@ -106,11 +106,11 @@ def _run_forked(
     tries: Counter[str] = Counter()
     again: list[Together] = []
     waiting, workers = iter(work), list[_Worker]()
-    most = jobs or cores()
+    limit = jobs or cores()
     try:
         while True:
             busy = [worker for worker in workers if worker.item]
-            while len(busy) < most:
+            while len(busy) < limit:
                 idle = [worker for worker in workers if not worker.item]
                 if not (idle or jobs or _room(workers)):
                     break
@@ -130,33 +130,34 @@ def _run_forked(
                 assert worker.item
                 names = [name for name, *_ in worker.item]
                 try:
-                    told = worker.line.recv()
+                    answer = worker.line.recv()
                 except (EOFError, OSError):
                     workers.remove(worker)
                     worker.process.join()
                     tries[names[0]] += 1
-                    why = f"its process ended with {worker.process.exitcode} (a signal, if below 0)"
+                    code = worker.process.exitcode
+                    reason = f"its process ended with {code} (a signal, if below 0)"
                     if tries[names[0]] < TRIES:
                         logging.getLogger("fedsim").warning(
                             "%s: %s; it goes on from its last checkpoint, if any: try %d of %d",
-                            ", ".join(names), why, tries[names[0]] + 1, TRIES,
+                            ", ".join(names), reason, tries[names[0]] + 1, TRIES,
                         )  # fmt: skip
                         again.append(worker.item)
                         continue
                     for _, config, folder in worker.item:
-                        record(config, folder, RunFailed(f"{why}, {TRIES} times"))
-                    told = None
-                if told is None:
+                        record(config, folder, RunFailed(f"{reason}, {TRIES} times"))
+                    answer = None
+                if answer is None:
                     worker.item = None
                     for name in names:
                         ended(name)
-                elif told == _COMPILES:
+                elif answer == _COMPILES:
                     compiling_elsewhere()
-                elif isinstance(told, logging.LogRecord):
-                    logging.getLogger(told.name).handle(told)
+                elif isinstance(answer, logging.LogRecord):
+                    logging.getLogger(answer.name).handle(answer)
                 else:
                     worker.trained = True
-                    worker.tell(progress(*told) if progress else None)
+                    worker.tell(progress(*answer) if progress else None)
     finally:
         for worker in workers:
             worker.end()
@@ -200,14 +201,14 @@ def _serve(line: Connection) -> None:
     log = logging.getLogger("fedsim")
     log.handlers, log.propagate = [_Told(tell)], False
 
-    def ask(name: str, row: dict[str, Any], parcel: object) -> str | None:
+    def ask(name: str, row: dict[str, Any], bundle: object) -> str | None:
         tell((name, row))
         return line.recv()
 
     with compiling_told(lambda _: tell(_COMPILES)):
-        while (given := line.recv()) is not None:
+        while (group := line.recv()) is not None:
             attempt_together([
-                (sent.config, folder, Pins(partial(ask, name))) for name, sent, folder in given
+                (sent.config, folder, Pins(partial(ask, name))) for name, sent, folder in group
             ])  # fmt: skip
             line.send(None)
 

@@ -53,9 +53,9 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
     while (file := _taken(folder)) is None:
         if time.monotonic() >= until:
             try:
-                there = (folder / NAME).stat()
-                since = datetime.fromtimestamp(there.st_mtime, UTC)
-                who = f"{_holder(there)}since {since:%Y-%m-%d %H:%M:%S} UTC"
+                file_stat = (folder / NAME).stat()
+                since = datetime.fromtimestamp(file_stat.st_mtime, UTC)
+                who = f"{_holder(file_stat)}since {since:%Y-%m-%d %H:%M:%S} UTC"
             except OSError:  # that process has just ended
                 who = "which has just ended"
             raise Held(
@@ -121,10 +121,10 @@ def _holder(file: os.stat_result) -> str:
     A process on another machine that shares the folder is not known here.
     """
     device, place = file.st_dev, file.st_ino
-    wanted = f"{os.major(device):02x}:{os.minor(device):02x}:{place}"
+    inode = f"{os.major(device):02x}:{os.minor(device):02x}:{place}"
     try:
         locks = [line.split() for line in _LOCKS.read_text(encoding="ascii").splitlines()]
     except OSError:  # not Linux
         return ""
-    holders = [words[4] for words in locks if words[1:2] == ["FLOCK"] and wanted in words]
+    holders = [words[4] for words in locks if words[1:2] == ["FLOCK"] and inode in words]
     return f"process {holders[0]} of this machine, " if holders else ""

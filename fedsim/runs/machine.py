@@ -39,13 +39,13 @@ class Part:
 
     Args:
         name: what it is.
-        found: what was found.
+        status: what was found.
         advice: what to do about it, one sentence; empty where nothing is to be done.
         lacking: whether every run needs it and it is missing.
     """
 
     name: str
-    found: str
+    status: str
     advice: str = ""
     lacking: bool = False
 
@@ -70,23 +70,23 @@ def _fedsim(name: str) -> Part:
 def _package(name: str) -> Part:
     """A package that every run imports: it is imported."""
     try:
-        found = version(name)
+        installed = version(name)
     except PackageNotFoundError:
         return Part(name, "missing", _INSTALL, True)
     try:
         module = import_module(name)
     except Exception as error:  # a library of the system that it lacks, a damaged installation
-        why = typed(error).splitlines()[0]
-        again = f"install it again: `pip install --force-reinstall {name}=={found}`"
-        return Part(name, f"{found}, cannot be imported ({why})", again, True)
-    if name in TESTED and release(found) > (tested := TESTED[name]):
+        reason = typed(error).splitlines()[0]
+        again = f"install it again: `pip install --force-reinstall {name}=={installed}`"
+        return Part(name, f"{installed}, cannot be imported ({reason})", again, True)
+    if name in TESTED and release(installed) > (tested := TESTED[name]):
         last = ".".join(map(str, tested))
-        return Part(name, f"{found}, newer than {last}, the newest that fedsim was tested with",
+        return Part(name, f"{installed}, newer than {last}, the newest that fedsim was tested with",
                     f"if runs fail, install that: `pip install '{name}=={last}.*'`")  # fmt: skip
     if name != "torch":
-        return Part(name, found)
+        return Part(name, installed)
     build = module.version.cuda
-    return Part(name, f"{found} ({'build for the CPU' if build is None else f'CUDA {build}'})")
+    return Part(name, f"{installed} ({'build for the CPU' if build is None else f'CUDA {build}'})")
 
 
 def release(version: str) -> tuple[int, int]:
@@ -126,27 +126,27 @@ def _triton(name: str) -> Part:
     from compressors.kernels.gpu.language import interpreted
     from compressors.kernels.gpu.tried import cause
 
-    there = torch.cuda.is_available()
-    found = version(name) if find_spec(name) else "missing"
-    if not there:
-        if found != "missing" and interpreted():
-            found += ", interpreted: " + (cause(torch.device("cpu")) or "a kernel runs")
-        return Part(name, f"{found}; nothing to do without a GPU")
-    why = cause(torch.device("cuda"))
-    if why:
+    has_gpu = torch.cuda.is_available()
+    installed = version(name) if find_spec(name) else "missing"
+    if not has_gpu:
+        if installed != "missing" and interpreted():
+            installed += ", interpreted: " + (cause(torch.device("cpu")) or "a kernel runs")
+        return Part(name, f"{installed}; nothing to do without a GPU")
+    reason = cause(torch.device("cuda"))
+    if reason:
         mend = "mend that, for messages go through the host until then: Triton 3.4 or newer, which "
         mend += "torch's CUDA builds bring, needs a C compiler and TRITON_INTERPRET unset"
-        return Part(name, f"{found}, does not work: {why}", mend)
-    return Part(name, f"{found}, a kernel runs")
+        return Part(name, f"{installed}, does not work: {reason}", mend)
+    return Part(name, f"{installed}, a kernel runs")
 
 
 def _compiler(name: str) -> Part:
-    asked = [told] if (told := os.environ.get("CC")) else ["cc", "gcc"]
-    found = next(filter(None, map(shutil.which, asked)), None)
-    if found is None:
+    names = [compiler] if (compiler := os.environ.get("CC")) else ["cc", "gcc"]
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
         return Part(name, "none", "install gcc where updates lie on a GPU: Triton needs it; other "
                     "runs do without")  # fmt: skip
-    return Part(name, found)
+    return Part(name, path)
 
 
 def _kernels(name: str) -> Part:
@@ -160,19 +160,19 @@ def _kernels(name: str) -> Part:
 
 
 def _data(name: str) -> Part:
-    told = os.environ.get("FEDSIM_DATA")
-    if not told:
+    setting = os.environ.get("FEDSIM_DATA")
+    if not setting:
         return Part(name, "digits (comes with scikit-learn); $FEDSIM_DATA is not set",
                     "set FEDSIM_DATA to a folder of data sets, or give --data, for other tasks: "
                     "docs/tasks.md")  # fmt: skip
-    folder = Path(told)
+    folder = Path(setting)
     if not folder.is_dir():
-        lost = f"digits; $FEDSIM_DATA is {told}, which is not a folder"
+        lost = f"digits; $FEDSIM_DATA is {setting}, which is not a folder"
         return Part(name, lost, "set FEDSIM_DATA to the folder that holds the data sets")
-    there = [title for title, any_of in DATA.items() if any((folder / x).exists() for x in any_of)]
-    lacking = [title for title in DATA if title not in there]
+    present = [title for title, paths in DATA.items() if any((folder / x).exists() for x in paths)]
+    lacking = [title for title in DATA if title not in present]
     advice = f"for {', '.join(lacking)} see docs/tasks.md" if lacking else ""
-    return Part(name, f"{', '.join(['digits', *there])} (in {told})", advice)
+    return Part(name, f"{', '.join(['digits', *present])} (in {setting})", advice)
 
 
 def _disk(name: str) -> Part:
@@ -190,9 +190,9 @@ def _cores(name: str) -> Part:
 
 
 def _memory(name: str) -> Part:
-    whole, left = (x / 2**30 for x in ram())
+    total, left = (x / 2**30 for x in ram())
     advice = "end what else runs here, or give fewer --workers and --jobs"
-    return Part(name, f"{left:.1f} of {whole:.1f} GiB free", advice if left < _LEAST_MEMORY else "")
+    return Part(name, f"{left:.1f} of {total:.1f} GiB free", advice if left < _LEAST_MEMORY else "")
 
 
 def _telemetry(name: str) -> Part:

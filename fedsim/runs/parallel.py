@@ -68,14 +68,14 @@ def together(work: Iterable[Work], jobs: int = 1) -> list[Together]:
         several = model is not None and config.machine.workers == 1
         delay = config.plan.temporal, config.local_epochs is None
         groups.setdefault((model, delay) if several else name, []).append(item)
-    found: list[Together] = []
+    stacks: list[Together] = []
     for group in groups.values():
         first = group[0][1]
-        most = max(1, min(fit_of(first).width // first.plan.cohort, -(-len(group) // jobs)))
-        parts = -(-len(group) // most)
+        limit = max(1, min(fit_of(first).width // first.plan.cohort, -(-len(group) // jobs)))
+        parts = -(-len(group) // limit)
         ends = [len(group) * i // parts for i in range(parts + 1)]
-        found += [group[a:b] for a, b in pairwise(ends)]
-    return found
+        stacks += [group[a:b] for a, b in pairwise(ends)]
+    return stacks
 
 
 def run_here(
@@ -132,8 +132,8 @@ def record(config: RunConfig, folder: Path, error: Exception) -> None:
     if (folder / "summary.json").exists():
         return
     cause = getattr(error, "cause", None) or error
-    why = resumed(_COLOURS.sub("", typed(cause)).splitlines()[0], cause)
-    failed = {"status": "failed", "error": without_home(why)}
+    reason = resumed(_COLOURS.sub("", typed(cause)).splitlines()[0], cause)
+    failed = {"status": "failed", "error": without_home(reason)}
     trace = "".join(traceback.format_exception(error))
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)  # somebody may have removed it
@@ -163,9 +163,10 @@ def run_on_ray(
     cluster.connect(jobs, address, f"--jobs is {jobs}")
     try:
         # on the driver's own machine: no other that is lost takes the board with it
-        made: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Board)
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        board = made.options(scheduling_strategy=here).remote()
+        actor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Board)
+        node_id = ray.get_runtime_context().get_node_id()
+        on_node = NodeAffinitySchedulingStrategy(node_id, soft=False)
+        board = actor.options(scheduling_strategy=on_node).remote()
         rows = board.take.remote()
         again: list[Work] = []
         waiting = iter(work)
@@ -174,11 +175,11 @@ def run_on_ray(
         while True:
             while len(running) < jobs and (item := again.pop() if again else next(waiting, None)):
                 gpus = devices.gpus_per_run(item[1], jobs)
-                most = max((node["Resources"].get("GPU", 0.0) for node in ray.nodes()), default=0.0)
-                if gpus > most:  # Ray would wait without end
+                limit = max((n["Resources"].get("GPU", 0.0) for n in ray.nodes()), default=0.0)
+                if gpus > limit:  # Ray would wait without end
                     raise UsageError(
                         f"--gpus-per-run is {gpus:g}: no machine of the Ray cluster has more than "
-                        f"{most:g}"
+                        f"{limit:g}"
                     )
                 errand = Errand.of(*item)
                 if address is not None and first:

@@ -24,12 +24,12 @@ class Parcel:
     Attributes:
         home: the folder on the machine that keeps the results.
         files: content by path inside of the folder, what is new since the parcel before.
-        gone: paths that are no longer there.
+        removed_paths: paths that are no longer there.
     """
 
     home: Path
     files: dict[str, bytes]
-    gone: tuple[str, ...] = ()
+    removed_paths: tuple[str, ...] = ()
 
     def unpack(self, folder: Path) -> None:
         """Makes ``folder`` like the one that was sent, so that a kill leaves a run that goes on.
@@ -43,11 +43,11 @@ class Parcel:
                 write_bytes(part / path, content)
             for path in sorted(self.files, key=_SUMMARY.__eq__):
                 top = PurePath(path).parts[0]
-                whole = path if (folder / top).exists() else top
-                if (part / whole).exists():  # it has not come with the folder that it is in
-                    (folder / whole).parent.mkdir(parents=True, exist_ok=True)
-                    os.replace(part / whole, folder / whole)
-            for path in self.gone:
+                entry = path if (folder / top).exists() else top
+                if (part / entry).exists():  # it has not come with the folder that it is in
+                    (folder / entry).parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(part / entry, folder / entry)
+            for path in self.removed_paths:
                 (folder / path).unlink(missing_ok=True)
                 with suppress(OSError):  # it holds more, or is not there
                     os.removedirs((folder / path).parent)

@@ -32,8 +32,8 @@ class Named(Callback):
         self.name, self.tell = name, tell
 
     def round(self, row: Row) -> None:
-        if why := self.tell(self.name, dict(row)):
-            raise StoppedEarly(why)
+        if reason := self.tell(self.name, dict(row)):
+            raise StoppedEarly(reason)
 
 
 def short_rounds(configs: Iterable[RunConfig]) -> str:
@@ -53,10 +53,10 @@ def short_rounds(configs: Iterable[RunConfig]) -> str:
     pairs = {(plan.temporal, plan.iterations % plan.temporal) for plan in plans}
     if not any(left for _, left in pairs):
         return ""
-    said = ", ".join(f"{left} of {temporal}" for temporal, left in sorted(pairs) if left)
-    every, most = math.lcm(*(n for n, _ in pairs)), max(plan.iterations for plan in plans)
-    whole = -(-most // every) * every
-    return f"the last round has {said} iterations: --iterations {whole} makes it whole"
+    shortfalls = ", ".join(f"{left} of {temporal}" for temporal, left in sorted(pairs) if left)
+    step, longest = math.lcm(*(n for n, _ in pairs)), max(plan.iterations for plan in plans)
+    multiple = -(-longest // step) * step
+    return f"the last round has {shortfalls} iterations: --iterations {multiple} makes it whole"
 
 
 @contextmanager
@@ -133,11 +133,11 @@ class Tally:
     @property
     def left(self) -> str:
         """Words for the time that is left, where the rest goes as fast as what was done here."""
-        here = self.done - sum(self._first.values())
-        rest = sum(self.rounds.values()) - self.done
-        if not (here and rest):
+        rounds_done = self.done - sum(self._first.values())
+        remaining = sum(self.rounds.values()) - self.done
+        if not (rounds_done and remaining):
             return ""
-        return f"about {duration((time.monotonic() - self.started) / here * rest)} left"
+        return f"about {duration((time.monotonic() - self.started) / rounds_done * remaining)} left"
 
 
 class Lines:
@@ -181,9 +181,9 @@ class Lines:
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
-        alone = len(self.rounds) == 1
+        single = len(self.rounds) == 1
         tally = self._tally
-        head = self._last if alone else ", ".join(filter(None, (f"{tally.runs} done", tally.left)))
+        head = self._last if single else ", ".join(filter(None, (f"{tally.runs} done", tally.left)))
         text = "\n".join(line for line in (head, *self._lines.values()) if line)
         self._output.update({"text/plain": text or "nothing to do"}, raw=True)
 
@@ -213,8 +213,8 @@ class Bars:
         self._starting: TaskID | None = None
         self._tasks: dict[str, TaskID] = {}
         self._score: dict[str, str] = {}
-        self._whole: TaskID | None = None
-        self._tally, self._told = Tally(rounds), time.monotonic()
+        self._overall: TaskID | None = None
+        self._tally, self._printed_at = Tally(rounds), time.monotonic()
 
     def expect(self, rounds: dict[str, int]) -> None:
         """These runs are to come; those that are done in a folder are not."""
@@ -252,7 +252,7 @@ class Bars:
             self._bars.remove_task(self._starting)
             self._starting = None
             if several:
-                self._whole = self._bars.add_task("all", total=sum(self.rounds.values()), line="")
+                self._overall = self._bars.add_task("all", total=sum(self.rounds.values()), line="")
         if name not in self._tasks:
             self._tasks[name] = self._bars.add_task(name, total=self.rounds[name], line="")
         if not math.isnan(row["metric"]):
@@ -262,16 +262,16 @@ class Bars:
         self._bars.update(self._tasks[name], completed=done, line=line)
         over = row.get("last", done == self.rounds[name])
         self._tally.book(name, done, over)
-        if self._whole is not None:
-            self._bars.update(self._whole, completed=self._tally.done, line=self._tally.runs)
+        if self._overall is not None:
+            self._bars.update(self._overall, completed=self._tally.done, line=self._tally.runs)
         if over and (several or not self.console.is_terminal):
             self._line(f"{name}: {self._score.get(name)}, {bits(row['up_bits'])} up")
             self._bars.remove_task(self._tasks[name])
-        elif not self.console.is_terminal and time.monotonic() - self._told > _SILENT_SECONDS:
+        elif not self.console.is_terminal and time.monotonic() - self._printed_at > _SILENT_SECONDS:
             rounds = f"{self._tally.done} of {sum(self.rounds.values())} rounds"
-            told = (self._tally.runs if several else name, rounds, self._tally.left)
-            self._line(", ".join(filter(None, told)))
+            facts = (self._tally.runs if several else name, rounds, self._tally.left)
+            self._line(", ".join(filter(None, facts)))
 
     def _line(self, text: str) -> None:
-        self._told = time.monotonic()
+        self._printed_at = time.monotonic()
         self.console.print(text, soft_wrap=True, highlight=False, markup=False)

@@ -68,11 +68,11 @@ class Folder:
         with writing(self.path):
             (self.path / "config.toml").stat()
 
-    def save(self, made: Checkpoint) -> None:
+    def save(self, state: Checkpoint) -> None:
         """Writes a checkpoint, and keeps the one that was written or loaded before it."""
         self.check()
-        checkpoint.save(self.path, made, self._last)
-        self._last, self._saved_at = made.round, time.monotonic()
+        checkpoint.save(self.path, state, self._last)
+        self._last, self._saved_at = state.round, time.monotonic()
 
     def errors(self, number: int, traffic: RoundTraffic) -> None:
         """Adds to ``client-errors.txt`` the first traceback of each error of a client's app."""
@@ -99,7 +99,7 @@ class Folder:
             memory: the run's, for a checkpoint; None: none is wanted, or can be had.
             always: whether every round has a checkpoint.
         """
-        every, keeps = self.config.keep.checkpoint_every, self.config.keep.payloads
+        interval, keeps = self.config.keep.checkpoint_every, self.config.keep.payloads
         late = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
         with writing(self.path):
             self.errors(number, traffic)
@@ -122,7 +122,7 @@ class Folder:
                         write_bytes(folder / name, down.side_payloads[BUFFERS])
             if keeps:
                 self.replies.keep(traffic)
-            due = always or (late if every is None else number % every == 0)
+            due = always or (late if interval is None else number % interval == 0)
             if memory is not None and due:
                 self.save(memory())
 

@@ -93,7 +93,7 @@ class RecordingGrid(CohortGrid):
     def __init__(self, grid: Grid, replies: "KeptReplies") -> None:
         super().__init__(grid, [])
         self.numbered, self._replies = numbered_of(grid), replies
-        self._asked: dict[str, tuple[int, int]] = {}  # by message that has no reply: client, number
+        self._requests: dict[str, tuple[int, int]] = {}  # by open message: client, number
         self._moment = Moment()
 
     def get_node_ids(self) -> Iterable[int]:
@@ -107,14 +107,14 @@ class RecordingGrid(CohortGrid):
         messages = list(messages)
         train = [m for m in messages if m.metadata.message_type == _TRAIN]
         self._moment.sent(train)
-        asked = [(message, (client_of(message), number_of(message))) for message in train]
+        requests = [(message, (client_of(message), number_of(message))) for message in train]
         for reply in self._grid.send_and_receive(messages, timeout=timeout):
             # A grid gives messages their ids when it sends them.
-            self._asked |= {message.metadata.message_id: known for message, known in asked}
-            asked = []
+            self._requests |= {message.metadata.message_id: key for message, key in requests}
+            requests = []
             self._record(reply, None)
             yield reply
-        self._asked |= {message.metadata.message_id: known for message, known in asked}
+        self._requests |= {message.metadata.message_id: key for message, key in requests}
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """As the grid beneath."""
@@ -125,10 +125,10 @@ class RecordingGrid(CohortGrid):
         return replies
 
     def _record(self, reply: Message, moment: tuple[int, int] | None) -> None:
-        known = self._asked.pop(reply.metadata.reply_to_message_id, None)
-        if known is not None:
+        key = self._requests.pop(reply.metadata.reply_to_message_id, None)
+        if key is not None:
             content = reply.error if reply.has_error() else reply.content
-            self._replies.add(*known, Reply(content, moment))
+            self._replies.add(*key, Reply(content, moment))
 
 
 class KeptReplies:
@@ -180,11 +180,11 @@ class KeptReplies:
         """
         file = place_of(self.folder, number) / f"{name_of(client)}.json"
         try:
-            known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
-            return [self._reply(client, number, values) for values in known]
+            stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+            return [self._reply(client, number, values) for values in stored]
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            told = file.relative_to(self.folder)
-            raise UsageError(f"{told} is damaged: {error}") from error
+            place = file.relative_to(self.folder)
+            raise UsageError(f"{place} is damaged: {error}") from error
 
     def _reply(self, client: int, number: int, values: dict[str, Any]) -> Reply:
         moment = values.get("pulled_at")
@@ -252,14 +252,14 @@ def _shards(content: RecordDict) -> Iterator[tuple[str, RecordDict]]:
 def _parts(content: RecordDict) -> Iterator[tuple[str, dict[str, Any]]]:
     """Numbers, settings, side payloads in hex, and digests of what is in files, by shard."""
     for shard, part in _shards(content):
-        said = {k: v for k, v in part[KEY].items() if k not in ("payload", "bytes")}
+        settings = {k: v for k, v in part[KEY].items() if k not in ("payload", "bytes")}
         yield shard, {
             "metrics": dict(part.get(METRICS, {})),
-            "settings": {k: v for k, v in said.items() if not isinstance(v, bytes)},
+            "settings": {k: v for k, v in settings.items() if not isinstance(v, bytes)},
             "beside": {
-                k: v.hex() for k, v in said.items() if isinstance(v, bytes) and k not in FILES
+                k: v.hex() for k, v in settings.items() if isinstance(v, bytes) and k not in FILES
             },
-            **{_KEYS[end]: digest_of(x) for own, end, x in _files(content) if own == shard},
+            **{_KEYS[end]: digest_of(x) for name, end, x in _files(content) if name == shard},
         }
 
 
@@ -269,9 +269,9 @@ def _files(content: RecordDict | Error) -> Iterator[tuple[str, str, bytes]]:
         return
     for shard, part in _shards(content):
         with suppress(ValueError):  # a wish for the whole model has no payload
-            payload, beside = get(part)
+            payload, side_payloads = get(part)
             yield shard, FILES["payload"], payload
-            if isinstance(buffers := beside.get(BUFFERS), bytes):
+            if isinstance(buffers := side_payloads.get(BUFFERS), bytes):
                 yield shard, FILES[BUFFERS], buffers
 
 
@@ -282,14 +282,14 @@ def _content(parts: dict[str, Any], data: dict[tuple[str, str], bytes]) -> Recor
         record = RecordDict()
         if part["metrics"]:
             record[METRICS] = MetricRecord(part["metrics"])
-        beside = {name: bytes.fromhex(text) for name, text in part["beside"].items()}
-        said = part["settings"] | beside
+        side_payloads = {name: bytes.fromhex(text) for name, text in part["beside"].items()}
+        settings = part["settings"] | side_payloads
         if (shard, BUFFERS) in data:
-            said |= {BUFFERS: data[shard, BUFFERS]}
+            settings |= {BUFFERS: data[shard, BUFFERS]}
         if (shard, "payload") in data:
-            put(record, data[shard, "payload"], **said)
+            put(record, data[shard, "payload"], **settings)
         else:
-            record[KEY] = ConfigRecord(said)
+            record[KEY] = ConfigRecord(settings)
         for name, value in record.items():
             content[f"{name}/{place}" if shard else name] = value
     return content

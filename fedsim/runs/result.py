@@ -86,12 +86,12 @@ class RunResult:
     def __repr__(self) -> str:
         """The result in a line."""
         where = "in memory" if self.folder is None else repr(str(self.folder))
-        told = self.summary
-        delay = f"{'E' if told.get('local_epochs') else 'n'} = {told['temporal']}"
+        summary = self.summary
+        delay = f"{'E' if summary.get('local_epochs') else 'n'} = {summary['temporal']}"
         return (
-            f"RunResult({told['task']}, {self.config.method}, {delay}, "
-            f"p = {told['gradient']:g}: {told['metric_name']} {told['metric']:.4g}, "
-            f"{bits(told['up_wire_bits'])} up; {where})"
+            f"RunResult({summary['task']}, {self.config.method}, {delay}, "
+            f"p = {summary['gradient']:g}: {summary['metric_name']} {summary['metric']:.4g}, "
+            f"{bits(summary['up_wire_bits'])} up; {where})"
         )
 
     def _repr_html_(self) -> str:

@@ -34,11 +34,11 @@ class Rows(Sequence[dict[str, Any]]):
     """
 
     def __init__(self, rows: Iterable[dict[str, Any]] = ()) -> None:
-        known = rows if isinstance(rows, Rows) else None
-        self._packed: list[dict[str, Column]] = [*known._packed] if known else []
-        self._ends: list[int] = [*known._ends] if known else []  # of what is packed, in rows
+        other = rows if isinstance(rows, Rows) else None
+        self._packed: list[dict[str, Column]] = [*other._packed] if other else []
+        self._ends: list[int] = [*other._ends] if other else []  # of what is packed, in rows
         self._loose: list[dict[str, Any]] = []
-        self.extend(known._loose if known else rows)
+        self.extend(other._loose if other else rows)
 
     def append(self, row: dict[str, Any]) -> None:
         """Adds a row, which nobody changes any more."""

@@ -161,11 +161,11 @@ def engine_of(
         )
     states = storage.states_of(config)
 
-    def here(main: Callable[[Grid], None]) -> None:
+    def in_process(main: Callable[[Grid], None]) -> None:
         with closing(grid_of(config, states, lockstep)) as grid:
             main(grid)
 
-    return states, here
+    return states, in_process
 
 
 def on_actors(config: RunConfig, address: str | None) -> tuple[Memories, Engine]:
@@ -193,8 +193,8 @@ def grid_of(
     """
     app_of = partial(make_client_app, lambda _: config)
     workers = min(config.machine.workers, config.plan.clients)  # a client has one message at a time
-    apart = workers > 1 and at_once(config) == 1 and config.machine.device == "cpu"
-    forked = ForkedApp(app_of, states, workers) if apart and forks_train() else None
+    in_parallel = workers > 1 and at_once(config) == 1 and config.machine.device == "cpu"
+    forked = ForkedApp(app_of, states, workers) if in_parallel and forks_train() else None
     train = Stack.train_all if lockstep is None else lockstep.train
     answer_several = make_answer_several(config, states, train)
     return LocalGrid(
@@ -254,12 +254,12 @@ def _trained(
     follower: Callback, extendable: bool = False,
 ) -> RunResult:  # fmt: skip
     server, records = server_of(config, states, follower, folder)
-    known, path = describe(config, server.trainer), folder.path if folder else None
+    description, path = describe(config, server.trainer), folder.path if folder else None
     try:
-        follower.begin(known, records.follower_rows)
+        follower.begin(description, records.follower_rows)
         engine(server.main if folder is None else folder.recording(server.main))
     except Exception as error:
-        summary = broken_off(known, records, server, error)
+        summary = broken_off(description, records, server, error)
         failed = not isinstance(error, StoppedEarly)
         trace = "".join(traceback.format_exception(error)) if failed else ""
         with suppress(OSError):  # the disk may be what failed: the first error is raised
@@ -267,7 +267,7 @@ def _trained(
                 _leave(path, records, summary, trace)
         follower.end(summary)
         raise
-    summary, weights = summed(known, records, server), server.model
+    summary, weights = summed(description, records, server), server.model
     if folder is None or path is None:
         result = RunResult(config, summary, None, records.frames(), weights)
     else:
@@ -275,8 +275,8 @@ def _trained(
         with writing(path):
             write_bytes(path / "model.safetensors", save(weights))
             checkpoint.forget_end(path)  # an earlier attempt may have left one
-            wanted = config.keep.checkpoint or extendable
-            if wanted and records.states is not None and states.is_local:
+            keeps_end = config.keep.checkpoint or extendable
+            if keeps_end and records.states is not None and states.is_local:
                 end = records.memory(server)  # from which a longer run would go on
                 if config.keep.checkpoint or end.bytes <= checkpoint.KEPT_BYTES:
                     checkpoint.save_end(path, end)
@@ -325,7 +325,7 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
     """
     plan = config.plan
     settings = {**config.flat(), **config.filled()}
-    known = {name: settings[name] for name in COLUMNS if name in settings} | {
+    description = {name: settings[name] for name in COLUMNS if name in settings} | {
         "rounds": plan.rounds,
         "temporal": plan.temporal,
         "metric_name": plan.task.metric_name,
@@ -334,10 +334,10 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
         METHOD_FACTS: told_of(config, plan),
     }
     if plan.local_epochs is not None:  # its iterations follow from the clients that take part
-        known |= {"local_epochs": plan.local_epochs, "total_sparsity": None}
+        description |= {"local_epochs": plan.local_epochs, "total_sparsity": None}
     if trainer is None:
-        return known
-    return known | {
+        return description
+    return description | {
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "trained_parameters": trained_entries(trainer),
         "data_source": trainer.federation.data.source,
@@ -347,23 +347,23 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
 
 
 def broken_off(
-    known: dict[str, Any], records: Records, server: Server, error: Exception
+    description: dict[str, Any], records: Records, server: Server, error: Exception
 ) -> dict[str, Any]:
     """The summary of a run that ``error`` has ended: what failed before, and why it ended.
 
     One that was stopped where its model was scored has the numbers of a run that is done.
     """
-    summary = known | records.failures()
+    summary = description | records.failures()
     if isinstance(error, StoppedEarly):
         scored = records.rows and not math.isnan(records.rows[-1]["metric"])
-        summary = summed(known, records, server) if scored else summary
+        summary = summed(description, records, server) if scored else summary
         return summary | {"status": "stopped", "error": error_text(error)}
-    why = error_text(error) if isinstance(error, RunFailed) else located(error)
-    return summary | {"status": "failed", "error": without_home(resumed(why, error))}
+    message = error_text(error) if isinstance(error, RunFailed) else located(error)
+    return summary | {"status": "failed", "error": without_home(resumed(message, error))}
 
 
-def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str, Any]:
-    """The summary of a run that is done; ``known``: what was known before its first round."""
+def summed(description: dict[str, Any], records: Records, server: Server) -> dict[str, Any]:
+    """The summary of a run that is done; ``description``: what was known before its first round."""
     tables, channel = records.frames(), server.strategy.channel
     assert channel is not None
     entries = sum(x.numel() for x in server.initial.values())
@@ -371,8 +371,10 @@ def summed(known: dict[str, Any], records: Records, server: Server) -> dict[str,
     held: dict[str, float] = {}
     in_rounds = records.config.plan.algorithm.clock == "rounds"  # else updates are always under way
     if in_rounds and records.states is not None and records.states.is_local:
-        way = records.config.machine.memory_as
-        held = count_unapplied(channel, records.states.copy(), known["clients"], way)
+        memory_as = records.config.machine.memory_as
+        held = count_unapplied(channel, records.states.copy(), description["clients"], memory_as)
     epochs = bool(records.config.plan.local_epochs)
-    made = totals(tables["rounds"], tables["clients"], known, entries, controlled, epochs, held)
-    return known | made | {"status": "done", "error": None}
+    results = totals(
+        tables["rounds"], tables["clients"], description, entries, controlled, epochs, held
+    )  # fmt: skip
+    return description | results | {"status": "done", "error": None}

@@ -35,6 +35,6 @@ class SentConfig:
 def _unpacked(rows: bytes, config: bytes, controllers: bytes) -> SentConfig:
     added: dict[str, Row] = pickle.loads(rows)
     CATALOGUE.update(added)
-    own: dict[str, Listed] = pickle.loads(controllers)
-    CONTROLLERS.update(own)
+    third_party: dict[str, Listed] = pickle.loads(controllers)
+    CONTROLLERS.update(third_party)
     return SentConfig(pickle.loads(config))

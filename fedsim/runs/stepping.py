@@ -85,11 +85,11 @@ class Federation:
         if state is not None:
             expect(state, RunState, "Federation(state=...)")
             differ = differences(state.config, config).items()
-            if said := [
+            if remarks := [
                 *(f"{n} {a!r} there, {b!r} here" for n, (a, b) in differ),
                 *contents.differing(state.config.content, config.content),
             ]:
-                changed = "; ".join(said)
+                changed = "; ".join(remarks)
                 raise UsageError(f"state is of a run of other settings ({changed})")
         self.config, self._follower, self._cut = config, Several(callbacks), False
         states = storage.states_of(config)
@@ -100,8 +100,8 @@ class Federation:
             self._server, self._records = server_of(config, states, self._follower, None, before)
             grid = grid_of(config, states)
             self._end = weakref.finalize(self, grid.close)
-            self._known = describe(config, self._server.trainer)
-            self._follower.begin(self._known, self._records.follower_rows)
+            self._description = describe(config, self._server.trainer)
+            self._follower.begin(self._description, self._records.follower_rows)
             self._server.open(grid)
 
     @property
@@ -127,7 +127,7 @@ class Federation:
             with one_thread(), flower_quiet():
                 row = self._server.step()
         except Exception as error:
-            self._follower.end(broken_off(self._known, self._records, self._server, error))
+            self._follower.end(broken_off(self._description, self._records, self._server, error))
             raise
         except BaseException:
             self._cut = len(self._records.rows) == before  # else a callback raised it
@@ -156,7 +156,7 @@ class Federation:
         """What the rounds so far come to, as ``summary.json`` has it: ``status`` is ``done`` where
         they are all.
         """
-        summary = summed(self._known, self._records, self._server)
+        summary = summed(self._description, self._records, self._server)
         return summary | {"status": "done" if self.done else "running"}
 
     def state(self) -> RunState:

@@ -104,7 +104,7 @@ def run_cells(
     with own_files(out, configs):
         runs = as_there(configs, out)
         cells = [replace(cell, config=run) for cell, run in zip(cells, runs, strict=True)]
-        check(cells, jobs, here=ray_address is None)
+        check(cells, jobs, on_this_machine=ray_address is None)
         check_folder(out, cells)
         described_cells = cells
         if described:  # a grid's names say the place alone
@@ -183,7 +183,7 @@ def _prepared(cells: Sequence[Cell], out: Path) -> list[Work]:
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
     # all of them before any is changed
     examined = {cell.name: examine(cell.config, folders[cell.name]) for cell in cells}
-    tell((folders[name], found) for name, found in examined.items())
+    tell((folders[name], folder_state) for name, folder_state in examined.items())
     done = {c.name: prepare(c.config, folders[c.name], examined[c.name]) for c in cells}
     for cell in cells:
         if done[cell.name] is not None and not cell.config.keep.checkpoint:
@@ -246,10 +246,10 @@ def _to_the_end(bars: Told | None) -> Progress | None:
     return None if bars is None else tell
 
 
-def check(cells: Sequence[Cell], jobs: int | None, here: bool = True) -> None:
+def check(cells: Sequence[Cell], jobs: int | None, on_this_machine: bool = True) -> None:
     """Refuses what can be refused before anything is written: jobs, missing data, bad splits.
 
-    ``here``: whether the cells run on this machine, whose devices then matter.
+    ``on_this_machine``: whether the cells run on this machine, whose devices then matter.
     """
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs is {jobs}: give a number above 0")
@@ -257,12 +257,12 @@ def check(cells: Sequence[Cell], jobs: int | None, here: bool = True) -> None:
     for cell in cells:
         if (engine := cell.config.machine.engine) != "local":
             check_extra("ray", f"--engine {engine}")
-        if engine != "local" and (jobs != 1 or not here):
+        if engine != "local" and (jobs != 1 or not on_this_machine):
             raise UsageError(
                 f"--engine is {engine!r} and --jobs is {jobs}: this engine starts Ray itself; run "
                 "its cells with --jobs 1 and without --ray-address"
             )
-        if here:
+        if on_this_machine:
             devices.check(cell.config.machine.device)
             chosen.check(cell.config.keep.track)
             precheck.check(cell.config)
@@ -283,26 +283,26 @@ def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
             f"--out is {out}: it holds a run, which would not be seen beside a sweep's cells; "
             "choose another folder"
         )
-    seen: dict[tuple[str, str], tuple[str, str]] = {}
+    recorded_facts: dict[tuple[str, str], tuple[str, str]] = {}
     for cell in cells:
         plan = cell.config.plan
-        _alike(out, seen, cell.name, plan.task.name, cell.config.content, plan.strategy)
+        _alike(out, recorded_facts, cell.name, plan.task.name, cell.config.content, plan.strategy)
     again = {cell.name for cell in cells}
     for folder in run_folders(out) if out.is_dir() else []:
         if (folder / "summary.json").exists():
             done = read_finished(folder)
             if done["status"] == "done" or folder.name not in again:
                 strategy = str(read_settings(folder).get("strategy", ""))
-                _alike(out, seen, folder.name, done["task"], recorded(folder), strategy)
+                _alike(out, recorded_facts, folder.name, done["task"], recorded(folder), strategy)
 
 
 def _alike(
-    out: Path, seen: dict[tuple[str, str], tuple[str, str]], cell: str, task: str,
+    out: Path, recorded_facts: dict[tuple[str, str], tuple[str, str]], cell: str, task: str,
     content: Content, strategy: str,
 ) -> None:  # fmt: skip
-    """Refuses a cell of a task whose files held something else for one that was ``seen``."""
+    """Refuses a cell whose task's files held something else for one of ``recorded_facts``."""
     for what, digest in facts(content, strategy).items():
-        other, before = seen.setdefault((task, what), (cell, digest))
+        other, before = recorded_facts.setdefault((task, what), (cell, digest))
         if before != digest:
             raise UsageError(
                 f"--out is {out}: no table can hold both {cell} and {other}: {what}: {digest} in "
@@ -346,7 +346,7 @@ def sweep(
     out = Path(out)
     config, cells = in_folder(config, out)
     with own_files(out, [cell.config for cell in cells]):
-        check(cells, jobs, here=ray_address is None)
+        check(cells, jobs, on_this_machine=ray_address is None)
         check_folder(out, cells)
         chosen_cells = part_of(cells, only)
 
@@ -392,19 +392,19 @@ def named_as_there(cells: Sequence[Cell], out: Path) -> list[Cell]:
     names change as the grid grows. The names of varied settings are in the order in which they
     were given. A rate that equals the task's own may be given or left out.
     """
-    there: dict[Hashable, tuple[str, RunConfig]] = {}
+    stored: dict[Hashable, tuple[str, RunConfig]] = {}
     for folder in run_folders(out) if out.is_dir() else []:
         if (folder / "config.toml").exists():
             with suppress(UsageError):  # it is another sweep's, or `examine` reports the error
                 run = from_run_toml(folder / "config.toml", trust_code=True)
-                there[numbers_of(run)] = folder.name, run
-    taken, named = {name for name, _ in there.values()}, list[Cell]()
+                stored[numbers_of(run)] = folder.name, run
+    taken, named = {name for name, _ in stored.values()}, list[Cell]()
     for cell in cells:
-        name, run = there.get(numbers_of(cell.config), ("", cell.config))
+        name, run = stored.get(numbers_of(cell.config), ("", cell.config))
         p = cell.config.plan.method.gradient
         if name and (cell.name not in taken or float(f"{p:g}") != p):
-            own = {setting: getattr(run.training, setting) for setting in OF_OPTIMIZER}
-            cell = Cell(name, cell.config.but(**own))
+            rates = {setting: getattr(run.training, setting) for setting in OF_OPTIMIZER}
+            cell = Cell(name, cell.config.but(**rates))
         elif cell.name in taken and float(f"{p:g}") != p:
             cell = in_full(cell)
         named.append(cell)
@@ -423,8 +423,8 @@ def claim(out: Path, config: SweepConfig) -> None:
                 "choose another folder"
             )
         # Varied settings are those of each cell, and so are the ones that follow from them.
-        own = before.base.flat()
-        alike = {n: own[n] for n in ("strategy" if n in FLAGS else n for n in config.vary)}
+        settings = before.base.flat()
+        alike = {n: settings[n] for n in ("strategy" if n in FLAGS else n for n in config.vary)}
         base = config.base.but(**alike)
         same_settings(_off_grid(before.base), _off_grid(base), out)
         then, now = before.base.method, base.method
@@ -463,6 +463,6 @@ def shared_digest(config: SweepConfig, files: bool = True) -> str:
     shared |= {name: places[name] for name in places.keys() & shared.keys()}
     of = {"task": "task", "data": "task", "strategy": "strategy", "sampler": "sampler",
           "rows": "method"}  # fmt: skip
-    content = {k: own for k, own in config.base.content.items() if of[k] not in config.vary}
+    content = {k: digest for k, digest in config.base.content.items() if of[k] not in config.vary}
     values = tables(shared) | {"vary": sorted(config.vary)}
     return named(values | ({CONTENT: content} if content and files else {}))

@@ -16,31 +16,32 @@ if TYPE_CHECKING:  # half a second, which only a run's tables need
 
 
 def totals(
-    rounds: pd.DataFrame, clients: pd.DataFrame, known: Mapping[str, Any], entries: int | None,
-    controlled: bool, epochs: bool, unapplied: Mapping[str, float] = MappingProxyType({}),
+    rounds: pd.DataFrame, clients: pd.DataFrame, description: Mapping[str, Any],
+    entries: int | None, controlled: bool, epochs: bool,
+    unapplied: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, Any]:  # fmt: skip
     """The columns of a summary that follow from the tables.
 
     Args:
         rounds: ``rounds.parquet``, with a row at least.
         clients: ``clients.parquet``.
-        known: of the run: ``clients`` of the federation and ``trained_parameters``.
+        description: of the run: ``clients`` of the federation and ``trained_parameters``.
         entries: of an update; None: not known, and ``up_share`` is left out.
         controlled: whether a controller moved n and p.
         epochs: whether clients trained local epochs.
         unapplied: columns on training that the model lacks; they go between the others.
     """
     last = rounds.iloc[-1]
-    made: dict[str, Any] = ledger.per_participation(rounds)
-    made |= ledger.of_federation(rounds, known["clients"]) | ledger.failed(rounds, clients)
-    made |= unapplied
+    columns: dict[str, Any] = ledger.per_participation(rounds)
+    columns |= ledger.of_federation(rounds, description["clients"]) | ledger.failed(rounds, clients)
+    columns |= unapplied
     if "sim_seconds" in rounds:
-        made["sim_seconds"] = float(rounds["sim_seconds"].sum())
+        columns["sim_seconds"] = float(rounds["sim_seconds"].sum())
     if "energy_joules" in rounds:
-        made["energy_joules"] = float(rounds["energy_joules"].sum())
+        columns["energy_joules"] = float(rounds["energy_joules"].sum())
     if entries is not None:
-        made["up_share"] = ledger.share(rounds, entries)
-    made |= {
+        columns["up_share"] = ledger.share(rounds, entries)
+    columns |= {
         "iterations": int(last["iteration"]),  # fewer where it stopped at its bits
         "rounds": len(rounds),
         "metric": float(last["metric"]),
@@ -49,19 +50,19 @@ def totals(
     }
     of_last = (*CLIENT_SCORES, *PRIVACY)
     scores = [name for name in rounds if name in of_last or name.startswith(SCORE)]
-    made |= {name: float(last[name]) for name in scores}
-    trained = known["trained_parameters"]
+    columns |= {name: float(last[name]) for name in scores}
+    trained = description["trained_parameters"]
     # A round of an earlier version lacks columns, which are NaN in a table with later rounds.
     rows = ({k: x for k, x in row.items() if x == x} for row in rounds.to_dict("records"))
     used = sum(map(ledger.used_iterations, rows))
     if epochs:  # of the rounds that have iterations
         counted = rounds[rounds["clients"] > 0]
-        p = known["gradient"] * len(counted)
+        p = description["gradient"] * len(counted)
         fractions = float(counted["sent_fraction"].sum() if controlled else p)
-        made["total_sparsity"] = fractions / used if used else nan
+        columns["total_sparsity"] = fractions / used if used else nan
     elif controlled:  # n and p moved: what they were on average
-        made["total_sparsity"] = float(rounds["sent_fraction"].sum()) / made["iterations"]
+        columns["total_sparsity"] = float(rounds["sent_fraction"].sum()) / columns["iterations"]
     for kind in ("wire", "content"):
-        made[f"ratio_{kind}"] = ledger.ratio(trained, used, made[f"up_{kind}_bits"])
-    made["ratio_both"] = both_ways(*(made[name] for name in OF_BOTH))
-    return made
+        columns[f"ratio_{kind}"] = ledger.ratio(trained, used, columns[f"up_{kind}_bits"])
+    columns["ratio_both"] = both_ways(*(columns[name] for name in OF_BOTH))
+    return columns

@@ -126,7 +126,7 @@ def search(
     out, base = Path(out), _base(base)
     limits = _limits(time, trials, seeds)
     base.but(seed=base.seed + seeds)  # refused now, if the finalists' last seed is none
-    check([Cell("search", base)], jobs, here=ray_address is None)
+    check([Cell("search", base)], jobs, on_this_machine=ray_address is None)
     check_folder(out, [Cell("search", base)])
     (before,) = as_there([base], out)
     if before != base:

@@ -60,15 +60,15 @@ class Tracker(Callback):
     @classmethod
     def check(cls) -> None:
         """Raises ``UsageError`` where the package is missing."""
-        found = find_spec(cls.package)
-        if found is None or found.origin is None:  # a folder of that name is not a package
+        spec = find_spec(cls.package)
+        if spec is None or spec.origin is None:  # a folder of that name is not a package
             raise UsageError(
                 f"--track is {cls.package!r}: it needs a package that is not installed: "
                 f"pip install 'fedsim-lab[{cls.package}]'"
             )
 
     @property
-    def there(self) -> bool:
+    def in_tracker(self) -> bool:
         """Whether the tracker has the run already, or its beginning."""
         return self.package in names_of(self.folder)
 
@@ -157,18 +157,18 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
         >>> numbers({"round": 1, "metric": float("nan"), "last": True, "digest_up": "ab"})
         {'round': 1.0}
     """
-    kept = {k: float(v) for k, v in values.items() if type(v) in (int, float)}
-    return {name: value for name, value in kept.items() if isfinite(value)}
+    plain = {k: float(v) for k, v in values.items() if type(v) in (int, float)}
+    return {name: value for name, value in plain.items() if isfinite(value)}
 
 
-def settings_of(known: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(description: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run, defaults filled in, and what is known of it before its first round.
 
     Args:
-        known: as ``Callback.begin`` has it.
+        description: as ``Callback.begin`` has it.
     """
-    plain = {name: value for name, value in known.items() if name not in NESTED}
-    return known.get(TRAINED, {}) | plain
+    plain = {name: value for name, value in description.items() if name not in NESTED}
+    return description.get(TRAINED, {}) | plain
 
 
 def names_of(folder: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def trackers(track: str | None, folder: Path) -> list[Tracker]:
 def export(track: str | None, folder: Path, summary: dict[str, Any]) -> None:
     """Tells trackers of a finished run, from its ``rounds.parquet``, if they do not have it."""
     for tracker in trackers(track, folder):
-        if not tracker.there:
+        if not tracker.in_tracker:
             import pandas as pd
 
             rows = pd.read_parquet(folder / "rounds.parquet").to_dict("records")

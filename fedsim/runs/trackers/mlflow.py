@@ -47,7 +47,7 @@ class MLflow(Tracker):
     package = "mlflow"
     _id = ""
 
-    def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
         _REPORTS.turn_off(self)
         from mlflow.entities import Param
         from mlflow.tracking import MlflowClient
@@ -58,8 +58,8 @@ class MLflow(Tracker):
         with (Path(gettempdir()) / f"fedsim-mlflow-{os.getuid()}.lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._client: Any = MlflowClient()
-            there = self._client.get_experiment_by_name(name)
-            place = there.experiment_id if there else self._client.create_experiment(name)
+            experiment = self._client.get_experiment_by_name(name)
+            place = experiment.experiment_id if experiment else self._client.create_experiment(name)
         names = names_of(self.folder)
         if self.package in names:
             self._id = names[self.package]
@@ -67,9 +67,9 @@ class MLflow(Tracker):
             self._done = self._client.get_run(self._id).data.metrics.get("round", 0.0)
         else:
             group = {"group": names["group"]} if names["group"] else {}
-            made = self._client.create_run(place, run_name=names["name"], tags=group)
-            self._id, self._done = made.info.run_id, 0.0
-            params = [Param(k, str(v)[:_LONGEST]) for k, v in settings_of(known).items()]
+            run = self._client.create_run(place, run_name=names["name"], tags=group)
+            self._id, self._done = run.info.run_id, 0.0
+            params = [Param(k, str(v)[:_LONGEST]) for k, v in settings_of(description).items()]
             self._client.log_batch(self._id, params=params)
             keep(self.folder, names | {self.package: self._id})
         self._sums = Sums()

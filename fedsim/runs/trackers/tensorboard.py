@@ -30,16 +30,16 @@ class TensorBoard(Tracker):
     package = "tensorboard"
 
     @property
-    def there(self) -> bool:
+    def in_tracker(self) -> bool:
         return (self.folder / FOLDER).exists()
 
-    def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         with writing(self.folder):
             shutil.rmtree(self.folder / FOLDER, ignore_errors=True)
             self._writer = SummaryWriter(str(self.folder / FOLDER))
-        self._known = known
+        self._description = description
         self._sums = {"up_wire": 0.0, "up_payload": 0.0, "down_wire": 0.0}
         self._used = 0.0  # iterations
         for row in rows:
@@ -55,14 +55,14 @@ class TensorBoard(Tracker):
         values = {"loss/train": row["train_loss"]}
         values |= {f"bits/{name}": bits for name, bits in self._sums.items()}
         for name in ("wire", "payload"):
-            bits, trained = self._sums[f"up_{name}"], self._known["trained_parameters"]
+            bits, trained = self._sums[f"up_{name}"], self._description["trained_parameters"]
             values[f"ratio/{name}"] = ledger.ratio(trained, self._used, bits)
         self._add(values, int(row["iteration"]))
         if scored(row):
             self.write_scores(row)
 
     def write_scores(self, row: Row) -> None:
-        values = {self._known["metric_name"]: row["metric"], "loss/held_out": row["loss"]}
+        values = {self._description["metric_name"]: row["metric"], "loss/held_out": row["loss"]}
         more = [name for name in row if name.startswith(SCORE)]
         values |= {f"score/{name.removeprefix(SCORE)}": row[name] for name in more}
         self._add(values, int(row["iteration"]))

@@ -44,7 +44,7 @@ class Wandb(Tracker):
     package = "wandb"
     _run: Any = None
 
-    def begin(self, known: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
         _REPORTS.turn_off(self)
         import wandb
 
@@ -57,7 +57,7 @@ class Wandb(Tracker):
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT), id=names[self.package],
             name=names["name"], group=names["group"], dir=str(self.folder), resume="allow",
-            config=settings_of(known), allow_val_change=True, reinit="create_new",
+            config=settings_of(description), allow_val_change=True, reinit="create_new",
             settings=wandb.Settings(console="off", silent=True),
         )  # fmt: skip
         _open[self._run.id] = self._run

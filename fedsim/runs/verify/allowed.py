@@ -23,12 +23,12 @@ class Allowed:
     """The files that the command line names.
 
     Attributes:
-        own: code of tasks and strategies, as ``FILE.py:NAME``.
+        code: of tasks and strategies, as ``FILE.py:NAME``.
         data: the folder of data sets; None: none is read.
         files: weights, networks and traces that runs name.
     """
 
-    own: Collection[str] = ()
+    code: Collection[str] = ()
     data: str | None = None
     files: Collection[str] = ()
 
@@ -41,10 +41,10 @@ class Allowed:
             written = read_toml(file)
         except (OSError, ValueError) as error:
             raise UsageError(f"{file.name} cannot be read: {reason(error)}") from error
-        known = trusted.origins(self.own)
+        origins = trusted.origins(self.code)
         for setting, text in _texts(written):
             if setting in trusted.CODE and ":" in text:
-                if trusted.origin_of(text) not in known:
+                if trusted.origin_of(text) not in origins:
                     raise UsageError(
                         f"its {setting} is {text}, whose file is executed if you say so "
                         f"(--own {text})"
@@ -70,7 +70,7 @@ class Allowed:
 
     def _is_open(self, file: str, folder: Path) -> bool:
         place = Path(file).resolve()
-        return place in {Path(given).resolve() for given in self.files} or (
+        return place in {Path(name).resolve() for name in self.files} or (
             place.is_relative_to(folder.resolve())
         )
 

@@ -19,7 +19,7 @@ def why_not(replies: Replies) -> str:
     ``replies``: what is known of its clients'.
     """
     config, network = replies.config, replies.config.plan.network
-    if replies.whole:
+    if replies.complete:
         return ""
     if config.controller is not None:
         return f"{LACKS}, and the controller was told of more"
@@ -35,7 +35,7 @@ def left_out(replies: Replies, own_models: bool) -> Iterator[str]:
 
     ``own_models``: whether clients have models of their own, by which a run is scored.
     """
-    if not replies.whole:
+    if not replies.complete:
         yield f"rows are not compared with the replay: {LACKS}"
         return
     if clocked_coding(replies.config):
@@ -55,5 +55,5 @@ def clocked_coding(config: RunConfig) -> bool:
 def scored_elsewhere(replies: Replies) -> str:
     """In what the machine or device that scored the run's models is another; empty: in nothing."""
     device = replies.config.machine.device
-    there = f"device {device} there, cpu here" if device != "cpu" else ""
-    return ", ".join(filter(None, [elsewhere(replies.recorded.folder), there]))
+    devices = f"device {device} there, cpu here" if device != "cpu" else ""
+    return ", ".join(filter(None, [elsewhere(replies.recorded.folder), devices]))

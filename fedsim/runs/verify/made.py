@@ -37,7 +37,7 @@ def verify_made(path: Path, allowed: Allowed) -> list[Verdict]:
     try:
         for name in ("summary.csv", "summary.parquet"):
             if (path / name).exists():
-                verdict.took(name, table_differences(path, name))
+                verdict.add(name, table_differences(path, name))
         for name, check in (("summary.tex", tex_differences), ("report.html", page_differences)):
             if (path / name).exists():
                 check(verdict, path)
@@ -46,8 +46,8 @@ def verify_made(path: Path, allowed: Allowed) -> list[Verdict]:
         if pictures := sorted(file.name for kind in PICTURES for file in path.glob(kind)):
             verdict.unchecked.append(f"pictures ({', '.join(pictures)})")
         others = ("finalists.csv", "trials.csv", "study.db", "best.toml")
-        if found := [name for name in others if (path / name).exists()]:
-            verdict.unchecked.append(f"what a search made ({', '.join(found)})")
+        if outputs := [name for name in others if (path / name).exists()]:
+            verdict.unchecked.append(f"what a search made ({', '.join(outputs)})")
     except (UsageError, OSError, ValueError) as error:
         verdict.failures.append(str(error).splitlines()[0])
     return [verdict] if verdict.looked or verdict.failures or verdict.unchecked else []
@@ -63,31 +63,31 @@ def table_differences(path: Path, name: str) -> Iterator[str]:
         name: of the table.
     """
     text = read_text(path / name) if name.endswith(".csv") else _as_csv(path / name)
-    there = _rows(text)
+    rows = _rows(text)
     cells = {printable(folder.name): neutral(read_summary(folder)) for folder in run_folders(path)
              if (folder / "summary.json").exists()}  # fmt: skip
-    made = {run: _rows(csv_text(frame([cell])))[0] for run, cell in cells.items()}
+    expected = {run: _rows(csv_text(frame([cell])))[0] for run, cell in cells.items()}
     try:
         results = load(path)
         runs = results.runs.drop(columns=[*FACTS])
-        whole = runs.astype(object).where(runs.notna(), None).to_dict("records")
-        varied = _rows(csv_text(frame(whole)))
-        made = {run: {**row, **made[run]}
+        records = runs.astype(object).where(runs.notna(), None).to_dict("records")
+        varied = _rows(csv_text(frame(records)))
+        expected = {run: {**row, **expected[run]}
                 for run, row in zip(map(str, runs.index), varied, strict=True)} | {
-                    run: row for run, row in made.items() if run not in runs.index}  # fmt: skip
+                    run: row for run, row in expected.items() if run not in runs.index}  # fmt: skip
     except UsageError:  # runs that cannot share a table
         pass
-    left = dict(made)
-    for number, row in enumerate(there, 1):
-        apart = {run: _apart(row, other) for run, other in left.items()}
-        if not apart:
+    left = dict(expected)
+    for number, row in enumerate(rows, 1):
+        differing = {run: _differing_columns(row, other) for run, other in left.items()}
+        if not differing:
             yield f"{name}: row {number} is of no run of the folder"
             return
-        run = min(apart, key=lambda name: len(apart[name]))
-        if wrong := apart[run]:
+        run = min(differing, key=lambda name: len(differing[name]))
+        if wrong := differing[run]:
             column = wrong[0]
-            found = made[run].get(column, "no such column")
-            yield f"{name}: row {number}: {column} is {row[column]}, and {found} by run {run}"
+            value = expected[run].get(column, "no such column")
+            yield f"{name}: row {number}: {column} is {row[column]}, and {value} by run {run}"
         del left[run]
     if left:
         yield f"{name} lacks run {next(iter(left))}"
@@ -101,9 +101,9 @@ def _rows(text: str) -> list[Row]:
     return list(csv.DictReader(StringIO(text)))
 
 
-def _apart(row: Row, made: Row) -> list[str]:
+def _differing_columns(row: Row, expected: Row) -> list[str]:
     """The columns in which a row is another one; numbers may be written in two ways."""
-    return [name for name, text in row.items() if not _same(text, made.get(name))]
+    return [name for name, text in row.items() if not _same(text, expected.get(name))]
 
 
 def _same(text: str | None, other: str | None) -> bool:
@@ -119,28 +119,28 @@ def tex_differences(verdict: Verdict, path: Path) -> None:
     """Looks at ``summary.tex``, line by line, where it has the columns that it has by default."""
     from fedsim.show.export import paper_table
 
-    text, made = read_text(path / "summary.tex"), paper_table(load(path).runs)
-    if _heading(text) != _heading(made):
+    text, expected = read_text(path / "summary.tex"), paper_table(load(path).runs)
+    if _heading(text) != _heading(expected):
         verdict.unchecked.append("summary.tex, which was made with other columns or versions")
         return
-    verdict.took("summary.tex", line_differences("summary.tex", text, made))
+    verdict.add("summary.tex", line_differences("summary.tex", text, expected))
 
 
 def _heading(text: str) -> str:
     return text.partition("\\midrule")[0].rpartition("\\toprule")[2].strip()
 
 
-def line_differences(name: str, text: str, made: str) -> Iterator[str]:
+def line_differences(name: str, text: str, expected: str) -> Iterator[str]:
     """The first line in which a text is another one than the same made again.
 
     Example:
         >>> [*line_differences("a.tex", "1\\n2", "1\\n3")]
         ["a.tex: line 2 is '2', and '3' by the runs"]
     """
-    one, other = text.splitlines(), made.splitlines()
-    for number, (line, wanted) in enumerate(zip(one, other, strict=False), 1):
-        if line != wanted:
-            yield f"{name}: line {number} is {line.strip()!r}, and {wanted.strip()!r} by the runs"
+    one, other = text.splitlines(), expected.splitlines()
+    for number, (line, right) in enumerate(zip(one, other, strict=False), 1):
+        if line != right:
+            yield f"{name}: line {number} is {line.strip()!r}, and {right.strip()!r} by the runs"
             return
     if len(one) != len(other):
         yield f"{name} has {len(one)} lines, and {len(other)} by the runs"
@@ -156,11 +156,11 @@ def page_differences(verdict: Verdict, path: Path) -> None:
     if by is None:
         verdict.unchecked.append("report.html, which another version made, or a search")
         return
-    made = page(load(path), by.budget, by.budget_of)
-    verdict.took("report.html", section_differences(text, made))
+    expected = page(load(path), by.budget, by.budget_of)
+    verdict.add("report.html", section_differences(text, expected))
 
 
-def section_differences(text: str, made: str) -> Iterator[str]:
+def section_differences(text: str, expected: str) -> Iterator[str]:
     """The first section in which a page is another one than the same made again.
 
     Example:
@@ -169,12 +169,12 @@ def section_differences(text: str, made: str) -> Iterator[str]:
         ['report.html: its section summary is not what the runs give; `fedsim report` writes it \
 again']
     """
-    if text == made:
+    if text == expected:
         return
-    one, other = (part.split("</section>") for part in (text, made))
-    for section, wanted in zip(one, other, strict=False):
-        if section != wanted:
-            key = wanted.rpartition('<h2 id="')[2].partition('"')[0] if "<h2 id" in wanted else ""
+    one, other = (part.split("</section>") for part in (text, expected))
+    for section, right in zip(one, other, strict=False):
+        if section != right:
+            key = right.rpartition('<h2 id="')[2].partition('"')[0] if "<h2 id" in right else ""
             what = f"its section {key}" if key else "its beginning or end"
             yield f"report.html: {what} is not what the runs give; `fedsim report` writes it again"
             return
@@ -192,13 +192,13 @@ def _cells(verdict: Verdict, path: Path, allowed: Allowed) -> None:
         except UsageError as error:
             verdict.unchecked.append(f"which cells {name} lists: {error}")
             continue
-        there = {numbers: folder for folder, numbers in _numbers(path, allowed)}
+        present = {numbers: folder for folder, numbers in _numbers(path, allowed)}
         names = {folder.name for folder in run_folders(path)}
         lacking = [
             cell.name for cell in cells
-            if cell.name not in names and grids.numbers_of(cell.config) not in there
+            if cell.name not in names and grids.numbers_of(cell.config) not in present
         ]  # fmt: skip
-        verdict.took(f"cells of {name}", _lacking(name, lacking))
+        verdict.add(f"cells of {name}", _lacking(name, lacking))
 
 
 def _listed(file: Path, allowed: Allowed) -> list[grids.Cell]:

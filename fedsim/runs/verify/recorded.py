@@ -49,8 +49,8 @@ class Recorded:
     @cached_property
     def layers(self) -> pd.DataFrame:
         """``layers.parquet``; empty where the run has none."""
-        there = os.path.lexists(self.folder / "layers.parquet")
-        return self._table("layers", *LAYER_COLUMNS) if there else pd.DataFrame()
+        exists = os.path.lexists(self.folder / "layers.parquet")
+        return self._table("layers", *LAYER_COLUMNS) if exists else pd.DataFrame()
 
     def table(self, name: str) -> pd.DataFrame:
         """``rounds``, ``clients`` or ``layers``."""

@@ -52,7 +52,7 @@ def differences(replies: Replies, server: Server, records: Records) -> Iterator[
         yield from failures
         if failures:
             return  # what follows is of another run
-    if replies.whole:
+    if replies.complete:
         tables = records.frames()
         elsewhere = TOLERANCE if scored_elsewhere(replies) else 0.0
         far = None if server.own_models else elsewhere  # what clients keep is in no message

@@ -80,22 +80,22 @@ def of_this_version(folder: Path) -> bool:
 
 def _environment(folder: Path) -> dict[str, Any]:
     try:
-        found = read_json(folder / "environment.json")
+        values = read_json(folder / "environment.json")
     except (OSError, ValueError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise UsageError("environment.json holds no table")
-    return found
+    return values
 
 
 def elsewhere(folder: Path) -> str:
     """In what this machine is another than the one that a run names; empty where in nothing."""
-    there, here = _environment(folder), describe()
-    if there == {}:
+    recorded, current = _environment(folder), describe()
+    if recorded == {}:
         return "it is not known where the run was made"
-    pairs = [(name, there.get(name), here[name]) for name in _MACHINE]
-    packages = there.get("packages", {})
-    pairs += [(name, packages.get(name), here["packages"][name]) for name in _PACKAGES]
+    pairs = [(name, recorded.get(name), current[name]) for name in _MACHINE]
+    packages = recorded.get("packages", {})
+    pairs += [(name, packages.get(name), current["packages"][name]) for name in _PACKAGES]
     return ", ".join(f"{name} {a} there, {b} here" for name, a, b in pairs if a != b)
 
 
@@ -123,7 +123,7 @@ class Rerun:
         """The first and the last round that were asked for and done."""
         return self.span[0], min(self.span[1], int(self.tables["rounds"]["round"].max()))
 
-    def beside(self, recorded: Recorded) -> dict[str, pd.DataFrame]:
+    def same_rounds(self, recorded: Recorded) -> dict[str, pd.DataFrame]:
         """The recorded rows of the same rounds, by table."""
         recorded_tables = {name: recorded.table(name) for name in ("rounds", "clients", "layers")}
         return {
@@ -134,7 +134,7 @@ class Rerun:
     def bits_differ(self, recorded: Recorded) -> bool:
         """Whether a message or a model has another digest than the recorded one."""
         digests = [("rounds", (MODEL,)), ("clients", (UP, DOWN))]
-        tables = self.beside(recorded)
+        tables = self.same_rounds(recorded)
         return any(
             tables[name][list(columns)].to_numpy().tolist()
             != self.tables[name][list(columns)].to_numpy().tolist()
@@ -153,17 +153,17 @@ def rerun(recorded: Recorded, config: RunConfig, span: Span) -> Rerun:
         config: the run; its engine is not asked for, as all of them send the same.
         span: which rounds are run again.
     """
-    here = replace(config, machine=replace(config.machine, engine="local"))
-    states, last, digests = states_of(here), span.end(recorded), recorded.digests
+    local_config = replace(config, machine=replace(config.machine, engine="local"))
+    states, last, digests = states_of(local_config), span.end(recorded), recorded.digests
     goes_on, over, differs = bool(elsewhere(recorded.folder)), "", False
     with one_thread():
-        check(here)
+        check(local_config)
         before = checkpoint.before(recorded.folder, span.first)
-        server, records = server_of(here, states, Callback(), None, before)
+        server, records = server_of(local_config, states, Callback(), None, before)
         begun = records.rounds_done
         # Which round is scored last is known one round later where the run stops at its bits.
-        one_more = here.stop_at_bits is not None
-        with closing(grid_of(here, states)) as grid:
+        one_more = local_config.stop_at_bits is not None
+        with closing(grid_of(local_config, states)) as grid:
             server.open(grid)
             while not server.done and records.rounds_done < last + one_more:
                 row = server.step()
@@ -176,12 +176,13 @@ def rerun(recorded: Recorded, config: RunConfig, span: Span) -> Rerun:
         elif recorded.done and last == len(recorded.rounds) and not (server.done and done <= last):
             over = "" if differs else f"the run goes on after round {last}, the last recorded one"
         words: dict[str, Any] = {"span": (span.first, last), "begun": begun, "over": over}
-        kept = {name: table[table["round"].between(span.first, min(last, done))]
+        frames = {name: table[table["round"].between(span.first, min(last, done))]
                 for name, table in records.frames().items()}  # fmt: skip
         if recorded.done and server.done and done == len(recorded.rounds) and not over:
-            known = describe_run(config, server.trainer)
-            words |= {"summary": summed(known, records, server), "end": records.memory(server)}
-        return Rerun(tables=kept, **words)
+            description = describe_run(config, server.trainer)
+            summary = summed(description, records, server)
+            words |= {"summary": summary, "end": records.memory(server)}
+        return Rerun(tables=frames, **words)
 
 
 def differences(recorded: Recorded, again: Rerun, shares: Shares) -> Iterator[str]:
@@ -192,27 +193,27 @@ def differences(recorded: Recorded, again: Rerun, shares: Shares) -> Iterator[st
         again: its rounds.
         shares: how far numbers may be apart, and whether single bits are compared.
     """
-    (first, last), tables = again.compared(), again.beside(recorded)
+    (first, last), tables = again.compared(), again.same_rounds(recorded)
     one, other = by_round(tables["clients"]), by_round(again.tables["clients"])
     models = dict(zip(again.tables["rounds"]["round"], again.tables["rounds"][MODEL], strict=True))
     for number in range(first, last + 1) if shares.bits else ():
         yield from same(number, one.get(number, []), other.get(number, []))
-        if models[number] != (wanted := recorded.digests.get(number, "")):
-            yield differ(f"round {number}: model", wanted, models[number])
+        if models[number] != (expected := recorded.digests.get(number, "")):
+            yield differ(f"round {number}: model", expected, models[number])
             break  # and so does every one after it
     words = {"rounds": round_words, "clients": named, "layers": layer_words}
     for name, table in tables.items():
-        found = again.tables.get(name, pd.DataFrame())
-        wrong = [*shape_differences(f"{name}.parquet", table, found, _AGAIN)]
+        frame = again.tables.get(name, pd.DataFrame())
+        wrong = [*shape_differences(f"{name}.parquet", table, frame, _AGAIN)]
         if not wrong and shares.bits:  # they are named above, in fewer letters
             hidden = [column for column in table.columns if column in (UP, DOWN, MODEL)]
             table = table.drop(columns=hidden)
-        yield from wrong or row_differences(table, found, shares, words[name], _AGAIN)
+        yield from wrong or row_differences(table, frame, shares, words[name], _AGAIN)
     if again.over:
         yield again.over
     if again.summary:
-        said = {name: x for name, x in recorded.summary.items() if name != FILES}
-        yield from value_differences("summary.json", said, again.summary, shares, _AGAIN)
+        summary = {name: x for name, x in recorded.summary.items() if name != FILES}
+        yield from value_differences("summary.json", summary, again.summary, shares, _AGAIN)
     if again.end is not None and shares.bits and not shares.numbers:
         stored = checkpoint.end(recorded.folder)
         yield from end_differences(stored, again.end) if stored is not None else ()
@@ -221,14 +222,14 @@ def differences(recorded: Recorded, again: Rerun, shares: Shares) -> Iterator[st
 _AGAIN = "when run again"
 
 
-def end_differences(stored: Checkpoint, made: Checkpoint) -> Iterator[str]:
+def end_differences(stored: Checkpoint, computed: Checkpoint) -> Iterator[str]:
     """The differences between the memory at a run's end and the folder's, in ``final``.
 
     Messages that are under way and the name of the channel are left out: they hold the times and
     the random names of the process that made them.
     """
-    parts = {"the server": (stored.server, made.server)} | {
-        f"client {client}": (state, made.clients.get(client, {}))
+    parts = {"the server": (stored.server, computed.server)} | {
+        f"client {client}": (state, computed.clients.get(client, {}))
         for client, state in stored.clients.items()
     }
     for whose, (one, other) in parts.items():
@@ -242,22 +243,22 @@ def end_differences(stored: Checkpoint, made: Checkpoint) -> Iterator[str]:
 
 def by_round(table: pd.DataFrame) -> dict[int, list[dict[str, Any]]]:
     """The keys of each round's rows (client, message), and their digests."""
-    found: dict[int, list[dict[str, Any]]] = {}
+    rows_by_round: dict[int, list[dict[str, Any]]] = {}
     names = [name for name in ("round", "client", "message", UP, DOWN) if name in table]
     for row in table[names].to_dict("records"):
-        found.setdefault(int(row["round"]), []).append(row)
-    return found
+        rows_by_round.setdefault(int(row["round"]), []).append(row)
+    return rows_by_round
 
 
 def same(
-    number: int, recorded: list[dict[str, Any]], found: list[dict[str, Any]]
+    number: int, recorded: list[dict[str, Any]], repeated: list[dict[str, Any]]
 ) -> Iterator[str]:  # fmt: skip
     """The differences between a round's clients, or the digests of their messages."""
-    one, other = ([row["client"] for row in rows] for rows in (recorded, found))
+    one, other = ([row["client"] for row in rows] for rows in (recorded, repeated))
     if one != other:
         yield f"round {number}: clients {one} are recorded, and {other} were found"
         return
-    for row, again in zip(recorded, found, strict=True):
+    for row, again in zip(recorded, repeated, strict=True):
         for column, what in ((DOWN, "payload sent to it"), (UP, "payload")):
             if row[column] != again[column]:
                 yield differ(f"{named(row)}: {what}", row[column], again[column])

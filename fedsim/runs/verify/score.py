@@ -27,8 +27,8 @@ def scoring_trainer(config: RunConfig) -> Trainer | None:
 
     None where clients have models of their own, by which the run is scored: no file holds them.
     """
-    here = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
-    trainer = Trainer(here, ClientData.of(here))
+    on_cpu = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
+    trainer = Trainer(on_cpu, ClientData.of(on_cpu))
     template = config.plan.client.payload_template(trainer.template)
     return None if clientmodels.differ(trainer, template) else trainer
 
@@ -41,7 +41,7 @@ def score_differences(recorded: Recorded, config: RunConfig, trainer: Trainer) -
         config: its settings.
         trainer: of ``scoring_trainer``.
     """
-    there = config.machine.device
+    device = config.machine.device
     with one_thread():
         stored = load(recorded.read("model.safetensors"))
         needed = {**trainer.parameters, **trainer.frozen}
@@ -51,12 +51,12 @@ def score_differences(recorded: Recorded, config: RunConfig, trainer: Trainer) -
                 return
         if buffers := {name: x for name, x in stored.items() if name not in needed}:
             trainer.buffers.load(buffers)
-        found = row_of(evaluate(trainer, {name: stored[name] for name in trainer.parameters}))
+        scores = row_of(evaluate(trainer, {name: stored[name] for name in trainer.parameters}))
     last = recorded.rounds.iloc[-1].to_dict()
-    far = SCORED if there != "cpu" or elsewhere(recorded.folder) else LAST_DIGITS
-    said = {name: last[name] for name in found if name in last}
+    far = SCORED if device != "cpu" or elsewhere(recorded.folder) else LAST_DIGITS
+    expected = {name: last[name] for name in scores if name in last}
     yield from value_differences(
-        "model.safetensors", said, found, Shares(scored=far), "when scored here"
+        "model.safetensors", expected, scores, Shares(scored=far), "when scored here"
     )
 
 
@@ -67,18 +67,18 @@ def settings_differences(recorded: Recorded, config: RunConfig) -> Iterator[str]
         recorded: the run.
         config: of its ``config.toml``.
     """
-    made = describe(config, None)
+    description = describe(config, None)
     done = ("iterations", "rounds", "total_sparsity")  # they are what was done
-    columns = {name: x for name, x in made.items() if name not in done}
+    columns = {name: x for name, x in description.items() if name not in done}
     where = "by config.toml"
     yield from value_differences("summary.json", recorded.summary, columns, Shares(), where)
     trained = {k: x for k, x in config.filled().items() if x is not None}
-    said = {
+    stored = {
         name: x for name, x in (recorded.summary.get(TRAINED) or {}).items()
         if name not in ("lr", "momentum")  # the optimizer's, which may be the task's
     }  # fmt: skip
-    yield from value_differences("summary.json: settings", said, trained, Shares(), where)
+    yield from value_differences("summary.json: settings", stored, trained, Shares(), where)
     for name in ("lr", "momentum"):
-        found, wanted = (recorded.summary.get(TRAINED) or {}).get(name), trained.get(name)
-        if wanted is not None and found not in (None, wanted):
-            yield f"summary.json: settings: {name} is {found}, and {wanted} {where}"
+        value, expected = (recorded.summary.get(TRAINED) or {}).get(name), trained.get(name)
+        if expected is not None and value not in (None, expected):
+            yield f"summary.json: settings: {name} is {value}, and {expected} {where}"

@@ -13,6 +13,7 @@ from fedsim.runs.verify.recorded import Recorded
 from fedsim.runs.verify.verdict import differ
 
 _SHARD = re.compile(r"-shard-(\d+)-step-")
+_DIRECTIONS = ("up", UP, "payload"), ("down", DOWN, "payload sent to it")
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Stored:
         return b"".join(map(read_bytes, self.files))
 
     @property
-    def beside(self) -> bytes:
+    def side_payload(self) -> bytes:
         """The buffers' payload; empty where there is none."""
         return b"".join(map(read_bytes, self.buffers))
 
@@ -43,16 +44,16 @@ class Stored:
         return any(file.stem.endswith("-free") for file in self.files)
 
 
-def of_row(folder: Path, row: Mapping[str, Any], way: str) -> Stored:
+def of_row(folder: Path, row: Mapping[str, Any], direction: str) -> Stored:
     """The files of what a row's client sent (``up``) or was sent (``down``)."""
     number, client = int(row.get("message", row["round"])), int(row["client"])
     place = folder / "payloads" / f"round-{number:05d}"
     files, buffers = (
         tuple(file for file in sorted(place.glob(f"client-{client:03d}-{pattern}"))
               if not ((part := _SHARD.search(file.name)) and int(part[1]) == client))
-        for pattern in (f"*{way}*.bin", f"{way}*.buffers")
+        for pattern in (f"*{direction}*.bin", f"{direction}*.buffers")
     )  # fmt: skip
-    return Stored(tuple(f for f in files if re.search(rf"-{way}[-.]", f.name)), buffers)
+    return Stored(tuple(f for f in files if re.search(rf"-{direction}[-.]", f.name)), buffers)
 
 
 def named(row: Mapping[str, Any]) -> str:
@@ -63,27 +64,27 @@ def named(row: Mapping[str, Any]) -> str:
 
 def messages(recorded: Recorded) -> Iterator[str]:
     """Where a stored message is missing, is not that of its row, or belongs to none."""
-    folder, seen = recorded.folder, set[Path]()
+    folder, used = recorded.folder, set[Path]()
     for row in recorded.clients.to_dict("records"):
-        for way, column, what in (("up", UP, "payload"), ("down", DOWN, "payload sent to it")):
-            stored, place = of_row(folder, row, way), f"{named(row)}: {what}"
-            seen |= {*stored.files, *stored.buffers}
+        for direction, column, what in _DIRECTIONS:
+            stored, place = of_row(folder, row, direction), f"{named(row)}: {what}"
+            used |= {*stored.files, *stored.buffers}
             if not recorded.has_digests:
                 # In old folders only the row's bits give a message's length. Down, they include
                 # messages that a client could not use, which are not kept.
-                parts = (int(row.get(f"{way}_{name}_bits", 0)) for name in ("report", "order"))
-                bits = int(row[f"{way}_wire_bits"]) - sum(parts)
-                size = 0 if stored.free else 8 * len(stored.payload + stored.beside)
-                if size > bits or (way == "up" and size != bits):
+                parts = (f"{direction}_{name}_bits" for name in ("report", "order"))
+                bits = int(row[f"{direction}_wire_bits"]) - sum(int(row.get(x, 0)) for x in parts)
+                size = 0 if stored.free else 8 * len(stored.payload + stored.side_payload)
+                if size > bits or (direction == "up" and size != bits):
                     yield f"{place} has {size} bits, and {bits} in clients.parquet"
                 continue
             if not stored.files and row[column]:
                 yield f"{place} is missing: it is kept in no file"
             elif stored.files:
-                found = digest_of(stored.payload + stored.beside)
-                if found != row[column]:
-                    yield differ(place, row[column], found)
-    every = {file for file in (folder / "payloads").rglob("*") if file.is_file()}
-    for file in sorted(every - seen):  # what a part's own worker pushed to it did not travel
+                digest = digest_of(stored.payload + stored.side_payload)
+                if digest != row[column]:
+                    yield differ(place, row[column], digest)
+    present = {file for file in (folder / "payloads").rglob("*") if file.is_file()}
+    for file in sorted(present - used):  # what a part's own worker pushed to it did not travel
         if not _SHARD.search(file.name):
             yield f"{file.relative_to(folder)} belongs to no row of clients.parquet"

@@ -28,7 +28,7 @@ class StoredGrid(NumberedGrid):
         super().__init__(clients)
         self.round, self.numbered = 1, None if replies.some_absent else self._ids
         self._replies, self._moment = replies, Moment()
-        self._asked: Counter[tuple[int, int]] = Counter()
+        self._counts: Counter[tuple[int, int]] = Counter()
         self._open: dict[str, tuple[Message, Reply | None]] = {}  # no reply in their rounds
 
     def send_and_receive(
@@ -44,30 +44,30 @@ class StoredGrid(NumberedGrid):
         self._moment.sent(messages)
         for message in messages:
             key = client_of(message), number_of(message)
-            found = self._replies.of(*key)[self._asked[key] :]
-            self._asked[key] += 1
-            if found and found[0].pulled_at is None:
-                yield _reply(found[0].content, message)
+            replies = self._replies.of(*key)[self._counts[key] :]
+            self._counts[key] += 1
+            if replies and replies[0].pulled_at is None:
+                yield _reply(replies[0].content, message)
             else:
-                self._open[message.metadata.message_id] = message, found[0] if found else None
+                self._open[message.metadata.message_id] = message, replies[0] if replies else None
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies that came after their round by the machine's clock, when they came then.
 
         A client that is asked again and has not answered was started anew: it answers no more.
         """
-        moment, came = self._moment.looked(), list[Message]()
+        moment, arrivals = self._moment.looked(), list[Message]()
         for key in message_ids:
             message, reply = self._open[key]
             if reply is not None and reply.pulled_at is not None and reply.pulled_at <= moment:
-                came.append(_reply(reply.content, message))
+                arrivals.append(_reply(reply.content, message))
             elif reply is None:
                 again = self._replies.asked_again(client_of(message), number_of(message))
                 if again is not None and again <= self.round:
-                    came.append(_reply(Error(ErrorCode.NODE_UNAVAILABLE), message))
-        for answer in came:
+                    arrivals.append(_reply(Error(ErrorCode.NODE_UNAVAILABLE), message))
+        for answer in arrivals:
             del self._open[answer.metadata.reply_to_message_id]
-        return came
+        return arrivals
 
     def get_node_ids(self) -> Iterable[int]:
         """A node per client that is there."""

@@ -26,32 +26,32 @@ def sums(recorded: Recorded) -> Iterator[str]:
         yield f"clients.parquet has round {more[0]}, which rounds.parquet lacks"
         return
     totals = totals.reindex(rounds.index, fill_value=0)  # a round may be nobody's
-    for way in ("up", "down"):  # a sampler's requests are in no client's row
-        if f"{way}_sampler_bits" in rounds:
-            totals[f"{way}_wire_bits"] += rounds[f"{way}_sampler_bits"]
+    for direction in ("up", "down"):  # a sampler's requests are in no client's row
+        if f"{direction}_sampler_bits" in rounds:
+            totals[f"{direction}_wire_bits"] += rounds[f"{direction}_sampler_bits"]
     wrong = [(number, name) for name in both for number in rounds.index[
         rounds[name].notna() & (rounds[name] != totals[name])
     ]]  # fmt: skip
     for number, name in sorted(wrong):
-        said, came = rounds.loc[number, name], totals.loc[number, name]
-        yield f"round {number}: {name} is {said:g}, and {came:g} over its clients"
+        value, total = rounds.loc[number, name], totals.loc[number, name]
+        yield f"round {number}: {name} is {value:g}, and {total:g} over its clients"
     if not recorded.has_digests:
         return
-    for number, wanted in rounds[digests.PAYLOADS].items():
-        found = digests.of_rows(recorded.clients_in(int(str(number))))
-        if found != wanted:
-            yield differ(f"round {number}: the digest of its clients' rows", wanted, found)
+    for number, expected in rounds[digests.PAYLOADS].items():
+        digest = digests.of_rows(recorded.clients_in(int(str(number))))
+        if digest != expected:
+            yield differ(f"round {number}: the digest of its clients' rows", expected, digest)
 
 
 def summary(recorded: Recorded) -> Iterator[str]:
     """The differences between the summary and its tables."""
-    said, rounds = recorded.summary, recorded.rounds
-    trained = said.get(TRAINED) or {}
+    stored, rounds = recorded.summary, recorded.rounds
+    trained = stored.get(TRAINED) or {}
     moved, epochs = (bool(trained.get(name)) for name in ("controller", "local_epochs"))
-    came = totals(rounds, recorded.clients, said, None, moved, epochs)
-    for name, value in came.items():
-        if name not in said or said[name] == value:
+    computed = totals(rounds, recorded.clients, stored, None, moved, epochs)
+    for name, value in computed.items():
+        if name not in stored or stored[name] == value:
             continue
-        near = isinstance(value, float) and np.isclose(said[name], value, 1e-12, 0, equal_nan=True)
-        if not near:
-            yield f"summary.json: {name} is {said[name]}, and {value} by the tables"
+        number = isinstance(value, float)
+        if not (number and np.isclose(stored[name], value, 1e-12, 0, equal_nan=True)):
+            yield f"summary.json: {name} is {stored[name]}, and {value} by the tables"

@@ -32,12 +32,12 @@ class Replies:
         config: the run.
 
     Attributes:
-        whole: whether the folder keeps all of them.
+        complete: whether the folder keeps all of them.
         some_absent: whether a client had no node in some round.
     """
 
     def __init__(self, recorded: Recorded, config: RunConfig) -> None:
-        self.recorded, self.config, self.kept = recorded, config, KeptReplies(recorded.folder)
+        self.recorded, self.config, self._stored = recorded, config, KeptReplies(recorded.folder)
         rows: list[dict[str, Any]] = recorded.clients.to_dict("records")
         self._rows = {(int(row["client"]), number_in(row)): row for row in rows}
         self.some_absent = ABSENT in {*recorded.clients["failure_reasons"]}
@@ -48,12 +48,12 @@ class Replies:
             key for key, row in self._rows.items()
             if row[DOWN] and row["failure_reasons"] not in (NO_REPLY, DROPPED["before"])
         ]  # fmt: skip
-        self.whole = all(self.kept.has(*key) for key in answered)
+        self.complete = all(self._stored.has(*key) for key in answered)
 
     def of(self, client: int, number: int) -> list[Reply]:
         """The replies of a client to its message of this number; none where it sent none."""
-        found = self.kept.of(client, number)
-        return found if found or self.whole else self._made(client, number)
+        stored = self._stored.of(client, number)
+        return stored if stored or self.complete else self._from_tables(client, number)
 
     def absent(self, number: int) -> set[int]:
         """Clients that had no node when a round would have asked them."""
@@ -65,20 +65,20 @@ class Replies:
         later = (number_in(row) for row in self._later[client] if row[DOWN])
         return next((other for other in later if other > number), None)
 
-    def _made(self, client: int, number: int) -> list[Reply]:
+    def _from_tables(self, client: int, number: int) -> list[Reply]:
         row = self._rows.get((client, number))
         if row is None:  # under way when the run ended
             return [Reply(self._endless(client))]
-        why, bits = row["failure_reasons"], int(row["failed_up_bits"])
-        if why == NO_REPLY:
+        reason, bits = row["failure_reasons"], int(row["failed_up_bits"])
+        if reason == NO_REPLY:
             return []
         if row[UP] and row[DOWN]:
             return [Reply(self._used(row, number))]
-        if why == LATE:
+        if reason == LATE:
             return [Reply(self._late(client, number))]
-        if bits or why == DROPPED["after"]:
+        if bits or reason == DROPPED["after"]:
             return [Reply(_content(bytes(bits // 8), number))]
-        return [Reply(Error(0, why))]
+        return [Reply(Error(0, reason))]
 
     def _late(self, client: int, number: int) -> RecordDict:
         """A reply that came in a later round, if it did."""
@@ -91,7 +91,7 @@ class Replies:
 
     def _used(self, row: dict[str, Any], number: int) -> RecordDict:
         up = of_row(self.recorded.folder, row, "up")
-        content = _content(up.payload, number, **({BUFFERS: up.beside} if up.buffers else {}))
+        content = _content(up.payload, number, **({BUFFERS: up.side_payload} if up.buffers else {}))
         samples, loss = int(row["samples"]), float(row["train_loss"])
         content[METRICS] = MetricRecord({SAMPLES: samples, "train-loss": loss})
         return content
@@ -115,9 +115,9 @@ def number_in(row: dict[str, Any]) -> int:
     return int(row.get("message", row["round"]))
 
 
-def _content(payload: bytes, number: int, **beside: bytes) -> RecordDict:
+def _content(payload: bytes, number: int, **side_payloads: bytes) -> RecordDict:
     content = RecordDict()
-    put(content, payload, **{ROUND: number}, **beside)
+    put(content, payload, **{ROUND: number}, **side_payloads)
     return content
 
 

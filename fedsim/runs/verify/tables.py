@@ -64,14 +64,14 @@ class Shares:
 
 
 def row_differences(
-    recorded: pd.DataFrame, found: pd.DataFrame, shares: Shares,
+    recorded: pd.DataFrame, repeated: pd.DataFrame, shares: Shares,
     name: Callable[[Any], str], where: str = "in the replay",
 ) -> Iterator[str]:  # fmt: skip
     """Where tables of as many rows differ, of each column the first row.
 
     Args:
         recorded: as the folder has it.
-        found: the same, made again.
+        repeated: the same, made again.
         shares: how far values may be apart.
         name: says which row it is.
         where: says where the second value was found.
@@ -82,22 +82,22 @@ def row_differences(
         ['round 2: x is 1, and 2 in the replay']
     """
     first: list[tuple[int, str]] = []
-    for column in recorded.columns.intersection(found.columns, sort=False):
+    for column in recorded.columns.intersection(repeated.columns, sort=False):
         if (share := shares.of(column)) is None:
             continue
-        one, other = recorded[column].to_numpy(), found[column].to_numpy()
+        one, other = recorded[column].to_numpy(), repeated[column].to_numpy()
         equal = (one == other) | (pd.isna(one) & pd.isna(other))
-        if share and is_numeric_dtype(recorded[column]) and is_numeric_dtype(found[column]):
+        if share and is_numeric_dtype(recorded[column]) and is_numeric_dtype(repeated[column]):
             equal |= np.isclose(other.astype(float), one.astype(float), rtol=share, atol=0)
         if not equal.all():
             place = int(np.argmin(equal))
-            said = f"{column} is {one[place]}, and {other[place]} {where}"
-            first.append((place, f"{name(recorded.iloc[place])}: {said}"))
-    yield from (said for _, said in sorted(first))
+            sentence = f"{column} is {one[place]}, and {other[place]} {where}"
+            first.append((place, f"{name(recorded.iloc[place])}: {sentence}"))
+    yield from (sentence for _, sentence in sorted(first))
 
 
 def shape_differences(
-    file: str, recorded: pd.DataFrame, found: pd.DataFrame, where: str
+    file: str, recorded: pd.DataFrame, repeated: pd.DataFrame, where: str
 ) -> Iterator[str]:
     """Where a table has other rows or further columns than the same one made again.
 
@@ -108,21 +108,21 @@ def shape_differences(
         >>> [*shape_differences("rounds.parquet", one, other, "here")]
         ['rounds.parquet has 1 rows, and 2 here', 'rounds.parquet has a column x, and none here']
     """
-    if len(recorded) != len(found):
-        yield f"{file} has {len(recorded)} rows, and {len(found)} {where}"
-    for column in recorded.columns.difference(found.columns, sort=False):
+    if len(recorded) != len(repeated):
+        yield f"{file} has {len(recorded)} rows, and {len(repeated)} {where}"
+    for column in recorded.columns.difference(repeated.columns, sort=False):
         yield f"{file} has a column {column}, and none {where}"
 
 
 def value_differences(
-    place: str, recorded: Mapping[str, Any], found: Mapping[str, Any], shares: Shares, where: str
+    place: str, recorded: Mapping[str, Any], repeated: Mapping[str, Any], shares: Shares, where: str
 ) -> Iterator[str]:
     """Where values by name differ from the same made again; a name that one lacks is passed over.
 
     Args:
         place: what a message begins with.
         recorded: as the folder has them; mappings in it are compared value by value.
-        found: the same, made again.
+        repeated: the same, made again.
         shares: how far values may be apart.
         where: says where the second value was found.
 
@@ -131,9 +131,9 @@ def value_differences(
         ['summary.json: loss is 1.0, and 2.0 here']
     """
     for name, one in recorded.items():
-        if name not in found or (share := shares.of(name)) is None:
+        if name not in repeated or (share := shares.of(name)) is None:
             continue
-        other = found[name]
+        other = repeated[name]
         if isinstance(one, Mapping) and isinstance(other, Mapping):
             yield from value_differences(f"{place}: {name}", one, other, shares, where)
         elif not _alike(one, other, share):

@@ -22,12 +22,12 @@ class Verdict:
     remarks: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
 
-    def took(self, what: str, failures: Iterable[str]) -> bool:
+    def add(self, what: str, failures: Iterable[str]) -> bool:
         """Notes what was checked and what differed there; returns whether nothing did."""
-        found = list(failures)
+        differing = list(failures)
         self.looked.append(what)
-        self.failures += found
-        return not found
+        self.failures += differing
+        return not differing
 
     @property
     def line(self) -> str:
@@ -40,12 +40,12 @@ class Verdict:
             'n1: FAILS: loss is 1 there, 2 here (and 1 more)'
         """
         more = f" (and {len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
-        said = f"FAILS: {self.failures[0]}{more}" if self.failures else ""
+        failing = f"FAILS: {self.failures[0]}{more}" if self.failures else ""
         agree = f"{', '.join(self.looked)} agree" if self.looked else ""
-        return f"{self.name}: {'; '.join(filter(None, [said or agree, *self.remarks]))}"
+        return f"{self.name}: {'; '.join(filter(None, [failing or agree, *self.remarks]))}"
 
 
-def differ(place: str, recorded: str, found: str) -> str:
+def differ(place: str, recorded: str, computed: str) -> str:
     """Words for two digests that are not the same; an empty one is of nothing.
 
     Example:
@@ -54,5 +54,5 @@ def differ(place: str, recorded: str, found: str) -> str:
         >>> differ("round 7, client 3: payload", "", "3c4d99")
         'round 7, client 3: payload differs: none recorded, 3c4d… found'
     """
-    one, other = (f"{digest[:4]}…" if digest else "none" for digest in (recorded, found))
+    one, other = (f"{digest[:4]}…" if digest else "none" for digest in (recorded, computed))
     return f"{place} differs: {one} recorded, {other} found"

@@ -51,14 +51,14 @@ def folders(path: Path) -> list[Path]:
     """
     below = run_folders(path)
     parts = [part for part in sorted(path.iterdir()) if kind_of(part) == "sweep"]
-    found = [*below, *(run for part in parts for run in run_folders(part))]
-    if not found:
+    runs = [*below, *(run for part in parts for run in run_folders(part))]
+    if not runs:
         raise UsageError(f"no results in {path}: give a folder that run, sweep or search wrote")
-    return found
+    return runs
 
 
 def verify(
-    folder: Path, span: Span | None = None, own: Collection[str] = (), data: str | None = None,
+    folder: Path, span: Span | None = None, code: Collection[str] = (), data: str | None = None,
     files: Collection[str] = (),
 ) -> Verdict:  # fmt: skip
     """The verdict on the run in ``folder``; nothing in it is changed.
@@ -70,7 +70,7 @@ def verify(
     Args:
         folder: of one run.
         span: which rounds are run again; None: none.
-        own: files of tasks, strategies and samplers, as ``FILE.py:NAME``, that may be carried out.
+        code: files of tasks, strategies and samplers, as ``FILE.py:NAME``, that may be carried out.
         data: the folder of data sets; None: no data set is read but those that come with fedsim.
         files: weights, networks and traces that the run may name.
     """
@@ -84,41 +84,41 @@ def verify(
         if not recorded.done:
             verdict.remarks.append(f"the run has {recorded.summary['status']}")
         if len(recorded.rounds):
-            verdict.took("sums", sums.sums(recorded))
+            verdict.add("sums", sums.sums(recorded))
             if recorded.done:
-                verdict.took("summary", sums.summary(recorded))
+                verdict.add("summary", sums.summary(recorded))
             if recorded.has_payloads:
                 count = len([*(folder / "payloads").rglob("*.bin")])
-                verdict.took(f"{count} messages", stored.messages(recorded))
+                verdict.add(f"{count} messages", stored.messages(recorded))
             if recorded.done and recorded.has_digests:
-                verdict.took("model", _model(recorded))
+                verdict.add("model", _model(recorded))
             if not recorded.has_digests:
                 verdict.remarks.append(NO_DIGESTS)
-            _by_settings(verdict, recorded, span, Allowed(own, data, files))
+            _by_settings(verdict, recorded, span, Allowed(code, data, files))
         differing: list[str] = []  # the first file that is not what was written, by its digest
         try:
             check_beside(folder / "summary.json", recorded.summary)
         except DamagedFile as error:
-            differing.append(f"{error.file.name}: {error.why}")
-        verdict.took("files", differing)
+            differing.append(f"{error.file.name}: {error.problem}")
+        verdict.add("files", differing)
     except (UsageError, RunFailed, OSError, ValueError) as error:  # pyarrow's are ValueErrors
         verdict.failures.append(str(error).splitlines()[0])
     except Exception as error:  # of values that no version writes; the other runs are looked at
-        why = typed(error).splitlines()[0]
-        verdict.failures.append(f"its files hold what fedsim does not write: {why}")
+        reason = typed(error).splitlines()[0]
+        verdict.failures.append(f"its files hold what fedsim does not write: {reason}")
     return verdict
 
 
 def _model(recorded: Recorded) -> Iterator[str]:
     """Whether the model's file holds the model after the last round."""
     try:
-        found = of_model(load(recorded.read("model.safetensors")))
+        digest = of_model(load(recorded.read("model.safetensors")))
     except (UsageError, SafetensorError) as error:
         yield f"model.safetensors cannot be read: {error}"
         return
-    number, wanted = [*recorded.digests.items()][-1]
-    if found != wanted:
-        yield differ(f"round {number}: the model in model.safetensors", wanted, found)
+    number, expected = [*recorded.digests.items()][-1]
+    if digest != expected:
+        yield differ(f"round {number}: the model in model.safetensors", expected, digest)
 
 
 def _by_settings(
@@ -133,20 +133,21 @@ def _by_settings(
         config = allowed.config(recorded.folder)
     except UsageError as error:
         if again:
-            said = verdict.remarks if span is None else verdict.failures
-            said.append(f"not replayed and not run again: {error}")
+            notes = verdict.remarks if span is None else verdict.failures
+            notes.append(f"not replayed and not run again: {error}")
         verdict.unchecked += [f"settings and score: {error}", ROUNDS]
         return
-    verdict.took("settings", settings_differences(recorded, config))
-    if why := allowed.why_not_scored(config) or ("" if recorded.done else "the run has not ended"):
-        verdict.unchecked.append(f"the score of the model: {why}")
+    verdict.add("settings", settings_differences(recorded, config))
+    unfinished = "" if recorded.done else "the run has not ended"
+    if obstacle := allowed.why_not_scored(config) or unfinished:
+        verdict.unchecked.append(f"the score of the model: {obstacle}")
     elif not verdict.failures:
         with one_thread():
             trainer = scoring_trainer(config)
         if trainer is None:
             verdict.unchecked.append("the score: it is of the clients' own models")
         else:
-            verdict.took("score", score_differences(recorded, config, trainer))
+            verdict.add("score", score_differences(recorded, config, trainer))
     ends = "the memory at the end (final)" if (recorded.folder / "final").is_dir() else ""
     if verdict.failures or not again:
         verdict.unchecked += filter(None, (ROUNDS, ends))
@@ -171,12 +172,12 @@ def _replayed(verdict: Verdict, recorded: Recorded, config: RunConfig) -> None:
     plain = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
     with one_thread():
         replies = Replies(recorded, config)
-        if why := why_not(replies):
-            verdict.remarks.append(f"not replayed: {why}")
+        if obstacle := why_not(replies):
+            verdict.remarks.append(f"not replayed: {obstacle}")
             return
         server, records = server_of(plain, InProcess(), Callback())
         what = f"{len(recorded.rounds)} rounds replayed"
-        verdict.took(what, replay.differences(replies, server, records))
+        verdict.add(what, replay.differences(replies, server, records))
         verdict.remarks += left_out(replies, server.own_models)
 
 
@@ -190,8 +191,8 @@ def _run_again(verdict: Verdict, recorded: Recorded, config: RunConfig, span: Sp
     if failures and (other or earlier) and not again.bits_differ(recorded):
         digits = Shares(coding=coding, numbers=LAST_DIGITS)
         failures = [*differences(recorded, again, digits)]
-        why = other or "another version of fedsim there"
-        verdict.remarks.append(f"numbers were compared within {LAST_DIGITS:g} of them ({why})")
+        cause = other or "another version of fedsim there"
+        verdict.remarks.append(f"numbers were compared within {LAST_DIGITS:g} of them ({cause})")
     elif failures and other:
         near = Shares(coding=coding, numbers=TOLERANCE, bits=False)
         failures = [*differences(recorded, again, near)]
@@ -204,4 +205,4 @@ def _run_again(verdict: Verdict, recorded: Recorded, config: RunConfig, span: Sp
     if again.begun:
         verdict.remarks.append(f"they went on from the folder's checkpoint of round {again.begun}")
     verdict.remarks = [*dict.fromkeys(verdict.remarks)]
-    verdict.took(f"rounds {span.first} to {span.end(recorded)} run again", failures)
+    verdict.add(f"rounds {span.first} to {span.end(recorded)} run again", failures)

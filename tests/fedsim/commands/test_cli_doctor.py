@@ -55,8 +55,8 @@ def test_a_part_that_cannot_be_looked_at_leaves_the_rest(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(machine, "LOOKS", {"memory": broken, "Python": LOOKS["Python"]})
     memory, python = machine.machine()
-    assert memory.found == "OSError: no such file" and not memory.lacking
-    assert python.found.startswith("3.")
+    assert memory.status == "OSError: no such file" and not memory.lacking
+    assert python.status.startswith("3.")
 
 
 @pytest.mark.parametrize("version", ["1.41.9", "1.42.0", "2.0.1"])
@@ -66,7 +66,7 @@ def test_a_flower_that_is_newer_than_tested_is_told(
     monkeypatch.setattr(machine, "version", lambda name: version)
     part = LOOKS["flwr"]("flwr")
     newer = version != "1.41.9"
-    assert ("newer than 1.41, the newest that fedsim was tested with" in part.found) == newer
+    assert ("newer than 1.41, the newest that fedsim was tested with" in part.status) == newer
     assert ("`pip install 'flwr==1.41.*'`" in part.advice) == newer and not part.lacking
 
 
@@ -84,7 +84,7 @@ def test_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "to the folder that holds" in look("data sets").advice
     (tmp_path / "MNIST" / "raw").mkdir(parents=True)
     monkeypatch.setenv("FEDSIM_DATA", str(tmp_path))
-    assert look("data sets").found.startswith("digits, MNIST (in ")
+    assert look("data sets").status.startswith("digits, MNIST (in ")
     assert look("data sets").advice.startswith("for Fashion-MNIST, CIFAR-10")
     monkeypatch.setattr(machine, "_LEAST_DISK", 1e9)
     assert "--out" in look("disk").advice
@@ -115,7 +115,7 @@ def test_telemetry_is_on_or_off_and_why(
     monkeypatch.setattr(machine.quiet, "ENVIRONMENT", given)
     monkeypatch.setattr(machine.quiet, "FLOWER_FIRST", first)
     part = LOOKS["telemetry"]("telemetry")
-    assert part.found.startswith(found) and not part.lacking
+    assert part.status.startswith(found) and not part.lacking
     assert advised in part.advice and bool(advised) == bool(part.advice)
 
 
@@ -123,10 +123,10 @@ def test_a_gpu_and_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda i: "a GPU")
-    assert LOOKS["GPU"]("GPU").found == "a GPU"
+    assert LOOKS["GPU"]("GPU").status == "a GPU"
     monkeypatch.setattr("compressors.kernels.gpu.tried.cause", lambda device: "no compiler")
     triton = LOOKS["triton"]("triton")
-    assert triton.found.endswith("does not work: no compiler") and "C compiler" in triton.advice
+    assert triton.status.endswith("does not work: no compiler") and "C compiler" in triton.advice
 
 
 def test_a_device_is_looked_at_after_the_machine(
