@@ -58,7 +58,7 @@ def measured(part: str, limit: int = LIMIT) -> list[Values]:
             raise RuntimeError(said[-1500:])
         found = json.loads(out.read_text())
     where = {
-        "processor": environment.describe()["processor"], "load": f"{load:.1f}",
+        "processor": environment.describe_environment()["processor"], "load": f"{load:.1f}",
         "commit": commit(), "measured": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
     }  # fmt: skip
     rows = [{"work": k, "value": v} for k, v in found.items()] if isinstance(found, dict) else found
@@ -99,7 +99,7 @@ def fresh(part: str, rows: Iterable[Mapping[str, str]]) -> bool:
     if not own or own[0]["commit"] != commit():
         return False
     when = time.strptime(own[0]["measured"], "%Y-%m-%d %H:%M")
-    here = own[0]["processor"] == environment.describe()["processor"]
+    here = own[0]["processor"] == environment.describe_environment()["processor"]
     return here and time.mktime(time.gmtime()) - time.mktime(when) < FRESH
 
 

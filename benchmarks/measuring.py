@@ -53,7 +53,8 @@ def timed(work: Way) -> float:
 
 def machine(load_before: float) -> dict[str, Any]:
     """Where this is measured, with the load average before and now."""
-    return environment.describe() | {"load_before": load_before, "load_after": os.getloadavg()[0]}
+    loads = {"load_before": load_before, "load_after": os.getloadavg()[0]}
+    return environment.describe_environment() | loads
 
 
 def said(where: Mapping[str, Any], how: str) -> str:

@@ -10,10 +10,10 @@ from fedsim.ground.records import (
     ASYNCHRONOUS,
     CONTROLLER,
     EVALUATED,
-    LATE,
     NETWORK,
     OVERDUE,
     PRIVATE,
+    WITH_LATE,
 )
 from fedsim.results.schema import frame
 from fedsim.results.summaries import TABLES, WAITING
@@ -27,7 +27,7 @@ SHARED: dict[str, Any] = {
 LINKS = {"network": "4g, compute=20ms"}
 RUNS: list[tuple[dict[str, Any], set[str]]] = [
     ({}, {WAITING}),
-    (LINKS | {"cohort": 3, "deadline": "2s", "late": "count"}, {WAITING, NETWORK, LATE}),
+    (LINKS | {"cohort": 3, "deadline": "2s", "late": "count"}, {WAITING, NETWORK, WITH_LATE}),
     ({"evaluate_clients": 0.2}, {WAITING, EVALUATED}),
     ({"strategy": "dp"}, {WAITING, PRIVATE}),
     (LINKS | {"controller": "pace(2)"}, {WAITING, NETWORK, CONTROLLER}),

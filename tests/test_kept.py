@@ -39,8 +39,8 @@ def kept(version: str, typed: Typed) -> Path:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """The folders are of another machine, whose sums may end in other digits."""
-    here = environment.describe()
-    monkeypatch.setattr(rerun, "describe", lambda: here | {"processor": "another"})
+    here = environment.describe_environment()
+    monkeypatch.setattr(rerun, "describe_environment", lambda: here | {"processor": "another"})
 
 
 def masking(folder: Path) -> str:

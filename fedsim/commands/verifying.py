@@ -49,10 +49,10 @@ def command(flags: argparse.Namespace) -> int:
     from rich.progress import track
 
     from fedsim.engines.flowerlog import flower_quiet
-    from fedsim.runs.verify.allowed import Allowed
-    from fedsim.runs.verify.made import verify_made
+    from fedsim.runs.verify.outputs import verify_outputs
+    from fedsim.runs.verify.permissions import Permissions
     from fedsim.runs.verify.rerun import Span
-    from fedsim.runs.verify.verify import UNTOLD, folders, verify
+    from fedsim.runs.verify.verify import NOT_COMPARED, folders, verify
 
     span, place = None if flags.rerun is None else Span.parse(flags.rerun), Path(flags.folder)
     runs, told = folders(place), Console(stderr=True)
@@ -65,10 +65,10 @@ def command(flags: argparse.Namespace) -> int:
             verdicts.append(verify(folder, span, flags.own, flags.data, flags.file))
         if not flags.json:
             print(one_line(verdicts[-1].line))
-    made = verify_made(place, Allowed(flags.own, flags.data, flags.file))
+    made = verify_outputs(place, Permissions(flags.own, flags.data, flags.file))
     wrong = sum(bool(verdict.failures) for verdict in verdicts)
     of_tables = [what for one in made for what in one.unchecked]
-    unchecked = [*summed([one.unchecked for one in verdicts]), *of_tables, UNTOLD]
+    unchecked = [*summed([one.unchecked for one in verdicts]), *of_tables, NOT_COMPARED]
     if flags.json:
         print_document({
             "runs": [vars(verdict) for verdict in verdicts], "differ": wrong,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.event import Event, Listener, install_listener
 
-TOLD = "compiling kernels, once per machine: 5 to 15 s"
+COMPILING = "compiling kernels, once per machine: 5 to 15 s"
 """Measured with an empty cache on one core: 4 s for ``raw``, 9 s for ``sbc``, 11 s for ``qsgd``,
 15 s for an ``ef(topk | cnat | golomb)``."""
 
@@ -31,7 +31,7 @@ class _Once(Listener):
         # A forked process has the other's listeners, and a terminal's lock that nobody may free.
         if not self._done and os.getpid() == self._pid:
             self._done = True
-            self._say(TOLD)
+            self._say(COMPILING)
 
     def on_end(self, event: Event) -> None:
         pass

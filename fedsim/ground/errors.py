@@ -67,13 +67,13 @@ hold NaN or infinity, or the learning rate, --lr, is too high)
         raise type(error)(f"{error} ({where}{causes})") from error
 
 
-def called(text: str, name: str, allowed: str) -> Call:
+def parse_call(text: str, name: str, allowed: str) -> Call:
     """The name, and what is given to it, that a setting's text is (``compressors.calls``).
 
     Raises ``UsageError``, which says what is ``allowed``, where it is none.
 
     Example:
-        >>> str(called("shards(2)", "--partition", "a split").arguments[0])
+        >>> str(parse_call("shards(2)", "--partition", "a split").arguments[0])
         '2'
     """
     try:

@@ -17,10 +17,10 @@ from fedsim.ground.columns import (
 
 NETWORK = "with `--network`"
 CONTROLLER = "with `--controller`"
-EPOCHS = "with `--local-epochs`"
+WITH_EPOCHS = "with `--local-epochs`"
 SAMPLER = "with a `--sampler` other than uniform"
 REPORTING = "with a `--sampler` that needs losses"
-LATE = "with `--late count`"
+WITH_LATE = "with `--late count`"
 ASYNCHRONOUS = "asynchronous"
 OVERDUE = "asynchronous with `--deadline`"
 EVALUATED = "with `--evaluate-clients`"
@@ -214,7 +214,7 @@ class SimulatedRound:
     """The columns of a synchronous server's round on the simulated clock."""
 
     late: int | None = optional_column(
-        "updates", "updates from earlier rounds that this round applied", LATE
+        "updates", "updates from earlier rounds that this round applied", WITH_LATE
     )
     time: SimulatedTime | None = None
     parts: TimeParts | None = None
@@ -248,7 +248,7 @@ class RoundOrders:
     sent_fraction: float | None = optional_column(
         "share", "p, the share of entries that the server ordered, the mean", CONTROLLER
     )
-    used_iterations: float = column("iterations", _USED, CONTROLLER, EPOCHS)
+    used_iterations: float = column("iterations", _USED, CONTROLLER, WITH_EPOCHS)
 
 
 @dataclass
@@ -346,7 +346,7 @@ class SimulatedClient:
     """The columns of a client in a synchronous round on the simulated clock."""
 
     late: int | None = optional_column(
-        "updates", "1 where its update was of an earlier round", LATE
+        "updates", "1 where its update was of an earlier round", WITH_LATE
     )
     parts: TimeParts | None = None
 
@@ -372,7 +372,7 @@ class ClientOrders:
 
     local_iterations: int = column(
         "iterations", "n of this client; 0 where it was neither asked in this round nor its update "
-        "used", CONTROLLER, EPOCHS,
+        "used", CONTROLLER, WITH_EPOCHS,
     )  # fmt: skip
     sent_fraction: float | None = optional_column("share", "p of this client", CONTROLLER)
 

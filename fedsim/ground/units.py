@@ -66,12 +66,12 @@ def difference(value: float | None, name: str, signed: bool = True) -> str:
     return f"{100 * shown:{sign}.2f}" if name in FRACTIONS else f"{shown:{sign}.3g}"
 
 
-def places(deviation: float, name: str) -> int:
+def decimal_places(deviation: float, name: str) -> int:
     """Decimals of a mean with a deviation: four of a fraction, else as show two digits of that.
 
     Example:
-        >>> places(0.0126, "accuracy"), places(0.0126, "loss"), places(12.6, "loss")
-        (4, 3, 0)
+        >>> [decimal_places(0.0126, name) for name in ("accuracy", "loss")]
+        [4, 3]
     """
     if name in FRACTIONS:
         return 4
@@ -93,7 +93,7 @@ def averaged(value: float | None, deviation: float | None, name: str) -> str:
         return score(value, name)
     if not float(deviation or 0) < _LONG:
         return f"{score(value, name)} ± {deviation:.2g}"
-    decimals = places(float(deviation or 0), name)
+    decimals = decimal_places(float(deviation or 0), name)
     return f"{value:.{decimals}f} ± {deviation:.{decimals}f}"
 
 
@@ -110,7 +110,7 @@ def averaged_difference(value: float | None, deviation: float | None, name: str)
         return f"{difference(value, name)} ± {difference(deviation, name, signed=False)}"
     if not float(deviation or 0) < _LONG:
         return f"{difference(value, name)} ± {deviation:.2g}"
-    decimals = places(float(deviation or 0), name)
+    decimals = decimal_places(float(deviation or 0), name)
     return f"{value:+.{decimals}f} ± {deviation:.{decimals}f}"
 
 

@@ -11,7 +11,7 @@ from typing import overload
 import numpy as np
 
 from compressors import derive
-from fedsim.ground.errors import RunFailed, UsageError, called
+from fedsim.ground.errors import RunFailed, UsageError, parse_call
 from fedsim.network.quantities import quantity
 from fedsim.network.rates import Rate
 from fedsim.network.traces import ByClient, read_table, steps
@@ -213,7 +213,7 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
             raise UsageError(f"{name} {file}: available is 1 or 0")
         rates = {client: steps(values, 1) for client, values in tables.items()}
         return Availability(trace=ByClient(file, rates))
-    call = called(text, name, _ALLOWED)
+    call = parse_call(text, name, _ALLOWED)
     if call.name == "onoff" and len(call.arguments) == 2 and not call.named:
         on, off = (quantity(str(part), name, "time") for part in call.arguments)
         return Availability(on=on, off=off)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim.ground.errors import UsageError, called
+from fedsim.ground.errors import UsageError, parse_call
 
 _SIZES = {"": 1.0, "bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 _RATES = {unit: size for unit, size in _SIZES.items() if unit}
@@ -114,7 +114,7 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
         0.05
     """
     allowed = "a number with a unit, lognormal(MEDIAN, SIGMA) or uniform(LOW, HIGH)"
-    call = called(text, name, allowed)
+    call = parse_call(text, name, allowed)
     if not call.called:
         return Varying("constant", quantity(text, name, kind))
     parts = [str(part) for part in call.arguments if not call.named]

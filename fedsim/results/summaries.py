@@ -6,11 +6,11 @@ from typing import Any
 from fedsim.ground.columns import ColumnSpec, column, columns_by_prefix, columns_of
 from fedsim.ground.records import (
     ENERGY,
-    EPOCHS,
     NETWORK,
     PRIVATE,
     SCORE,
     SEVERAL,
+    WITH_EPOCHS,
     ClientRecord,
     ClientScores,
     LayerRecord,
@@ -117,7 +117,8 @@ class SummaryRecord:
 class SummaryDetails:
     """Further columns, which come after the others where a run has them."""
 
-    local_epochs: int = column("epochs", "E: epochs per round of each client's samples", EPOCHS)
+    local_epochs: int = column("epochs", "E: epochs per round of each client's samples",
+                               WITH_EPOCHS)  # fmt: skip
     scored_samples: int = column("samples", "test samples that an evaluation scores")
     clients: ClientScores
     more: dict[str, float] = columns_by_prefix(

@@ -16,7 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedsim.federation.drivers import make_client_app
 from fedsim.ground.errors import UsageError
-from fedsim.runs.callbacks import Callback, Row
+from fedsim.runs.callbacks import Callback, RoundRow
 from fedsim.settings.config import RunConfig, flattened, from_flat, underscored
 from fedsim.settings.strategies import check_deployed
 from fedsim.federation.client_memory import AtNode
@@ -61,16 +61,16 @@ def main(grid: Grid, context: Context) -> None:
     out = str(context.run_config.get("out", ""))
     name = f"{config.plan.task.name}-run-{config.digest}"
     folder = Path(out) if out else Path("fedsim-results") / name
-    carry_out(config, folder, AtNode(), lambda body: body(grid), _Told(config))
+    carry_out(config, folder, AtNode(), lambda body: body(grid), _EvaluationLines(config))
 
 
-class _Told(Callback):
+class _EvaluationLines(Callback):
     """One line per evaluation for whoever follows the run (`flwr run --stream`, `flwr log`)."""
 
     def __init__(self, config: RunConfig) -> None:
         self.plan = config.plan
 
-    def evaluation(self, row: Row) -> None:
+    def evaluation(self, row: RoundRow) -> None:
         score = f"{self.plan.task.metric_name} {row['metric']:.4g}"
         sent = f"{bits(row['up_bits'])} up"
         print(f"round {row['round']}/{self.plan.rounds} · {score} · {sent}", flush=True)

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from typing import Any, NamedTuple
 
-from fedsim.runs.parcel import Parcel
+from fedsim.runs.archive import Archive
 
 
 class Pinned(NamedTuple):
@@ -13,7 +13,7 @@ class Pinned(NamedTuple):
     key: str
     name: str
     row: dict[str, Any]
-    parcel: Parcel | None
+    archive: Archive | None
 
 
 class Board:
@@ -28,11 +28,11 @@ class Board:
         self._answers: dict[str, asyncio.Future[str | None]] = {}
         self._some = asyncio.Event()
 
-    async def pin(self, name: str, row: dict[str, Any], parcel: Parcel | None) -> str | None:
+    async def pin(self, name: str, row: dict[str, Any], archive: Archive | None) -> str | None:
         """Keeps a row and files; returns the driver's answer: why its run is to end, or None."""
         key = secrets.token_hex(8)  # a board that Ray has started again knows its own rows only
         self._answers[key] = asyncio.get_running_loop().create_future()
-        self._rows.append(Pinned(key, name, row, parcel))
+        self._rows.append(Pinned(key, name, row, archive))
         self._some.set()
         return await self._answers[key]
 

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from fedsim.ground.errors import UsageError, unknown, writing
 from fedsim.ground.records import CLIENT_SCORES, SCORE
 
-Row = Mapping[str, Any]
+RoundRow = Mapping[str, Any]
 """A round's row, as in ``rounds.parquet``, with ``up_bits`` (the upstream bits so far of a client
 that takes part in every round), ``spent`` (the bits that ``--budget-of`` selects) and ``last``
 (whether the run ends with this round)."""
@@ -34,7 +34,7 @@ class Callback:
         True
     """
 
-    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[RoundRow]) -> None:
         """Before the first round.
 
         Args:
@@ -43,10 +43,10 @@ class Callback:
             rows: of the rounds that were done before, where a run goes on.
         """
 
-    def round(self, row: Row) -> None:
+    def round(self, row: RoundRow) -> None:
         """After every round."""
 
-    def evaluation(self, row: Row) -> None:
+    def evaluation(self, row: RoundRow) -> None:
         """After a round whose model was scored, when ``round`` was called.
 
         The last round within ``--stop-at-bits`` may be scored when the next one has passed that:
@@ -76,7 +76,7 @@ class CsvWriter(Callback):
         self.path, self.columns = Path(path), columns
         self._file: TextIO = StringIO()
 
-    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[RoundRow]) -> None:
         self._file.close()  # of a run that was interrupted
         with writing(self.path.parent):
             self._file = self.path.open("w", newline="", encoding="utf-8")
@@ -84,7 +84,7 @@ class CsvWriter(Callback):
         for row in rows:
             self.round(row)
 
-    def round(self, row: Row) -> None:
+    def round(self, row: RoundRow) -> None:
         with writing(self.path.parent):
             if self._columns is None:
                 self._columns = [*row] if self.columns is None else self.columns
@@ -98,7 +98,7 @@ class CsvWriter(Callback):
             self._file.write(self._line)
             self._file.flush()
 
-    def evaluation(self, row: Row) -> None:
+    def evaluation(self, row: RoundRow) -> None:
         """The line again where its scores have come later."""
         assert self._columns is not None
         line = _line(self._columns, row)
@@ -114,7 +114,7 @@ class CsvWriter(Callback):
         self._file.close()
 
 
-def _line(columns: Sequence[str], row: Row) -> str:
+def _line(columns: Sequence[str], row: RoundRow) -> str:
     """A row as a line of CSV."""
     text = StringIO(newline="")
     csv.DictWriter(text, columns, extrasaction="ignore").writerow(row)
@@ -127,18 +127,18 @@ class Several(Callback):
     Raises ``UsageError`` for what is neither.
     """
 
-    def __init__(self, callbacks: Iterable[Callback | Callable[[Row], Any]]) -> None:
+    def __init__(self, callbacks: Iterable[Callback | Callable[[RoundRow], Any]]) -> None:
         self._all = [x if isinstance(x, Callback) else _Function(x) for x in callbacks]
 
-    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[RoundRow]) -> None:
         for callback in self._all:
             callback.begin(description, rows)
 
-    def round(self, row: Row) -> None:
+    def round(self, row: RoundRow) -> None:
         for callback in self._all:
             callback.round(row)
 
-    def evaluation(self, row: Row) -> None:
+    def evaluation(self, row: RoundRow) -> None:
         for callback in self._all:
             callback.evaluation(row)
 
@@ -148,10 +148,10 @@ class Several(Callback):
 
 
 class _Function(Callback):
-    def __init__(self, function: Callable[[Row], Any]) -> None:
+    def __init__(self, function: Callable[[RoundRow], Any]) -> None:
         if not callable(function):
             raise UsageError(f"callbacks: {function!r} is neither a fedsim.Callback nor a function")
         self._function = function
 
-    def round(self, row: Row) -> None:
+    def round(self, row: RoundRow) -> None:
         self._function(row)

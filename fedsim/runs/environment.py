@@ -9,14 +9,14 @@ from typing import Any
 from fedsim.ground.version import VERSION
 
 PACKAGE = "fedsim-lab"
-PACKAGES = (
+RECORDED_PACKAGES = (
     "torch", "torchvision", "flwr", "ray", "numba", "numpy", "pandas",
     "scikit-learn", "flwr-datasets",
 )  # fmt: skip
 
 
-def describe() -> dict[str, Any]:
-    """Python, operating system, processor, cores, the versions of fedsim and of ``PACKAGES``."""
+def describe_environment() -> dict[str, Any]:
+    """Python, operating system, processor, cores, the versions of ``RECORDED_PACKAGES``."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = [line for line in file if line.startswith("model name")]
@@ -29,7 +29,7 @@ def describe() -> dict[str, Any]:
         "machine": platform.machine(),
         "processor": processor,
         "cores": os.cpu_count(),
-        "packages": {PACKAGE: VERSION} | {name: _version(name) for name in PACKAGES},
+        "packages": {PACKAGE: VERSION} | {name: _version(name) for name in RECORDED_PACKAGES},
     }
 
 

@@ -14,7 +14,7 @@ from fedsim.ground.strangers import check_file
 from fedsim.results.folders import kind_of
 from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
 from fedsim.runs import checkpoint, environment, extending
-from fedsim.runs.trackers import chosen
+from fedsim.runs.trackers import registry
 from fedsim.settings import contents, masks
 from fedsim.settings.config import FILE, RunConfig, default_of, from_toml
 from fedsim.settings.foreign import moves, own_files
@@ -23,7 +23,7 @@ from fedsim.settings.versions import FIRST, FORMER, MASKING, called, masking_wor
 _RULE = f"momentum is masked with every method that has ef, as {called(FIRST)} did"
 
 
-class Found(NamedTuple):
+class FolderState(NamedTuple):
     """The content of a run's folder.
 
     ``summary`` is that of a finished run that is not to be extended; ``longer``: the run is
@@ -38,7 +38,7 @@ class Found(NamedTuple):
     remarks: dict[str, str]
 
 
-def examine(config: RunConfig, out: Path) -> Found:
+def examine(config: RunConfig, out: Path) -> FolderState:
     """The content that an earlier run left in ``out``; nothing is changed.
 
     Raises ``UsageError`` where that run has other settings, took other files of the user's, is
@@ -54,7 +54,7 @@ def examine(config: RunConfig, out: Path) -> Found:
     done = finished and summary is not None and _as_planned(summary, before)
     if done and summary is not None:
         check_left(out, summary)  # a run is done where all that it left is there
-    longer = done and extending.is_longer(before, config, differences(before, config))
+    longer = done and extending.is_longer(before, config, setting_differences(before, config))
     if longer:
         extending.check(before, config, out)
     else:
@@ -66,7 +66,7 @@ def examine(config: RunConfig, out: Path) -> Found:
         start = contents.recorded(out, contents.START)
     settings = replace(before, label=config.label) if done and not longer else config
     text = extending.written(settings, config.content, start)
-    return Found(before, None if longer or not done else summary, longer, text, remarks)
+    return FolderState(before, None if longer or not done else summary, longer, text, remarks)
 
 
 def _as_planned(summary: dict[str, Any], run: RunConfig) -> bool:
@@ -110,7 +110,7 @@ UNKNOWN = "it has no digests of these files and goes on with them as they are; n
 _OTHER_START = "it began otherwise than it would now, as torch or the task has changed"
 
 
-def tell(examined: Iterable[tuple[Path, Found]]) -> None:
+def tell(examined: Iterable[tuple[Path, FolderState]]) -> None:
     """Says what there is to say of folders' files: a line for each kind of it, however many."""
     by_kind: dict[str, list[tuple[Path, str]]] = {}
     for out, one in examined:
@@ -122,7 +122,7 @@ def tell(examined: Iterable[tuple[Path, Found]]) -> None:
         logging.getLogger("fedsim").warning("%s%s: %s (%s)", out, more, kind, words)
 
 
-def prepare(config: RunConfig, out: Path, examined: Found) -> dict[str, Any] | None:
+def prepare(config: RunConfig, out: Path, examined: FolderState) -> dict[str, Any] | None:
     """Makes the folder ready; returns the summary if the run is done already.
 
     ``examined``: the result of ``examine``.
@@ -142,10 +142,10 @@ def prepare(config: RunConfig, out: Path, examined: Found) -> dict[str, Any] | N
         if before.label != config.label or UNKNOWN in remarks or moves(out, [config]):
             write_text(out / "config.toml", text)
         tidy(out)  # a kill may have come between the summary and this
-        chosen.export(config.keep.track, out, summary)
+        registry.export(config.keep.track, out, summary)
         return summary
     write_text(out / "config.toml", text)
-    write_json(out / "environment.json", environment.describe())
+    write_json(out / "environment.json", environment.describe_environment())
     return None
 
 
@@ -166,7 +166,7 @@ def check_kind(out: Path) -> None:
 
 def same_settings(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Raises ``UsageError`` naming the settings in which a results folder differs."""
-    changes = differences(before, now)
+    changes = setting_differences(before, now)
     if not changes:
         return
     differ = [f"{name} {_text_of(name, a)} there, {_text_of(name, b)} here"
@@ -211,7 +211,7 @@ def is_masked_as_before(out: Path) -> bool:
     return False
 
 
-def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
+def setting_differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
     """The settings that differ and on which a run's numbers depend, with both values."""
     then, new = before.chosen(), now.chosen()
     pairs = {k: (then.get(k, default_of(k)), new.get(k, default_of(k))) for k in then | new}

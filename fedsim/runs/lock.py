@@ -20,12 +20,12 @@ from fedsim.ground.files import clear
 if sys.platform != "win32":
     import fcntl
 
-NAME = ".lock"
+LOCK_FILE = ".lock"
 _POLL_SECONDS = 0.1
 _LOCKS = Path("/proc/locks")
 
 
-class Held(UsageError):
+class FolderBusy(UsageError):
     """Another process writes to the folder."""
 
 
@@ -37,8 +37,8 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
         folder: a results folder.
         patience: seconds to wait for another writer to end.
 
-    Raises ``Held`` naming the process that writes to the folder, and ``UsageError`` naming what
-    forbids writing.
+    Raises ``FolderBusy`` naming the process that writes to the folder, and ``UsageError`` naming
+    what forbids writing.
 
     Example:
         >>> import tempfile
@@ -53,12 +53,12 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
     while (file := _taken(folder)) is None:
         if time.monotonic() >= until:
             try:
-                file_stat = (folder / NAME).stat()
+                file_stat = (folder / LOCK_FILE).stat()
                 since = datetime.fromtimestamp(file_stat.st_mtime, UTC)
                 who = f"{_holder(file_stat)}since {since:%Y-%m-%d %H:%M:%S} UTC"
             except OSError:  # that process has just ended
                 who = "which has just ended"
-            raise Held(
+            raise FolderBusy(
                 f"--out is {folder}: another process writes to it ({who}); wait for it or stop it, "
                 "or choose another folder"
             )
@@ -68,7 +68,7 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
             clear(folder)
             yield
         finally:
-            (folder / NAME).unlink(missing_ok=True)  # while it is held: see _taken
+            (folder / LOCK_FILE).unlink(missing_ok=True)  # while it is held: see _taken
 
 
 def is_held(folder: Path) -> bool:
@@ -80,7 +80,7 @@ def is_held(folder: Path) -> bool:
         False
     """
     try:
-        return bool(_holder((folder / NAME).stat()))
+        return bool(_holder((folder / LOCK_FILE).stat()))
     except OSError:
         return False
 
@@ -89,7 +89,7 @@ def _taken(folder: Path) -> IO[str] | None:
     """The lock's file, open and locked; None where another process has it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / NAME).open("a+", encoding="utf-8")
+        file = (folder / LOCK_FILE).open("a+", encoding="utf-8")
     except OSError as error:
         raise unwritten("--out", folder, error) from error
     try:
@@ -104,7 +104,7 @@ def _taken(folder: Path) -> IO[str] | None:
             "two runs could write there at once; choose a folder on another file system"
         ) from error
     try:
-        same = os.path.samestat(os.fstat(file.fileno()), (folder / NAME).stat())
+        same = os.path.samestat(os.fstat(file.fileno()), (folder / LOCK_FILE).stat())
     except FileNotFoundError:
         same = False
     if not same:  # the writer before removed the file after we opened it

@@ -34,7 +34,7 @@ DATA = {
 
 
 @dataclass(frozen=True)
-class Part:
+class MachinePart:
     """One part of a machine.
 
     Args:
@@ -50,43 +50,45 @@ class Part:
     lacking: bool = False
 
 
-def machine() -> list[Part]:
+def machine() -> list[MachinePart]:
     """Every part, in the order of the screen; a part that cannot be looked at says why."""
     parts = []
     for name, look in LOOKS.items():
         try:
             parts.append(look(name))
         except Exception as error:
-            parts.append(Part(name, typed(error), "look at what this error names"))
+            parts.append(MachinePart(name, typed(error), "look at what this error names"))
     return parts
 
 
-def _fedsim(name: str) -> Part:
+def _fedsim(name: str) -> MachinePart:
     from fedsim.runs.environment import described
 
-    return Part(name, described())
+    return MachinePart(name, described())
 
 
-def _package(name: str) -> Part:
+def _package(name: str) -> MachinePart:
     """A package that every run imports: it is imported."""
     try:
         installed = version(name)
     except PackageNotFoundError:
-        return Part(name, "missing", _INSTALL, True)
+        return MachinePart(name, "missing", _INSTALL, True)
     try:
         module = import_module(name)
     except Exception as error:  # a library of the system that it lacks, a damaged installation
         reason = typed(error).splitlines()[0]
         again = f"install it again: `pip install --force-reinstall {name}=={installed}`"
-        return Part(name, f"{installed}, cannot be imported ({reason})", again, True)
+        return MachinePart(name, f"{installed}, cannot be imported ({reason})", again, True)
     if name in TESTED and release(installed) > (tested := TESTED[name]):
         last = ".".join(map(str, tested))
-        return Part(name, f"{installed}, newer than {last}, the newest that fedsim was tested with",
-                    f"if runs fail, install that: `pip install '{name}=={last}.*'`")  # fmt: skip
+        newer = f"{installed}, newer than {last}, the newest that fedsim was tested with"
+        advice = f"if runs fail, install that: `pip install '{name}=={last}.*'`"
+        return MachinePart(name, newer, advice)
     if name != "torch":
-        return Part(name, installed)
+        return MachinePart(name, installed)
     build = module.version.cuda
-    return Part(name, f"{installed} ({'build for the CPU' if build is None else f'CUDA {build}'})")
+    kind = "build for the CPU" if build is None else f"CUDA {build}"
+    return MachinePart(name, f"{installed} ({kind})")
 
 
 def release(version: str) -> tuple[int, int]:
@@ -100,27 +102,27 @@ def release(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _ray(name: str) -> Part:
+def _ray(name: str) -> MachinePart:
     if find_spec(name) is None:
         advice = f"install (`{install('ray')}`) for --engine ray or flower, for clusters and "
-        return Part(name, "missing", advice + "for --jobs on a GPU; other runs do without")
-    return Part(name, version(name))
+        return MachinePart(name, "missing", advice + "for --jobs on a GPU; other runs do without")
+    return MachinePart(name, version(name))
 
 
-def _gpu(name: str) -> Part:
+def _gpu(name: str) -> MachinePart:
     import torch
 
     from compressors.devicecheck import absent
 
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        return Part(name, ", ".join(names), "`fedsim doctor --device cuda` looks at it")
+        return MachinePart(name, ", ".join(names), "`fedsim doctor --device cuda` looks at it")
     if shutil.which("nvidia-smi"):  # there may be one that torch does not see
-        return Part(name, "none that torch can use", absent(torch.device("cuda")))
-    return Part(name, "none: runs train on the CPU")
+        return MachinePart(name, "none that torch can use", absent(torch.device("cuda")))
+    return MachinePart(name, "none: runs train on the CPU")
 
 
-def _triton(name: str) -> Part:
+def _triton(name: str) -> MachinePart:
     import torch
 
     from compressors.kernels.gpu.language import interpreted
@@ -131,71 +133,72 @@ def _triton(name: str) -> Part:
     if not has_gpu:
         if installed != "missing" and interpreted():
             installed += ", interpreted: " + (cause(torch.device("cpu")) or "a kernel runs")
-        return Part(name, f"{installed}; nothing to do without a GPU")
+        return MachinePart(name, f"{installed}; nothing to do without a GPU")
     reason = cause(torch.device("cuda"))
     if reason:
         mend = "mend that, for messages go through the host until then: Triton 3.4 or newer, which "
         mend += "torch's CUDA builds bring, needs a C compiler and TRITON_INTERPRET unset"
-        return Part(name, f"{installed}, does not work: {reason}", mend)
-    return Part(name, f"{installed}, a kernel runs")
+        return MachinePart(name, f"{installed}, does not work: {reason}", mend)
+    return MachinePart(name, f"{installed}, a kernel runs")
 
 
-def _compiler(name: str) -> Part:
+def _compiler(name: str) -> MachinePart:
     names = [compiler] if (compiler := os.environ.get("CC")) else ["cc", "gcc"]
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
-        return Part(name, "none", "install gcc where updates lie on a GPU: Triton needs it; other "
-                    "runs do without")  # fmt: skip
-    return Part(name, path)
+        advice = "install gcc where updates lie on a GPU: Triton needs it; other runs do without"
+        return MachinePart(name, "none", advice)
+    return MachinePart(name, path)
 
 
-def _kernels(name: str) -> Part:
+def _kernels(name: str) -> MachinePart:
     from compressors.kernels.segments.choose import variance
 
     folder = Path(str(variance.stats.cache_path))
     if any(folder.glob("*.nbi")):
-        return Part(name, "ready")
-    return Part(name, "not compiled yet", "the first run compiles them, which takes a minute or "
-                "two, and keeps them for the next")  # fmt: skip
+        return MachinePart(name, "ready")
+    advice = "the first run compiles them, which takes a minute or two, and keeps them for the next"
+    return MachinePart(name, "not compiled yet", advice)
 
 
-def _data(name: str) -> Part:
+def _data(name: str) -> MachinePart:
     setting = os.environ.get("FEDSIM_DATA")
     if not setting:
-        return Part(name, "digits (comes with scikit-learn); $FEDSIM_DATA is not set",
+        return MachinePart(name, "digits (comes with scikit-learn); $FEDSIM_DATA is not set",
                     "set FEDSIM_DATA to a folder of data sets, or give --data, for other tasks: "
                     "docs/tasks.md")  # fmt: skip
     folder = Path(setting)
     if not folder.is_dir():
         lost = f"digits; $FEDSIM_DATA is {setting}, which is not a folder"
-        return Part(name, lost, "set FEDSIM_DATA to the folder that holds the data sets")
+        return MachinePart(name, lost, "set FEDSIM_DATA to the folder that holds the data sets")
     present = [title for title, paths in DATA.items() if any((folder / x).exists() for x in paths)]
     lacking = [title for title in DATA if title not in present]
     advice = f"for {', '.join(lacking)} see docs/tasks.md" if lacking else ""
-    return Part(name, f"{', '.join(['digits', *present])} (in {setting})", advice)
+    return MachinePart(name, f"{', '.join(['digits', *present])} (in {setting})", advice)
 
 
-def _disk(name: str) -> Part:
+def _disk(name: str) -> MachinePart:
     left = shutil.disk_usage(Path.cwd()).free / 2**30
     few = left < _LEAST_DISK
     advice = "free some space, or give --out a folder on another disk" if few else ""
-    return Part(name, f"{left:.1f} GiB in this folder", advice)
+    return MachinePart(name, f"{left:.1f} GiB in this folder", advice)
 
 
-def _cores(name: str) -> Part:
+def _cores(name: str) -> MachinePart:
     import torch
 
     threads = torch.get_num_threads()
-    return Part(name, f"{cores()} (torch: {threads} threads; a worker of a run: one)")
+    return MachinePart(name, f"{cores()} (torch: {threads} threads; a worker of a run: one)")
 
 
-def _memory(name: str) -> Part:
+def _memory(name: str) -> MachinePart:
     total, left = (x / 2**30 for x in ram())
-    advice = "end what else runs here, or give fewer --workers and --jobs"
-    return Part(name, f"{left:.1f} of {total:.1f} GiB free", advice if left < _LEAST_MEMORY else "")
+    few = left < _LEAST_MEMORY
+    advice = "end what else runs here, or give fewer --workers and --jobs" if few else ""
+    return MachinePart(name, f"{left:.1f} of {total:.1f} GiB free", advice)
 
 
-def _telemetry(name: str) -> Part:
+def _telemetry(name: str) -> MachinePart:
     """Flower sends with "1" alone, and Ray without its variable or with "1"."""
     flower, ray = "FLWR_TELEMETRY_ENABLED", "RAY_USAGE_STATS_ENABLED"
     on = [f"{title}'s ({variable}={quiet.ENVIRONMENT[variable]} in the environment)"
@@ -207,16 +210,17 @@ def _telemetry(name: str) -> Part:
                (None, "1")]  # fmt: skip
     advice = f"`export {' '.join(lacking)}` turns it off" if lacking else ""
     if on:
-        return Part(name, f"on: {', '.join(on)}", advice)
+        return MachinePart(name, f"on: {', '.join(on)}", advice)
     if lacking:
         advice += " in Flower's programs and where flwr is imported before fedsim, too"
-        return Part(name, f"off: fedsim has set {' '.join(lacking)} for this process", advice)
-    return Part(name, f"off: {flower}={quiet.ENVIRONMENT[flower]} in the environment")
+        off = f"off: fedsim has set {' '.join(lacking)} for this process"
+        return MachinePart(name, off, advice)
+    return MachinePart(name, f"off: {flower}={quiet.ENVIRONMENT[flower]} in the environment")
 
 
-LOOKS: dict[str, Callable[[str], Part]] = {
+LOOKS: dict[str, Callable[[str], MachinePart]] = {
     "fedsim": _fedsim,
-    "Python": lambda name: Part(name, sys.version.split()[0]),
+    "Python": lambda name: MachinePart(name, sys.version.split()[0]),
     **dict.fromkeys(NEEDED, _package),
     "ray": _ray,
     "telemetry": _telemetry,

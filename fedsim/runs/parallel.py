@@ -1,6 +1,6 @@
 """Several runs: one after the other here, or in parallel as Ray tasks of one core each.
 
-Runs in parallel on one machine's CPU are in ``fedsim.runs.forked``.
+Runs in parallel on one machine's CPU are in ``fedsim.runs.processes``.
 """
 
 import logging
@@ -22,21 +22,21 @@ from fedsim.ground.extras import check_extra
 from fedsim.ground.files import write_text
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import devices, lock
+from fedsim.runs.archive import Archive, unmark
 from fedsim.runs.board import Board, Pinned
 from fedsim.runs.callbacks import Callback, Several
-from fedsim.runs.errand import Errand, tell_strangers
-from fedsim.runs.parcel import Parcel, unmark
 from fedsim.runs.progress import Named
-from fedsim.runs.run import carry_out, describe, engine_of
+from fedsim.runs.remoterun import RemoteRun, warn_of_unshared_folders
+from fedsim.runs.run import carry_out, describe_run, engine_of
 from fedsim.settings.config import RunConfig
 
-Work = tuple[str, RunConfig, Path]
-Together = Sequence[Work]
+RunSpec = tuple[str, RunConfig, Path]
+RunGroup = Sequence[RunSpec]
 """Runs that are carried out together, or one alone."""
 
-Grouping = Callable[[Iterable[Work]], Iterable[Together]]
+Grouping = Callable[[Iterable[RunSpec]], Iterable[RunGroup]]
 
-Progress = Callable[[str, dict[str, Any]], str | None]
+ProgressCallback = Callable[[str, dict[str, Any]], str | None]
 """Called with a run's name and the row of a round; returns why the run is to end there, or None.
 
 Of several at a time some rounds without an evaluation are left out: sums are the row's own
@@ -50,25 +50,25 @@ _ORPHAN_SECONDS, _CANCEL_SECONDS = 30.0, 10.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def alone(work: Iterable[Work]) -> Iterator[Together]:
+def one_by_one(work: Iterable[RunSpec]) -> Iterator[RunGroup]:
     """Each run by itself; ``work`` is asked for it when it is needed."""
     return ([item] for item in work)
 
 
-def together(work: Iterable[Work], jobs: int = 1) -> list[Together]:
+def stacked_runs(work: Iterable[RunSpec], jobs: int = 1) -> list[RunGroup]:
     """Together are runs whose clients can be trained as one stack.
 
     These are runs of as many local iterations between messages, so many as ``--stack`` has room for
     the clients of; of several jobs each gets its share.
     """
-    groups: dict[Hashable, list[Work]] = {}
+    groups: dict[Hashable, list[RunSpec]] = {}
     for item in work:
         name, config, _ = item
         model = fit_of(config).model
         several = model is not None and config.machine.workers == 1
         delay = config.plan.temporal, config.local_epochs is None
         groups.setdefault((model, delay) if several else name, []).append(item)
-    stacks: list[Together] = []
+    stacks: list[RunGroup] = []
     for group in groups.values():
         first = group[0][1]
         limit = max(1, min(fit_of(first).width // first.plan.cohort, -(-len(group) // jobs)))
@@ -79,8 +79,8 @@ def together(work: Iterable[Work], jobs: int = 1) -> list[Together]:
 
 
 def run_here(
-    work: Iterable[Work], progress: Progress | None, ended: Ended = lambda name: None,
-    grouped: Grouping = alone,
+    work: Iterable[RunSpec], progress: ProgressCallback | None, ended: Ended = lambda name: None,
+    grouped: Grouping = one_by_one,
 ) -> None:  # fmt: skip
     """Runs each in this process; a run that fails leaves that in its folder.
 
@@ -118,7 +118,7 @@ def attempt(
                 file.unlink()  # of a try that failed; a worker may have finished the run meanwhile
         how = engine_of(config, lockstep=lockstep)
         carry_out(config, folder, *how, follower, extendable=False)  # cells are many
-    except lock.Held as error:
+    except lock.FolderBusy as error:
         logging.getLogger("fedsim").warning("%s", error)
     except Exception as error:
         record(config, folder, error)
@@ -138,11 +138,11 @@ def record(config: RunConfig, folder: Path, error: Exception) -> None:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)  # somebody may have removed it
         write_text(folder / "error.txt", without_home(_COLOURS.sub("", trace)))
-        write_run(folder, describe(config, None) | failed)
+        write_run(folder, describe_run(config, None) | failed)
 
 
 def run_on_ray(
-    work: Iterable[Work], jobs: int, address: str | None, progress: Progress | None,
+    work: Iterable[RunSpec], jobs: int, address: str | None, progress: ProgressCallback | None,
     ended: Ended = lambda name: None,
 ) -> None:  # fmt: skip
     """Runs up to ``jobs`` at a time on Ray: the cluster at ``address``, or one started here.
@@ -168,9 +168,9 @@ def run_on_ray(
         on_node = NodeAffinitySchedulingStrategy(node_id, soft=False)
         board = actor.options(scheduling_strategy=on_node).remote()
         rows = board.take.remote()
-        again: list[Work] = []
+        again: list[RunSpec] = []
         waiting = iter(work)
-        running: dict[Any, Work] = {}
+        running: dict[Any, RunSpec] = {}
         first = True
         while True:
             while len(running) < jobs and (item := again.pop() if again else next(waiting, None)):
@@ -181,11 +181,11 @@ def run_on_ray(
                         f"--gpus-per-run is {gpus:g}: no machine of the Ray cluster has more than "
                         f"{limit:g}"
                     )
-                errand = Errand.of(*item)
+                remote_run = RemoteRun.of(*item)
                 if address is not None and first:
-                    tell_strangers(errand)
+                    warn_of_unshared_folders(remote_run)
                 first = False
-                running[task.options(num_gpus=gpus).remote(errand, board)] = item
+                running[task.options(num_gpus=gpus).remote(remote_run, board)] = item
             if not running:
                 ray.cancel(rows)  # a task that waits while Ray ends is an error on the terminal
                 ray.wait([rows], timeout=_CANCEL_SECONDS)
@@ -199,15 +199,15 @@ def run_on_ray(
         ray.shutdown()
 
 
-def _answered(board: Any, rows: Any, progress: Progress | None) -> Any:
+def _answered(board: Any, rows: Any, progress: ProgressCallback | None) -> Any:
     """Hands on the rows from the board, and lets their runs go on or end; the next rows."""
     import ray
 
     pinned: list[Pinned] = ray.get(rows)
     for p in pinned:
         try:
-            if p.parcel is not None:
-                p.parcel.unpack(p.parcel.home)
+            if p.archive is not None:
+                p.archive.unpack(p.archive.home)
         except OSError as error:
             logging.getLogger("fedsim").warning(
                 "%s: its checkpoint cannot be kept (%s)", p.name, error
@@ -216,7 +216,7 @@ def _answered(board: Any, rows: Any, progress: Progress | None) -> Any:
     return board.take.remote()
 
 
-def _goes_on(task: Any, item: Work, tries: "Counter[str]", again: list[Work]) -> bool:
+def _goes_on(task: Any, item: RunSpec, tries: "Counter[str]", again: list[RunSpec]) -> bool:
     """Whether a run whose Ray task has ended waits for another try; takes in what it has sent.
 
     A run whose worker is gone is tried again; one that raised, or is lost every time, is recorded.
@@ -226,9 +226,9 @@ def _goes_on(task: Any, item: Work, tries: "Counter[str]", again: list[Work]) ->
 
     name, config, folder = item
     try:
-        parcel: Parcel | None = ray.get(task)
-        if parcel is not None:
-            parcel.unpack(parcel.home)
+        archive: Archive | None = ray.get(task)
+        if archive is not None:
+            archive.unpack(archive.home)
     except ray.exceptions.RayError as error:
         tries[name] += 1
         if isinstance(error, RayTaskError) or tries[name] == TRIES:
@@ -245,5 +245,5 @@ def _goes_on(task: Any, item: Work, tries: "Counter[str]", again: list[Work]) ->
     return item in again
 
 
-def _attempt_on_ray(errand: Errand, board: Any) -> Parcel | None:
-    return errand.carry_out(attempt, board)
+def _attempt_on_ray(remote_run: RemoteRun, board: Any) -> Archive | None:
+    return remote_run.carry_out(attempt, board)

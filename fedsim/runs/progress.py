@@ -14,14 +14,14 @@ from rich.progress import TimeRemainingColumn as Remaining
 from fedsim.ground.compiling import compiling_told
 from fedsim.ground.errors import StoppedEarly
 from fedsim.ground.units import bits, duration
-from fedsim.runs.callbacks import Callback, Row
+from fedsim.runs.callbacks import Callback, RoundRow
 from fedsim.settings.config import RunConfig
 from fedsim.settings.controllers import parse
 
 _SILENT_SECONDS = 60.0
 """So long a log without a terminal hears nothing."""
 
-Told = Callable[[str, dict[str, Any]], None]
+Reporter = Callable[[str, dict[str, Any]], None]
 """Called with a run's name and the row of every round that it has finished."""
 
 
@@ -31,7 +31,7 @@ class Named(Callback):
     def __init__(self, name: str, tell: Callable[[str, dict[str, Any]], str | None]) -> None:
         self.name, self.tell = name, tell
 
-    def round(self, row: Row) -> None:
+    def round(self, row: RoundRow) -> None:
         if reason := self.tell(self.name, dict(row)):
             raise StoppedEarly(reason)
 
@@ -61,8 +61,8 @@ def short_rounds(configs: Iterable[RunConfig]) -> str:
 
 @contextmanager
 def shown(
-    progress: Told | bool | None, rounds: dict[str, int], metric: str
-) -> Iterator[Told | None]:
+    progress: Reporter | bool | None, rounds: dict[str, int], metric: str
+) -> Iterator[Reporter | None]:
     """What a function's ``progress`` stands for: itself, nothing, or what can be seen here.
 
     Args:

@@ -22,7 +22,7 @@ from fedsim.ground.records import ClientRecord, LayerRecord, RoundRecord
 from fedsim.runs import checkpoint
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.checkpoint import Checkpoint
-from fedsim.runs.replies import KeptReplies, RecordingGrid
+from fedsim.runs.replies import RecordingGrid, ReplyStore
 from fedsim.runs.rows import Rows
 from fedsim.settings.config import CHECKPOINT_SECONDS, RunConfig
 from strategies import RoundTraffic
@@ -50,7 +50,7 @@ class Folder:
         self.loaded = checkpoint.load(path)  # clears what a kill left behind, on any engine
         self._last = self.loaded.round if self.loaded else 0
         self._saved_at = time.monotonic()
-        self.replies = KeptReplies(path)
+        self.replies = ReplyStore(path)
         self._raised: set[str] = set()  # errors of clients whose tracebacks are written
 
     def recording(self, main: Callable[[Grid], None]) -> Callable[[Grid], None]:
@@ -127,7 +127,7 @@ class Folder:
                 self.save(memory())
 
 
-class Records:
+class RunRecords:
     """The rows of a run; the server's ``Recorder``, with a folder or without.
 
     Args:

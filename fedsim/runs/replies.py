@@ -28,7 +28,7 @@ from strategies.channel.payload import KEY, METRICS, ROUND, get, put, settings_i
 from strategies.channel.side_payloads import BUFFERS
 
 REPLIES = "replies"
-FILES = {"payload": "bin", BUFFERS: "buffers"}
+REPLY_FILES = {"payload": "bin", BUFFERS: "buffers"}
 """The parts of a reply that are files of their own, and the endings of their names."""
 
 _TRAIN = "train"
@@ -58,7 +58,7 @@ def place_of(folder: Path, number: int) -> Path:
     return folder / REPLIES / f"round-{number:05d}"
 
 
-def name_of(client: int, shard: str = "") -> str:
+def file_stem(client: int, shard: str = "") -> str:
     """How the names of a client's files begin; ``shard``: of one part of the model."""
     return f"client-{client:03d}{shard}"
 
@@ -90,7 +90,7 @@ class RecordingGrid(CohortGrid):
         replies: takes them.
     """
 
-    def __init__(self, grid: Grid, replies: "KeptReplies") -> None:
+    def __init__(self, grid: Grid, replies: "ReplyStore") -> None:
         super().__init__(grid, [])
         self.numbered, self._replies = numbered_of(grid), replies
         self._requests: dict[str, tuple[int, int]] = {}  # by open message: client, number
@@ -131,7 +131,7 @@ class RecordingGrid(CohortGrid):
             self._replies.add(*key, Reply(content, moment))
 
 
-class KeptReplies:
+class ReplyStore:
     """What a run's folder keeps of replies, and gives back to a replay.
 
     Args:
@@ -161,24 +161,24 @@ class KeptReplies:
                 values.append(_values(reply))
                 for shard, ending, data in _files(reply.content):
                     if (number, client, shard) not in used:
-                        write_bytes(place / f"{name_of(client, shard)}.{ending}", data)
-            write_json(place / f"{name_of(client)}.json", values)
+                        write_bytes(place / f"{file_stem(client, shard)}.{ending}", data)
+            write_json(place / f"{file_stem(client)}.json", values)
         self._unwritten = {}
         for number, client, shard in used:  # one that was under way after a row before
-            for ending in FILES.values():
-                file = place_of(self.folder, number) / f"{name_of(client, shard)}.{ending}"
+            for ending in REPLY_FILES.values():
+                file = place_of(self.folder, number) / f"{file_stem(client, shard)}.{ending}"
                 file.unlink(missing_ok=True)
 
     def has(self, client: int, number: int) -> bool:
         """Whether a reply of a client to its message of this number is kept."""
-        return (place_of(self.folder, number) / f"{name_of(client)}.json").exists()
+        return (place_of(self.folder, number) / f"{file_stem(client)}.json").exists()
 
     def of(self, client: int, number: int) -> list[Reply]:
         """The replies of a client to a message; none where none is kept.
 
         Raises ``UsageError`` where a file is damaged.
         """
-        file = place_of(self.folder, number) / f"{name_of(client)}.json"
+        file = place_of(self.folder, number) / f"{file_stem(client)}.json"
         try:
             stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
             return [self._reply(client, number, values) for values in stored]
@@ -196,15 +196,15 @@ class KeptReplies:
         data = {
             (shard, key): self._file(client, number, shard, ending, part[key])
             for shard, part in values["parts"].items()
-            for key, ending in FILES.items() if key in part
+            for key, ending in REPLY_FILES.items() if key in part
         }  # fmt: skip
         return Reply(_content(values["parts"], data), pulled_at)
 
     def _file(self, client: int, number: int, shard: str, ending: str, digest: str) -> bytes:
         """The bytes of a reply's file, or of the file in ``payloads`` where there is none."""
-        file = place_of(self.folder, number) / f"{name_of(client, shard)}.{ending}"
+        file = place_of(self.folder, number) / f"{file_stem(client, shard)}.{ending}"
         if not file.exists():
-            return payload_of(self.folder, number, name_of(client, shard), ending)
+            return payload_of(self.folder, number, file_stem(client, shard), ending)
         data = file.read_bytes()
         if digest_of(data) != digest:
             raise ValueError(f"{file.name}: its content is not what was written")
@@ -235,7 +235,7 @@ def _values(reply: Reply) -> dict[str, Any]:
     return moment | {"flower": compat.to_bytes(reply.content).hex()}
 
 
-_KEYS = {ending: key for key, ending in FILES.items()}
+_KEYS = {ending: key for key, ending in REPLY_FILES.items()}
 
 
 def _shards(content: RecordDict) -> Iterator[tuple[str, RecordDict]]:
@@ -257,7 +257,8 @@ def _parts(content: RecordDict) -> Iterator[tuple[str, dict[str, Any]]]:
             "metrics": dict(part.get(METRICS, {})),
             "settings": {k: v for k, v in settings.items() if not isinstance(v, bytes)},
             "beside": {
-                k: v.hex() for k, v in settings.items() if isinstance(v, bytes) and k not in FILES
+                k: v.hex() for k, v in settings.items()
+                if isinstance(v, bytes) and k not in REPLY_FILES
             },
             **{_KEYS[end]: digest_of(x) for name, end, x in _files(content) if name == shard},
         }
@@ -270,9 +271,9 @@ def _files(content: RecordDict | Error) -> Iterator[tuple[str, str, bytes]]:
     for shard, part in _shards(content):
         with suppress(ValueError):  # a wish for the whole model has no payload
             payload, side_payloads = get(part)
-            yield shard, FILES["payload"], payload
+            yield shard, REPLY_FILES["payload"], payload
             if isinstance(buffers := side_payloads.get(BUFFERS), bytes):
-                yield shard, FILES[BUFFERS], buffers
+                yield shard, REPLY_FILES[BUFFERS], buffers
 
 
 def _content(parts: dict[str, Any], data: dict[tuple[str, str], bytes]) -> RecordDict:

@@ -17,7 +17,7 @@ _AT_ONCE = 256  # rows that are packed together; as many stay as they came
 _KINDS = {int: np.int64, float: np.float64, str: np.bytes_}
 """Values of which a column is an array; of texts, where they are ASCII."""
 
-Column = np.ndarray | list[Any]
+ColumnValues = np.ndarray | list[Any]
 
 
 class Rows(Sequence[dict[str, Any]]):
@@ -35,7 +35,7 @@ class Rows(Sequence[dict[str, Any]]):
 
     def __init__(self, rows: Iterable[dict[str, Any]] = ()) -> None:
         other = rows if isinstance(rows, Rows) else None
-        self._packed: list[dict[str, Column]] = [*other._packed] if other else []
+        self._packed: list[dict[str, ColumnValues]] = [*other._packed] if other else []
         self._ends: list[int] = [*other._ends] if other else []  # of what is packed, in rows
         self._loose: list[dict[str, Any]] = []
         self.extend(other._loose if other else rows)
@@ -102,14 +102,14 @@ def rows_of(frame: pd.DataFrame) -> Rows:
     return Rows(row for part in parts for row in part)
 
 
-def _packed(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Column]]:
+def _packed(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, ColumnValues]]:
     """Rows as columns, in parts whose rows have the same names."""
     for names, alike in groupby(rows, tuple):
         columns = zip(*(row.values() for row in alike), strict=True)
         yield {name: _column([*values]) for name, values in zip(names, columns, strict=True)}
 
 
-def _column(values: list[Any]) -> Column:
+def _column(values: list[Any]) -> ColumnValues:
     """Values as an array that gives them back as they are; a list where there is none.
 
     An array of the same value many times holds it once.
@@ -126,14 +126,14 @@ def _column(values: list[Any]) -> Column:
     return np.broadcast_to(array[:1].copy(), array.shape) if (bits == bits[0]).all() else array
 
 
-def _values(column: Column) -> list[Any]:
+def _values(column: ColumnValues) -> list[Any]:
     if isinstance(column, list):
         return column
     values: list[Any] = (column.astype(np.str_) if column.dtype.kind == "S" else column).tolist()
     return values
 
 
-def _joined(parts: Sequence[Mapping[str, Column]], name: str) -> Column:
+def _joined(parts: Sequence[Mapping[str, ColumnValues]], name: str) -> ColumnValues:
     """A column over all parts; where a part lacks it, NaN."""
     columns = [part.get(name) for part in parts]
     numbers = [x for x in columns if isinstance(x, np.ndarray) and x.dtype.kind != "S"]

@@ -53,15 +53,15 @@ from fedsim.results.schema import (
     write_run,
 )
 from fedsim.runs import checkpoint, devices, lock
-from fedsim.runs.callbacks import Callback, Row, Several
+from fedsim.runs.callbacks import Callback, RoundRow, Several
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.folder import as_there, check_kind, examine, prepare, tell, tidy
 from fedsim.runs.progress import Named, shown
-from fedsim.runs.recorder import Folder, Records
+from fedsim.runs.recorder import Folder, RunRecords
 from fedsim.runs.result import RunResult
 from fedsim.runs.sentconfig import SentConfig
 from fedsim.runs.totals import totals
-from fedsim.runs.trackers import chosen
+from fedsim.runs.trackers import registry
 from fedsim.settings.config import RunConfig
 from fedsim.settings.declared import declared
 from fedsim.settings.fields import Keep
@@ -85,7 +85,7 @@ def run(
     out: Path | str | None = None,
     progress: bool = True,
     *,
-    callbacks: Iterable[Callback | Callable[[Row], Any]] = (),
+    callbacks: Iterable[Callback | Callable[[RoundRow], Any]] = (),
     ray_address: str | None = None,
 ) -> RunResult:
     """Trains the run ``config`` and returns its summary, tables and model.
@@ -208,7 +208,7 @@ def check(config: RunConfig) -> None:
     """Refuses, before anything is written, a device, a batch, data or a split that cannot be."""
     devices.check(config.machine.device)
     precheck.check(config)
-    chosen.check(config.keep.track)
+    registry.check(config.keep.track)
     ClientData.of(config)
 
 
@@ -238,7 +238,7 @@ def carry_out(
             finished = prepare(config, out, examined)
         if finished is not None:
             return RunResult(config, finished, out)
-        follower = Several([*chosen.trackers(config.keep.track, out), follower])
+        follower = Several([*registry.trackers(config.keep.track, out), follower])
         return _trained(config, Folder(out, config), states, engine, follower, extendable)
 
 
@@ -254,7 +254,7 @@ def _trained(
     follower: Callback, extendable: bool = False,
 ) -> RunResult:  # fmt: skip
     server, records = server_of(config, states, follower, folder)
-    description, path = describe(config, server.trainer), folder.path if folder else None
+    description, path = describe_run(config, server.trainer), folder.path if folder else None
     try:
         follower.begin(description, records.follower_rows)
         engine(server.main if folder is None else folder.recording(server.main))
@@ -267,7 +267,7 @@ def _trained(
                 _leave(path, records, summary, trace)
         follower.end(summary)
         raise
-    summary, weights = summed(description, records, server), server.model
+    summary, weights = summary_of(description, records, server), server.model
     if folder is None or path is None:
         result = RunResult(config, summary, None, records.frames(), weights)
     else:
@@ -288,7 +288,7 @@ def _trained(
     return result
 
 
-def _leave(folder: Path, records: Records, summary: dict[str, Any], trace: str = "") -> None:
+def _leave(folder: Path, records: RunRecords, summary: dict[str, Any], trace: str = "") -> None:
     """Writes the tables, the summary and, of a run that failed, where it did; then tidies up."""
     if records.rows:
         records.write(folder)
@@ -302,7 +302,7 @@ def _leave(folder: Path, records: Records, summary: dict[str, Any], trace: str =
 def server_of(
     config: RunConfig, states: Memories, follower: Callback,
     folder: Folder | None = None, before: Checkpoint | None = None,
-) -> tuple[Server, Records]:  # fmt: skip
+) -> tuple[Server, RunRecords]:  # fmt: skip
     """The server of a run and its records: from the start, from ``before`` or the folder's."""
     heap.keep()
     trainer = Trainer(config, ClientData.of(config))
@@ -314,11 +314,11 @@ def server_of(
         before = None  # of another engine: whose clients' memory is elsewhere
     place = None if folder is None else folder.path
     states.begin(place, remembered is not None, before.clients if before else None)
-    records = Records(config, follower, remembered, before, folder)
+    records = RunRecords(config, follower, remembered, before, folder)
     return SERVERS[clock](config, trainer, records), records
 
 
-def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
+def describe_run(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
     """The first columns of a run's summary, which are known before it starts.
 
     ``trainer``: None where a run failed before there was a model.
@@ -347,7 +347,7 @@ def describe(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
 
 
 def broken_off(
-    description: dict[str, Any], records: Records, server: Server, error: Exception
+    description: dict[str, Any], records: RunRecords, server: Server, error: Exception
 ) -> dict[str, Any]:
     """The summary of a run that ``error`` has ended: what failed before, and why it ended.
 
@@ -356,13 +356,13 @@ def broken_off(
     summary = description | records.failures()
     if isinstance(error, StoppedEarly):
         scored = records.rows and not math.isnan(records.rows[-1]["metric"])
-        summary = summed(description, records, server) if scored else summary
+        summary = summary_of(description, records, server) if scored else summary
         return summary | {"status": "stopped", "error": error_text(error)}
     message = error_text(error) if isinstance(error, RunFailed) else located(error)
     return summary | {"status": "failed", "error": without_home(resumed(message, error))}
 
 
-def summed(description: dict[str, Any], records: Records, server: Server) -> dict[str, Any]:
+def summary_of(description: dict[str, Any], records: RunRecords, server: Server) -> dict[str, Any]:
     """The summary of a run that is done; ``description``: what was known before its first round."""
     tables, channel = records.frames(), server.strategy.channel
     assert channel is not None

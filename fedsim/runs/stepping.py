@@ -14,17 +14,17 @@ from fedsim.engines.flowerlog import flower_quiet
 from fedsim.federation import storage
 from fedsim.ground.errors import UsageError, expect
 from fedsim.ground.threads import one_thread
-from fedsim.runs.callbacks import Callback, Row, Several
+from fedsim.runs.callbacks import Callback, RoundRow, Several
 from fedsim.runs.checkpoint import Checkpoint
-from fedsim.runs.folder import differences
+from fedsim.runs.folder import setting_differences
 from fedsim.runs.run import (
     broken_off,
     check,
     check_kept,
-    describe,
+    describe_run,
     grid_of,
     server_of,
-    summed,
+    summary_of,
 )
 from fedsim.settings import contents
 from fedsim.settings.config import RunConfig
@@ -73,7 +73,7 @@ class Federation:
 
     def __init__(
         self, config: RunConfig, state: RunState | None = None,
-        callbacks: Iterable[Callback | Callable[[Row], Any]] = (),
+        callbacks: Iterable[Callback | Callable[[RoundRow], Any]] = (),
     ) -> None:  # fmt: skip
         expect(config, RunConfig, "Federation()")
         if config.machine.engine != "local":
@@ -84,7 +84,7 @@ class Federation:
         check_kept(config)
         if state is not None:
             expect(state, RunState, "Federation(state=...)")
-            differ = differences(state.config, config).items()
+            differ = setting_differences(state.config, config).items()
             if remarks := [
                 *(f"{n} {a!r} there, {b!r} here" for n, (a, b) in differ),
                 *contents.differing(state.config.content, config.content),
@@ -100,7 +100,7 @@ class Federation:
             self._server, self._records = server_of(config, states, self._follower, None, before)
             grid = grid_of(config, states)
             self._end = weakref.finalize(self, grid.close)
-            self._description = describe(config, self._server.trainer)
+            self._description = describe_run(config, self._server.trainer)
             self._follower.begin(self._description, self._records.follower_rows)
             self._server.open(grid)
 
@@ -156,7 +156,7 @@ class Federation:
         """What the rounds so far come to, as ``summary.json`` has it: ``status`` is ``done`` where
         they are all.
         """
-        summary = summed(self._description, self._records, self._server)
+        summary = summary_of(self._description, self._records, self._server)
         return summary | {"status": "done" if self.done else "running"}
 
     def state(self) -> RunState:

@@ -37,11 +37,11 @@ from fedsim.runs.folder import (
     same_settings,
     tell,
 )
-from fedsim.runs.forked import run_beside
-from fedsim.runs.parallel import Progress, Work, run_here, together
-from fedsim.runs.progress import Bars, Told, shown
-from fedsim.runs.run import describe
-from fedsim.runs.trackers import chosen
+from fedsim.runs.parallel import ProgressCallback, RunSpec, run_here, stacked_runs
+from fedsim.runs.processes import run_beside
+from fedsim.runs.progress import Bars, Reporter, shown
+from fedsim.runs.run import describe_run
+from fedsim.runs.trackers import registry
 from fedsim.settings import cellfile, masks
 from fedsim.settings.config import SETTINGS, RunConfig, named, tables
 from fedsim.settings.config import from_toml as from_run_toml
@@ -61,7 +61,7 @@ from fedsim.settings.strategies import FLAGS, adds_codes
 from fedsim.settings.versions import FORMER, MASKING, former
 from fedsim.show.report import summarize
 
-Part = tuple[int, int]
+CellShare = tuple[int, int]
 """The number of a part, from 1 up, and how many parts there are."""
 
 _NO_SUMMARY = "its folder holds no summary after its run; the same command runs it again"
@@ -73,9 +73,9 @@ def run_cells(
     *,
     jobs: int | None = 1,
     ray_address: str | None = None,
-    progress: Told | bool | None = True,
+    progress: Reporter | bool | None = True,
     described: bool = True,
-    only: Part | None = None,
+    only: CellShare | None = None,
 ) -> list[dict[str, Any]]:
     """Runs every unfinished cell in ``out/cells/<name>`` and returns all summaries.
 
@@ -111,7 +111,7 @@ def run_cells(
             cells = [cellfile.labelled(cell) for cell in cells]
         chosen_cells = part_of(cells, only)
 
-        def begin() -> list[Work]:
+        def begin() -> list[RunSpec]:
             waiting = _prepared(chosen_cells, out)
             if described:
                 cellfile.write(described_cells, out)
@@ -121,7 +121,7 @@ def run_cells(
         return _carried_out(out, begin, end, jobs, ray_address, progress, shared=only is not None)
 
 
-def part_of(cells: Sequence[Cell], only: Part | None) -> list[Cell]:
+def part_of(cells: Sequence[Cell], only: CellShare | None) -> list[Cell]:
     """The cells of one part of a sweep, about as long as the other parts.
 
     Args:
@@ -156,11 +156,11 @@ _TURN_SECONDS = 600.0
 
 def _carried_out(
     out: Path,
-    begin: Callable[[], list[Work]],
+    begin: Callable[[], list[RunSpec]],
     end: Callable[[], list[dict[str, Any]]],
     jobs: int | None,
     ray_address: str | None,
-    progress: Told | bool | None,
+    progress: Reporter | bool | None,
     shared: bool,
 ) -> list[dict[str, Any]]:
     """Runs cells between ``begin``, which returns those that wait, and ``end``.
@@ -178,7 +178,7 @@ def _carried_out(
         return end()
 
 
-def _prepared(cells: Sequence[Cell], out: Path) -> list[Work]:
+def _prepared(cells: Sequence[Cell], out: Path) -> list[RunSpec]:
     """Makes the cells' folders ready; returns the cells that are to run."""
     folders = {cell.name: out / "cells" / cell.name for cell in cells}
     # all of them before any is changed
@@ -192,7 +192,8 @@ def _prepared(cells: Sequence[Cell], out: Path) -> list[Work]:
 
 
 def _run_waiting(
-    waiting: list[Work], jobs: int | None, ray_address: str | None, progress: Told | bool | None
+    waiting: list[RunSpec], jobs: int | None, ray_address: str | None,
+    progress: Reporter | bool | None,
 ) -> None:
     if not waiting:
         return
@@ -201,12 +202,12 @@ def _run_waiting(
         progress.expect(rounds)
     with shown(progress, rounds, waiting[0][1].plan.task.metric_name) as bars:
         if jobs == 1 and ray_address is None:
-            run_here(waiting, _to_the_end(bars), grouped=together)
+            run_here(waiting, _to_the_end(bars), grouped=stacked_runs)
             return
         # The longest first: at the end no core waits for one that has just begun.
         waiting.sort(key=lambda work: -_cost(work[1]))
         on_gpu = any(config.machine.device != "cpu" for _, config, _ in waiting)
-        grouped = partial(together, jobs=jobs or cores())
+        grouped = partial(stacked_runs, jobs=jobs or cores())
         run_beside(waiting, jobs, ray_address, _to_the_end(bars), on_gpu=on_gpu, grouped=grouped)
 
 
@@ -231,12 +232,12 @@ def _summary(cell: Cell, out: Path) -> dict[str, Any]:
     if (file := _file(cell, out)).exists():
         summary = read_summary(file.parent)
     else:  # not written down: a shared disk may only be late
-        summary = describe(cell.config, None) | {"status": "failed", "error": _NO_SUMMARY}
+        summary = describe_run(cell.config, None) | {"status": "failed", "error": _NO_SUMMARY}
     plain = {name: value for name, value in summary.items() if name not in (METHOD_FACTS, FILES)}
     return dict.fromkeys(COLUMNS) | plain  # a failed run has no metric, no bits
 
 
-def _to_the_end(bars: Told | None) -> Progress | None:
+def _to_the_end(bars: Reporter | None) -> ProgressCallback | None:
     """``bars`` without its return value, which would end a run: a sweep's runs all go on."""
 
     def tell(name: str, row: dict[str, Any]) -> None:
@@ -264,7 +265,7 @@ def check(cells: Sequence[Cell], jobs: int | None, on_this_machine: bool = True)
             )
         if on_this_machine:
             devices.check(cell.config.machine.device)
-            chosen.check(cell.config.keep.track)
+            registry.check(cell.config.keep.track)
             precheck.check(cell.config)
         ClientData.of(cell.config)
 
@@ -317,8 +318,8 @@ def sweep(
     *,
     jobs: int | None = 1,
     ray_address: str | None = None,
-    progress: Told | bool | None = True,
-    only: Part | None = None,
+    progress: Reporter | bool | None = True,
+    only: CellShare | None = None,
 ) -> list[dict[str, Any]]:
     """Runs a grid in the folder ``out``, with tables, figures and page; returns all summaries.
 
@@ -350,7 +351,7 @@ def sweep(
         check_folder(out, cells)
         chosen_cells = part_of(cells, only)
 
-        def begin() -> list[Work]:
+        def begin() -> list[RunSpec]:
             claim(out, config)
             return _prepared(chosen_cells, out)
 

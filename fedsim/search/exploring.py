@@ -13,8 +13,8 @@ from fedsim.ground import units
 from fedsim.ground.errors import RESUMES, RunFailed, UsageError, writing
 from fedsim.results.folders import run_folders
 from fedsim.runs import checkpoint
-from fedsim.runs.forked import run_beside
-from fedsim.runs.parallel import Work, run_here
+from fedsim.runs.parallel import RunSpec, run_here
+from fedsim.runs.processes import run_beside
 from fedsim.search import curves, stopping
 from fedsim.search.goal import SATURATED, Curve, Goal
 from fedsim.search.methods import CODERS, OWN, compressor, most, sent_down, short
@@ -153,7 +153,7 @@ class Exploration:
         self._best = self._best if value is None else min(self._best, value)
         self._saturated |= point is not None and self.goal.saturated(point[1])
 
-    def _work(self) -> Iterator[Work]:
+    def _work(self) -> Iterator[RunSpec]:
         for number, params in self._asked():
             try:
                 cell = self.space.cell(params)

@@ -12,8 +12,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from fedsim.results.intervals import Mean, mean, tied
 from fedsim.results.values import REACHED
-from fedsim.runs.forked import run_beside
-from fedsim.runs.parallel import Ended, Work, run_here
+from fedsim.runs.parallel import Ended, RunSpec, run_here
+from fedsim.runs.processes import run_beside
 from fedsim.search import curves
 from fedsim.search.exploring import OVER, Limits, Say
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
@@ -227,13 +227,13 @@ def _of(there: int, every: int, what: str) -> str:
 
 
 def _run(
-    study: Study, waiting: Sequence[Work], jobs: int, ray_address: str | None, limits: Limits,
+    study: Study, waiting: Sequence[RunSpec], jobs: int, ray_address: str | None, limits: Limits,
     say: Say, told: Ended,
 ) -> None:  # fmt: skip
     """Runs what waits until the time is over; ``told`` of each that has ended."""
     ends = 0
 
-    def in_time() -> Iterator[Work]:
+    def in_time() -> Iterator[RunSpec]:
         for work in waiting:
             if limits.left() <= 0:
                 return
@@ -265,7 +265,7 @@ def _run(
         say(f"finals: {left} of {len(waiting)} runs failed; the same command runs them again")
 
 
-def _runs(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path) -> Iterator[Work]:
+def _runs(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path) -> Iterator[RunSpec]:
     for seed in seeds:
         for validation, part in ((True, "finals"), (False, "held-out")):
             cell = space.cell(trial.params, seed, validation)

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from compressors.calls import Call, read, value
-from fedsim.ground.errors import UsageError, called, comma, unknown
+from fedsim.ground.errors import UsageError, comma, parse_call, unknown
 from fedsim.settings.declared import ABOVE_ZERO, Setting, declared, flag, one_of, setting
 from strategies.algorithms import ALGORITHMS
 
@@ -292,7 +292,7 @@ def _call(text: str) -> Call:
     allowed = (
         "a name with its settings, as in 'fedbuff(10, staleness=polynomial(0.5))', or FILE.py:NAME"
     )
-    return called(text, "--strategy", allowed)
+    return parse_call(text, "--strategy", allowed)
 
 
 def _value(call: Call) -> Any:

@@ -194,7 +194,7 @@ def spread_text(value: float, seeds: int | str, name: str) -> str:
     """A sample standard deviation of so many seeds as a cell shows it: `± 0.0361 (3)`."""
     if name.startswith("ratio"):
         return f"± {units.digits(value)} ({seeds})"
-    decimals = units.places(value, name)
+    decimals = units.decimal_places(value, name)
     text = units.bits(value) if name.endswith(units.OF_BITS) else f"{value:.{decimals}f}"
     return f"± {text} ({seeds})"
 

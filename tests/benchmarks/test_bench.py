@@ -79,7 +79,7 @@ def test_a_pass_goes_on_where_it_was_broken_off(
         work = next(goal.work for goal in bench.GOALS if goal.part == part)
         return [dict.fromkeys(bench.FIELDS, "") | bench.told({"work": work, "value": 1.5}) | {
             "part": part, "commit": bench.commit(), "measured": "2199-01-01 00:00",
-            "processor": bench.environment.describe()["processor"], "load": "0.1",
+            "processor": bench.environment.describe_environment()["processor"], "load": "0.1",
         }]  # fmt: skip
 
     monkeypatch.setattr(bench, "measured", measured)

@@ -16,7 +16,7 @@ from fedsim.ground.errors import UsageError, reason, writing
 from fedsim.ground.files import write_json
 from fedsim.ground.records import CLIENT_SCORES, SCORE
 from fedsim.results.schema import NESTED, TRAINED
-from fedsim.runs.callbacks import Callback, Row
+from fedsim.runs.callbacks import Callback, RoundRow
 
 FILE = "tracked.json"
 """In a run's folder: its names in trackers, by which a run that goes on is found again."""
@@ -39,22 +39,22 @@ class Tracker(Callback):
         self.check()
         self.folder = Path(folder)
 
-    def round(self, row: Row) -> None:
+    def round(self, row: RoundRow) -> None:
         """Writes the row of a round."""
         self._waits = not scored(row)
         self.write(row)
 
-    def evaluation(self, row: Row) -> None:
+    def evaluation(self, row: RoundRow) -> None:
         """Writes the scores of a row that was written without."""
         if self._waits:
             self.write_scores(row)
 
     @abstractmethod
-    def write(self, row: Row) -> None:
+    def write(self, row: RoundRow) -> None:
         """Writes the row of a round, with its scores if it has some."""
 
     @abstractmethod
-    def write_scores(self, row: Row) -> None:
+    def write_scores(self, row: RoundRow) -> None:
         """Adds the scores of the row that was written last."""
 
     @classmethod
@@ -70,7 +70,7 @@ class Tracker(Callback):
     @property
     def in_tracker(self) -> bool:
         """Whether the tracker has the run already, or its beginning."""
-        return self.package in names_of(self.folder)
+        return self.package in run_names(self.folder)
 
 
 class Reports:
@@ -119,17 +119,17 @@ class Sums:
     def __init__(self) -> None:
         self.up = self.total = 0.0
 
-    def columns(self, row: Row) -> dict[str, float]:
+    def columns(self, row: RoundRow) -> dict[str, float]:
         """The numbers of a round by column, and the bits so far as ``up_bits`` and ``both_bits``.
 
         A number that is not finite is left out: a round without an evaluation has no metric.
         """
         self.up += ledger.bits_of_each(row, "up")
         self.total += ledger.bits_of_each(row, "total")
-        return numbers(row) | {"up_bits": self.up, "both_bits": self.total}
+        return finite_numbers(row) | {"up_bits": self.up, "both_bits": self.total}
 
 
-def scored(row: Row) -> bool:
+def scored(row: RoundRow) -> bool:
     """Whether a round's row has scores.
 
     Example:
@@ -139,29 +139,29 @@ def scored(row: Row) -> bool:
     return not isnan(row["metric"])
 
 
-def scores_of(row: Row) -> dict[str, float]:
-    """The scores in a round's row, as ``numbers``.
+def scores_of(row: RoundRow) -> dict[str, float]:
+    """The scores in a round's row, as ``finite_numbers``.
 
     Example:
         >>> scores_of({"round": 2, "metric": 0.5, "loss": 0.7, "score_top5": 0.9})
         {'metric': 0.5, 'loss': 0.7, 'score_top5': 0.9}
     """
     names = ("metric", "loss", *CLIENT_SCORES)
-    return {k: v for k, v in numbers(row).items() if k in names or k.startswith(SCORE)}
+    return {k: v for k, v in finite_numbers(row).items() if k in names or k.startswith(SCORE)}
 
 
-def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+def finite_numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """The finite numbers among values.
 
     Example:
-        >>> numbers({"round": 1, "metric": float("nan"), "last": True, "digest_up": "ab"})
+        >>> finite_numbers({"round": 1, "metric": float("nan"), "last": True, "digest_up": "ab"})
         {'round': 1.0}
     """
     plain = {k: float(v) for k, v in values.items() if type(v) in (int, float)}
     return {name: value for name, value in plain.items() if isfinite(value)}
 
 
-def settings_of(description: Mapping[str, Any]) -> dict[str, Any]:
+def flat_settings(description: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run, defaults filled in, and what is known of it before its first round.
 
     Args:
@@ -171,7 +171,7 @@ def settings_of(description: Mapping[str, Any]) -> dict[str, Any]:
     return description.get(TRAINED, {}) | plain
 
 
-def names_of(folder: Path) -> dict[str, Any]:
+def run_names(folder: Path) -> dict[str, Any]:
     """The run's ``name`` and ``group``, and its name in each tracker that has it.
 
     They are written down when they are first asked for. A cell's group is its sweep's folder.
@@ -179,7 +179,7 @@ def names_of(folder: Path) -> dict[str, Any]:
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp()) / "plane" / "cells" / "n10"
-        >>> names_of(folder)["name"], names_of(folder)["group"].endswith("plane")
+        >>> run_names(folder)["name"], run_names(folder)["group"].endswith("plane")
         ('n10', True)
     """
     file = folder / FILE
@@ -191,11 +191,11 @@ def names_of(folder: Path) -> dict[str, Any]:
     place = folder.resolve()
     cell = place.parent.name == "cells"
     group = os.path.relpath(place.parents[1]) if cell else None
-    keep(folder, names := {"name": place.name, "group": group})
+    write_names(folder, names := {"name": place.name, "group": group})
     return names
 
 
-def keep(folder: Path, names: Mapping[str, Any]) -> None:
+def write_names(folder: Path, names: Mapping[str, Any]) -> None:
     """Writes the names down."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

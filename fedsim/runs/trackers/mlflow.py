@@ -9,16 +9,16 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from fedsim.runs.callbacks import Row
+from fedsim.runs.callbacks import RoundRow
 from fedsim.runs.trackers.base import (
     Reports,
     Sums,
     Tracker,
-    keep,
-    names_of,
-    numbers,
+    finite_numbers,
+    flat_settings,
+    run_names,
     scores_of,
-    settings_of,
+    write_names,
 )
 
 EXPERIMENT = "fedsim"
@@ -47,7 +47,7 @@ class MLflow(Tracker):
     package = "mlflow"
     _id = ""
 
-    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[RoundRow]) -> None:
         _REPORTS.turn_off(self)
         from mlflow.entities import Param
         from mlflow.tracking import MlflowClient
@@ -60,7 +60,7 @@ class MLflow(Tracker):
             self._client: Any = MlflowClient()
             experiment = self._client.get_experiment_by_name(name)
             place = experiment.experiment_id if experiment else self._client.create_experiment(name)
-        names = names_of(self.folder)
+        names = run_names(self.folder)
         if self.package in names:
             self._id = names[self.package]
             self._client.update_run(self._id, status="RUNNING")
@@ -69,19 +69,19 @@ class MLflow(Tracker):
             group = {"group": names["group"]} if names["group"] else {}
             run = self._client.create_run(place, run_name=names["name"], tags=group)
             self._id, self._done = run.info.run_id, 0.0
-            params = [Param(k, str(v)[:_LONGEST]) for k, v in settings_of(description).items()]
+            params = [Param(k, str(v)[:_LONGEST]) for k, v in flat_settings(description).items()]
             self._client.log_batch(self._id, params=params)
-            keep(self.folder, names | {self.package: self._id})
+            write_names(self.folder, names | {self.package: self._id})
         self._sums = Sums()
         for row in rows:
             self.round(row)
 
-    def write(self, row: Row) -> None:
+    def write(self, row: RoundRow) -> None:
         columns = self._sums.columns(row)
         if row["round"] > self._done:  # MLflow has the rounds before
             self._log(columns, int(row["round"]))
 
-    def write_scores(self, row: Row) -> None:
+    def write_scores(self, row: RoundRow) -> None:
         if row["round"] >= self._done:
             self._log(scores_of(row), int(row["round"]))
 
@@ -94,7 +94,7 @@ class MLflow(Tracker):
     def _end(self, summary: Mapping[str, Any]) -> None:
         if not self._id:  # it did not begin
             return
-        values = numbers(summary)
+        values = finite_numbers(summary)
         self._log({f"summary/{name}": value for name, value in values.items()}, summary["rounds"])
         if summary["error"]:
             self._client.set_tag(self._id, "error", summary["error"][:_LONGEST])

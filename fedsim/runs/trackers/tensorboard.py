@@ -8,7 +8,7 @@ from typing import Any
 from fedsim.federation import ledger
 from fedsim.ground.errors import writing
 from fedsim.ground.records import SCORE
-from fedsim.runs.callbacks import Row
+from fedsim.runs.callbacks import RoundRow
 from fedsim.runs.trackers.base import Tracker, scored
 
 FOLDER = "tensorboard"
@@ -33,7 +33,7 @@ class TensorBoard(Tracker):
     def in_tracker(self) -> bool:
         return (self.folder / FOLDER).exists()
 
-    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[RoundRow]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         with writing(self.folder):
@@ -46,7 +46,7 @@ class TensorBoard(Tracker):
             self.round(row)
         self._writer.flush()
 
-    def write(self, row: Row) -> None:
+    def write(self, row: RoundRow) -> None:
         cohort = row["clients"]
         self._sums["up_wire"] += ledger.of_each(row["up_wire_bits"], cohort)
         self._sums["up_payload"] += ledger.of_each(row["up_content_bits"], cohort)
@@ -61,7 +61,7 @@ class TensorBoard(Tracker):
         if scored(row):
             self.write_scores(row)
 
-    def write_scores(self, row: Row) -> None:
+    def write_scores(self, row: RoundRow) -> None:
         values = {self._description["metric_name"]: row["metric"], "loss/held_out": row["loss"]}
         more = [name for name in row if name.startswith(SCORE)]
         values |= {f"score/{name.removeprefix(SCORE)}": row[name] for name in more}

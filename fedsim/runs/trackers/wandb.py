@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.ground.errors import writing
-from fedsim.runs.callbacks import Row
+from fedsim.runs.callbacks import RoundRow
 from fedsim.runs.trackers.base import (
     Reports,
     Sums,
     Tracker,
-    keep,
-    names_of,
+    flat_settings,
     new_name,
+    run_names,
     scored,
     scores_of,
-    settings_of,
+    write_names,
 )
 
 PROJECT = "fedsim"
@@ -44,20 +44,20 @@ class Wandb(Tracker):
     package = "wandb"
     _run: Any = None
 
-    def begin(self, description: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def begin(self, description: Mapping[str, Any], rows: Sequence[RoundRow]) -> None:
         _REPORTS.turn_off(self)
         import wandb
 
-        names = names_of(self.folder)
+        names = run_names(self.folder)
         if self.package not in names:
-            keep(self.folder, names := names | {self.package: new_name()})
+            write_names(self.folder, names := names | {self.package: new_name()})
         before = [*self.folder.glob(f"wandb/offline-run-*-{names[self.package]}")]
         if names[self.package] in _open:
             _open[names[self.package]].finish(exit_code=1)
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT), id=names[self.package],
             name=names["name"], group=names["group"], dir=str(self.folder), resume="allow",
-            config=settings_of(description), allow_val_change=True, reinit="create_new",
+            config=flat_settings(description), allow_val_change=True, reinit="create_new",
             settings=wandb.Settings(console="off", silent=True),
         )  # fmt: skip
         _open[self._run.id] = self._run
@@ -69,19 +69,19 @@ class Wandb(Tracker):
         for row in rows:
             self.round(row)
 
-    def write(self, row: Row) -> None:
+    def write(self, row: RoundRow) -> None:
         columns = self._sums.columns(row)
         if row["round"] >= self._run.starting_step:  # W&B has the rounds before
             # To a step that is committed W&B adds nothing; that of the next round commits it.
             self._run.log(columns, step=int(row["round"]), commit=scored(row))
 
-    def write_scores(self, row: Row) -> None:
+    def write_scores(self, row: RoundRow) -> None:
         if row["round"] >= self._run.starting_step:
             self._run.log(scores_of(row), step=int(row["round"]), commit=True)
 
     def end(self, summary: Mapping[str, Any]) -> None:
         if self._run is not None:  # it began
-            self._run.summary.update(settings_of(summary))
+            self._run.summary.update(flat_settings(summary))
             del _open[self._run.id]
             self._run.finish(exit_code=int(summary["status"] == "failed"))
         _REPORTS.restore(self)

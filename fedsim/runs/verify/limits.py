@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from fedsim.runs.verify.clientreplies import Replies
 from fedsim.runs.verify.rerun import elsewhere
-from fedsim.runs.verify.tabled import Replies
 from fedsim.runs.verify.tables import TOLERANCE
 from fedsim.settings.config import RunConfig
 
@@ -13,7 +13,7 @@ CODING = "simulated seconds are not compared: they hold the server's measured co
 """The remark on a network with ``coding=measured``."""
 
 
-def why_not(replies: Replies) -> str:
+def replay_obstacle(replies: Replies) -> str:
     """Why a run cannot be replayed; empty where it can be.
 
     ``replies``: what is known of its clients'.
@@ -31,7 +31,7 @@ def why_not(replies: Replies) -> str:
 
 
 def left_out(replies: Replies, own_models: bool) -> Iterator[str]:
-    """What a replay does not compare, except measured seconds, and why; as ``why_not``.
+    """What a replay does not compare, except measured seconds, and why; as ``replay_obstacle``.
 
     ``own_models``: whether clients have models of their own, by which a run is scored.
     """

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from fedsim.federation.digests import MODEL
 from fedsim.federation.server import Server
 from fedsim.ground.errors import RunFailed, UsageError
-from fedsim.runs.recorder import Records
+from fedsim.runs.recorder import RunRecords
+from fedsim.runs.verify.clientreplies import Replies
 from fedsim.runs.verify.limits import clocked_coding, scored_elsewhere
-from fedsim.runs.verify.rerun import same
-from fedsim.runs.verify.stored import named
+from fedsim.runs.verify.messages import row_words
+from fedsim.runs.verify.rerun import client_differences
 from fedsim.runs.verify.storedgrid import StoredGrid
-from fedsim.runs.verify.tabled import Replies
 from fedsim.runs.verify.tables import (
     TOLERANCE,
     Shares,
@@ -23,10 +23,10 @@ from fedsim.runs.verify.tables import (
     row_differences,
     shape_differences,
 )
-from fedsim.runs.verify.verdict import differ
+from fedsim.runs.verify.verdict import digest_difference
 
 
-def differences(replies: Replies, server: Server, records: Records) -> Iterator[str]:
+def replay_differences(replies: Replies, server: Server, records: RunRecords) -> Iterator[str]:
     """The differences between a replay and the records, the first round first.
 
     Args:
@@ -46,9 +46,10 @@ def differences(replies: Replies, server: Server, records: Records) -> Iterator[
         except (RunFailed, UsageError) as error:
             yield str(error)
             return
-        failures = [*same(number, recorded.clients_in(number), records.client_rows[before:])]
+        repeated = records.client_rows[before:]
+        failures = [*client_differences(number, recorded.clients_in(number), repeated)]
         if row[MODEL] != digest:
-            failures.append(differ(f"round {number}: model", digest, row[MODEL]))
+            failures.append(digest_difference(f"round {number}: model", digest, row[MODEL]))
         yield from failures
         if failures:
             return  # what follows is of another run
@@ -57,7 +58,7 @@ def differences(replies: Replies, server: Server, records: Records) -> Iterator[
         elsewhere = TOLERANCE if scored_elsewhere(replies) else 0.0
         far = None if server.own_models else elsewhere  # what clients keep is in no message
         shares = Shares(far, clocked_coding(replies.config))
-        words = {"rounds": round_words, "clients": named, "layers": layer_words}
+        words = {"rounds": round_words, "clients": row_words, "layers": layer_words}
         for name, table in tables.items():
             before = recorded.table(name)
             wrong = [*shape_differences(f"{name}.parquet", before, table, "in the replay")]

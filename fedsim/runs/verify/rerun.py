@@ -20,11 +20,11 @@ from fedsim.ground.version import VERSION
 from fedsim.runs import checkpoint
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.checkpoint import Checkpoint
-from fedsim.runs.environment import PACKAGE, describe
-from fedsim.runs.run import check, grid_of, server_of, summed
-from fedsim.runs.run import describe as describe_run
-from fedsim.runs.verify.recorded import Recorded
-from fedsim.runs.verify.stored import named
+from fedsim.runs.environment import PACKAGE, describe_environment
+from fedsim.runs.run import check, grid_of, server_of, summary_of
+from fedsim.runs.run import describe_run as describe_run
+from fedsim.runs.verify.messages import row_words
+from fedsim.runs.verify.recordedrun import RecordedRun
 from fedsim.runs.verify.tables import (
     Shares,
     layer_words,
@@ -33,7 +33,7 @@ from fedsim.runs.verify.tables import (
     shape_differences,
     value_differences,
 )
-from fedsim.runs.verify.verdict import differ
+from fedsim.runs.verify.verdict import digest_difference
 from fedsim.settings.config import RunConfig
 
 _MACHINE = ("machine", "processor")
@@ -52,7 +52,7 @@ class Span:
     first: int
     last: int | None
 
-    def end(self, recorded: Recorded) -> int:
+    def end(self, recorded: RecordedRun) -> int:
         """The last of them that a run has."""
         done = len(recorded.rounds)
         return min(self.last or done, done)
@@ -90,7 +90,7 @@ def _environment(folder: Path) -> dict[str, Any]:
 
 def elsewhere(folder: Path) -> str:
     """In what this machine is another than the one that a run names; empty where in nothing."""
-    recorded, current = _environment(folder), describe()
+    recorded, current = _environment(folder), describe_environment()
     if recorded == {}:
         return "it is not known where the run was made"
     pairs = [(name, recorded.get(name), current[name]) for name in _MACHINE]
@@ -123,7 +123,7 @@ class Rerun:
         """The first and the last round that were asked for and done."""
         return self.span[0], min(self.span[1], int(self.tables["rounds"]["round"].max()))
 
-    def same_rounds(self, recorded: Recorded) -> dict[str, pd.DataFrame]:
+    def same_rounds(self, recorded: RecordedRun) -> dict[str, pd.DataFrame]:
         """The recorded rows of the same rounds, by table."""
         recorded_tables = {name: recorded.table(name) for name in ("rounds", "clients", "layers")}
         return {
@@ -131,7 +131,7 @@ class Rerun:
             for name, table in recorded_tables.items()
         }
 
-    def bits_differ(self, recorded: Recorded) -> bool:
+    def bits_differ(self, recorded: RecordedRun) -> bool:
         """Whether a message or a model has another digest than the recorded one."""
         digests = [("rounds", (MODEL,)), ("clients", (UP, DOWN))]
         tables = self.same_rounds(recorded)
@@ -142,7 +142,7 @@ class Rerun:
         )
 
 
-def rerun(recorded: Recorded, config: RunConfig, span: Span) -> Rerun:
+def run_again(recorded: RecordedRun, config: RunConfig, span: Span) -> Rerun:
     """Runs rounds again, in this process.
 
     They begin at the last checkpoint before them that the folder holds, else at round 1. They end
@@ -180,12 +180,12 @@ def rerun(recorded: Recorded, config: RunConfig, span: Span) -> Rerun:
                 for name, table in records.frames().items()}  # fmt: skip
         if recorded.done and server.done and done == len(recorded.rounds) and not over:
             description = describe_run(config, server.trainer)
-            summary = summed(description, records, server)
+            summary = summary_of(description, records, server)
             words |= {"summary": summary, "end": records.memory(server)}
         return Rerun(tables=frames, **words)
 
 
-def differences(recorded: Recorded, again: Rerun, shares: Shares) -> Iterator[str]:
+def rerun_differences(recorded: RecordedRun, again: Rerun, shares: Shares) -> Iterator[str]:
     """The differences between rounds that were run again and the records, the first round first.
 
     Args:
@@ -197,11 +197,11 @@ def differences(recorded: Recorded, again: Rerun, shares: Shares) -> Iterator[st
     one, other = by_round(tables["clients"]), by_round(again.tables["clients"])
     models = dict(zip(again.tables["rounds"]["round"], again.tables["rounds"][MODEL], strict=True))
     for number in range(first, last + 1) if shares.bits else ():
-        yield from same(number, one.get(number, []), other.get(number, []))
+        yield from client_differences(number, one.get(number, []), other.get(number, []))
         if models[number] != (expected := recorded.digests.get(number, "")):
-            yield differ(f"round {number}: model", expected, models[number])
+            yield digest_difference(f"round {number}: model", expected, models[number])
             break  # and so does every one after it
-    words = {"rounds": round_words, "clients": named, "layers": layer_words}
+    words = {"rounds": round_words, "clients": row_words, "layers": layer_words}
     for name, table in tables.items():
         frame = again.tables.get(name, pd.DataFrame())
         wrong = [*shape_differences(f"{name}.parquet", table, frame, _AGAIN)]
@@ -250,7 +250,7 @@ def by_round(table: pd.DataFrame) -> dict[int, list[dict[str, Any]]]:
     return rows_by_round
 
 
-def same(
+def client_differences(
     number: int, recorded: list[dict[str, Any]], repeated: list[dict[str, Any]]
 ) -> Iterator[str]:  # fmt: skip
     """The differences between a round's clients, or the digests of their messages."""
@@ -261,4 +261,4 @@ def same(
     for row, again in zip(recorded, repeated, strict=True):
         for column, what in ((DOWN, "payload sent to it"), (UP, "payload")):
             if row[column] != again[column]:
-                yield differ(f"{named(row)}: {what}", row[column], again[column])
+                yield digest_difference(f"{row_words(row)}: {what}", row[column], again[column])

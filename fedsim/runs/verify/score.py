@@ -12,8 +12,8 @@ from fedsim.federation.trainer import Trainer
 from fedsim.ground.columns import row_of
 from fedsim.ground.threads import one_thread
 from fedsim.results.schema import TRAINED
-from fedsim.runs.run import describe
-from fedsim.runs.verify.recorded import Recorded
+from fedsim.runs.run import describe_run
+from fedsim.runs.verify.recordedrun import RecordedRun
 from fedsim.runs.verify.rerun import elsewhere
 from fedsim.runs.verify.tables import LAST_DIGITS, Shares, value_differences
 from fedsim.settings.config import RunConfig
@@ -33,7 +33,7 @@ def scoring_trainer(config: RunConfig) -> Trainer | None:
     return None if clientmodels.differ(trainer, template) else trainer
 
 
-def score_differences(recorded: Recorded, config: RunConfig, trainer: Trainer) -> Iterator[str]:
+def score_differences(recorded: RecordedRun, config: RunConfig, trainer: Trainer) -> Iterator[str]:
     """Where the model in ``model.safetensors`` scores otherwise than the last round says.
 
     Args:
@@ -60,14 +60,14 @@ def score_differences(recorded: Recorded, config: RunConfig, trainer: Trainer) -
     )
 
 
-def settings_differences(recorded: Recorded, config: RunConfig) -> Iterator[str]:
+def settings_differences(recorded: RecordedRun, config: RunConfig) -> Iterator[str]:
     """Where a run's summary is of other settings than its ``config.toml``.
 
     Args:
         recorded: the run.
         config: of its ``config.toml``.
     """
-    description = describe(config, None)
+    description = describe_run(config, None)
     done = ("iterations", "rounds", "total_sparsity")  # they are what was done
     columns = {name: x for name, x in description.items() if name not in done}
     where = "by config.toml"

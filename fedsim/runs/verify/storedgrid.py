@@ -9,7 +9,7 @@ from flwr.common.constant import ErrorCode
 from fedsim.engines.numbered import NumberedGrid
 from fedsim.federation.timed_grid import client_of
 from fedsim.runs.replies import Moment, Reply, number_of
-from fedsim.runs.verify.tabled import Replies
+from fedsim.runs.verify.clientreplies import Replies
 from strategies.channel.nodes import PARTITION_ID, QUERY
 
 

@@ -7,14 +7,14 @@ import numpy as np
 from fedsim.federation import digests
 from fedsim.results.schema import TRAINED
 from fedsim.runs.totals import totals
-from fedsim.runs.verify.recorded import Recorded
-from fedsim.runs.verify.verdict import differ
+from fedsim.runs.verify.recordedrun import RecordedRun
+from fedsim.runs.verify.verdict import digest_difference
 
 _SUMS = ("up_sent", "failures", "returned", "lost")
 """Columns of both tables that are sums, in addition to those of bits."""
 
 
-def sums(recorded: Recorded) -> Iterator[str]:
+def sum_differences(recorded: RecordedRun) -> Iterator[str]:
     """Where a round's columns are not the sums over its clients' rows, or its digest not theirs."""
     rounds, clients = recorded.rounds.set_index("round"), recorded.clients
     both = [
@@ -40,10 +40,11 @@ def sums(recorded: Recorded) -> Iterator[str]:
     for number, expected in rounds[digests.PAYLOADS].items():
         digest = digests.of_rows(recorded.clients_in(int(str(number))))
         if digest != expected:
-            yield differ(f"round {number}: the digest of its clients' rows", expected, digest)
+            place = f"round {number}: the digest of its clients' rows"
+            yield digest_difference(place, expected, digest)
 
 
-def summary(recorded: Recorded) -> Iterator[str]:
+def summary_differences(recorded: RecordedRun) -> Iterator[str]:
     """The differences between the summary and its tables."""
     stored, rounds = recorded.summary, recorded.rounds
     trained = stored.get(TRAINED) or {}

@@ -45,13 +45,13 @@ class Verdict:
         return f"{self.name}: {'; '.join(filter(None, [failing or agree, *self.remarks]))}"
 
 
-def differ(place: str, recorded: str, computed: str) -> str:
+def digest_difference(place: str, recorded: str, computed: str) -> str:
     """Words for two digests that are not the same; an empty one is of nothing.
 
     Example:
-        >>> differ("round 7, client 3: payload", "1a2b77", "3c4d99")
+        >>> digest_difference("round 7, client 3: payload", "1a2b77", "3c4d99")
         'round 7, client 3: payload differs: 1a2b… recorded, 3c4d… found'
-        >>> differ("round 7, client 3: payload", "", "3c4d99")
+        >>> digest_difference("round 7, client 3: payload", "", "3c4d99")
         'round 7, client 3: payload differs: none recorded, 3c4d… found'
     """
     one, other = (f"{digest[:4]}…" if digest else "none" for digest in (recorded, computed))

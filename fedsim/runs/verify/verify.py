@@ -19,18 +19,18 @@ from fedsim.results.load import kind_of, run_folders
 from fedsim.results.schema import read_settings
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.run import server_of
-from fedsim.runs.verify import replay, stored, sums
-from fedsim.runs.verify.allowed import Allowed
-from fedsim.runs.verify.limits import CODING, clocked_coding, left_out, why_not
-from fedsim.runs.verify.recorded import Recorded
-from fedsim.runs.verify.rerun import Span, differences, elsewhere, of_this_version, rerun
+from fedsim.runs.verify import messages, replay, sums
+from fedsim.runs.verify.clientreplies import Replies
+from fedsim.runs.verify.limits import CODING, clocked_coding, left_out, replay_obstacle
+from fedsim.runs.verify.permissions import Permissions
+from fedsim.runs.verify.recordedrun import RecordedRun
+from fedsim.runs.verify.rerun import Span, elsewhere, of_this_version, rerun_differences, run_again
 from fedsim.runs.verify.score import score_differences, scoring_trainer, settings_differences
-from fedsim.runs.verify.tabled import Replies
 from fedsim.runs.verify.tables import LAST_DIGITS, TOLERANCE, Shares
-from fedsim.runs.verify.verdict import Verdict, differ
+from fedsim.runs.verify.verdict import Verdict, digest_difference
 from fedsim.settings.config import RunConfig
 
-UNTOLD = "environment.json, labels and measured times, which nothing tells"
+NOT_COMPARED = "environment.json, labels and measured times, which nothing tells"
 """What no check of a folder can compare with anything."""
 
 NO_DIGESTS = "no digests: written by an earlier version"
@@ -74,7 +74,7 @@ def verify(
         data: the folder of data sets; None: no data set is read but those that come with fedsim.
         files: weights, networks and traces that the run may name.
     """
-    verdict, recorded = Verdict(folder.name), Recorded(folder)
+    verdict, recorded = Verdict(folder.name), RecordedRun(folder)
     if not os.path.lexists(folder / "summary.json"):
         verdict.remarks.append("not finished: nothing is looked at")
         return verdict
@@ -84,17 +84,17 @@ def verify(
         if not recorded.done:
             verdict.remarks.append(f"the run has {recorded.summary['status']}")
         if len(recorded.rounds):
-            verdict.add("sums", sums.sums(recorded))
+            verdict.add("sums", sums.sum_differences(recorded))
             if recorded.done:
-                verdict.add("summary", sums.summary(recorded))
+                verdict.add("summary", sums.summary_differences(recorded))
             if recorded.has_payloads:
                 count = len([*(folder / "payloads").rglob("*.bin")])
-                verdict.add(f"{count} messages", stored.messages(recorded))
+                verdict.add(f"{count} messages", messages.message_differences(recorded))
             if recorded.done and recorded.has_digests:
                 verdict.add("model", _model(recorded))
             if not recorded.has_digests:
                 verdict.remarks.append(NO_DIGESTS)
-            _by_settings(verdict, recorded, span, Allowed(code, data, files))
+            _by_settings(verdict, recorded, span, Permissions(code, data, files))
         differing: list[str] = []  # the first file that is not what was written, by its digest
         try:
             check_beside(folder / "summary.json", recorded.summary)
@@ -109,7 +109,7 @@ def verify(
     return verdict
 
 
-def _model(recorded: Recorded) -> Iterator[str]:
+def _model(recorded: RecordedRun) -> Iterator[str]:
     """Whether the model's file holds the model after the last round."""
     try:
         digest = of_model(load(recorded.read("model.safetensors")))
@@ -118,11 +118,11 @@ def _model(recorded: Recorded) -> Iterator[str]:
         return
     number, expected = [*recorded.digests.items()][-1]
     if digest != expected:
-        yield differ(f"round {number}: the model in model.safetensors", expected, digest)
+        yield digest_difference(f"round {number}: the model in model.safetensors", expected, digest)
 
 
 def _by_settings(
-    verdict: Verdict, recorded: Recorded, span: Span | None, allowed: Allowed
+    verdict: Verdict, recorded: RecordedRun, span: Span | None, allowed: Permissions
 ) -> None:  # fmt: skip
     """What needs the run's settings: these themselves, its score, its messages, its rounds.
 
@@ -167,35 +167,35 @@ ROUNDS = "that training gives these models (--rerun)"
 """What no look at a folder can tell."""
 
 
-def _replayed(verdict: Verdict, recorded: Recorded, config: RunConfig) -> None:
+def _replayed(verdict: Verdict, recorded: RecordedRun, config: RunConfig) -> None:
     """The model from the messages."""
     plain = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
     with one_thread():
         replies = Replies(recorded, config)
-        if obstacle := why_not(replies):
+        if obstacle := replay_obstacle(replies):
             verdict.remarks.append(f"not replayed: {obstacle}")
             return
         server, records = server_of(plain, InProcess(), Callback())
         what = f"{len(recorded.rounds)} rounds replayed"
-        verdict.add(what, replay.differences(replies, server, records))
+        verdict.add(what, replay.replay_differences(replies, server, records))
         verdict.remarks += left_out(replies, server.own_models)
 
 
-def _run_again(verdict: Verdict, recorded: Recorded, config: RunConfig, span: Span) -> None:
+def _run_again(verdict: Verdict, recorded: RecordedRun, config: RunConfig, span: Span) -> None:
     """Rounds once more."""
-    again, other = rerun(recorded, config, span), elsewhere(recorded.folder)
+    again, other = run_again(recorded, config, span), elsewhere(recorded.folder)
     coding = clocked_coding(config)
-    failures = [*differences(recorded, again, Shares(coding=coding))]
+    failures = [*rerun_differences(recorded, again, Shares(coding=coding))]
     # Another processor may give the same bits, too. Then it gives other last digits at most.
     earlier = not of_this_version(recorded.folder)
     if failures and (other or earlier) and not again.bits_differ(recorded):
         digits = Shares(coding=coding, numbers=LAST_DIGITS)
-        failures = [*differences(recorded, again, digits)]
+        failures = [*rerun_differences(recorded, again, digits)]
         cause = other or "another version of fedsim there"
         verdict.remarks.append(f"numbers were compared within {LAST_DIGITS:g} of them ({cause})")
     elif failures and other:
         near = Shares(coding=coding, numbers=TOLERANCE, bits=False)
-        failures = [*differences(recorded, again, near)]
+        failures = [*rerun_differences(recorded, again, near)]
         verdict.remarks.append(
             f"digests of the rounds that were run again differ, as they may on another machine "
             f"({other}): numbers were compared, within {TOLERANCE:.0%}"

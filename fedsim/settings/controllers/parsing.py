@@ -4,7 +4,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from compressors.calls import Call, value
-from fedsim.ground.errors import UsageError, called, unknown
+from fedsim.ground.errors import UsageError, parse_call, unknown
 from fedsim.settings.controllers.base import NEEDS, Controller
 from fedsim.settings.controllers.listed import CONTROLLERS
 
@@ -20,7 +20,7 @@ def parse(written: str) -> Controller:
         >>> parse("warmup(20, first=0.25)")
         Warmup(rounds=20, first=0.25)
     """
-    call = called(written, _FLAG, "a name and settings, as in 'warmup(20, first=0.25)'")
+    call = parse_call(written, _FLAG, "a name and settings, as in 'warmup(20, first=0.25)'")
     name, named = call.name, call.named
     if name not in CONTROLLERS:
         raise UsageError(f"{_FLAG}: {unknown('controller', name, CONTROLLERS)}")

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, cast
 
 from compressors.calls import Call, value
-from fedsim.ground.errors import UsageError, called, comma, unknown
+from fedsim.ground.errors import UsageError, comma, parse_call, unknown
 from fedsim.settings.samplers.base import NEEDS, Sampler
 from fedsim.settings.samplers.listed import SAMPLERS
 
@@ -42,7 +42,7 @@ def value_of(sampler: str | Sampler) -> Sampler:
         raise UsageError(f"{FLAG} is {sampler!r}: give {_ALLOWED}")
     if ":" in sampler:
         return _own(sampler)
-    call = called(sampler, FLAG, _ALLOWED)
+    call = parse_call(sampler, FLAG, _ALLOWED)
     if call.name not in SAMPLERS:
         raise UsageError(f"{FLAG}: {unknown('sampler', call.name, SAMPLERS)}")
     kind = SAMPLERS[call.name].made
@@ -77,7 +77,7 @@ def _own(place: str) -> Sampler:
     from fedsim.tasks.place import load, placed
 
     file, _, rest = place.rpartition(":")
-    call = called(rest, FLAG, _ALLOWED) if "(" in rest else Call(rest)
+    call = parse_call(rest, FLAG, _ALLOWED) if "(" in rest else Call(rest)
     kind = "fedsim.settings.samplers.Sampler"
     own: Sampler = load(f"{file}:{call.name}", FLAG, Sampler, kind)
     made = own

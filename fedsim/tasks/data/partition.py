@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 
 from compressors import derive
 from compressors.calls import Call
-from fedsim.ground.errors import UsageError, called, comma, unknown
+from fedsim.ground.errors import UsageError, comma, parse_call, unknown
 from fedsim.tasks.data import flowersplits, givensplits
 from fedsim.tasks.tasklist import PARTITIONS as FORMS
 
@@ -233,7 +233,7 @@ def split(
 def _parse(spec: str) -> _Spec:
     if givensplits.is_file(spec):
         return _Spec(FILE)
-    call = called(spec, "--partition", ", ".join(FORMS))
+    call = parse_call(spec, "--partition", ", ".join(FORMS))
     if flowersplits.is_class(call.name):
         flowersplits.check(spec, call)
         return _Spec("partitioner", call=call)

@@ -10,7 +10,7 @@ import torch
 from compressors import devicecheck
 from compressors.devicecheck import Step
 from fedsim.runs import machine
-from fedsim.runs.machine import LOOKS, Part
+from fedsim.runs.machine import LOOKS, MachinePart
 from tests.support.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture
@@ -50,7 +50,7 @@ def test_what_every_run_needs_decides(typed: Typed, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_part_that_cannot_be_looked_at_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str) -> Part:
+    def broken(name: str) -> MachinePart:
         raise OSError("no such file")
 
     monkeypatch.setattr(machine, "LOOKS", {"memory": broken, "Python": LOOKS["Python"]})
@@ -71,7 +71,7 @@ def test_a_flower_that_is_newer_than_tested_is_told(
 
 
 def test_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(name: str) -> Part:
+    def look(name: str) -> MachinePart:
         return LOOKS[name](name)
 
     monkeypatch.setattr(machine.shutil, "which", lambda name: None)

@@ -117,7 +117,7 @@ def test_each_command_refuses_it_in_one_line(
         assert said.code in (1, 2), command
         text = said.out + said.err
         assert "Traceback" not in text
-        if command[0] != "verify":  # which says more of a run; of real ones in test_verify_made
+        if command[0] != "verify":  # which says more of a run; of real ones in test_verify_outputs
             assert [line for line in text.splitlines() if name in line], (command, said)
 
 

@@ -10,7 +10,7 @@ import ray
 from fedsim import Machine, RunConfig, UsageError
 from fedsim.engines import cluster
 from fedsim.runs import devices, parallel
-from fedsim.runs.errand import Errand
+from fedsim.runs.remoterun import RemoteRun
 from fedsim.runs.run import engine_of
 
 
@@ -40,11 +40,11 @@ def test_flower_is_told_the_share_of_a_client(monkeypatch: pytest.MonkeyPatch) -
 def test_ray_gives_each_cell_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two GPUs that Ray counts and nobody has: cells go round them, and each sees one."""
 
-    def attempt(errand: Errand, board: Any) -> None:
+    def attempt(remote_run: RemoteRun, board: Any) -> None:
         import os
         import time
 
-        name, folder = errand.name, errand.parcel.home
+        name, folder = remote_run.name, remote_run.archive.home
         (folder / f"began-{name}").touch()
         while len(list(folder.glob("began-*"))) < 2:  # two cells run at the same time
             time.sleep(0.05)

@@ -53,13 +53,13 @@ def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path: Path) -> Non
             run(base, tmp_path)
         with pytest.raises(UsageError, match=who):
             sweep(grid, tmp_path)
-        assert os.listdir(tmp_path) == [lock.NAME]  # nothing was written
+        assert os.listdir(tmp_path) == [lock.LOCK_FILE]  # nothing was written
     finally:
         end(child)
     # a kill leaves its file, which says nothing of the machine, and nobody is locked out
-    assert (tmp_path / lock.NAME).read_bytes() == b""
+    assert (tmp_path / lock.LOCK_FILE).read_bytes() == b""
     assert run(base, tmp_path).summary["status"] == "done"
-    assert lock.NAME not in os.listdir(tmp_path)
+    assert lock.LOCK_FILE not in os.listdir(tmp_path)
 
 
 def test_the_lock_is_free_after_whatever_ended_the_block(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.stackable import fit_of
 from fedsim.federation.stacks import Stack
 from fedsim.results.schema import read_summary
-from fedsim.runs.forked import run_beside
-from fedsim.runs.parallel import run_here, together
+from fedsim.runs.parallel import run_here, stacked_runs
+from fedsim.runs.processes import run_beside
 from fedsim.runs.sweep import run_cells
 from tests.support.models import normed
 from tests.support.runs import assert_same, make_task
@@ -143,7 +143,7 @@ def test_cells_together_in_forked_processes(make_task: Any, tmp_path: Path) -> N
     def progress(name: str, row: dict[str, Any]) -> None:
         told.setdefault(name, []).append(row["round"])
 
-    grouped, ended = partial(together, jobs=2), list[str]()
+    grouped, ended = partial(stacked_runs, jobs=2), list[str]()
     run_beside(work("forked"), 2, None, progress, ended.append, grouped=grouped)
     run_here(work("here"), None, grouped=grouped)
     assert sorted(ended) == sorted(cell.name for cell in cells)
@@ -168,7 +168,7 @@ def test_who_is_together(make_task: Any, tmp_path: Path) -> None:
     work = [(name, RunConfig.of(**base | own), tmp_path) for name, own in given.items()]
 
     def names(jobs: int) -> list[str]:
-        return [" ".join(name for name, *_ in item) for item in together(work, jobs)]
+        return [" ".join(name for name, *_ in item) for item in stacked_runs(work, jobs)]
 
     others = ["alone", "other n", "threads", "another stack"]
     assert names(1) == ["a", "b c", "d e", *others]  # of six clients

@@ -13,8 +13,8 @@ import pytest
 
 from fedsim import Cell, SweepConfig, UsageError, run_cells, sweep
 from fedsim.runs import parallel
-from fedsim.runs.errand import Errand
 from fedsim.runs.parallel import run_here, run_on_ray
+from fedsim.runs.remoterun import RemoteRun
 from tests.support.asyncruns import asynchronous
 from tests.support.commands import no_page
 from tests.support.killing import killed_once
@@ -86,10 +86,10 @@ class DyingBoard:
     def __init__(self, board: Any, marker: Path) -> None:
         self.pin, self.board, self.marker = self, board, marker
 
-    def remote(self, name: str, row: dict[str, Any], parcel: None) -> Any:
+    def remote(self, name: str, row: dict[str, Any], archive: None) -> Any:
         if row["last"] and name.startswith("n1-"):
             killed_once(self.marker)
-        return self.board.pin.remote(name, row, parcel)
+        return self.board.pin.remote(name, row, archive)
 
 
 @pytest.mark.slow
@@ -102,10 +102,10 @@ def test_failed_and_lost_cells_do_not_stop_the_rest(
     blocked.mkdir(parents=True)
     real, marker = parallel._attempt_on_ray, tmp_path / "killed"
 
-    def attempt(errand: Errand, board: Any) -> None:
-        if errand.name == "n10-p0.1-s0":
+    def attempt(remote_run: RemoteRun, board: Any) -> None:
+        if remote_run.name == "n10-p0.1-s0":
             os.kill(os.getpid(), signal.SIGKILL)  # as an operating system short of memory does
-        real(errand, DyingBoard(board, marker))
+        real(remote_run, DyingBoard(board, marker))
 
     with monkeypatch.context() as patch:
         patch.setattr(parallel, "_attempt_on_ray", attempt)

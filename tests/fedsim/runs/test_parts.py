@@ -88,4 +88,4 @@ def test_two_processes_share_a_folder(tmp_path: Path) -> None:
     assert sorted(seeds) == [3, 3, 3, 5, 5, 5]
     table = pd.read_csv(tmp_path / "summary.csv")
     assert len(table) == 6 and (table["status"] == "done").all()
-    assert (tmp_path / "report.html").exists() and not (tmp_path / lock.NAME).exists()
+    assert (tmp_path / "report.html").exists() and not (tmp_path / lock.LOCK_FILE).exists()

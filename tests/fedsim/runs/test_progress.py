@@ -11,7 +11,7 @@ from numba import njit
 from rich.console import Console
 
 from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
-from fedsim.ground.compiling import TOLD
+from fedsim.ground.compiling import COMPILING
 from fedsim.ground.units import bits
 from fedsim.runs import app
 from fedsim.runs.progress import Bars, Lines, short_rounds, shown
@@ -50,7 +50,7 @@ def test_kernels_that_are_compiled_are_told_once(capsys: pytest.CaptureFixture[s
     with Bars({"n1": 1}, "accuracy"):
         assert capsys.readouterr().err == ""
         first(3)
-        assert capsys.readouterr().err == f"{TOLD}\n"
+        assert capsys.readouterr().err == f"{COMPILING}\n"
         second(3)
     first(3.0)  # compiled again, behind the bars
     with Bars({"n1": 1}, "accuracy", quiet=True):
@@ -230,6 +230,6 @@ def test_what_is_no_terminal_sees_nothing(
 
 def test_those_who_follow_a_flower_app_see_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
     config = small(evaluate_every=2)
-    app._Told(config).round(row(1, math.nan, 1000))
-    app._Told(config).evaluation(row(2, 0.5, 1000))
+    app._EvaluationLines(config).round(row(1, math.nan, 1000))
+    app._EvaluationLines(config).evaluation(row(2, 0.5, 1000))
     assert capsys.readouterr().out == "round 2/4 · accuracy 0.5 · 1.00 kbit up\n"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig, StoppedEarly, SweepConfig, UsageError, run, sweep
-from fedsim.runs.errand import Errand
+from fedsim.runs.remoterun import RemoteRun
 from fedsim.runs.trackers import base
-from fedsim.runs.trackers.chosen import KINDS
+from fedsim.runs.trackers.registry import KINDS
 from fedsim.search.search import search
 from fedsim.settings.config import from_toml
 from fedsim.settings.fields import TRACKERS
@@ -107,18 +107,18 @@ def test_a_cell_is_called_by_its_folder_wherever_it_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     home = tmp_path / "plane" / "cells" / "n10-p0.01-s0"
-    errand = Errand.of("n10-p0.01-s0", small(track="wandb"), home)
+    remote_run = RemoteRun.of("n10-p0.01-s0", small(track="wandb"), home)
     there = tmp_path / "elsewhere"
     there.mkdir()
-    errand.parcel.unpack(there)
-    assert base.names_of(there) == {"name": "n10-p0.01-s0", "group": "plane"}
-    assert base.names_of(tmp_path / "alone") == {"name": "alone", "group": None}
+    remote_run.archive.unpack(there)
+    assert base.run_names(there) == {"name": "n10-p0.01-s0", "group": "plane"}
+    assert base.run_names(tmp_path / "alone") == {"name": "alone", "group": None}
 
 
 def test_names_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     (tmp_path / base.FILE).write_text("{")
     with pytest.raises(UsageError, match="tracked.json cannot be read .*; remove it"):
-        base.names_of(tmp_path)
+        base.run_names(tmp_path)
 
 
 def test_files_of_the_flag_before_are_read(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from fedsim import Cell, run_cells
 from fedsim.runs import parallel
-from fedsim.runs.errand import Errand, tell_strangers
+from fedsim.runs.remoterun import RemoteRun, warn_of_unshared_folders
 from tests.support.runs import assert_same, small
 
 RUN = small(
@@ -41,12 +41,12 @@ def test_files_come_home_from_a_node_that_does_not_see_the_folder_and_outlive_it
     stranger = machines.add_node(num_cpus=1)
     real, rounds = parallel._attempt_on_ray, list[int]()
 
-    def attempt(errand: Errand, board: Any) -> Any:
+    def attempt(remote_run: RemoteRun, board: Any) -> Any:
         import ray
 
         if ray.get_runtime_context().get_node_id() == stranger_id:
-            errand = replace(errand, token="of another folder at the same path")
-        return real(errand, board)
+            remote_run = replace(remote_run, token="of another folder at the same path")
+        return real(remote_run, board)
 
     def progress(name: str, row: dict[str, Any]) -> None:
         if name == "midway":
@@ -79,13 +79,13 @@ def test_machines_that_do_not_see_the_folder_are_named(
 
     from fedsim.engines.cluster import connect
 
-    errand = Errand.of("one", RUN, tmp_path / "one")
+    remote_run = RemoteRun.of("one", RUN, tmp_path / "one")
     connect(1, cluster, "--jobs is 1")
     try:
         with caplog.at_level(logging.WARNING):
-            tell_strangers(errand)
+            warn_of_unshared_folders(remote_run)
             assert not caplog.records
-            tell_strangers(replace(errand, token="of another folder"))
+            warn_of_unshared_folders(replace(remote_run, token="of another folder"))
         hosts = {node["NodeManagerHostname"] for node in ray.nodes()}
     finally:
         ray.shutdown()

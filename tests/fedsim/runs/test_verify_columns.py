@@ -16,8 +16,8 @@ from fedsim.ground.columns import columns_of
 from fedsim.ground.files import FILES, write_parquet
 from fedsim.ground.records import MEASURED, ClientRecord, LayerRecord, RoundRecord
 from fedsim.results.schema import write_run
-from fedsim.runs.verify.recorded import Recorded
-from fedsim.runs.verify.rerun import Rerun, Span, differences, rerun
+from fedsim.runs.verify.recordedrun import RecordedRun
+from fedsim.runs.verify.rerun import Rerun, Span, rerun_differences, run_again
 from fedsim.runs.verify.tables import TOLERANCE, Shares
 from tests.fedsim.runs.test_verify_run import LATE, change, reseal
 from tests.support.asyncruns import NETWORK
@@ -53,21 +53,21 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> Again:
         folder = tmp_path_factory.mktemp(name) / "run"
         config = small(test_samples=50, **RUNS[name])
         run(config, folder, progress=False)
-        return folder, rerun(Recorded(folder), config, Span(1, None))
+        return folder, run_again(RecordedRun(folder), config, Span(1, None))
 
     return made
 
 
-def with_parts(folder: Path, **parts: Any) -> Recorded:
+def with_parts(folder: Path, **parts: Any) -> RecordedRun:
     """The run with other tables or another summary, as if its files were written and sealed."""
-    recorded = Recorded(folder)
-    known = WHOLE.setdefault(folder, Recorded(folder))
+    recorded = RecordedRun(folder)
+    known = WHOLE.setdefault(folder, RecordedRun(folder))
     own = {name: getattr(known, name) for name in (*RECORDS, "summary")}
     vars(recorded).update(own | parts)
     return recorded
 
 
-WHOLE: dict[Path, Recorded] = {}
+WHOLE: dict[Path, RecordedRun] = {}
 """Runs whose files are read once."""
 
 
@@ -86,12 +86,12 @@ def altered(table: pd.DataFrame, column: str) -> pd.DataFrame:
 )
 def test_each_column_is_compared(name: str, again: Again) -> None:
     whole, made = again(name)
-    assert [*differences(Recorded(whole), made, Shares())] == []
+    assert [*rerun_differences(RecordedRun(whole), made, Shares())] == []
     for table in RECORDS:
-        before = Recorded(whole).table(table)
+        before = RecordedRun(whole).table(table)
         for column in before.columns.difference(MEASURED):
             forged = with_parts(whole, **{table: altered(before, column)})
-            said = [*differences(forged, replace(made, end=None), Shares())]
+            said = [*rerun_differences(forged, replace(made, end=None), Shares())]
             words = {"digest_model": "model differs", "digest_up": "payload differs",
                      "digest_down": "payload sent to it differs", "client": "clients"}  # fmt: skip
             wanted = words.get(column, f"{column} is ")
@@ -112,7 +112,7 @@ def test_the_runs_have_every_column(again: Again) -> None:
 )
 def test_each_number_of_a_summary_is_compared(name: str, again: Again) -> None:
     whole, made = again(name)
-    cell = Recorded(whole).summary
+    cell = RecordedRun(whole).summary
     numbers = [
         key for key, value in cell.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and key != "seconds"
@@ -120,7 +120,7 @@ def test_each_number_of_a_summary_is_compared(name: str, again: Again) -> None:
     assert {"metric", "up_wire_bits", "ratio_wire"} <= {*numbers}
     for key in numbers:
         forged = with_parts(whole, summary=cell | {key: cell[key] * 2 + 1})
-        said = [*differences(forged, replace(made, end=None), Shares())]
+        said = [*rerun_differences(forged, replace(made, end=None), Shares())]
         assert [line.startswith(f"summary.json: {key} is ") for line in said] == [True], key
 
 
@@ -131,7 +131,7 @@ def test_rows_that_are_gone_or_added_are_named(
     whole, made = again("late")
     folder = Path(shutil.copytree(whole, tmp_path / "run"))
     change(folder, "layers", lambda table: pd.concat([table, table[-1:]]) if more else table[:-1])
-    (said,) = differences(Recorded(folder), made, Shares())
+    (said,) = rerun_differences(RecordedRun(folder), made, Shares())
     assert said.startswith("layers.parquet has ")
 
 
@@ -142,8 +142,9 @@ def test_a_run_that_is_cut_where_its_score_was_best_is_named(
     for table in RECORDS:
         change(folder, table, lambda frame: frame[frame["round"] < 4])
     config = small(test_samples=50, **RUNS["late"])
-    made = rerun(Recorded(folder), config, Span(1, None))
-    assert "the run goes on after round 3" in next(differences(Recorded(folder), made, Shares()))
+    made = run_again(RecordedRun(folder), config, Span(1, None))
+    sentences = rerun_differences(RecordedRun(folder), made, Shares())
+    assert "the run goes on after round 3" in next(sentences)
 
 
 def test_another_processor_has_its_tolerance_and_no_more(
@@ -159,7 +160,7 @@ def test_another_processor_has_its_tolerance_and_no_more(
         values.iloc[0] *= factor
         write_parquet(folder / "rounds.parquet", before.assign(**{column: values}))
         reseal(folder)
-        said = [*differences(Recorded(folder), made, near)]
+        said = [*rerun_differences(RecordedRun(folder), made, near)]
         assert [line.startswith(f"round 1: {column} is ") for line in said] == [True] * named
 
 
@@ -178,7 +179,7 @@ def test_the_memory_at_the_end_is_compared(
     sealed = folder / "final" / "values.json"
     values = {key: value for key, value in read_sealed(sealed).items() if key != FILES}
     write_sealed(sealed, values, [file for file in sealed.parent.iterdir() if file != sealed])
-    (said,) = differences(Recorded(folder), made, Shares())
+    (said,) = rerun_differences(RecordedRun(folder), made, Shares())
     assert said.startswith("final: ") and "of client 1" in said
 
 
@@ -191,6 +192,6 @@ def test_a_forged_accuracy_is_named_by_the_config_that_the_folder_has(
     change(folder, "rounds", lambda table: table.assign(metric=0.99))
     cell = json.loads((folder / "summary.json").read_text()) | {"metric": 0.99}
     write_run(folder, {name: value for name, value in cell.items() if name != FILES})
-    said = [*differences(Recorded(folder), made, Shares())]
+    said = [*rerun_differences(RecordedRun(folder), made, Shares())]
     assert said[0].startswith("round 1: metric is 0.99, and ")
     assert said[-1].startswith("summary.json: metric is 0.99, and ")

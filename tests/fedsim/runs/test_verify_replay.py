@@ -14,9 +14,9 @@ from fedsim import run
 from fedsim.engines import compat
 from fedsim.engines.local import LocalGrid
 from fedsim.federation.digests import UP
-from fedsim.runs.replies import KeptReplies, Reply
+from fedsim.runs.replies import Reply, ReplyStore
 from fedsim.runs.verify.limits import LACKS
-from fedsim.runs.verify.stored import named, of_row
+from fedsim.runs.verify.messages import of_row, row_words
 from fedsim.runs.verify.verify import verify
 from strategies import RoundTraffic
 from strategies.channel.replies import answered_round
@@ -104,7 +104,7 @@ def test_a_kept_run_is_replayed_and_a_flipped_byte_is_named(name: str, tmp_path:
     clients = pd.read_parquet(folder / "clients.parquet")
     row = clients[clients[UP] != ""].iloc[-1].to_dict()
     flip(of_row(folder, row, "up").files[-1])
-    assert verify(folder).failures[0].startswith(f"{named(row)}: payload differs: ")
+    assert verify(folder).failures[0].startswith(f"{row_words(row)}: payload differs: ")
 
 
 def flip(file: Path) -> None:
@@ -217,7 +217,7 @@ SAID = ConfigRecord({"payload": b"ab", "round": 3, "buffers": b"c", "fate": b"\x
 def test_whatever_a_client_says_is_kept_as_it_came(
     content: RecordDict | Error, tmp_path: Path
 ) -> None:  # fmt: skip
-    kept_replies = KeptReplies(tmp_path)
+    kept_replies = ReplyStore(tmp_path)
     (tmp_path / "payloads").mkdir()
     kept_replies.add(7, 3, Reply(content, (4, 1)))
     kept_replies.keep(RoundTraffic(3))

@@ -17,7 +17,7 @@ from fedsim.ground.files import FILES, digest_of, write_parquet
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs import checkpoint
 from fedsim.runs.totals import totals
-from fedsim.runs.verify.recorded import Recorded
+from fedsim.runs.verify.recordedrun import RecordedRun
 from fedsim.runs.verify.rerun import Span
 from fedsim.runs.verify.verify import NO_DIGESTS, folders, verify
 from tests.fedsim.runs.test_resume import checkpoint as made
@@ -189,7 +189,7 @@ def test_what_agrees_with_all_tables_is_found_by_the_model(folder: Path) -> None
     said = [one for one in verify(folder).failures if not one.startswith("summary.json: ")]
     assert said == []  # tables are all that it was compared with
     cell = json.loads((folder / "summary.json").read_text())
-    recorded = Recorded(folder)
+    recorded = RecordedRun(folder)
     cell |= totals(recorded.rounds, recorded.clients, cell, None, controlled=False, epochs=False)
     write_run(folder, {name: value for name, value in cell.items() if name != FILES})
     assert first_failure(folder).startswith("round 2: model differs: ")

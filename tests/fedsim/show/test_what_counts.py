@@ -211,4 +211,4 @@ def test_numbers_without_end_are_written() -> None:
     assert units.averaged(3.3e199, inf, "perplexity") == "3.3e+199 ± inf"
     assert units.averaged(3.3e199, 1e180, "perplexity") == "3.3e+199 ± 1e+180"
     assert units.averaged_difference(-3.3e199, inf, "perplexity") == "-3.3e+199 ± inf"
-    assert units.places(inf, "perplexity") == 0
+    assert units.decimal_places(inf, "perplexity") == 0

@@ -10,7 +10,7 @@ from flwr_datasets import partitioner as flower
 from fedsim import Clients, Evaluation, RunConfig
 from fedsim.federation import ClientData
 from fedsim.ground.errors import PlacedError, UsageError
-from fedsim.runs.verify.allowed import Allowed
+from fedsim.runs.verify.permissions import Permissions
 from fedsim.settings.trusted import check as check_trusted
 from fedsim.tasks.data.flowersplits import ROWS
 from fedsim.tasks.data.givensplits import checked
@@ -198,7 +198,7 @@ def test_a_folder_of_a_stranger_s_opens_no_file_of_a_partition(folder):
         (folder / "run").mkdir(exist_ok=True)
         (folder / "run" / "config.toml").write_text(f'partition = "{name}@0123456789abcdef"\n')
         with pytest.raises(UsageError, match=f"its partition .*{words}"):
-            Allowed().values(folder / "run" / "config.toml")
+            Permissions().values(folder / "run" / "config.toml")
 
 
 def test_validation_takes_its_samples_out_of_given_shards(folder):

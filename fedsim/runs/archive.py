@@ -18,12 +18,12 @@ _Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Archive:
     """Files of a run's folder.
 
     Attributes:
         home: the folder on the machine that keeps the results.
-        files: content by path inside of the folder, what is new since the parcel before.
+        files: content by path inside of the folder, what is new since the archive before.
         removed_paths: paths that are no longer there.
     """
 
@@ -72,19 +72,19 @@ class Outbox:
         """Whether there is a checkpoint that has not been sent."""
         return _checkpoint_in(self.folder) not in (None, self._last)
 
-    def parcel(self) -> Parcel:
-        """All that is new or gone since the parcel before."""
+    def pack(self) -> Archive:
+        """All that is new or gone since the archive before."""
         before, now = self._sent, _stamps(self.folder)
         self._sent, self._last = now, _checkpoint_in(self.folder)
         new = [path for path, stamp in now.items() if before.get(path) != stamp]
         files = {path: (self.folder / path).read_bytes() for path in new}
-        return Parcel(self.home, files, tuple(path for path in before if path not in now))
+        return Archive(self.home, files, tuple(path for path in before if path not in now))
 
 
-def packed(folder: Path) -> Parcel:
+def pack_folder(folder: Path) -> Archive:
     """The files from which a run in ``folder`` goes on, for machines that do not see it."""
     paths = [path for path in _stamps(folder) if PurePath(path).parts[0] not in _STAY]
-    return Parcel(folder, {path: (folder / path).read_bytes() for path in paths})
+    return Archive(folder, {path: (folder / path).read_bytes() for path in paths})
 
 
 def mark(folder: Path) -> str:
@@ -127,6 +127,6 @@ def _stamps(folder: Path) -> dict[str, _Stamp]:
 
 
 def _checkpoint_in(folder: Path) -> str | None:
-    from fedsim.runs import checkpoint  # needs torch, which a process that hands on parcels has not
+    from fedsim.runs import checkpoint  # needs torch, which a process of archives has not
 
     return checkpoint.last(folder)

@@ -19,10 +19,10 @@ from numba.core.event import start_event
 
 from fedsim import Cell, RunConfig, SweepConfig, run_cells, sweep
 from fedsim.ground.children import forks_train
-from fedsim.ground.compiling import TOLD, compiling_told
-from fedsim.runs import forked, parallel
-from fedsim.runs.forked import run_beside
+from fedsim.ground.compiling import COMPILING, compiling_told
+from fedsim.runs import parallel, processes
 from fedsim.runs.parallel import run_here
+from fedsim.runs.processes import run_beside
 from tests.support.commands import no_page
 from tests.support.killing import killed_once, killed_session
 from tests.support.runs import assert_same, make_task
@@ -81,7 +81,7 @@ def test_as_many_jobs_as_free_memory_has_room_for(
         attempt(*given)
 
     monkeypatch.setattr(parallel, "attempt", noted)
-    monkeypatch.setattr(forked, "ram", lambda: (free, free))
+    monkeypatch.setattr(processes, "ram", lambda: (free, free))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     cells = [Cell(f"{i}", tiny) for i in range(3)]
     ended = run_cells(cells, tmp_path / "out", jobs=None)
@@ -107,8 +107,8 @@ def test_a_process_whose_forks_cannot_train_is_not_forked(
 ) -> None:
     """As one that has trained where there is a GPU: Ray starts new processes."""
     given: list[int] = []
-    monkeypatch.setattr(forked, "run_on_ray", lambda work, jobs, *rest: given.append(jobs))
-    monkeypatch.setattr(forked, "forks_train", lambda: False)
+    monkeypatch.setattr(processes, "run_on_ray", lambda work, jobs, *rest: given.append(jobs))
+    monkeypatch.setattr(processes, "forks_train", lambda: False)
     run_beside([("there", tiny, tmp_path / "there")], 2, None, None)
     assert given == [2]
 
@@ -168,7 +168,7 @@ def test_a_process_that_is_lost_before_it_is_answered_is_replaced(
 
 
 def test_a_process_that_is_lost_while_it_waits_is_no_error_until_it_is_needed() -> None:
-    worker = forked._Worker()
+    worker = processes._Worker()
     os.kill(worker.pid, signal.SIGKILL)
     worker.process.join()
     worker.begin([])
@@ -203,8 +203,8 @@ def test_a_cell_whose_folder_was_removed_fails_alone(tiny: RunConfig, tmp_path: 
 
 def test_memory_is_not_asked_of_a_process_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = SimpleNamespace(trained=True, pid=2**30)
-    monkeypatch.setattr(forked, "ram", lambda: (2**40, 2**40))
-    assert forked._room([]) and not forked._room([gone])  # type: ignore[list-item]
+    monkeypatch.setattr(processes, "ram", lambda: (2**40, 2**40))
+    assert processes._room([]) and not processes._room([gone])  # type: ignore[list-item]
 
 
 def test_it_is_told_once_that_the_workers_compile(
@@ -224,7 +224,7 @@ def test_it_is_told_once_that_the_workers_compile(
     monkeypatch.setattr(parallel, "attempt", compiled)
     with compiling_told(say):
         ended = run_cells([Cell("a", tiny), Cell("b", tiny)], tmp_path, jobs=2, progress=False)
-    assert said == [TOLD] and [cell["status"] for cell in ended] == ["done"] * 2
+    assert said == [COMPILING] and [cell["status"] for cell in ended] == ["done"] * 2
 
 
 def test_an_error_here_ends_the_workers(tiny: RunConfig, tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from flwr.app import Array, ArrayRecord, Error, MetricRecord, RecordDict
 
 from fedsim.federation.digests import DOWN, UP
 from fedsim.federation.failures import DROPPED, LATE
-from fedsim.runs.replies import KeptReplies, Reply
-from fedsim.runs.verify.recorded import Recorded
-from fedsim.runs.verify.stored import of_row
+from fedsim.runs.replies import Reply, ReplyStore
+from fedsim.runs.verify.messages import of_row
+from fedsim.runs.verify.recordedrun import RecordedRun
 from fedsim.settings.config import RunConfig
 from strategies.channel.payload import CHUNKED, METRICS, ROUND, SAMPLES, STYPE, put
 from strategies.channel.shortage import ABSENT, NO_REPLY
@@ -36,8 +36,8 @@ class Replies:
         some_absent: whether a client had no node in some round.
     """
 
-    def __init__(self, recorded: Recorded, config: RunConfig) -> None:
-        self.recorded, self.config, self._stored = recorded, config, KeptReplies(recorded.folder)
+    def __init__(self, recorded: RecordedRun, config: RunConfig) -> None:
+        self.recorded, self.config, self._stored = recorded, config, ReplyStore(recorded.folder)
         rows: list[dict[str, Any]] = recorded.clients.to_dict("records")
         self._rows = {(int(row["client"]), number_in(row)): row for row in rows}
         self.some_absent = ABSENT in {*recorded.clients["failure_reasons"]}

@@ -12,14 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedsim.ground.errors import StoppedEarly
-from fedsim.runs.callbacks import Callback, Row
-from fedsim.runs.parcel import Outbox, Parcel, mark, packed, sees
+from fedsim.runs.archive import Archive, Outbox, mark, pack_folder, sees
+from fedsim.runs.callbacks import Callback, RoundRow
 from fedsim.runs.sentconfig import SentConfig
-from fedsim.runs.trackers.base import names_of
+from fedsim.runs.trackers.base import run_names
 from fedsim.settings.config import RunConfig
 
 Attempt = Callable[[RunConfig, Path, Callback], None]
-Pin = Callable[[dict[str, Any], Parcel | None], str | None]
+Pin = Callable[[dict[str, Any], Archive | None], str | None]
 
 _SHOWN_SECONDS = 0.2
 """The least time between reported rows without an evaluation; ``up_bits`` counts all rounds."""
@@ -28,32 +28,32 @@ _PROBE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Errand:
+class RemoteRun:
     """A run as it is sent to a worker.
 
     Attributes:
         name: of the run.
         config: its settings.
         token: shows the worker whether it sees the run's folder.
-        parcel: files from which the run goes on, if the worker does not see its folder.
+        archive: files from which the run goes on, if the worker does not see its folder.
         cwd: the folder in which the driver was started; paths in the settings start there.
     """
 
     name: str
     config: SentConfig
     token: str
-    parcel: Parcel
+    archive: Archive
     cwd: Path
 
     @classmethod
-    def of(cls, name: str, config: RunConfig, folder: Path) -> "Errand":
-        """The errand of a run whose results are to be in ``folder``, in which a token is left."""
+    def of(cls, name: str, config: RunConfig, folder: Path) -> "RemoteRun":
+        """The task of a run whose results are to be in ``folder``, in which a token is left."""
         home = folder.resolve()
         if config.keep.track:
-            names_of(home)  # by its folder, which its worker may not see
-        return cls(name, SentConfig(config), mark(home), packed(home), Path.cwd())
+            run_names(home)  # by its folder, which its worker may not see
+        return cls(name, SentConfig(config), mark(home), pack_folder(home), Path.cwd())
 
-    def carry_out(self, attempt: Attempt, board: Any) -> Parcel | None:
+    def carry_out(self, attempt: Attempt, board: Any) -> Archive | None:
         """Runs in the folder itself where this machine sees it; else in another, and returns that.
 
         Args:
@@ -62,10 +62,10 @@ class Errand:
         """
         import ray
 
-        def pin(row: dict[str, Any], parcel: Parcel | None) -> str | None:
-            return ray.get(board.pin.remote(self.name, row, parcel))
+        def pin(row: dict[str, Any], archive: Archive | None) -> str | None:
+            return ray.get(board.pin.remote(self.name, row, archive))
 
-        config, home = self.config.config, self.parcel.home
+        config, home = self.config.config, self.archive.home
         if self.cwd.is_dir():
             os.chdir(self.cwd)
         if sees(home, self.token):
@@ -73,10 +73,10 @@ class Errand:
             return None
         with TemporaryDirectory(prefix="fedsim-") as place:
             folder = Path(place)
-            self.parcel.unpack(folder)
+            self.archive.unpack(folder)
             outbox = Outbox(folder, home)
             attempt(config, folder, Pins(pin, outbox))
-            return outbox.parcel()
+            return outbox.pack()
 
 
 class Pins(Callback):
@@ -90,20 +90,20 @@ class Pins(Callback):
     def __init__(self, pin: Pin, outbox: Outbox | None = None) -> None:
         self._pin, self._outbox, self._last = pin, outbox, 0.0
 
-    def round(self, row: Row) -> None:
+    def round(self, row: RoundRow) -> None:
         """Reports a row; raises ``StoppedEarly`` if the answer is to end the run."""
-        now, parcel = time.monotonic(), None
+        now, archive = time.monotonic(), None
         if self._outbox is not None and self._outbox.has_checkpoint():
-            parcel = self._outbox.parcel()
+            archive = self._outbox.pack()
         scored = not math.isnan(row["metric"])
-        if parcel or now - self._last > _SHOWN_SECONDS or row["last"] or scored:
+        if archive or now - self._last > _SHOWN_SECONDS or row["last"] or scored:
             self._last = now
-            if reason := self._pin(dict(row), parcel):
+            if reason := self._pin(dict(row), archive):
                 raise StoppedEarly(reason)
 
 
-def tell_strangers(errand: Errand) -> None:
-    """Says which machines of the cluster do not see the errand's folder: their files are sent."""
+def warn_of_unshared_folders(remote_run: RemoteRun) -> None:
+    """Says which machines of the cluster do not see the run's folder: their files are sent."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -113,7 +113,8 @@ def tell_strangers(errand: Errand) -> None:
         if node["Alive"] and node["Resources"].get("CPU"):
             on_node = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             remote = probe.options(scheduling_strategy=on_node)
-            probes[remote.remote(errand.parcel.home, errand.token)] = node["NodeManagerHostname"]
+            probe_of_node = remote.remote(remote_run.archive.home, remote_run.token)
+            probes[probe_of_node] = node["NodeManagerHostname"]
     answered, _ = ray.wait(list(probes), num_returns=len(probes), timeout=_PROBE_SECONDS)
     hosts = set()
     for answer in answered:
@@ -123,5 +124,5 @@ def tell_strangers(errand: Errand) -> None:
         logging.getLogger("fedsim").warning(
             "%s is not the same folder on %s: the files of runs there come home through Ray, "
             "checkpoints as they are made, all others when a run has ended",
-            errand.parcel.home, ", ".join(sorted(hosts)),
+            remote_run.archive.home, ", ".join(sorted(hosts)),
         )  # fmt: skip

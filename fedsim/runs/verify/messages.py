@@ -9,15 +9,15 @@ from typing import Any
 from fedsim.federation.digests import DOWN, UP
 from fedsim.ground.files import digest_of
 from fedsim.ground.strangers import read_bytes
-from fedsim.runs.verify.recorded import Recorded
-from fedsim.runs.verify.verdict import differ
+from fedsim.runs.verify.recordedrun import RecordedRun
+from fedsim.runs.verify.verdict import digest_difference
 
 _SHARD = re.compile(r"-shard-(\d+)-step-")
 _DIRECTIONS = ("up", UP, "payload"), ("down", DOWN, "payload sent to it")
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredMessage:
     """The files of one direction of a row.
 
     Args:
@@ -44,7 +44,7 @@ class Stored:
         return any(file.stem.endswith("-free") for file in self.files)
 
 
-def of_row(folder: Path, row: Mapping[str, Any], direction: str) -> Stored:
+def of_row(folder: Path, row: Mapping[str, Any], direction: str) -> StoredMessage:
     """The files of what a row's client sent (``up``) or was sent (``down``)."""
     number, client = int(row.get("message", row["round"])), int(row["client"])
     place = folder / "payloads" / f"round-{number:05d}"
@@ -53,21 +53,22 @@ def of_row(folder: Path, row: Mapping[str, Any], direction: str) -> Stored:
               if not ((part := _SHARD.search(file.name)) and int(part[1]) == client))
         for pattern in (f"*{direction}*.bin", f"{direction}*.buffers")
     )  # fmt: skip
-    return Stored(tuple(f for f in files if re.search(rf"-{direction}[-.]", f.name)), buffers)
+    payload = tuple(f for f in files if re.search(rf"-{direction}[-.]", f.name))
+    return StoredMessage(payload, buffers)
 
 
-def named(row: Mapping[str, Any]) -> str:
+def row_words(row: Mapping[str, Any]) -> str:
     """Which row it is, in words."""
     message = f", message {int(row['message'])}" if "message" in row else ""
     return f"round {row['round']}, client {row['client']}{message}"
 
 
-def messages(recorded: Recorded) -> Iterator[str]:
+def message_differences(recorded: RecordedRun) -> Iterator[str]:
     """Where a stored message is missing, is not that of its row, or belongs to none."""
     folder, used = recorded.folder, set[Path]()
     for row in recorded.clients.to_dict("records"):
         for direction, column, what in _DIRECTIONS:
-            stored, place = of_row(folder, row, direction), f"{named(row)}: {what}"
+            stored, place = of_row(folder, row, direction), f"{row_words(row)}: {what}"
             used |= {*stored.files, *stored.buffers}
             if not recorded.has_digests:
                 # In old folders only the row's bits give a message's length. Down, they include
@@ -83,7 +84,7 @@ def messages(recorded: Recorded) -> Iterator[str]:
             elif stored.files:
                 digest = digest_of(stored.payload + stored.side_payload)
                 if digest != row[column]:
-                    yield differ(place, row[column], digest)
+                    yield digest_difference(place, row[column], digest)
     present = {file for file in (folder / "payloads").rglob("*") if file.is_file()}
     for file in sorted(present - used):  # what a part's own worker pushed to it did not travel
         if not _SHARD.search(file.name):

@@ -14,17 +14,17 @@ from fedsim.results.labels import FACTS
 from fedsim.results.load import load
 from fedsim.results.neutral import csv_text, neutral
 from fedsim.results.schema import frame, read_summary
-from fedsim.runs.verify.allowed import Allowed
+from fedsim.runs.verify.permissions import Permissions
 from fedsim.runs.verify.verdict import Verdict
 from fedsim.settings import cellfile, grids
 from fedsim.settings.config import FILE, TABLE
 
-Row = Mapping[str, str]
+CsvRow = Mapping[str, str]
 
 PICTURES = ("*.png", "*.svg", "*.pdf")
 
 
-def verify_made(path: Path, allowed: Allowed) -> list[Verdict]:
+def verify_outputs(path: Path, allowed: Permissions) -> list[Verdict]:
     """The verdict on the tables, the page and the cells of a folder; nothing is changed.
 
     Args:
@@ -97,11 +97,11 @@ def _as_csv(file: Path) -> str:
     return csv_text(table_of(read_bytes(file)))
 
 
-def _rows(text: str) -> list[Row]:
+def _rows(text: str) -> list[CsvRow]:
     return list(csv.DictReader(StringIO(text)))
 
 
-def _differing_columns(row: Row, expected: Row) -> list[str]:
+def _differing_columns(row: CsvRow, expected: CsvRow) -> list[str]:
     """The columns in which a row is another one; numbers may be written in two ways."""
     return [name for name, text in row.items() if not _same(text, expected.get(name))]
 
@@ -181,7 +181,7 @@ again']
     yield f"report.html has {len(one)} sections, and {len(other)} by the runs"
 
 
-def _cells(verdict: Verdict, path: Path, allowed: Allowed) -> None:
+def _cells(verdict: Verdict, path: Path, allowed: Permissions) -> None:
     """Looks whether each listed cell is in the folder."""
     for name in ("sweep.toml", FILE):
         file = path / name
@@ -201,14 +201,14 @@ def _cells(verdict: Verdict, path: Path, allowed: Allowed) -> None:
         verdict.add(f"cells of {name}", _lacking(name, lacking))
 
 
-def _listed(file: Path, allowed: Allowed) -> list[grids.Cell]:
+def _listed(file: Path, allowed: Permissions) -> list[grids.Cell]:
     values = allowed.values(file)
     if TABLE in values:
         return cellfile.from_values(values, str(file))
     return grids.from_flat(grids.flat_grid(values, str(file)), str(file)).cells()
 
 
-def _numbers(path: Path, allowed: Allowed) -> Iterator[tuple[str, Any]]:
+def _numbers(path: Path, allowed: Permissions) -> Iterator[tuple[str, Any]]:
     """What names each run of the folder whose settings can be read, as ``grids.numbers_of``."""
     for folder in run_folders(path):
         try:

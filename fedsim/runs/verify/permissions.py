@@ -19,7 +19,7 @@ from fedsim.tasks.known import is_ours
 
 
 @dataclass(frozen=True)
-class Allowed:
+class Permissions:
     """The files that the command line names.
 
     Attributes:

@@ -16,8 +16,8 @@ from fedsim import SweepConfig, run, sweep
 from fedsim.commands.verifying import one_line
 from fedsim.ground.files import FILES, write_parquet
 from fedsim.results.schema import read_summary, write_run
-from fedsim.runs.verify.allowed import Allowed
-from fedsim.runs.verify.made import verify_made
+from fedsim.runs.verify.outputs import verify_outputs
+from fedsim.runs.verify.permissions import Permissions
 from fedsim.runs.verify.verify import verify
 from tests.fedsim.results.test_strangers import device, fifo, levels, link, rows_bomb, texts_bomb
 from tests.fedsim.runs.test_verify_run import change, first_failure, reseal
@@ -49,12 +49,12 @@ def alone(grid: Path, tmp_path: Path) -> Path:
 
 
 def said(folder: Path) -> list[str]:
-    (verdict,) = verify_made(folder, Allowed())
+    (verdict,) = verify_outputs(folder, Permissions())
     return verdict.failures
 
 
 def test_a_healthy_sweep_agrees_with_all_that_was_made_of_it(folder: Path) -> None:
-    (verdict,) = verify_made(folder, Allowed())
+    (verdict,) = verify_outputs(folder, Permissions())
     assert verdict.failures == []
     assert verdict.looked == [
         "summary.csv", "summary.parquet", "summary.tex", "report.html", "cells of sweep.toml",
@@ -93,7 +93,7 @@ def test_a_number_of_the_page_is_named_by_its_section(folder: Path) -> None:
     assert line.startswith("report.html: its section summary is not what the runs give")
     for own, other in (('name="generator"', 'name="other"'), ("; matplotlib ", "; matplotlib 0.")):
         page.write_text(text.replace(own, other))
-        (verdict,) = verify_made(folder, Allowed())
+        (verdict,) = verify_outputs(folder, Permissions())
         assert verdict.failures == [] and "report.html, which another" in verdict.unchecked[0]
 
 
@@ -231,8 +231,8 @@ def test_a_task_whose_data_are_elsewhere_is_not_scored(tmp_path: Path) -> None:
     from fedsim.settings.config import RunConfig
 
     config = RunConfig(task="mnist_lenet5")
-    assert "--data DIR" in Allowed().why_not_scored(config)
-    assert Allowed(data=str(tmp_path)).why_not_scored(config) == ""
+    assert "--data DIR" in Permissions().why_not_scored(config)
+    assert Permissions(data=str(tmp_path)).why_not_scored(config) == ""
 
 
 def test_a_run_s_own_files_are_allowed(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from fedsim.results.schema import (
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedRun:
     """A run's summary and tables as they are in its files, independently of the digests.
 
     Args:

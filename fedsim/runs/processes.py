@@ -22,19 +22,19 @@ from fedsim.ground.compiling import compiling_elsewhere, compiling_told
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.files import cores, own_ram, ram
 from fedsim.ground.sigchld import children_waited
-from fedsim.runs.errand import Pins
 from fedsim.runs.parallel import (
     TRIES,
     Ended,
     Grouping,
-    Progress,
-    Together,
-    Work,
-    alone,
+    ProgressCallback,
+    RunGroup,
+    RunSpec,
     attempt_together,
+    one_by_one,
     record,
     run_on_ray,
 )
+from fedsim.runs.remoterun import Pins
 from fedsim.runs.sentconfig import SentConfig
 
 _COMPILES = "compiles"
@@ -42,8 +42,9 @@ _COMPILES = "compiles"
 
 @children_waited()
 def run_beside(
-    work: Iterable[Work], jobs: int | None, address: str | None, progress: Progress | None,
-    ended: Ended = lambda name: None, *, on_gpu: bool = False, grouped: Grouping = alone,
+    work: Iterable[RunSpec], jobs: int | None, address: str | None,
+    progress: ProgressCallback | None,
+    ended: Ended = lambda name: None, *, on_gpu: bool = False, grouped: Grouping = one_by_one,
 ) -> None:  # fmt: skip
     """Runs up to ``jobs`` at a time: in forked processes, or as Ray tasks.
 
@@ -52,7 +53,7 @@ def run_beside(
         jobs: how many at a time; None: one per core, and here as many as free memory has room for
             by what those take that have done a round.
         address: of a Ray cluster; None: they run on this machine.
-        progress: is called with rows (``Progress``).
+        progress: is called with rows (``ProgressCallback``).
         ended: is called with each run that has ended.
         on_gpu: whether a run trains on a GPU, which a forked process cannot use: Ray shares it out.
             Ray is taken, too, where a fork of this process could not train.
@@ -75,10 +76,10 @@ class _Worker:
         assert self.process.pid is not None
         self.pid = self.process.pid
         theirs.close()  # a worker that is gone then ends the line
-        self.item: Together | None = None
+        self.item: RunGroup | None = None
         self.trained = False
 
-    def begin(self, item: Together) -> None:
+    def begin(self, item: RunGroup) -> None:
         self.item = item
         self.tell([(name, SentConfig(config), folder) for name, config, folder in item])
 
@@ -97,14 +98,14 @@ class _Worker:
 
 
 def _run_forked(
-    work: Iterable[Together], jobs: int | None, progress: Progress | None, ended: Ended
+    work: Iterable[RunGroup], jobs: int | None, progress: ProgressCallback | None, ended: Ended
 ) -> None:
     """As ``run_on_ray``, in processes of this machine's own.
 
     Runs whose process was killed go on from their checkpoints in another, twice at most.
     """
     tries: Counter[str] = Counter()
-    again: list[Together] = []
+    again: list[RunGroup] = []
     waiting, workers = iter(work), list[_Worker]()
     limit = jobs or cores()
     try:
@@ -173,7 +174,7 @@ def _room(workers: list[_Worker]) -> bool:
         return False
 
 
-class _Told(QueueHandler):
+class _LogForwarder(QueueHandler):
     """Hands what is logged to a function, in a form that goes to another process."""
 
     def __init__(self, tell: Callable[[logging.LogRecord], None]) -> None:
@@ -199,7 +200,7 @@ def _serve(line: Connection) -> None:
             line.send(what)
 
     log = logging.getLogger("fedsim")
-    log.handlers, log.propagate = [_Told(tell)], False
+    log.handlers, log.propagate = [_LogForwarder(tell)], False
 
     def ask(name: str, row: dict[str, Any], bundle: object) -> str | None:
         tell((name, row))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.runs import parcel
-from fedsim.runs.parcel import Outbox, packed
+from fedsim.runs import archive
+from fedsim.runs.archive import Outbox, pack_folder
 
 
 def made(folder: Path, files: dict[str, str]) -> Path:
@@ -26,7 +26,7 @@ def test_a_run_goes_on_from_all_but_its_messages_and_settings(tmp_path: Path) ->
     kept = {"checkpoint-00000002/values.json": "2", "error.txt": "why", "final/values.json": "0"}
     left = {"config.toml": "", "payloads/round-00001/client-000-up.bin": "", ".lock": "",
             ".a.part/values.json": ""}  # fmt: skip
-    packed(made(tmp_path / "home", kept | left)).unpack(tmp_path / "there")
+    pack_folder(made(tmp_path / "home", kept | left)).unpack(tmp_path / "there")
     assert held(tmp_path / "there") == kept
 
 
@@ -34,19 +34,19 @@ def test_each_parcel_brings_what_is_new_and_takes_what_is_gone(tmp_path: Path) -
     before = {"checkpoint-00000002/values.json": "2", "error.txt": "why", "mine.txt": "mine"}
     home = made(tmp_path / "home", before | {"payloads/round-00001/a.bin": "a"})
     there = tmp_path / "there"
-    packed(home).unpack(there)
+    pack_folder(home).unpack(there)
     outbox = Outbox(there, home)
-    assert not outbox.has_checkpoint() and outbox.parcel().files == {}
+    assert not outbox.has_checkpoint() and outbox.pack().files == {}
     made(there, {"checkpoint-00000004/values.json": "4", "payloads/round-00003/b.bin": "b"})
     (there / "checkpoint-00000002/values.json").unlink()
     (there / "checkpoint-00000002").rmdir()
     assert outbox.has_checkpoint()
-    sent = outbox.parcel()
+    sent = outbox.pack()
     assert sent.home == home and len(sent.files) == 2 and not outbox.has_checkpoint()
     sent.unpack(home)
     made(there, {"payloads/round-00003/b.bin": "longer", "summary.json": "done"})
     (there / "error.txt").unlink()
-    outbox.parcel().unpack(home)
+    outbox.pack().unpack(home)
     assert held(home) == {
         "checkpoint-00000004/values.json": "4", "payloads/round-00001/a.bin": "a",
         "payloads/round-00003/b.bin": "longer", "summary.json": "done", "mine.txt": "mine",
@@ -65,7 +65,7 @@ def test_a_kill_at_any_step_leaves_whole_checkpoints_and_the_summary_last(
     new = {"checkpoint-00000004/memory": "m", "checkpoint-00000004/values.json": "4",
            "summary.json": "done", "zzz.parquet": "rows"}  # fmt: skip
     home, there = made(tmp_path / "home", {"checkpoint-00000002/memory": "2"}), tmp_path / "there"
-    packed(home).unpack(there)
+    pack_folder(home).unpack(there)
     outbox = Outbox(made(there, {}), home)
     made(there, new)
     (there / "checkpoint-00000002/memory").unlink()
@@ -79,9 +79,9 @@ def test_a_kill_at_any_step_leaves_whole_checkpoints_and_the_summary_last(
                 raise Killed
         real(source, target)
 
-    sent = outbox.parcel()
+    sent = outbox.pack()
     with monkeypatch.context() as patch:
-        patch.setattr(parcel.os, "replace", replace)
+        patch.setattr(archive.os, "replace", replace)
         if steps < 3:
             with pytest.raises(Killed):
                 sent.unpack(home)
