@@ -19,10 +19,10 @@ REFUSED = {
 }  # fmt: skip
 """Participles, adverbs and pronouns: nobody can search for them, or knows what they hold."""
 
-REFUSED_USES = {"compressors": 3, "strategies": 0, "fedsim": 2714}
+REFUSED_USES = {"compressors": 3, "strategies": 0, "fedsim": 2018}
 """At most how often they are used in each package: lower a number when uses go."""
 
-PUBLIC_NAMES_OF_TWO_MODULES = {"compressors": 43, "strategies": 0, "fedsim": 133}
+PUBLIC_NAMES_OF_TWO_MODULES = {"compressors": 43, "strategies": 0, "fedsim": 105}
 """At most how many names are public in more than one module."""
 
 

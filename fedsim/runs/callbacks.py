@@ -23,7 +23,7 @@ class Callback:
 
     Example:
         >>> class Best(Callback):
-        ...     def begin(self, known, rows):
+        ...     def begin(self, description, rows):
         ...         self.metric = 0.0
         ...     def evaluation(self, row):
         ...         self.metric = max(self.metric, row["metric"])
