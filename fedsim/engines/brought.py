@@ -106,9 +106,9 @@ class RemoteClients:
         """The answer to a message to train."""
         records, node, self._brought.before = request
         self._brought.after = None
-        asked = Message(whole(records), dst_node_id=1, message_type=MessageType.TRAIN)
+        train_message = Message(whole(records), dst_node_id=1, message_type=MessageType.TRAIN)
         try:
-            reply = self._app(asked, Context(RUN, 1, node, RecordDict(), {}))
+            reply = self._app(train_message, Context(RUN, 1, node, RecordDict(), {}))
             return flattened(reply.content), self._brought.after
         except Exception as error:
             return trace_of(error), None

@@ -94,7 +94,7 @@ class CarryingGrid(CohortGrid):
         super().__init__(grid, [])
         self.numbered = range(1, clients + 1)
         self._memories = memories
-        self._asked: dict[str, Message] = {}  # by the id of a message that has no reply yet
+        self._in_flight: dict[str, Message] = {}  # by the id of a message that has no reply yet
         self._nodes: list[int] = []  # of the grid beneath, which has them when its workers start
 
     def get_node_ids(self) -> Iterable[int]:
@@ -128,31 +128,31 @@ class CarryingGrid(CohortGrid):
         while not self._nodes:
             self._nodes = sorted(self._grid.get_node_ids())
             time.sleep(0.0 if self._nodes else _LOOK_SECONDS)
-        told = message.metadata
-        client = told.dst_node_id - 1
+        meta = message.metadata
+        client = meta.dst_node_id - 1
         who = ConfigRecord({PARTITION_ID: client, "num-partitions": len(self.numbered)})
         content = RecordDict({**message.content, _NODE: who})
         if client in self._memories.records:
             content[STATE] = self._memories.records[client]
         node = self._nodes[client % len(self._nodes)]
-        return Message(content, node, told.message_type, ttl=told.ttl, group_id=told.group_id)
+        return Message(content, node, meta.message_type, ttl=meta.ttl, group_id=meta.group_id)
 
     def _note(self, sent: list[tuple[Message, Message]]) -> None:
         """Which messages are whose: a grid gives them their ids when it sends them."""
         for message, leaving in sent:
             compat.name(message, leaving.metadata.message_id)
-            self._asked[leaving.metadata.message_id] = message
+            self._in_flight[leaving.metadata.message_id] = message
         sent.clear()
 
     def _come(self, reply: Message) -> Message:
         """The reply to the strategy's own message, without the client's memory, which stays."""
-        message = self._asked.pop(reply.metadata.reply_to_message_id)
+        message = self._in_flight.pop(reply.metadata.reply_to_message_id)
         if reply.has_error():
-            why = reply.error.reason or ""
-            if any(name in why for name in _LOST):
+            cause = reply.error.reason or ""
+            if any(name in cause for name in _LOST):
                 raise RunFailed(
                     "Flower's simulation lost a Ray worker, which it does not replace "
-                    f"({why.partition(':<')[0]}): the same command goes on from the last "
+                    f"({cause.partition(':<')[0]}): the same command goes on from the last "
                     "checkpoint, and --engine ray does a lost worker's message again"
                 )
             return Message(reply.error, reply_to=message)

@@ -62,8 +62,8 @@ def _init(cores: int, address: str | None, flag: str, quiet: Mapping[str, Any]) 
     import ray
 
     if address is None:  # "local": a new cluster, even if this machine runs others
-        own = _folders()
-        ray.init(address="local", num_cpus=cores, include_dashboard=False, **own, **quiet)
+        folders = _folders()
+        ray.init(address="local", num_cpus=cores, include_dashboard=False, **folders, **quiet)
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
@@ -79,7 +79,7 @@ def _folders() -> dict[str, Any]:
 
     Clusters of machines give each job a folder of its own, by ``TMPDIR``: objects stay in it.
     """
-    own = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
-    if len(os.fsencode(own)) <= _LONGEST:
+    folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    if len(os.fsencode(folder)) <= _LONGEST:
         return {}
-    return {"_temp_dir": f"/tmp/ray-{os.getuid()}", "object_spilling_directory": own}
+    return {"_temp_dir": f"/tmp/ray-{os.getuid()}", "object_spilling_directory": folder}

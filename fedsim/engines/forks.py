@@ -48,8 +48,8 @@ class ForkedApp(ClientApp):
 
     def __init__(self, app_of: AppOf, states: States, count: int) -> None:
         super().__init__()
-        self._here, self._states = app_of(states), states
-        self._living, self._closed, self._why = count, False, ""
+        self._local_app, self._states = app_of(states), states
+        self._living, self._closed, self._exit = count, False, ""
         self._idle: queue.SimpleQueue[_Child | None] = queue.SimpleQueue()
         self._children = list[_Child]()
         try:
@@ -69,14 +69,14 @@ class ForkedApp(ClientApp):
     def __call__(self, message: Message, context: Context) -> Message:
         """A reply, or why there is none."""
         if message.metadata.message_type != MessageType.TRAIN:
-            return self._here(message, context)
+            return self._local_app(message, context)
         request = request_of(message, context, self._states)
         while (child := self._idle.get()) is not None:
             try:
                 answer = child.ask(request)
             except _Ended as ended:
                 self._living -= 1
-                self._why = str(ended)
+                self._exit = str(ended)
                 if not self._closed:
                     logging.getLogger("fedsim").warning(
                         "a process that trains clients ended with %s; %d of %d are left",
@@ -91,7 +91,7 @@ class ForkedApp(ClientApp):
             self._idle.put(child)
             return reply_of(answer, message, context, self._states)
         self._idle.put(None)
-        raise RuntimeError(f"all processes that train clients have ended, one with {self._why}")
+        raise RuntimeError(f"all processes that train clients have ended, one with {self._exit}")
 
     def close(self) -> None:
         """Ends the processes, also those at work."""
@@ -114,59 +114,59 @@ class _Child:
         context = multiprocessing.get_context("fork")
         self.process = context.Process(target=self._serve, args=(app_of,), daemon=True)
         with _FORKING:
-            self._there, self._back = _Way(copies=False), _Way(copies=True)
+            self._requests, self._replies = _Channel(copies=False), _Channel(copies=True)
             try:
                 self.process.start()
             except BaseException:
-                self._there.close()
-                self._back.close()
+                self._requests.close()
+                self._replies.close()
                 raise
-            self._there.reads.close()
-            self._back.writes.close()  # a process that is gone then ends this way
+            self._requests.reads.close()
+            self._replies.writes.close()  # a process that is gone then ends this way
 
     def ask(self, what: object) -> Answer:
         """Sends a message and waits for the answer.
 
         Raises ``_Ended``; and errors of writing the message, before any of it is sent.
         """
-        stream = self._there.written(what)
+        stream = self._requests.written(what)
         try:
-            self._there.writes.send_bytes(stream)
-            while (came := self._back.receive()) == _COMPILES:
+            self._requests.writes.send_bytes(stream)
+            while (answer := self._replies.receive()) == _COMPILES:
                 compiling_elsewhere()
-            if isinstance(came, tuple):
-                return came
-            why = came
+            if isinstance(answer, tuple):
+                return answer
+            cause = answer
         except Exception as error:
-            gone = isinstance(error, (EOFError, ConnectionError))
-            why = "" if gone else reason_of(error)
+            is_lost = isinstance(error, (EOFError, ConnectionError))
+            cause = "" if is_lost else reason_of(error)
         self.process.kill()  # what it sends next would not be what it is asked for
         self.process.join()
-        raise _Ended(why or f"{self.process.exitcode} (a signal, if below 0)")
+        raise _Ended(cause or f"{self.process.exitcode} (a signal, if below 0)")
 
     def end(self) -> None:
         """After its process was killed."""
         self.process.join()
-        self._there.close()
-        self._back.close()
+        self._requests.close()
+        self._replies.close()
 
     def _serve(self, app_of: AppOf) -> None:
         begin_child()
-        self._there.writes.close()
-        self._back.reads.close()
+        self._requests.writes.close()
+        self._replies.reads.close()
         multiprocessing.current_process().daemon = False  # so that a client may start processes
         clients = RemoteClients(app_of)
-        with compiling_told(lambda _: self._back.send(_COMPILES)):
+        with compiling_told(lambda _: self._replies.send(_COMPILES)):
             try:
                 while True:
-                    self._back.send(clients.answer(self._there.receive()))
+                    self._replies.send(clients.answer(self._requests.receive()))
             except (EOFError, ConnectionError):
                 return  # its parent is gone
             except Exception as error:  # memory for a message was refused
-                self._back.send(reason_of(error))
+                self._replies.send(reason_of(error))
 
 
-class _Way:
+class _Channel:
     """One direction between two processes: values go through a pipe, what is large past it.
 
     Tensors and payloads are written to memory that both processes see. A payload that was in the
@@ -199,7 +199,7 @@ class _Way:
         if (size := writer.size) > len(self._both):
             self._file.truncate(2 * size)
             self._both = memoryview(mmap.mmap(self._file.fileno(), 2 * size))
-        for place, part in writer.beside:
+        for place, part in writer.parts:
             if isinstance(part, bytes):
                 self._both[place : place + len(part)] = part
             else:
@@ -213,7 +213,7 @@ class _Way:
         if (size := os.fstat(self._file.fileno()).st_size) > len(self._both):
             self._both = memoryview(mmap.mmap(self._file.fileno(), size))
         reader = _Reader(BytesIO(stream))
-        reader.way, reader.payloads = self, []
+        reader.channel, reader.payloads = self, []
         value = reader.load()
         self._payloads = reader.payloads
         return value
@@ -244,7 +244,7 @@ class _Writer(pickle.Pickler):
         self.stream = BytesIO()
         super().__init__(self.stream, protocol=5)
         self._before, self.payloads = before, list[bytes]()
-        self.beside, self.size = list[tuple[int, Tensor | bytes]](), 0
+        self.parts, self.size = list[tuple[int, Tensor | bytes]](), 0
 
     def persistent_id(self, x: object) -> tuple[str, Any] | None:
         if isinstance(x, bytes) and len(x) >= _LARGE:
@@ -263,7 +263,7 @@ class _Writer(pickle.Pickler):
     def _placed(self, part: Tensor | bytes, size: int) -> int:
         place = self.size
         if size:
-            self.beside.append((place, part))
+            self.parts.append((place, part))
         self.size += math.ceil(size / _ALIGNED) * _ALIGNED
         return place
 
@@ -271,13 +271,13 @@ class _Writer(pickle.Pickler):
 class _Reader(pickle.Unpickler):
     """Reads what a ``_Writer`` has written."""
 
-    way: _Way
+    channel: _Channel
     payloads: list[bytes]
 
     def persistent_load(self, named: tuple[str, Any]) -> Tensor | bytes:
         kind, values = named
         if kind == "tensor":
-            return self.way.tensor(*values)
-        x = self.way.payload(*values) if kind == "payload" else self.way.before(*values)
+            return self.channel.tensor(*values)
+        x = self.channel.payload(*values) if kind == "payload" else self.channel.before(*values)
         self.payloads.append(x)
         return x

@@ -43,26 +43,26 @@ class Call:
 
     def __init__(self, waiting: int) -> None:
         self.lock = threading.Lock()
-        self.closed, self.waiting, self.whole = False, waiting, threading.Event()
+        self.closed, self.waiting, self.complete = False, waiting, threading.Event()
         self.replies: queue.SimpleQueue[Message | BaseException] = queue.SimpleQueue()
 
     def put(self, reply: Message) -> None:
         """Takes a reply, with the lock held."""
         self.replies.put(reply)
         if self.replies.qsize() == self.waiting:
-            self.whole.set()
+            self.complete.set()
 
     def fail(self, error: BaseException) -> None:
         """Lets whoever waits for replies raise ``error``."""
         self.replies.put(error)
-        self.whole.set()
+        self.complete.set()
 
     def get(self, timeout: float | None) -> Message:
         """The next reply; ``queue.Empty`` where none comes in time."""
-        came = self.replies.get(timeout=timeout)
-        if isinstance(came, BaseException):
-            raise came
-        return came
+        reply = self.replies.get(timeout=timeout)
+        if isinstance(reply, BaseException):
+            raise reply
+        return reply
 
     def close(self) -> None:
         """Takes no more replies."""
@@ -105,8 +105,9 @@ class LocalGrid(NumberedGrid):
     A node answers one message after the other, as Flower's do. A worker takes one message, or
     ``at_once`` of a call in their order, which go to ``answer_several``: groups do not depend on
     the number of workers. Without workers, the caller serves the nodes itself while it waits for
-    replies: no timeout ends that. With ``known`` a strategy need not ask which client a node is: a
-    million clients would be asked before the first round. ``together``: the caller only wakes when
+    replies: no timeout ends that. With ``numbered`` a strategy need not ask which client a node is: a
+    million clients would be asked before the first round.
+    ``together``: the caller only wakes when
     all replies are there, or the time is over. ``end`` is called when the threads have ended.
     """
 
@@ -117,7 +118,7 @@ class LocalGrid(NumberedGrid):
         workers: int = 1,
         answer_several: AnswerSeveral | None = None,
         at_once: int = 1,
-        known: bool = False,
+        numbered: bool = False,
         together: bool = False,
         end: Callable[[], None] = lambda: None,
     ) -> None:
@@ -125,7 +126,7 @@ class LocalGrid(NumberedGrid):
         self._together, self._end = together, end
         self._app, self._answer_several, self._at_once = client_app, answer_several, at_once
         self._nodes = NodeQueue()
-        self.numbered = self._ids if known else None
+        self.numbered = self._ids if numbered else None
         self._contexts: dict[int, Context] = {}  # of the nodes that keep anything
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._late: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -262,9 +263,9 @@ class LocalGrid(NumberedGrid):
         until = None if timeout is None else time.monotonic() + timeout
         try:
             if self._together and messages:
-                while not (self._threads or call.whole.is_set()):
+                while not (self._threads or call.complete.is_set()):
                     self._do_one()
-                call.whole.wait(timeout)
+                call.complete.wait(timeout)
             for _ in messages:
                 while not self._threads and call.replies.empty():
                     self._do_one()
@@ -280,9 +281,9 @@ class LocalGrid(NumberedGrid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies to these messages that came after their call was over."""
-        wanted, came = set(message_ids), [self._late.get() for _ in range(self._late.qsize())]
-        for reply in came:
-            if reply.metadata.reply_to_message_id not in wanted:
+        ids, replies = set(message_ids), [self._late.get() for _ in range(self._late.qsize())]
+        for reply in replies:
+            if reply.metadata.reply_to_message_id not in ids:
                 self._late.put(reply)
-        return [reply for reply in came if reply.metadata.reply_to_message_id in wanted]
+        return [reply for reply in replies if reply.metadata.reply_to_message_id in ids]
 

@@ -37,12 +37,12 @@ class RayGrid(NumberedGrid):
     def __init__(self, app_of: AppOf, clients: int, states: States, workers: "Workers") -> None:
         super().__init__(clients)
         self.numbered = self._ids
-        self._here, self._states, self._workers = app_of(states), states, workers
+        self._local_app, self._states, self._workers = app_of(states), states, workers
         self._waiting: deque[Message] = deque()
         self._again: deque[Job] = deque()  # their worker was lost
         self._jobs: dict[Job, tuple[Message, Context]] = {}
         self._at_work: set[int] = set()  # nodes
-        self._came: dict[str, Message] = {}  # replies, by the id of what they answer
+        self._replies: dict[str, Message] = {}  # replies, by the id of what they answer
 
     def close(self) -> None:
         """Ends the workers; nobody waits for a client that hangs."""
@@ -53,29 +53,29 @@ class RayGrid(NumberedGrid):
     ) -> Iterable[Message]:
         """Replies as they come; ``pull_messages`` has those later than ``timeout`` seconds."""
         until = None if timeout is None else time.monotonic() + timeout
-        asked = dict[str, Message]()
+        in_flight = dict[str, Message]()
         for message in messages:
             self.name(message)
-            asked[message.metadata.message_id] = message
+            in_flight[message.metadata.message_id] = message
             if message.metadata.message_type == MessageType.TRAIN:
                 self._waiting.append(message)
             else:
-                self._come(self._here(message, self._context(message)))
+                self._come(self._local_app(message, self._context(message)))
         try:
-            while asked:
-                for reply in self._pulled(asked):
-                    del asked[reply.metadata.reply_to_message_id]
+            while in_flight:
+                for reply in self._pulled(in_flight):
+                    del in_flight[reply.metadata.reply_to_message_id]
                     yield reply
                 left = 1.0 if until is None else until - time.monotonic()
-                if asked:
+                if in_flight:
                     self._work(max(0.0, left))
                 if left <= 0:
                     break
-            yield from self._pulled(asked)
+            yield from self._pulled(in_flight)
         finally:
             waiting, self._waiting = self._waiting, deque()
             for message in waiting:
-                if message.metadata.message_id in asked:
+                if message.metadata.message_id in in_flight:
                     self._come(too_late(message))
                 else:
                     self._waiting.append(message)
@@ -86,13 +86,13 @@ class RayGrid(NumberedGrid):
             pass
         return list(self._pulled({*message_ids}))
 
-    def _pulled(self, wanted: Any) -> Iterator[Message]:
-        """Replies that have come to messages with the ids ``wanted``, one by one."""
-        for name in [name for name in self._came if name in wanted]:
-            yield self._came.pop(name)
+    def _pulled(self, ids: Any) -> Iterator[Message]:
+        """Replies that have come to messages with the ids ``ids``, one by one."""
+        for name in [name for name in self._replies if name in ids]:
+            yield self._replies.pop(name)
 
     def _come(self, reply: Message) -> None:
-        self._came[reply.metadata.reply_to_message_id] = reply
+        self._replies[reply.metadata.reply_to_message_id] = reply
 
     def _work(self, seconds: float) -> bool:
         """Gives workers what they have room for, and takes an answer that comes within ``seconds``.
@@ -100,10 +100,10 @@ class RayGrid(NumberedGrid):
         Returns whether one has come.
         """
         self._hand_out()
-        came = self._workers.wait(seconds)
-        if came is None:
+        result = self._workers.wait(seconds)
+        if result is None:
             return False
-        job, answer = came
+        job, answer = result
         if answer is None:
             self._again.append(job)
         else:
@@ -118,7 +118,7 @@ class RayGrid(NumberedGrid):
 
         while self._workers.free:
             if self._again:
-                self._workers.give(self._again.popleft())
+                self._workers.submit(self._again.popleft())
                 continue
             free = (m for m in self._waiting if m.metadata.dst_node_id not in self._at_work)
             message = next(free, None)
@@ -129,7 +129,7 @@ class RayGrid(NumberedGrid):
             job = Job(request_of(message, context, self._states))
             self._jobs[job] = message, context
             self._at_work.add(message.metadata.dst_node_id)
-            self._workers.give(job)
+            self._workers.submit(job)
 
     def _context(self, message: Message) -> Context:
         number = message.metadata.dst_node_id

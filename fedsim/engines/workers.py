@@ -76,13 +76,13 @@ class Job:
         self.request, self.losses = request, 0
 
 
-class _Given(NamedTuple):
+class _Assignment(NamedTuple):
     """A job at a worker, in which of its lives, and whether it was there before the job came."""
 
     job: Job
     worker: int
     life: int
-    there: Any
+    ready: Any
 
 
 class Workers:
@@ -111,8 +111,8 @@ class Workers:
         self._actors = [actor.remote() for _ in range(count)]
         self._room: dict[int, int] = {}  # worker that is there -> how many jobs it may get
         self._lives: Counter[int] = Counter()  # worker -> how often it was lost
-        self._given: dict[Any, _Given] = {}  # by reference of the answer
-        self._asked: dict[Any, int] = {}  # workers that are asked whether they are there
+        self._assignments: dict[Any, _Assignment] = {}  # by reference of the answer
+        self._probes: dict[Any, int] = {}  # workers that are asked whether they are there
         self._absent: dict[int, float] = {}  # worker -> when it is asked again
         for worker in range(count):
             self._ask(worker)
@@ -122,14 +122,14 @@ class Workers:
         """Whether a worker takes another job."""
         return any(self._room.values())
 
-    def give(self, job: Job) -> None:
+    def submit(self, job: Job) -> None:
         """Gives a job to the worker that has least to do, of those that are there."""
         worker = max(self._room, key=self._room.__getitem__)
         self._room[worker] -= 1
         actor, (*plain, memory) = self._actors[worker], job.request
-        there = actor.ready.remote(self._app_of) if job.losses else None
+        ready = actor.ready.remote(self._app_of) if job.losses else None
         answer = actor.answer.remote(*packed(plain, memory))
-        self._given[answer] = _Given(job, worker, self._lives[worker], there)
+        self._assignments[answer] = _Assignment(job, worker, self._lives[worker], ready)
 
     def wait(self, seconds: float) -> tuple[Job, Answer | None] | None:
         """A job with its answer, or with None: its worker was lost, and it is to be given again.
@@ -142,18 +142,18 @@ class Workers:
         for worker in [w for w, at in self._absent.items() if at <= time.monotonic()]:
             del self._absent[worker]
             self._ask(worker)
-        open_, seconds = [*self._asked, *self._given], min(seconds, _LOOK_SECONDS)
+        open_, seconds = [*self._probes, *self._assignments], min(seconds, _LOOK_SECONDS)
         if not open_:
             time.sleep(seconds)
             return None
         done, _ = ray.wait(open_, timeout=seconds)
         if not done:
             return None
-        if (one := done[0]) in self._asked:
+        if (one := done[0]) in self._probes:
             self._heard(one)
             return None
-        given = self._given.pop(one)
-        return given.job, self._taken(one, given)
+        assignment = self._assignments.pop(one)
+        return assignment.job, self._taken(one, assignment)
 
     def close(self) -> None:
         """Ends the actors, also those at work."""
@@ -162,25 +162,25 @@ class Workers:
                 ray.kill(actor)
 
     def _ask(self, worker: int) -> None:
-        self._asked[self._actors[worker].ready.remote(self._app_of)] = worker
+        self._probes[self._actors[worker].ready.remote(self._app_of)] = worker
 
-    def _heard(self, asked: Any) -> None:
+    def _heard(self, probe: Any) -> None:
         """Takes a worker back that is there; asks one that is not later."""
-        worker = self._asked.pop(asked)
+        worker = self._probes.pop(probe)
         try:
-            ray.get(asked)
+            ray.get(probe)
             self._room[worker] = AT_ONCE
         except _LOST:
             self._absent[worker] = time.monotonic() + _LOOK_SECONDS
 
-    def _taken(self, reference: Any, given: _Given) -> Answer | None:
+    def _taken(self, reference: Any, assignment: _Assignment) -> Answer | None:
         """What a worker has answered; None where it was lost."""
-        job, worker, life, there = given
+        job, worker, life, ready = assignment
         try:
             answer = ray.get(reference)
         except _LOST as error:
             self._lose(worker, life)
-            if there is None or _was_there(there):
+            if ready is None or _was_there(ready):
                 job.losses += 1
             if job.losses > AGAIN:
                 raise RunFailed(
@@ -211,10 +211,10 @@ class Workers:
         self._ask(worker)
 
 
-def _was_there(asked: Any) -> bool:
+def _was_there(probe: Any) -> bool:
     """Whether a worker was there when it got its next message: then that one has cost it."""
     try:
-        ray.get(asked)
+        ray.get(probe)
     except _LOST:
         return False
     return True
@@ -244,12 +244,12 @@ def packed(plain: Any, memory: State | None) -> Packed:
     return pickle.dumps((plain, layout), protocol=5), data.numpy()
 
 
-def unpacked(came: Packed) -> tuple[Any, State | None]:
+def unpacked(message: Packed) -> tuple[Any, State | None]:
     """The way back from ``packed``; a copy, which keeps nothing in Ray's store."""
-    plain, layout = pickle.loads(came[0])
+    plain, layout = pickle.loads(message[0])
     if layout is None:
         return plain, None
-    data = torch.from_numpy(came[1].copy())
+    data = torch.from_numpy(message[1].copy())
     return plain, {
         name: _part(data, start, dtype, math.prod(shape)).reshape(shape)
         for name, start, dtype, shape in layout

@@ -199,7 +199,7 @@ def grid_of(
     answer_several = make_answer_several(config, states, train)
     return LocalGrid(
         forked or app_of(states), config.plan.clients, 0 if lockstep else workers, answer_several,
-        at_once(config), known=True, together=workers < _MANY,
+        at_once(config), numbered=True, together=workers < _MANY,
         end=forked.close if forked else lambda: None,
     )  # fmt: skip
 

@@ -74,12 +74,12 @@ def to_toml(cells: Sequence[Cell]) -> str:
         raise UsageError(
             "no cell can be written as TOML: their tasks or strategies are defined in Python"
         )
-    given = [cell.config.flat() for cell in named]
+    settings = [cell.config.flat() for cell in named]
     names = [name for name in SETTINGS if name not in _MACHINE]
-    alike = [n for n in names if all(values[n] == given[0][n] for values in given)]
+    alike = [n for n in names if all(values[n] == settings[0][n] for values in settings)]
     always = {
-        name: given[0][name] for name in alike
-        if name in _ALWAYS or given[0][name] != SETTINGS[name].default
+        name: settings[0][name] for name in alike
+        if name in _ALWAYS or settings[0][name] != SETTINGS[name].default
     }  # fmt: skip
     if "local_epochs" in always:  # in place of n
         del always["temporal"]
@@ -89,20 +89,20 @@ def to_toml(cells: Sequence[Cell]) -> str:
         "runs these cells; --data says where data sets lie.",
     ]
     for task in dict.fromkeys(cell.config.plan.task for cell in named):
-        mine = [cell.config.flat() for cell in named if cell.config.plan.task == task]
-        open_ = [n for n in _FROM_TASK if all(own[n] is None for own in mine)]
-        if any(own["rounds"] for own in mine):
+        of_task = [cell.config.flat() for cell in named if cell.config.plan.task == task]
+        open_ = [n for n in _FROM_TASK if all(values[n] is None for values in of_task)]
+        if any(values["rounds"] for values in of_task):
             open_ = [name for name in open_ if name != "iterations"]
-        said = ", ".join(f"{name} = {json.dumps(getattr(task, name))}" for name in open_)
-        remarks += [f"Left to the task {task.name}: {said}."] if said else []
+        pairs = ", ".join(f"{name} = {json.dumps(getattr(task, name))}" for name in open_)
+        remarks += [f"Left to the task {task.name}: {pairs}."] if pairs else []
     if left := [cell for cell in cells if not _is_named(cell)]:
         plans = [cell.config.plan for cell in left]
-        own = ", ".join(dict.fromkeys(f"{plan.task.name} with {plan.strategy}" for plan in plans))
+        tasks = ", ".join(dict.fromkeys(f"{plan.task.name} with {plan.strategy}" for plan in plans))
         names = [cell.name for cell in left]
-        remarks.append(f"Left out, for they are defined in Python ({own}): {', '.join(names)}.")
+        remarks.append(f"Left out, for they are defined in Python ({tasks}): {', '.join(names)}.")
     shared = versions.stamped(tables(always))
     parts = ["".join(f"# {line}\n" for line in remarks), tomli_w.dumps(shared)]
-    for cell, values in zip(named, given, strict=True):
+    for cell, values in zip(named, settings, strict=True):
         head = tomli_w.dumps({TABLE: {cell.name: {}}})
         parts.append(head + dotted(tables({name: values[name] for name in varied})))
     return "\n".join(parts)
@@ -151,23 +151,23 @@ def from_values(
     cannot be a folder's, and settings that a run would refuse.
     """
     named = values[TABLE]
-    rest = underscored({name: value for name, value in values.items() if name != TABLE}, origin)
+    common = underscored({name: value for name, value in values.items() if name != TABLE}, origin)
     for name in (*GRID, *BESIDE):
-        if name in ("seeds", *BESIDE) and name in rest or isinstance(rest.get(name), list):
+        if name in ("seeds", *BESIDE) and name in common or isinstance(common.get(name), list):
             raise UsageError(
-                f"{origin}: {name} is {rest[name]!r} and the file has cells: write either "
+                f"{origin}: {name} is {common[name]!r} and the file has cells: write either "
                 "a grid (lists of temporal, gradient and seeds) or cells"
             )
     if not isinstance(named, dict) or not named:
         raise UsageError(f"{origin}: cells is {named!r}; it takes a table per cell: [cells.sbc]")
-    shared = flattened(rest, origin)
+    shared = flattened(common, origin)
     cells = []
     for name, table in named.items():
         where = f"{origin}: cell {name!r}"
         if not isinstance(table, dict):
             raise UsageError(f"{where} is {table!r}; it takes a table of settings")
-        own = flattened(table, where)
-        settings = over({**shared, **own}, flags)
+        flat = flattened(table, where)
+        settings = over({**shared, **flat}, flags)
         if trust is not None:
             trusted.check(settings, where, trust)
         try:
@@ -195,11 +195,11 @@ def labelled(cell: Cell) -> Cell:
         return cell
     fraction, seed = config.plan.method.gradient, config.seed
     epochs = config.local_epochs or math.nan
-    there = {"n": config.temporal, "e": epochs, "p": fraction, "s": seed, "seed": seed}
+    values = {"n": config.temporal, "e": epochs, "p": fraction, "s": seed, "seed": seed}
 
     def unlike(part: re.Match[str]) -> str:
-        said, true = float(part[2]), float(there[part[1]])
-        return "" if abs(said - true) <= 0.01 * true else part[0]  # a name rounds: p0.333
+        number, true = float(part[2]), float(values[part[1]])
+        return "" if abs(number - true) <= 0.01 * true else part[0]  # a name rounds: p0.333
 
     label = _PLACE.sub(unlike, cell.name).strip("-_.")
     return replace(cell, config=replace(config, label=label or None))
@@ -245,5 +245,5 @@ def digest(cells: Sequence[Cell], files: bool) -> str:
 
 
 def _is_named(cell: Cell) -> bool:
-    own = cell.config.task, cell.config.strategy
-    return all(isinstance(part, str) or part.place for part in own)
+    parts = cell.config.task, cell.config.strategy
+    return all(isinstance(part, str) or part.place for part in parts)

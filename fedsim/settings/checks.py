@@ -91,16 +91,16 @@ def check(config: Settings, plan: Plan) -> None:
 
 def _local_epochs(config: Settings) -> None:
     """Refuses what says otherwise how long a client trains."""
-    given, typed = f"--local-epochs is {config.local_epochs}", SETTINGS["temporal"].default
+    start, typed = f"--local-epochs is {config.local_epochs}", SETTINGS["temporal"].default
     if config.iterations is not None:
         raise UsageError(
-            f"{given} and --iterations is {config.iterations}: clients then do unlike numbers of "
+            f"{start} and --iterations is {config.iterations}: clients then do unlike numbers of "
             "iterations; give --rounds in its place"
         )
     if config.rounds is None:
-        raise UsageError(f"{given}: it takes --rounds, how many rounds the run has")
+        raise UsageError(f"{start}: it takes --rounds, how many rounds the run has")
     if config.temporal != typed:
-        raise UsageError(f"{given} and --temporal is {config.temporal}: give one of them")
+        raise UsageError(f"{start} and --temporal is {config.temporal}: give one of them")
 
 
 def _on_gpu(config: Settings) -> bool:
@@ -159,29 +159,29 @@ def _requirements(config: Settings, plan: Plan) -> None:
         "method": repr(config.method), "controller": repr(config.controller),
         "memory_as": repr(config.machine.memory_as), "late": repr(config.clients.late),
     }  # fmt: skip
-    give = f"; give {wrong.instead}" if wrong.instead else ""
+    hint = f"; give {wrong.instead}" if wrong.instead else ""
     raise UsageError(
-        f"{flag(name)} is {values[name]}: strategy {plan.strategy} {wrong.reason}{give}"
+        f"{flag(name)} is {values[name]}: strategy {plan.strategy} {wrong.reason}{hint}"
     )
 
 
 def _memory_as(config: Settings, plan: Plan) -> None:
     """Refuses what memory cannot be kept as; ``memorycodec.check`` knows the tensors' sizes."""
-    kept = config.machine.memory_as
-    said = f"--memory-as is {kept!r}"
-    if kept in (EXACT, NEAREST):
+    memory_as = config.machine.memory_as
+    start = f"--memory-as is {memory_as!r}"
+    if memory_as in (EXACT, NEAREST):
         return
     try:
-        method = compressor_of(kept)
+        method = compressor_of(memory_as)
     except UsageError as error:
         raise UsageError(f"--memory-as: {error}; give {EXACT}, {NEAREST} or a method") from None
     if needs_server(method) or method.init({"w": torch.zeros(2, 2)}):
         raise UsageError(
-            f"{said}: the method has a memory or a server of its own; give one without, such as "
+            f"{start}: the method has a memory or a server of its own; give one without, such as "
             "cnat"
         )
-    if why := always_grows(method, around=""):
-        raise UsageError(f"{said}: {why}")
+    if cause := always_grows(method, around=""):
+        raise UsageError(f"{start}: {cause}")
 
 
 def _collective(config: Settings, plan: Plan) -> None:
@@ -190,91 +190,91 @@ def _collective(config: Settings, plan: Plan) -> None:
     With the one clients make the uplinks' mean themselves and no more, the other adds up floats.
     """
     if isinstance(plan.downlink, Relay):
-        given = f"--downlink is {Relay.codec_id!r}"
+        start = f"--downlink is {Relay.codec_id!r}"
         if getattr(plan.algorithm, "weighting", None) == "nova":
             raise UsageError(
-                f"{given} and --weighting is 'nova': clients are not told how many local "
+                f"{start} and --weighting is 'nova': clients are not told how many local "
                 "iterations the others did; give uniform or samples"
             )
         if not plan.algorithm.averages:
             raise UsageError(
-                f"{given} and --strategy is {plan.strategy!r}: every client makes the model of the "
+                f"{start} and --strategy is {plan.strategy!r}: every client makes the model of the "
                 "others' messages itself: their mean, as of dsgd"
             )
         if config.controller:
             raise UsageError(
-                f"{given} and --controller is {config.controller!r}: clients are not told at which "
+                f"{start} and --controller is {config.controller!r}: clients are not told at which "
                 "fraction the others encoded; leave one of the two out"
             )
     if plan.network is not None and plan.network.topology == "allreduce":
-        given = f"--network has topology=allreduce and {{}}: {ALLREDUCE}"
+        start = f"--network has topology=allreduce and {{}}: {ALLREDUCE}"
         if not isinstance(plan.method.compressor, Raw):
-            raise UsageError(given.format(f"--method is {config.method!r}"))
+            raise UsageError(start.format(f"--method is {config.method!r}"))
         if not isinstance(plan.downlink, Raw):
-            raise UsageError(given.format(f"--downlink is {config.downlink!r}"))
+            raise UsageError(start.format(f"--downlink is {config.downlink!r}"))
         if not plan.algorithm.averages:
-            raise UsageError(given.format(f"--strategy is {plan.strategy!r}"))
+            raise UsageError(start.format(f"--strategy is {plan.strategy!r}"))
         if config.controller is not None:
-            raise UsageError(given.format(f"--controller is {config.controller!r}"))
+            raise UsageError(start.format(f"--controller is {config.controller!r}"))
         if not plan.clients == plan.cohort == plan.required or not plan.rules.plain:
             names = ("cohort", "min_replies", "ask", "deadline", "dropout", "availability")
             values = ((n, getattr(config.clients, n)) for n in names)
             name, value = next((n, v) for n, v in values if v is not None)
-            raise UsageError(given.format(f"{flag(name)} is {value}"))
+            raise UsageError(start.format(f"{flag(name)} is {value}"))
 
 
 def _energy(config: Settings, plan: Plan) -> None:
     """Refuses a limit without energy, and energy with what has none yet."""
     network = plan.network
     if config.stop_at_joules is not None and (network is None or not network.spends):
-        given = "not given" if network is None else repr(network.name)
+        label = "not given" if network is None else repr(network.name)
         raise UsageError(
-            f"--stop-at-joules is {float(config.stop_at_joules):g} and --network is {given}: "
+            f"--stop-at-joules is {float(config.stop_at_joules):g} and --network is {label}: "
             "nothing takes energy; give the network energy_up, energy_down or energy_compute, such "
             "as '4g, energy_up=1uJ/bit'"
         )
     if network is None or not network.spends:
         return
-    given = f"--network is {network.name!r}, which has energy, and"
+    start = f"--network is {network.name!r}, which has energy, and"
     if plan.algorithm.clock == "shards":
         raise UsageError(
-            f"{given} --strategy is {plan.strategy!r}: what workers send each other has no energy; "
+            f"{start} --strategy is {plan.strategy!r}: what workers send each other has no energy; "
             "give another strategy"
         )
     if {SAMPLES, LOCAL_LOSS} & {*plan.draws.needs}:
         raise UsageError(
-            f"{given} --sampler is {plan.sampler!r}: what it asks clients for has no energy; give "
+            f"{start} --sampler is {plan.sampler!r}: what it asks clients for has no energy; give "
             "a sampler such as uniform or link(fastest)"
         )
 
 
 def _sampler(config: Settings, plan: Plan) -> None:
     """Refuses a sampler that needs what the run does not have."""
-    sampler, said = plan.draws, f"--sampler is {plan.sampler!r}"
+    sampler, start = plan.draws, f"--sampler is {plan.sampler!r}"
     timed = plan.network is not None and not plan.network.depends
     if {LINKS, SECONDS} & {*sampler.needs} and not timed:
-        given = "not given" if plan.network is None else repr(plan.network.name)
+        label = "not given" if plan.network is None else repr(plan.network.name)
         raise UsageError(
-            f"{said} and --network is {given}: it goes by links or simulated time; give --network "
+            f"{start} and --network is {label}: it goes by links or simulated time; give --network "
             "a time per iteration, such as '4g, compute=20ms', and no coding"
         )
     if {TRAIN_LOSS, LOCAL_LOSS} & {*sampler.needs} and plan.algorithm.clock == "shards":
         raise UsageError(
-            f"{said} and --strategy is {plan.strategy!r}, whose workers are the servers: nobody "
+            f"{start} and --strategy is {plan.strategy!r}, whose workers are the servers: nobody "
             "reports a loss; give uniform, weighted(samples) or link(fastest)"
         )
     of_data = {SAMPLES, TRAIN_LOSS, LOCAL_LOSS} & {*sampler.needs}
     if of_data and plan.algorithm.epsilon(1) is not None:
         raise UsageError(
-            f"{said} and --strategy is {plan.strategy!r}: whom the sampler draws tells of the "
+            f"{start} and --strategy is {plan.strategy!r}: whom the sampler draws tells of the "
             "clients' data, and has no noise; give uniform or link(fastest)"
         )
     waits = plan.algorithm.clock == "rounds"
-    if why := sampler.refusal(plan.ask, plan.clients, waits):
-        raise UsageError(f"{said}: it {why}")
+    if cause := sampler.refusal(plan.ask, plan.clients, waits):
+        raise UsageError(f"{start}: it {cause}")
     if LOCAL_LOSS in sampler.needs and not waits:
         raise UsageError(
-            f"{said} and --strategy is {plan.strategy!r}, which does not wait: the sampler asks "
+            f"{start} and --strategy is {plan.strategy!r}, which does not wait: the sampler asks "
             "clients for their losses before a round"
         )
 
@@ -282,9 +282,9 @@ def _sampler(config: Settings, plan: Plan) -> None:
 def _controller(config: Settings, plan: Plan) -> None:
     """Refuses an unknown controller, and one that moves or needs what the run does not have."""
     assert config.controller is not None
-    controller, said = parse(config.controller), f"--controller is {config.controller!r}"
-    strategy = f"{said} and --strategy is {plan.strategy!r}"
-    moves_p, moves_n = (f"{said}, which moves {x}, and" for x in "pn")
+    controller, start = parse(config.controller), f"--controller is {config.controller!r}"
+    strategy = f"{start} and --strategy is {plan.strategy!r}"
+    moves_p, moves_n = (f"{start}, which moves {x}, and" for x in "pn")
     if plan.algorithm.clock == "shards":
         raise UsageError(f"{strategy}, whose workers are the servers: nobody orders what they do")
     if "p" in controller.moves and not takes_fraction(config.method):
@@ -303,14 +303,14 @@ def _controller(config: Settings, plan: Plan) -> None:
         raise UsageError(f"{moves_n} --method is {plan.method.text}, which has n = 1")
     if config.clients.late == "count" and plan.algorithm.clock == "rounds":
         raise UsageError(
-            f"{said} and --late is 'count': an update of an earlier round would be read with "
+            f"{start} and --late is 'count': an update of an earlier round would be read with "
             "another n and p; give --late hold or drop"
         )
     if plan.network is None and "network" in controller.needs:
-        raise UsageError(f"{said}, which needs the clients' links: give --network")
+        raise UsageError(f"{start}, which needs the clients' links: give --network")
     if plan.network is not None and plan.network.depends:
         raise UsageError(
-            f"{said} and --network is {str(config.network)!r}: a controller needs times that "
+            f"{start} and --network is {str(config.network)!r}: a controller needs times that "
             "are the same in every run; give the network a compute time, such as compute=20ms"
         )
 
@@ -322,15 +322,15 @@ def _momentum(config: Settings, plan: Plan) -> None:
             f"--downlink is {config.downlink!r}, which keeps a client's momentum: give it as "
             "--method"
         )
-    name, given = plan.method.text, config.training.momentum
+    name, momentum = plan.method.text, config.training.momentum
     corrected = corrects_momentum(plan.method.compressor)
-    if given is None and not corrected:
+    if momentum is None and not corrected:
         return
     optimizer = optimizer_of(config, plan)
     if not isinstance(optimizer, SGD):
         cause = (
-            f"--method is {name}, which keeps the momentum of the clients' SGD" if given is None
-            else f"--momentum is {given:g}: it is a setting of SGD"
+            f"--method is {name}, which keeps the momentum of the clients' SGD" if momentum is None
+            else f"--momentum is {momentum:g}: it is a setting of SGD"
         )  # fmt: skip
         kind = type(optimizer).__name__
         raise UsageError(f"{cause}, and task {plan.task.name} trains with {kind}")

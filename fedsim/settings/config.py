@@ -126,8 +126,8 @@ class RunConfig(Settings):
         from fedsim.tasks.data import givensplits
 
         plan = self.plan
-        given = {name: value for name, value in self.flat().items() if SETTINGS[name].result}
-        return {name: getattr(plan, name, value) for name, value in given.items()} | {
+        values = {name: value for name, value in self.flat().items() if SETTINGS[name].result}
+        return {name: getattr(plan, name, value) for name, value in values.items()} | {
             "task": plan.task.name, "method": plan.method.text, "gradient": plan.method.gradient,
             "downlink": message_text(plan.downlink),
             "momentum_masking": masks.masking_recorded(self, plan),
@@ -187,7 +187,7 @@ class RunConfig(Settings):
 
         ``digests``: further tables, of what files hold, where there are any.
         """
-        of_files = {name: own for name, own in digests.items() if own}
+        of_files = {name: table for name, table in digests.items() if table}
         values = self.flat()
         if self.local_epochs is not None:  # in place of n
             del values["temporal"]
@@ -212,8 +212,8 @@ def arrived(values: dict[str, Any], content: contents.Content) -> RunConfig:
 
 
 @lru_cache(maxsize=256)
-def cached_plan(config: RunConfig, own: "tuple[tuple[str, Row], ...]") -> "Plan":
-    """The plan of a run; ``own``: the rows that the user added to the catalogue.
+def cached_plan(config: RunConfig, rows: "tuple[tuple[str, Row], ...]") -> "Plan":
+    """The plan of a run; ``rows``: the rows that the user added to the catalogue.
 
     A notebook may define a name again, so that the same settings stand for another method: the
     rows are part of the key.
@@ -229,36 +229,36 @@ def cached_plan(config: RunConfig, own: "tuple[tuple[str, Row], ...]") -> "Plan"
 
 def from_flat(values: Mapping[str, Any]) -> RunConfig:
     """The run of settings by the names of their flags, each of its type (``flattened``)."""
-    own = {name: value for name, value in values.items() if name in FLAGS and value is not None}
+    flags = {name: value for name, value in values.items() if name in FLAGS and value is not None}
     by_group: dict[str, dict[str, Any]] = {name: {} for name in ("", *GROUPS)}
     for name, value in values.items():
         if name not in FLAGS:
             by_group[SETTINGS[name].group][SETTINGS[name].attr] = value
     first = by_group.pop("")
-    if own:
-        first["strategy"] = with_settings(first.get("strategy", default_of("strategy")), own)
-    return RunConfig(**first, **{name: GROUPS[name](**own) for name, own in by_group.items()})
+    if flags:
+        first["strategy"] = with_settings(first.get("strategy", default_of("strategy")), flags)
+    return RunConfig(**first, **{name: GROUPS[name](**table) for name, table in by_group.items()})
 
 
-def over(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by flag with the ``given`` in their places; a strategy keeps its other settings."""
-    own = {name: value for name, value in given.items() if name in FLAGS}
+def over(values: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by flag with the ``update`` in their places; a strategy keeps its other settings."""
+    flags = {name: value for name, value in update.items() if name in FLAGS}
     for name, other in (("rounds", "iterations"), ("iterations", "rounds")):
-        if given.get(name) is not None and other not in given:  # one takes the other's place
+        if update.get(name) is not None and other not in update:  # one takes the other's place
             values = {**values, other: None}
-    if given.get("local_epochs") is not None and "temporal" not in given:
+    if update.get("local_epochs") is not None and "temporal" not in update:
         values = {**values, "temporal": default_of("temporal")}
-    if "temporal" in given and "local_epochs" not in given:
+    if "temporal" in update and "local_epochs" not in update:
         values = {**values, "local_epochs": None}
-    if not own or "strategy" in given:
-        return {**values, **given}
+    if not flags or "strategy" in update:
+        return {**values, **update}
     before = values.get("strategy", default_of("strategy"))
-    rest = {name: value for name, value in given.items() if name not in own}
-    return {**values, **rest, "strategy": with_settings(before, own, anew=True)}
+    remaining = {name: value for name, value in update.items() if name not in flags}
+    return {**values, **remaining, "strategy": with_settings(before, flags, anew=True)}
 
 
 def flattened(
-    values: Mapping[str, Any], origin: str, flags: bool = False, beside: Iterable[str] = (),
+    values: Mapping[str, Any], origin: str, flags: bool = False, other_keys: Iterable[str] = (),
     newer: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """The settings in a file of settings, which has a table per group, by the names of their flags.
@@ -267,7 +267,7 @@ def flattened(
         values: as TOML has them; in Python a group may be its value.
         origin: the beginning of error messages.
         flags: whether a setting of a group may be outside of the group, by the name of its flag.
-        beside: other keys that are allowed there; the message on an unknown key suggests them, too.
+        other_keys: other keys that are allowed there; the message on an unknown key suggests them, too.
         newer: whether keys that are not known, and values of other types, are kept: a newer version
             wrote them.
 
@@ -289,21 +289,21 @@ batch_size = 8 below [training]
             continue
         kind, setting = GROUPS.get(key), SETTINGS.get(key) or FLAGS.get(key)
         if kind is not None and isinstance(value, kind | Mapping):
-            own = {s.attr: s.name for s in declared(kind, key)}
+            names = {s.attr: s.name for s in declared(kind, key)}
             items = value if isinstance(value, Mapping) else vars(value)
             for attr, item in underscored(items, f"{origin}: [{key}]").items():
                 if attr in _FORMER.get(key, ()) and not item:
                     continue
-                if attr not in own and not newer:
-                    raise PlacedError(f"{origin}: [{key}]: {unknown('setting', attr, own)}")
-                flat[own.get(attr, f"{key}.{attr}")] = item
+                if attr not in names and not newer:
+                    raise PlacedError(f"{origin}: [{key}]: {unknown('setting', attr, names)}")
+                flat[names.get(attr, f"{key}.{attr}")] = item
         elif key == "network" and isinstance(value, Mapping):
-            own = underscored(value, origin)  # in a file a rate has a unit, in Python it need not
+            links = underscored(value, origin)  # in a file a rate has a unit, in Python it need not
             if newer:  # as text: what it names is not opened
-                own = {"": own.pop("preset"), **own} if "preset" in own else own
-                flat[key] = ", ".join(f"{k}={x}".removeprefix("=") for k, x in own.items())
+                links = {"": links.pop("preset"), **links} if "preset" in links else links
+                flat[key] = ", ".join(f"{k}={x}".removeprefix("=") for k, x in links.items())
                 continue
-            flat[key] = Network(**(own if flags else {k: str(x) for k, x in own.items()}))
+            flat[key] = Network(**(links if flags else {k: str(x) for k, x in links.items()}))
         elif (
             newer if setting is None else flags or (key not in FLAGS and setting.group in ("", key))
         ):
@@ -319,8 +319,8 @@ batch_size = 8 below [training]
         elif kind is not None:
             raise PlacedError(f"{origin}: {key} is {value!r}; it takes a table: [{key}]")
         else:
-            known = [name for name, s in SETTINGS.items() if flags or not s.group]
-            raise PlacedError(f"{origin}: {unknown('setting', key, [*beside, *known, *GROUPS])}")
+            keys = [name for name, s in SETTINGS.items() if flags or not s.group]
+            raise PlacedError(f"{origin}: {unknown('setting', key, [*other_keys, *keys, *GROUPS])}")
     for name, value in {} if newer else flat.items():
         setting = SETTINGS.get(name) or FLAGS[name]
         setting.of_type(setting.as_stored(value), origin, name)
@@ -338,7 +338,7 @@ def tables(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if value is not None:
             by_group[SETTINGS[name].group][SETTINGS[name].attr] = written(value)
-    return by_group.pop("") | {name: own for name, own in by_group.items() if own}
+    return by_group.pop("") | {name: table for name, table in by_group.items() if table}
 
 
 def written(value: Any) -> Any:

@@ -31,26 +31,26 @@ def code(config: Any) -> Content:
         config.method, plan.method.text, text(plan.downlink), config.downlink,
         config.machine.memory_as,
     ))))}  # fmt: skip
-    found = {
+    digests = {
         "task": {plan.task.name: plan.task.content},
         "strategy": {name_of(plan.strategy): plan.algorithm.content},
         "sampler": {name_of(plan.sampler): plan.draws.content},
         "rows": {name: digest for name, digest in row_files().items() if name in words},
     }
-    present = ({k: x for k, x in own.items() if x} for own in found.values())
-    return {kind: own for kind, own in zip(found, present, strict=True) if own}
+    present = ({k: x for k, x in files.items() if x} for files in digests.values())
+    return {kind: files for kind, files in zip(digests, present, strict=True) if files}
 
 
 def of(config: Any) -> Content:
     """``code``, and the digest of the data of a user's own task, which are loaded for it."""
     from fedsim.tasks.loaded import content_of
 
-    found = code(config)
+    content = code(config)
     if not isinstance(config.task, str):
         task = config.plan.task
         if data := content_of(task, *config.machine.source):
-            found["data"] = {task.name: data}
-    return found
+            content["data"] = {task.name: data}
+    return content
 
 
 def name_of(strategy: str) -> str:
@@ -63,18 +63,18 @@ def name_of(strategy: str) -> str:
     return strategy.rpartition(":")[2]
 
 
-def check_sent(config: Any, found: str) -> None:
+def check_sent(config: Any, digest: str) -> None:
     """Refuses samples that are not those of the process in which the run was started.
 
-    ``found``: the digest of what was loaded here.
+    ``digest``: the digest of what was loaded here.
     """
     task = config.plan.task.name
-    wanted = (config.sent or {}).get("data", {}).get(task, "")
-    if wanted.startswith(_SAMPLES) and found.startswith(_SAMPLES) and found != wanted:
+    expected = (config.sent or {}).get("data", {}).get(task, "")
+    if expected.startswith(_SAMPLES) and digest.startswith(_SAMPLES) and digest != expected:
         raise DataError(
-            f"task {task}: its data are not those with which the run was started ({wanted} there, "
-            f"{found} here): they have changed, load draws others in every process, or this "
-            "machine has others"
+            f"task {task}: its data are not those with which the run was started ({expected} "
+            f"there, {digest} here): they have changed, load draws others in every process, or "
+            "this machine has others"
         )
 
 
@@ -98,19 +98,19 @@ def facts(content: Content, strategy: str = "") -> dict[str, str]:
     """
     return {
         _WORDS[kind].format(strategy if strategy and kind == "strategy" else name): digest
-        for kind, own in content.items() if kind in _WORDS and isinstance(own, dict)
-        for name, digest in own.items()
+        for kind, digests in content.items() if kind in _WORDS and isinstance(digests, dict)
+        for name, digest in digests.items()
     }  # fmt: skip
 
 
-def differing(there: Content, here: Content) -> list[str]:
+def differing(stored: Content, current: Content) -> list[str]:
     """In what two contents differ, in words; what one of them lacks is not known.
 
     Example:
         >>> differing({"task": {"mine": "0a"}}, {"task": {"mine": "1b"}})
         ['the file of task mine, or a module that it imports: 0a there, 1b here']
     """
-    one, other = facts(there), facts(here)
+    one, other = facts(stored), facts(current)
     return [f"{what}: {x} there, {other[what]} here" for what, x in one.items()
             if other.get(what, x) != x]  # fmt: skip
 
@@ -123,8 +123,8 @@ def recorded(folder: Path, table: str = CONTENT) -> dict[str, Any]:
         values = read_toml(folder / "config.toml")
     except (OSError, ValueError):  # whoever needs its settings says so
         return {}
-    found = values.get(table)
-    return found if isinstance(found, dict) else {}
+    content = values.get(table)
+    return content if isinstance(content, dict) else {}
 
 
 def fits(out: Path, content: Content) -> bool:

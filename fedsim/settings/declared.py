@@ -109,8 +109,8 @@ class Setting:
         """The setting that a field is."""
         kind = f.type.__name__ if isinstance(f.type, type) else str(f.type)
         if get_origin(f.type) is Grouped:  # what may be given, then what is read
-            read, given = get_args(f.type)
-            kind = f"{given.__name__} | {read}".replace(f"{__package__}.fields.", "")
+            read, plain_type = get_args(f.type)
+            kind = f"{plain_type.__name__} | {read}".replace(f"{__package__}.fields.", "")
         metadata = dict(f.metadata)
         name = metadata.pop("flag") or f.name
         return cls(name, group, f.name, owner.__name__, kind, f.default, **metadata)
@@ -157,22 +157,22 @@ def declared(kind: type[Any], group: str = "") -> tuple[Setting, ...]:
     ``group``: the field of a run's config that holds such a value, where it is a group.
     """
     if kind not in _DECLARED:
-        own = (f for f in fields(kind) if "group" not in f.metadata)
-        _DECLARED[kind] = tuple(Setting.of(f, kind, group) for f in own)
+        own_fields = (f for f in fields(kind) if "group" not in f.metadata)
+        _DECLARED[kind] = tuple(Setting.of(f, kind, group) for f in own_fields)
     return _DECLARED[kind]
 
 
-def settle(made: Any, group: str = "") -> None:
+def settle(owner: Any, group: str = "") -> None:
     """Checks every setting of a frozen value by itself, and keeps it in its plain form.
 
     Raises ``UsageError``, which names the setting, its value and what is allowed.
     """
-    for setting in declared(type(made), group):
-        value, attr = setting.as_stored(getattr(made, setting.attr)), setting.attr
-        setting.of_type(value, type(made).__name__, f"{attr} ({setting.flag})" if group else attr)
+    for setting in declared(type(owner), group):
+        value, attr = setting.as_stored(getattr(owner, setting.attr)), setting.attr
+        setting.of_type(value, type(owner).__name__, f"{attr} ({setting.flag})" if group else attr)
         setting.fitting(value)
-        whole = setting.kind.startswith("float") and isinstance(value, int)
-        object.__setattr__(made, setting.attr, float(value) if whole else value)
+        is_whole = setting.kind.startswith("float") and isinstance(value, int)
+        object.__setattr__(owner, setting.attr, float(value) if is_whole else value)
 
 
 def flag(name: str) -> str:

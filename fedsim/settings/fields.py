@@ -390,8 +390,8 @@ class Network:
         from compressors.calls import split
         from fedsim.network import spec
 
-        given = split(spec.without_file(preset)) if preset else []
-        pairs = [item.partition("=") for item in given]
+        texts = split(spec.without_file(preset)) if preset else []
+        pairs = [item.partition("=") for item in texts]
         items = [f"{k.strip()}={x.strip()}" if mark else k for k, mark, x in pairs]
         items += [f"{name}={spec.written(name, value)}" for name, value in settings.items()]
         text = ", ".join(items)

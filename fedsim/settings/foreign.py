@@ -23,11 +23,11 @@ def check_tasks(out: Path, runs: Sequence[RunConfig]) -> None:
 
     To read them would carry that file out, and a folder may come from anybody.
     """
-    known = {"", *(origin(place) for run in runs for place in _places(run).values())}
+    origins = {"", *(origin(place) for run in runs for place in _places(run).values())}
     for file, table in _tables(out):
         for setting in _FILES:
-            place = _given(table, setting)
-            if isinstance(place, str) and origin(place) not in known:
+            place = _setting_value(table, setting)
+            if isinstance(place, str) and origin(place) not in origins:
                 raise UsageError(
                     f"--out is {out}: its {file.relative_to(out)} names the {setting} "
                     f"{place!r}. These runs do not name that file, so it is not executed; "
@@ -54,19 +54,19 @@ def moves(out: Path, runs: Sequence[RunConfig]) -> dict[str, str]:
     """
     now = {
         (setting, digest): _places(run)[setting].rpartition(SEPARATOR)[0]
-        for run in runs for setting, own in contents.code(run).items() if setting != "rows"
-        for digest in own.values()
+        for run in runs for setting, digests in contents.code(run).items() if setting != "rows"
+        for digest in digests.values()
     }  # fmt: skip
-    found: dict[str, str] = {}
+    new_places: dict[str, str] = {}
     for _, table in _tables(out) if now else ():
         content = table.get(contents.CONTENT)
-        for setting, own in content.items() if isinstance(content, dict) else ():
-            place = _given(table, setting)
-            for digest in own.values() if isinstance(own, dict) else ():
-                there = now.get((setting, digest)) if isinstance(digest, str) else None
-                if there is not None and isinstance(place, str):
-                    found[as_named(place)] = there
-    return {old: new for old, new in found.items() if old != as_named(f"{new}{SEPARATOR}")}
+        for setting, digests in content.items() if isinstance(content, dict) else ():
+            place = _setting_value(table, setting)
+            for digest in digests.values() if isinstance(digests, dict) else ():
+                path = now.get((setting, digest)) if isinstance(digest, str) else None
+                if path is not None and isinstance(place, str):
+                    new_places[as_named(place)] = path
+    return {old: new for old, new in new_places.items() if old != as_named(f"{new}{SEPARATOR}")}
 
 
 def _places(run: RunConfig) -> dict[str, str]:
@@ -77,12 +77,12 @@ def _places(run: RunConfig) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _given(table: Mapping[str, Any], setting: str) -> Any:
+def _setting_value(table: Mapping[str, Any], setting: str) -> Any:
     """The value of a setting in a table of settings, where it may be in a group."""
-    if (known := SETTINGS.get(setting)) is None:  # of data, which no setting names
+    if (field := SETTINGS.get(setting)) is None:  # of data, which no setting names
         return None
-    own = table.get(known.group, {}) if known.group else table
-    return own.get(known.attr) if isinstance(own, Mapping) else None
+    group = table.get(field.group, {}) if field.group else table
+    return group.get(field.attr) if isinstance(group, Mapping) else None
 
 
 def _tables(out: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:

@@ -78,16 +78,16 @@ class Cell:
         Votes and switches take codes, and raw is not a code: their reference is the mean.
         """
         strategy = of_reference(config.strategy)
-        own = {name: value for name, value in varied_as.items() if name not in _OF_CELLS}
-        if strategy != config.strategy and own.keys() & {"strategy", *FLAGS}:
-            own = {name: value for name, value in own.items() if name not in FLAGS}
-            own["strategy"] = strategy
+        values = {name: value for name, value in varied_as.items() if name not in _OF_CELLS}
+        if strategy != config.strategy and values.keys() & {"strategy", *FLAGS}:
+            values = {name: value for name, value in values.items() if name not in FLAGS}
+            values["strategy"] = strategy
         as_many: dict[str, Any] = {}
         if config.local_epochs is not None:
             as_many = {"rounds": config.plan.iterations, "temporal": _TYPED, "local_epochs": 1}
         elif config.rounds is not None:
             as_many = {"iterations": config.plan.iterations}
-        return cls.of(config.but(**{**_OF_CELLS, **as_many, "strategy": strategy}), own)
+        return cls.of(config.but(**{**_OF_CELLS, **as_many, "strategy": strategy}), values)
 
 
 def run_name(config: RunConfig) -> str:
@@ -138,10 +138,10 @@ class SweepConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vary", varied.checked(self.vary, "--vary"))
-        own = self.base.local_epochs
-        if own is not None and not self.local_epochs:
-            object.__setattr__(self, "local_epochs", (own,))
-        if self.local_epochs and own != 1:  # one epoch fits any run
+        epochs = self.base.local_epochs
+        if epochs is not None and not self.local_epochs:
+            object.__setattr__(self, "local_epochs", (epochs,))
+        if self.local_epochs and epochs != 1:  # one epoch fits any run
             object.__setattr__(self, "base", self.base.but(local_epochs=1))
 
     @classmethod
@@ -255,8 +255,8 @@ def numbers_of(config: RunConfig) -> Hashable:
         from fedsim.settings.resolved import optimizer_of_task
 
         groups = optimizer_of_task(config.plan.task).param_groups
-        own = {n for n in OF_OPTIMIZER if all(g.get(n) == chosen.get(n) for g in groups)}
-        chosen = {name: x for name, x in chosen.items() if name not in own}
+        shared = {n for n in OF_OPTIMIZER if all(g.get(n) == chosen.get(n) for g in groups)}
+        chosen = {name: x for name, x in chosen.items() if name not in shared}
     strategy = config.strategy
     in_python = None if isinstance(strategy, str) or strategy.place else strategy
     return tomli_w.dumps({**chosen, contents.CONTENT: contents.code(config)}), in_python
@@ -275,11 +275,11 @@ def to_toml(config: SweepConfig) -> str:
         "vary": varied.written_values(config.vary),
     }  # fmt: skip
     left = {*_CELLS, *config.vary}
-    given = config.base.flat().items()
-    rest = {k: v for k, v in given if k not in left and v != SETTINGS[k].default}
-    whole = values | tables(rest)
-    kept = {k: v for k, v in whole.items() if k not in config.vary and v != {}}
-    return tomli_w.dumps(versions.stamped(kept))
+    items = config.base.flat().items()
+    others = {k: v for k, v in items if k not in left and v != SETTINGS[k].default}
+    table = values | tables(others)
+    fixed_settings = {k: v for k, v in table.items() if k not in config.vary and v != {}}
+    return tomli_w.dumps(versions.stamped(fixed_settings))
 
 
 def from_toml(path: Path, *, trust_code: bool = False) -> SweepConfig:
@@ -312,43 +312,43 @@ def flat_grid(values: Mapping[str, Any], origin: str, flags: bool = False) -> di
     grid = {name: values.pop(name) for name in (*GRID, *BESIDE) if name in values}
     if not isinstance(vary := grid.get("vary", {}), Mapping):
         raise PlacedError(f"{origin}: vary is {vary!r}; it takes a table of settings: [vary]")
-    return flattened(values, origin, flags, beside=(*GRID, *BESIDE)) | grid
+    return flattened(values, origin, flags, other_keys=(*GRID, *BESIDE)) | grid
 
 
 def from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
     """A sweep of settings by the names of their flags; ``temporal`` and ``gradient`` are numbers or
     lists of them.
     """
-    rest = dict(values)
-    seeds, baseline = rest.pop("seeds", 1), rest.pop("baseline", True)
+    others = dict(values)
+    seeds, baseline = others.pop("seeds", 1), others.pop("baseline", True)
     if isinstance(seeds, (list, tuple)):
         seeds = _whole_numbers(seeds, origin, "seeds")
     if not isinstance(seeds, int | tuple):
         raise PlacedError(f"{origin}: seeds is {seeds!r}; it takes whole numbers: one, or a list")
     if not isinstance(baseline, bool):
         raise PlacedError(f"{origin}: baseline is {baseline!r}; it takes true or false")
-    vary = varied.checked(rest.pop("vary", {}), f"{origin}: vary")
+    vary = varied.checked(others.pop("vary", {}), f"{origin}: vary")
     for name in vary:
-        if rest.get(name) is not None:
-            raise PlacedError(f"{origin}: {name} is {rest[name]!r} and is varied too: give one")
-    own = {name: rest[name] for name in FLAGS if rest.get(name) is not None}
-    if own and "strategy" in vary:  # each of the strategies has them
-        vary["strategy"] = tuple(with_settings(one, own) for one in vary["strategy"])
-        rest = {name: value for name, value in rest.items() if name not in own}
+        if others.get(name) is not None:
+            raise PlacedError(f"{origin}: {name} is {others[name]!r} and is varied too: give one")
+    flags = {name: others[name] for name in FLAGS if others.get(name) is not None}
+    if flags and "strategy" in vary:  # each of the strategies has them
+        vary["strategy"] = tuple(with_settings(one, flags) for one in vary["strategy"])
+        others = {name: value for name, value in others.items() if name not in flags}
     chosen = next(varied.combinations(vary))
-    method = str(spelled(chosen.get("method", rest.get("method", "sbc")), "--method"))
-    gradient = _numbers(rest.pop("gradient", []), origin, "gradient")
-    epochs = rest.pop("local_epochs", None)
-    if epochs is not None and "temporal" in rest:
+    method = str(spelled(chosen.get("method", others.get("method", "sbc")), "--method"))
+    gradient = _numbers(others.pop("gradient", []), origin, "gradient")
+    epochs = others.pop("local_epochs", None)
+    if epochs is not None and "temporal" in others:
         raise PlacedError(
-            f"{origin}: local_epochs is {epochs!r} and temporal is {rest['temporal']!r}: give one"
+            f"{origin}: local_epochs is {epochs!r} and temporal is {others['temporal']!r}: give one"
         )
     epochs = () if epochs is None else _whole_numbers(epochs, origin, "local_epochs")
-    temporal = _whole_numbers(rest.pop("temporal", [_TYPED]), origin, "temporal")
+    temporal = _whole_numbers(others.pop("temporal", [_TYPED]), origin, "temporal")
     first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}
     # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
     delay = {"local_epochs": 1} if epochs else {"temporal": 1}
-    base = config_from_flat(over({"method": method, **rest, **delay, **first}, chosen))
+    base = config_from_flat(over({"method": method, **others, **delay, **first}, chosen))
     return SweepConfig(base, temporal, tuple(gradient), seeds, baseline, vary, epochs)
 
 

@@ -22,13 +22,13 @@ def schema() -> dict[str, Any]:
         >>> schema()["properties"]["training"]["properties"]["lr"]["exclusiveMinimum"]
         0
     """
-    own = (s for s in SETTINGS.values() if not s.group)
-    properties = _properties(own)
+    ungrouped = (s for s in SETTINGS.values() if not s.group)
+    properties = _properties(ungrouped)
     for name, kind in GROUPS.items():
         table = {"type": "object", "properties": _properties(declared(kind, name)),
                  "additionalProperties": False}  # fmt: skip
-        given = properties.get(name)  # a plain value stands for the group
-        properties[name] = table if given is None else {"anyOf": [table, given]}
+        plain = properties.get(name)  # a plain value stands for the group
+        properties[name] = table if plain is None else {"anyOf": [table, plain]}
     for written in (CONTENT, START):
         properties[written] = {"type": "object"}
     properties[KEY] = {"type": "string", "description": "of the fedsim that wrote the file"}
@@ -40,21 +40,21 @@ def schema() -> dict[str, Any]:
 
 def _properties(settings: Iterable[Setting]) -> dict[str, Any]:
     """By field, with ``-`` for ``_`` too, as files may have it."""
-    made: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     for one in settings:
-        made |= dict.fromkeys((one.attr, one.attr.replace("_", "-")), _property(one))
-    return made
+        properties |= dict.fromkeys((one.attr, one.attr.replace("_", "-")), _property(one))
+    return properties
 
 
 def _property(one: Setting) -> dict[str, Any]:
     kinds = [_TYPES[kind] for kind in one.kind.split(" | ") if kind in _TYPES]
-    said: dict[str, Any] = {"description": f"{one.help} ({one.flag})"}
+    entry: dict[str, Any] = {"description": f"{one.help} ({one.flag})"}
     if kinds:
-        said["type"] = kinds if len(kinds) > 1 else kinds[0]
+        entry["type"] = kinds if len(kinds) > 1 else kinds[0]
     if one.default is not None:
-        said["default"] = one.default
+        entry["default"] = one.default
     if one.rule is ABOVE_ZERO:
-        said["exclusiveMinimum"] = 0
+        entry["exclusiveMinimum"] = 0
     if one.rule is not None and one.rule.allowed:
-        said["enum"] = list(one.rule.allowed)
-    return said
+        entry["enum"] = list(one.rule.allowed)
+    return entry

@@ -28,8 +28,8 @@ a pilot lost 0.1 points there, 1 to 12 at more, and gained 2 below."""
 def masking_recorded(config: Settings, plan: Plan) -> bool | str:
     """Whether a run masks; the method's text where the method masks some of what it sends."""
     some = masking.masking(plan.method.compressor) == masking.SOME
-    own = config.training.momentum_masking == "auto" and plan.masks
-    return text(plan.method.compressor) if own and some else plan.masks
+    from_method = config.training.momentum_masking == "auto" and plan.masks
+    return text(plan.method.compressor) if from_method and some else plan.masks
 
 
 def masking_in_identity(config: Settings, plan: Plan) -> bool | str:
@@ -67,8 +67,8 @@ def resolve_masking(config: S, plan: Plan) -> S:
 
     It stays where neither says it: a method masks some tensors, or there is nothing to mask.
     """
-    given, named_as = config.training.momentum_masking, masking_in_identity(config, plan)
-    if given != "auto" or named_as is not plan.masks:
+    setting, named_as = config.training.momentum_masking, masking_in_identity(config, plan)
+    if setting != "auto" or named_as is not plan.masks:
         return config
     training = replace(config.training, momentum_masking="on" if plan.masks else "off")
     return replace(config, training=training)
@@ -88,8 +88,8 @@ def told_of(config: Settings, plan: Plan) -> dict[str, Any]:
     """
     printed = message_text if config.training.momentum_masking == FORMER else text
     method = plan.method
-    known = recorded(config.method, printed(method.compressor), method.gradient, printed)
-    return {**known, "masks": method.masks("auto")}
+    entry = recorded(config.method, printed(method.compressor), method.gradient, printed)
+    return {**entry, "masks": method.masks("auto")}
 
 
 def momentum_share_forgotten(config: Settings, plan: Plan) -> float:

@@ -27,8 +27,8 @@ class Method:
 
     def masks(self, setting: str) -> bool:
         """Whether momentum is masked anywhere with a value of ``momentum_masking``."""
-        own = masking.masking(self.compressor) != masking.NONE
-        return {"auto": own, "on": True, "off": False, "ef": self.residuals}[setting]
+        auto = masking.masking(self.compressor) != masking.NONE
+        return {"auto": auto, "on": True, "off": False, "ef": self.residuals}[setting]
 
 
 def resolve(method: str, gradient: float | None) -> Method:
@@ -60,8 +60,8 @@ def resolve(method: str, gradient: float | None) -> Method:
         compressor = parse(_template(method), share)
     except ValueError as error:
         raise UsageError(f"--method: {error}{comma(method)}") from error
-    own = share if takes else _share(compressor)
-    return Method(compressor, own, _contains(compressor, ErrorFeedback))
+    fraction = share if takes else _share(compressor)
+    return Method(compressor, fraction, _contains(compressor, ErrorFeedback))
 
 
 def spelled(method: Any, flag: str) -> Any:

@@ -73,8 +73,8 @@ class Plan:
 
     def evaluates_between(self, before: int, after: int) -> bool:
         """Whether the server scores its model after a round between these local iterations."""
-        every = self.evaluate_every * self.temporal
-        return after >= self.iterations or before // every != after // every
+        interval = self.evaluate_every * self.temporal
+        return after >= self.iterations or before // interval != after // interval
 
     def reaches(self, bits: float) -> bool:
         """Whether a client's bits, those of ``budget_of``, have reached ``stop_at_bits``."""
@@ -108,9 +108,9 @@ def filled(config: Settings) -> Plan:
     default = GRADIENT if takes_fraction(config.method) else None
     method = resolve(config.method, default if config.gradient is None else config.gradient)
     cohort = clients.cohort or clients.count or task.clients
-    there, out, limit = clients.availability, clients.dropout, clients.deadline
+    availability, out, limit = clients.availability, clients.dropout, clients.deadline
     rules = Rules(
-        None if there is None else parse_availability(str(there)),
+        None if availability is None else parse_availability(str(availability)),
         Dropout() if out is None else parse_dropout(str(out)),
         None if limit is None else quantity(limit, "--deadline", "time"),
         None if clients.ask is None else cohort,
@@ -120,21 +120,21 @@ def filled(config: Settings) -> Plan:
     iterations = in_rounds or config.iterations or task.iterations
     rule, masking, pull = value_of(config.strategy), training.momentum_masking, training.proximal
     try:  # as given; else the strategy's own, which is raw for most
-        downlink, given = rule.default_downlink(method.compressor), config.downlink
-        if given is not None and takes_fraction(given):
+        downlink, downlink_text = rule.default_downlink(method.compressor), config.downlink
+        if downlink_text is not None and takes_fraction(downlink_text):
             raise UsageError(
-                f"--downlink is {given!r}, which takes a fraction of entries: write it, such as "
-                "'sbc(0.05)'"
+                f"--downlink is {downlink_text!r}, which takes a fraction of entries: write it, "
+                "such as 'sbc(0.05)'"
             )
-        if given is not None:
-            downlink = Relay() if given.strip() == Relay.codec_id else parse(given)
+        if downlink_text is not None:
+            downlink = Relay() if downlink_text.strip() == Relay.codec_id else parse(downlink_text)
     except UsageError:
         raise
     except ValueError as error:
-        raise UsageError(f"--downlink: {error}{comma(str(given))}") from error
+        raise UsageError(f"--downlink: {error}{comma(str(downlink_text))}") from error
     network = None if config.network is None else spec.parse(str(config.network))
-    whole = rule.every_reply or (network is not None and network.topology == "allreduce")
-    least = cohort if whole else 1
+    needs_all = rule.every_reply or (network is not None and network.topology == "allreduce")
+    least = cohort if needs_all else 1
     return Plan(
         task=task,
         method=method,
@@ -172,8 +172,8 @@ def optimizer_of_task(task: Task) -> Optimizer:
 
 def optimizer_of(config: Settings, plan: Plan) -> Optimizer:
     """An optimizer as clients have it, of a single parameter."""
-    made = optimizer_of_task(plan.task)
-    for group in made.param_groups:
-        given = {"lr": config.training.lr, "momentum": config.training.momentum}
-        group |= {key: value for key, value in given.items() if value is not None and key in group}
-    return made
+    optimizer = optimizer_of_task(plan.task)
+    for group in optimizer.param_groups:
+        values = {"lr": config.training.lr, "momentum": config.training.momentum}
+        group |= {key: value for key, value in values.items() if value is not None and key in group}
+    return optimizer

@@ -15,7 +15,7 @@ _DIGEST = re.compile(r"@([0-9a-f]{16})$")
 _FLAG = "--weights"
 
 
-def settled(given: str) -> str:
+def settled(file: str) -> str:
     """The place with its digest, which is read where the text lacks one.
 
     Raises:
@@ -25,11 +25,11 @@ def settled(given: str) -> str:
         >>> settled("start.safetensors@0123456789abcdef")
         'start.safetensors@0123456789abcdef'
     """
-    if _DIGEST.search(given):
-        return given
-    if not given.endswith(".safetensors"):
-        raise UsageError(f"{_FLAG} is {given!r}: give a file of tensors, FILE.safetensors")
-    return f"{given}@{blake2b(read(given), digest_size=8).hexdigest()}"
+    if _DIGEST.search(file):
+        return file
+    if not file.endswith(".safetensors"):
+        raise UsageError(f"{_FLAG} is {file!r}: give a file of tensors, FILE.safetensors")
+    return f"{file}@{blake2b(read(file), digest_size=8).hexdigest()}"
 
 
 def digest(weights: str | None) -> str | None:
@@ -63,7 +63,7 @@ def read(place: str) -> bytes:
     """The bytes of a file; kept until it changes."""
     try:
         stat = Path(place).stat()
-        return _kept(str(Path(place).resolve()), stat.st_mtime_ns, stat.st_size)
+        return _cached_bytes(str(Path(place).resolve()), stat.st_mtime_ns, stat.st_size)
     except OSError as error:
         raise UsageError(
             f"{_FLAG} is {place!r}: cannot be read ({reason(error)}); each machine that trains "
@@ -72,5 +72,5 @@ def read(place: str) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def _kept(place: str, changed: int, size: int) -> bytes:
+def _cached_bytes(place: str, changed: int, size: int) -> bytes:
     return Path(place).read_bytes()

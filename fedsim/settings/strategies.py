@@ -56,10 +56,10 @@ _SETTINGS = {"fedprox": "--proximal MU", "fednova": "--weighting nova"}
 def check_text(text: str) -> None:
     """Raises ``UsageError`` where ``--strategy`` is neither a name with settings nor a place."""
     if ":" not in text and text not in _OWN and (name := _call(text).name) not in ALGORITHMS:
-        said = unknown("strategy", name, ALGORITHMS)
+        message = unknown("strategy", name, ALGORITHMS)
         if name in _SETTINGS:
-            said = f"{name!r} is {_SETTINGS[name]}; strategies are {', '.join(ALGORITHMS)}"
-        raise UsageError(f"--strategy: {said}")
+            message = f"{name!r} is {_SETTINGS[name]}; strategies are {', '.join(ALGORITHMS)}"
+        raise UsageError(f"--strategy: {message}")
 
 
 def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
@@ -72,36 +72,36 @@ def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
         >>> adopt(FedBuff(10)), adopt("dsgd")
         ('fedbuff(buffer_size=10)', 'dsgd')
     """
-    made, of = value_of(strategy), type(value_of(strategy))
-    for f in fields(made):
+    algorithm, of = value_of(strategy), type(value_of(strategy))
+    for f in fields(algorithm):
         if f.name in FLAGS:
-            FLAGS[f.name].fitting(getattr(made, f.name))
+            FLAGS[f.name].fitting(getattr(algorithm, f.name))
     place = f"{of.__module__.removeprefix('strategies.algorithms.')}:{of.__qualname__}"
     name = next((name for name, listed in ALGORITHMS.items() if listed == place), None)
-    if name is None or made.place:
+    if name is None or algorithm.place:
         from strategies import Algorithm
 
         if of.step is Algorithm.step:
             raise UsageError(
-                f"--strategy is {made.written!r}: it has no step(uplinks, memory, model, now), "
-                "which makes the global update"
+                f"--strategy is {algorithm.written!r}: it has no step(uplinks, memory, model, "
+                "now), which makes the global update"
             )
         try:
-            hash(made)
+            hash(algorithm)
         except TypeError as error:
             raise UsageError(
-                f"--strategy is {made.written!r}: {error}; a strategy is a frozen dataclass whose "
-                "settings are numbers, texts or tuples"
+                f"--strategy is {algorithm.written!r}: {error}; a strategy is a frozen dataclass "
+                "whose settings are numbers, texts or tuples"
             ) from error
-        if not made.place:  # else its file may have changed, or moved
-            _OWN[made.written] = made  # its folder is read again in this process
-        return made
-    said = [
-        f"{f.name}={_shown(getattr(made, f.name))}"
-        for f in fields(made)
-        if f.default is not MISSING and _shown(getattr(made, f.name)) != _shown(f.default)
+        if not algorithm.place:  # else its file may have changed, or moved
+            _OWN[algorithm.written] = algorithm  # its folder is read again in this process
+        return algorithm
+    arguments = [
+        f"{f.name}={_shown(getattr(algorithm, f.name))}"
+        for f in fields(algorithm)
+        if f.default is not MISSING and _shown(getattr(algorithm, f.name)) != _shown(f.default)
     ]
-    return f"{name}({', '.join(said)})" if said else name
+    return f"{name}({', '.join(arguments)})" if arguments else name
 
 
 def written(strategy: "str | Algorithm") -> str:
@@ -129,22 +129,22 @@ def value_of(strategy: "str | Algorithm") -> "Algorithm":
     if ":" in strategy:
         from fedsim.tasks.place import load, placed
 
-        file, _, rest = strategy.rpartition(":")
-        call = _call(rest) if "(" in rest else Call(rest)
+        file, _, call_text = strategy.rpartition(":")
+        call = _call(call_text) if "(" in call_text else Call(call_text)
         place = f"{file}:{call.name}"
-        own: Algorithm = load(place, "--strategy", Algorithm, "strategies.Algorithm")
+        base: Algorithm = load(place, "--strategy", Algorithm, "strategies.Algorithm")
         if not call.called:
-            return own
-        made = _made(partial(replace, own), type(own), call, strategy)
-        there = f"{own.place.rpartition(':')[0]}:{rest}"  # where its file is now
-        return cast("Algorithm", placed(made, there, own.content))
+            return base
+        algorithm = _construct(partial(replace, base), type(base), call, strategy)
+        new_place = f"{base.place.rpartition(':')[0]}:{call_text}"  # where its file is now
+        return cast("Algorithm", placed(algorithm, new_place, base.content))
     check_text(strategy)
     call = _call(strategy)
-    return _made(kind(call.name), kind(call.name), call, strategy)
+    return _construct(kind(call.name), kind(call.name), call, strategy)
 
 
-def _made(
-    make: "Callable[..., Algorithm]", of: "type[Algorithm]", call: Call, said: str
+def _construct(
+    make: "Callable[..., Algorithm]", of: "type[Algorithm]", call: Call, typed: str
 ) -> "Algorithm":
     """The algorithm with the settings of a call; ``UsageError`` where it does not take them."""
     kinds = {f.name: str(f.type) for f in fields(of)}
@@ -153,19 +153,19 @@ def _made(
             takes = ", ".join(kinds) or "none"
             many = len(call.arguments)
             raise ValueError(f"it has {many} settings without a name, and takes {takes}")
-        given = dict(zip(kinds, call.arguments, strict=False))
+        arguments = dict(zip(kinds, call.arguments, strict=False))
         for name in call.named:
             if name not in kinds:
                 raise ValueError(unknown("setting", name, kinds))
-            if name in given:
+            if name in arguments:
                 raise ValueError(f"{name} is given twice")
-        values = {name: _value(one) for name, one in (given | call.named).items()}
+        values = {name: _value(one) for name, one in (arguments | call.named).items()}
         for name, one in values.items():
             if isinstance(one, str) and "str" not in kinds[name]:
                 raise ValueError(f"{name} is {one!r}; it takes a number")
         return make(**values)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"--strategy is {said!r}: {error}{comma(said)}") from error
+        raise UsageError(f"--strategy is {typed!r}: {error}{comma(typed)}") from error
 
 
 @lru_cache
@@ -177,8 +177,8 @@ def kind(name: str) -> "type[Algorithm]":
         'DSGD'
     """
     file, class_name = ALGORITHMS[name].split(":")
-    made: type[Algorithm] = vars(import_module(f"strategies.algorithms.{file}"))[class_name]
-    return made
+    cls: type[Algorithm] = vars(import_module(f"strategies.algorithms.{file}"))[class_name]
+    return cls
 
 
 def takes(strategy: "str | Algorithm") -> set[str]:
@@ -191,15 +191,15 @@ def takes(strategy: "str | Algorithm") -> set[str]:
     return {f.name for f in fields(value_of(strategy))} & {*FLAGS}
 
 
-def flags_of(made: "Algorithm") -> dict[str, Any]:
+def flags_of(algorithm: "Algorithm") -> dict[str, Any]:
     """The values of an algorithm's ``FLAGS``, as they are typed.
 
     Example:
         >>> flags_of(value_of("fedasync"))
         {'server_lr': 0.6, 'staleness': 'polynomial(0.5)'}
     """
-    names = {f.name for f in fields(made)}
-    values = {name: getattr(made, name) for name in FLAGS if name in names}
+    names = {f.name for f in fields(algorithm)}
+    values = {name: getattr(algorithm, name) for name in FLAGS if name in names}
     return {name: getattr(value, "text", value) for name, value in values.items()}
 
 
@@ -216,34 +216,36 @@ def with_settings(
         >>> with_settings("fedadam", {"server_lr": 0.5})
         'fedadam(server_lr=0.5)'
     """
-    made, said = value_of(strategy), f"--strategy is {written(strategy)!r}"
-    defaults = {f.name: f.default for f in fields(made)}
-    if made.by_samples and settings.get("weighting") == "samples":  # as they always are
+    algorithm, start = value_of(strategy), f"--strategy is {written(strategy)!r}"
+    defaults = {f.name: f.default for f in fields(algorithm)}
+    if algorithm.by_samples and settings.get("weighting") == "samples":  # as they always are
         settings = {name: typed for name, typed in settings.items() if name != "weighting"}
     for name, typed in settings.items():
         FLAGS[name].fitting(typed)
         if name not in defaults:
             taking = " and ".join(other for other in STRATEGIES if name in takes(other))
-            why = ""
+            cause = ""
             if name == "weighting":
-                why = (
+                cause = (
                     "; a majority and a switch count every client once, and Flower's strategies "
                     "weight by samples"
                 )
-            raise UsageError(f"{flag(name)} is {typed!r}: it belongs to {taking}, and {said}{why}")
-        if not anew and getattr(made, name) not in (defaults[name], typed):
-            raise UsageError(f"{flag(name)} is {typed!r} and {said}: give {name} once")
+            raise UsageError(
+                f"{flag(name)} is {typed!r}: it belongs to {taking}, and {start}{cause}"
+            )
+        if not anew and getattr(algorithm, name) not in (defaults[name], typed):
+            raise UsageError(f"{flag(name)} is {typed!r} and {start}: give {name} once")
     try:
-        changed = replace(made, **settings)
+        changed = replace(algorithm, **settings)
     except ValueError as error:
-        raise UsageError(f"{said}: {error}") from error
-    if made.place:
+        raise UsageError(f"{start}: {error}") from error
+    if algorithm.place:
         from fedsim.tasks.place import placed
 
-        call = _call(made.place.rpartition(":")[2])
+        call = _call(algorithm.place.rpartition(":")[2])
         call.named.update({name: Call(_shown(typed)) for name, typed in settings.items()})
-        place = f"{made.place.rpartition(':')[0]}:{replace(call, called=True)}"
-        placed(changed, place, made.content)
+        place = f"{algorithm.place.rpartition(':')[0]}:{replace(call, called=True)}"
+        placed(changed, place, algorithm.content)
     return adopt(changed)
 
 
@@ -282,10 +284,10 @@ def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
         >>> of_reference("marina(weighting=samples)")
         'dsgd(weighting=samples)'
     """
-    made = value_of(strategy)
-    if not made.adds_codes:
+    algorithm = value_of(strategy)
+    if not algorithm.adds_codes:
         return strategy
-    return adopt(f"dsgd(weighting={getattr(made, 'weighting', 'uniform')})")
+    return adopt(f"dsgd(weighting={getattr(algorithm, 'weighting', 'uniform')})")
 
 
 def _call(text: str) -> Call:

@@ -34,9 +34,9 @@ def check(values: Mapping[str, Any], file: Path | str, trusted: Iterable[str] = 
 settings name is not executed; give --own mine.py:TASK too (in Python trust_code=True)
     """
     named = {place: setting for setting, place in _places(values) if ":" in place}
-    known = origins(trusted) if named else set()
+    allowed = origins(trusted) if named else set()
     for place, setting in named.items():
-        if origin_of(place) not in known:
+        if origin_of(place) not in allowed:
             raise PlacedError(
                 f"{file}: its {setting} is {place!r}: a file that only settings name is not "
                 f"executed; give --own {place} too (in Python trust_code=True)"
@@ -60,13 +60,13 @@ def origins(trusted: Iterable[str]) -> set[str]:
         >>> origins(["fedsim.tasks.digits:DIGITS", "digits"])
         {'fedsim.tasks.digits'}
     """
-    found = set[str]()
+    files = set[str]()
     for place in trusted:
         if Path(place).is_dir():
-            found |= {origin_of(f"{file}:") for file in Path(place).glob("*.py")}
+            files |= {origin_of(f"{file}:") for file in Path(place).glob("*.py")}
         else:
-            found.add(origin_of(f"{place}:" if place.endswith(".py") else place))
-    return found - {""}
+            files.add(origin_of(f"{place}:" if place.endswith(".py") else place))
+    return files - {""}
 
 
 def origin_of(place: str) -> str:
@@ -81,7 +81,7 @@ def _places(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     vary = values.get("vary")
     for table in (values, vary if isinstance(vary, Mapping) else {}):
         for setting in CODE:
-            given = table.get(setting)
-            for place in given if isinstance(given, list | tuple) else (given,):
+            value = table.get(setting)
+            for place in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(place, str):
                     yield setting, place

@@ -34,7 +34,7 @@ _PLAIN = re.compile(r"\w[\w.]*(\([\w.]+\))?", re.ASCII)
 _LONGEST = 40  # characters of a value in the name of a folder
 
 
-def read(given: Iterable[str]) -> dict[str, list[str]]:
+def read(texts: Iterable[str]) -> dict[str, list[str]]:
     """The settings of ``--vary SETTING=V1,V2`` and their values as typed.
 
     Raises:
@@ -45,10 +45,10 @@ def read(given: Iterable[str]) -> dict[str, list[str]]:
         {'lr': ['0.01', '0.1'], 'partition': ['dirichlet(0.1)', 'iid']}
     """
     values: dict[str, list[str]] = {}
-    for text in given:
-        name, _, rest = text.partition("=")
+    for text in texts:
+        name, _, values_text = text.partition("=")
         key = name.strip().lstrip("-").replace("-", "_")
-        words = [re.sub(r"""^(['"])(.*)\1$""", r"\2", word) for word in split(rest)]
+        words = [re.sub(r"""^(['"])(.*)\1$""", r"\2", word) for word in split(values_text)]
         if not all(words):
             raise UsageError(
                 f"--vary is {text!r}: give a setting and its values, such as lr=0.01,0.1"
@@ -59,11 +59,11 @@ def read(given: Iterable[str]) -> dict[str, list[str]]:
     return values
 
 
-def checked(given: Mapping[str, Any], origin: str) -> dict[str, tuple[Any, ...]]:
+def checked(choices: Mapping[str, Any], origin: str) -> dict[str, tuple[Any, ...]]:
     """The settings and their values, each once; ``none`` stands for None where that is a default.
 
     Args:
-        given: a value or several by the name of a setting; a text may stand for a number.
+        choices: a value or several by the name of a setting; a text may stand for a number.
         origin: what a message begins with.
 
     Raises:
@@ -74,16 +74,16 @@ def checked(given: Mapping[str, Any], origin: str) -> dict[str, tuple[Any, ...]]
         {'lr': (0.1, 1.0), 'cohort': (None, 2)}
     """
     values: dict[str, tuple[Any, ...]] = {}
-    for name, several in underscored(given, origin).items():
-        why = _PLACES.get(name) or _ALONE.get(name)
+    for name, several in underscored(choices, origin).items():
+        cause = _PLACES.get(name) or _ALONE.get(name)
         setting = _ALL.get(name)
         if setting is not None and not setting.result:
-            why = "no number of a run depends on it"
-        if why:
-            raise PlacedError(f"{origin}: {name} cannot be varied: {why}")
+            cause = "no number of a run depends on it"
+        if cause:
+            raise PlacedError(f"{origin}: {name} cannot be varied: {cause}")
         if setting is None:
-            known = [n for n, s in _ALL.items() if s.result and n not in (*_PLACES, *_ALONE)]
-            raise PlacedError(f"{origin}: {unknown('setting', name, known)}")
+            names = [n for n, s in _ALL.items() if s.result and n not in (*_PLACES, *_ALONE)]
+            raise PlacedError(f"{origin}: {unknown('setting', name, names)}")
         listed = several if isinstance(several, list | tuple | np.ndarray) else [several]
         if not len(listed):
             raise PlacedError(f"{origin}: {name} is []; it takes one value or several")
@@ -91,16 +91,16 @@ def checked(given: Mapping[str, Any], origin: str) -> dict[str, tuple[Any, ...]]
     return values
 
 
-def _value(setting: Setting, given: Any, origin: str) -> Any:
+def _value(setting: Setting, raw: Any, origin: str) -> Any:
     """A value of a setting, of its type."""
     kinds = setting.kind.split(" | ")
-    value = given
-    if isinstance(given, str):
-        word = given.strip().lower()
+    value = raw
+    if isinstance(raw, str):
+        word = raw.strip().lower()
         if word == "none" and setting.default is None:
             return None
         if kinds == ["bool"]:
-            value = {"true": True, "on": True, "false": False, "off": False}.get(word, given)
+            value = {"true": True, "on": True, "false": False, "off": False}.get(word, raw)
         elif "str" not in kinds:
             with suppress(ValueError):  # told below, with what the setting takes
                 value = int(word) if kinds[0] == "int" else float(word)
@@ -137,10 +137,10 @@ def named(chosen: Mapping[str, Any]) -> str:
         text = f"{value:g}" if isinstance(value, float) else str(written(value) or "none")
         if isinstance(value, float) and float(text) != value:
             text = repr(value)
-        told = re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-.")
-        if not (_PLAIN.fullmatch(text) or isinstance(value, int | float)) or len(told) > _LONGEST:
-            told = f"{told[:_LONGEST]}-{blake2b(text.encode(), digest_size=3).hexdigest()}"
-        parts.append(f"-{name}-{told}")
+        slug = re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-.")
+        if not (_PLAIN.fullmatch(text) or isinstance(value, int | float)) or len(slug) > _LONGEST:
+            slug = f"{slug[:_LONGEST]}-{blake2b(text.encode(), digest_size=3).hexdigest()}"
+        parts.append(f"-{name}-{slug}")
     return "".join(parts)
 
 

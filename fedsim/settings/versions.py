@@ -99,8 +99,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _is_ours(values: Mapping[str, Any], path: Path) -> bool:
     """Whether fedsim wrote a file that has no version."""
-    beside = _BESIDE.get(path.name, ())
-    if any((path.parent / name).exists() for name in beside):
+    companions = _BESIDE.get(path.name, ())
+    if any((path.parent / name).exists() for name in companions):
         return True
     groups = ((values.get(group), name) for group, name in _WHOLE)
     if all(isinstance(group, Mapping) and name in group for group, name in groups):
@@ -117,14 +117,14 @@ def _masked_with_ef(values: dict[str, Any]) -> dict[str, Any]:
     """``auto`` masked momentum with every method that has ``ef``, until the method said it."""
     vary = values.get("vary")
     if isinstance(vary, Mapping) and (name := _spelled(vary, MASKING)):
-        given = vary[name]
-        varied = list(map(former, given)) if isinstance(given, list) else former(given)
+        masking = vary[name]
+        varied = list(map(former, masking)) if isinstance(masking, list) else former(masking)
         return {**values, "vary": {**vary, name: varied}}
-    made = values | {"training": _training(values.get("training", {}), given=False)}
+    result = values | {"training": _training(values.get("training", {}), is_cell=False)}
     cells = values.get("cells")
     if isinstance(cells, Mapping):
-        made["cells"] = {name: _cell(cell) for name, cell in cells.items()}
-    return made
+        result["cells"] = {name: _cell(cell) for name, cell in cells.items()}
+    return result
 
 
 def masking_words(values: Mapping[str, Any]) -> set[str]:
@@ -137,24 +137,24 @@ def masking_words(values: Mapping[str, Any]) -> set[str]:
     cells = values.get("cells")
     tables = [values, *(cells.values() if isinstance(cells, Mapping) else ())]
     groups = [values.get("vary"), *(t.get("training") for t in tables if isinstance(t, Mapping))]
-    found = [g.get(_spelled(g, MASKING)) for g in groups if isinstance(g, Mapping)]
-    words = [word for x in found for word in (x if isinstance(x, list) else [x])]
+    entries = [g.get(_spelled(g, MASKING)) for g in groups if isinstance(g, Mapping)]
+    words = [word for x in entries for word in (x if isinstance(x, list) else [x])]
     return {word for word in words if isinstance(word, str)}
 
 
 def _cell(cell: Any) -> Any:
     if not isinstance(cell, Mapping) or "training" not in cell:
         return cell  # which has the masking of all
-    return {**cell, "training": _training(cell["training"], given=True)}
+    return {**cell, "training": _training(cell["training"], is_cell=True)}
 
 
-def _training(table: Any, given: bool) -> Any:
-    """The table of training; ``given``: whether what it does not say stays unsaid."""
+def _training(table: Any, is_cell: bool) -> Any:
+    """The table of training; ``is_cell``: whether what it does not say stays unsaid."""
     if not isinstance(table, Mapping):
         return table
     name = _spelled(table, MASKING)
     if not name:
-        return table if given else {**table, MASKING: FORMER}
+        return table if is_cell else {**table, MASKING: FORMER}
     return {**table, name: former(table[name])}
 
 

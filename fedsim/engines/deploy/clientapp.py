@@ -28,7 +28,7 @@ def ask(path: str, arguments: list[str]) -> None:
 
     The process imports for some seconds before it listens.
     """
-    asked = {"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}
+    request = {"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}
     until = time.monotonic() + _PATIENCE_SECONDS
     while True:
         connection = socket.socket(socket.AF_UNIX)
@@ -42,7 +42,7 @@ def ask(path: str, arguments: list[str]) -> None:
                 raise
             time.sleep(0.1)
     with connection:
-        socket.send_fds(connection, [json.dumps(asked).encode() + b"\n"], [1, 2])
+        socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], [1, 2])
         while connection.recv(1):  # nothing is sent: the end of the process ends the wait
             pass
 
@@ -82,15 +82,15 @@ def serve(path: str, module: str) -> None:
 
 def become(connection: socket.socket) -> None:
     """Gives this process, a child, what the program had that asked; it ends when that is gone."""
-    asked, files, _, _ = socket.recv_fds(connection, 1 << 16, 2)
-    while not asked.endswith(b"\n"):
+    request, files, _, _ = socket.recv_fds(connection, 1 << 16, 2)
+    while not request.endswith(b"\n"):
         if not (more := connection.recv(1 << 16)):
             sys.exit()  # the program that asked is gone
-        asked += more
+        request += more
     for file, standard in zip(files, (1, 2), strict=True):
         os.dup2(file, standard)
         os.close(file)
-    settings = json.loads(asked)
+    settings = json.loads(request)
     os.environ.clear()
     os.environ.update(settings["environment"])
     os.chdir(settings["folder"])

@@ -135,14 +135,14 @@ class Deployment:
         programs.write_connection(home, self.port)
         command = [programs.find("flwr"), "run", str(app), programs.CONNECTION, "--stream"]
         self._run = run = self._group("run", "`flwr run`", command, home)
-        said, worked = 0, 0.0
+        line_count, worked = 0, 0.0
         while True:
             ended = run.ended()  # asked before the output is read: its last lines are not missed
             lines = run.output().split("\n")[:-1]
-            for line in lines[said:]:
+            for line in lines[line_count:]:
                 if line.startswith("round "):
                     tell(line)
-            said = len(lines)
+            line_count = len(lines)
             if ended:
                 break
             for group in self.link:
@@ -212,9 +212,9 @@ class Deployment:
         until = time.monotonic() + START_SECONDS
         link, _, clients = self.link
         while True:
-            late = [node for node in nodes if not node.said(_REGISTERED)]
-            with socket.socket() as tried:
-                if tried.connect_ex((ports.LOOPBACK, self.port)) != 0:
+            late = [node for node in nodes if not node.has_printed(_REGISTERED)]
+            with socket.socket() as probe:
+                if probe.connect_ex((ports.LOOPBACK, self.port)) != 0:
                     late.append(link)
             if not self._clients_socket.exists():
                 late.append(clients)

@@ -20,9 +20,9 @@ def free(count: int) -> list[int]:
     """
     with ExitStack() as bound:  # all are bound until the last is: no port comes twice
         sockets = [bound.enter_context(socket.socket()) for _ in range(count)]
-        for own in sockets:
-            own.bind((LOOPBACK, 0))
-        return [own.getsockname()[1] for own in sockets]
+        for sock in sockets:
+            sock.bind((LOOPBACK, 0))
+        return [sock.getsockname()[1] for sock in sockets]
 
 
 def check(port: int, flag: str) -> None:
@@ -41,13 +41,13 @@ def check(port: int, flag: str) -> None:
     """
     if not 0 < port < 65536:
         raise UsageError(f"{flag} is {port}: a port is a number from 1 to 65535")
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
         try:
-            tried.bind((LOOPBACK, port))
+            probe.bind((LOOPBACK, port))
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
-            why = "another process listens there" if taken else str(error.strerror)
+            text = "another process listens there" if taken else str(error.strerror)
             raise UsageError(
-                f"{flag} is {port}: {why}; choose another port, or leave {flag} out for a free one"
+                f"{flag} is {port}: {text}; choose another port, or leave {flag} out for a free one"
             ) from error

@@ -93,7 +93,7 @@ class Group:
         """Whether the command still runs."""
         return self.process.poll() is None
 
-    def said(self, text: str) -> bool:
+    def has_printed(self, text: str) -> bool:
         """Whether its output since its start has ``text``."""
         return text in self.output()
 

@@ -91,9 +91,9 @@ def write_app(folder: Path, settings: Mapping[str, Value]) -> None:
 
 def write_connection(home: Path, port: int) -> None:
     """Tells Flower's command line, whose home is ``home``, of the SuperLink on ``port``."""
-    here = {"address": f"{LOOPBACK}:{port}", "insecure": True}
+    connection = {"address": f"{LOOPBACK}:{port}", "insecure": True}
     home.mkdir(parents=True, exist_ok=True)
-    text = tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: here}})
+    text = tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: connection}})
     (home / "config.toml").write_text(text, encoding="utf-8")
 
 

@@ -41,7 +41,7 @@ class AdaComm:
         if first is None:
             first = loss
         elif loss is not None and now > turn and first > 0:
-            wanted = math.ceil(math.sqrt(max(0.0, loss) / first) * told.n)
-            n = max(1, wanted if wanted < n else n // 2)
+            proposal = math.ceil(math.sqrt(max(0.0, loss) / first) * told.n)
+            n = max(1, proposal if proposal < n else n // 2)
         turn = turn if loss is None else max(turn, now)  # of a round that nobody reported
         return Choice(n, told.p), {"n": n, "first": first, "turn": turn}

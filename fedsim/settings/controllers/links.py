@@ -45,11 +45,11 @@ class FillUpload:
         if self.least > self.most:
             raise ValueError(f"link: least is {self.least!r}, above most, {self.most!r}")
 
-    def fraction(self, seen: Seen, entries: int) -> float:
+    def fraction(self, client: Seen, entries: int) -> float:
         """The p of one client."""
-        assert seen.up is not None  # the network is needed, and so is there
-        each = seen.up_bits / seen.sent if seen.up_bits and seen.sent else BITS
-        return min(self.most, max(self.least, self.seconds * seen.up / each / entries))
+        assert client.up is not None  # the network is needed, and so is there
+        each = client.up_bits / client.sent if client.up_bits and client.sent else BITS
+        return min(self.most, max(self.least, self.seconds * client.up / each / entries))
 
     def choose(self, told: Told, memory: Memory) -> tuple[Mapping[int, Choice], Memory]:
         """See ``Controller.choose``."""
@@ -84,12 +84,12 @@ class Pace:
         above_zero("pace: seconds", self.seconds)
         whole("pace: most", self.most)
 
-    def iterations(self, seen: Seen) -> int:
+    def iterations(self, client: Seen) -> int:
         """The n of one client."""
-        assert seen.compute is not None  # the network is needed, and so is there
-        if self.seconds >= self.most * seen.compute:
+        assert client.compute is not None  # the network is needed, and so is there
+        if self.seconds >= self.most * client.compute:
             return self.most
-        fit = self.seconds / seen.compute * (1 + ROUNDING)
+        fit = self.seconds / client.compute * (1 + ROUNDING)
         return max(1, min(self.most, int(fit)))
 
     def choose(self, told: Told, memory: Memory) -> tuple[Mapping[int, Choice], Memory]:

@@ -28,24 +28,24 @@ def parse(written: str) -> Controller:
     settings = [f.name for f in fields(make)] if is_dataclass(make) else []
     for key in named:
         if key not in settings:
-            known = ", ".join(settings) or "nothing"
-            raise UsageError(f"{_FLAG} is {written!r}: {name} has no {key!r}; it takes {known}")
+            allowed = ", ".join(settings) or "nothing"
+            raise UsageError(f"{_FLAG} is {written!r}: {name} has no {key!r}; it takes {allowed}")
     try:
-        given = {key: _value(value) for key, value in named.items()}
-        made: Controller = make(*map(_value, call.arguments), **given)
+        keywords = {key: _value(value) for key, value in named.items()}
+        controller: Controller = make(*map(_value, call.arguments), **keywords)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{_FLAG} is {written!r}: {error}") from error
     # What the contract asks of a class of the user's own.
-    needs, moves = getattr(made, "needs", None), getattr(made, "moves", None)
+    needs, moves = getattr(controller, "needs", None), getattr(controller, "moves", None)
     if not isinstance(needs, tuple) or not {*needs} <= {*NEEDS}:
         raise UsageError(
             f"controller {name}: needs is {needs!r}; give a tuple of some of {', '.join(NEEDS)}"
         )
     if not isinstance(moves, tuple) or not {*moves} <= {"n", "p"}:
         raise UsageError(f"controller {name}: moves is {moves!r}; give a tuple of 'n' and 'p'")
-    if not callable(getattr(made, "choose", None)):
+    if not callable(getattr(controller, "choose", None)):
         raise UsageError(f"controller {name}: it has no choose(told, memory)")
-    return made
+    return controller
 
 
 def text(controller: Any) -> str:
@@ -63,17 +63,17 @@ def text(controller: Any) -> str:
             f"{_FLAG} is {controller!r}: give a frozen dataclass whose class is in CONTROLLERS "
             "(fedsim.settings.controllers)"
         )
-    said = [
+    arguments = [
         f"{f.name}={getattr(controller, f.name)!r}" if f.default is not MISSING
         else repr(getattr(controller, f.name))
         for f in fields(controller)
         if getattr(controller, f.name) != f.default
     ]  # fmt: skip
-    return f"{name}({', '.join(said)})" if said else name
+    return f"{name}({', '.join(arguments)})" if arguments else name
 
 
-def _value(given: Call) -> Any:
+def _value(call: Call) -> Any:
     """An argument as Python has it; a tuple where it stands in parentheses alone."""
-    if given.called and not (given.name or given.named):
-        return tuple(map(_value, given.arguments))
-    return value(str(given))
+    if call.called and not (call.name or call.named):
+        return tuple(map(_value, call.arguments))
+    return value(str(call))

@@ -104,11 +104,11 @@ class Sampler:
         """What files of settings call a user's own."""
         return self.place or repr(self)
 
-    def refusal(self, asked: int, clients: int, waits: bool) -> str:
+    def refusal(self, requests: int, clients: int, waits: bool) -> str:
         """Why it does not go with a run, a verb and its objects; empty where it does.
 
         Args:
-            asked: how many clients a round asks, or are at work at once.
+            requests: how many clients a round asks, or are at work at once.
             clients: of the federation.
             waits: whether the server has rounds.
         """

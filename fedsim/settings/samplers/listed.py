@@ -23,8 +23,8 @@ class ListedSampler:
     def made(self) -> "type[Sampler]":
         """The class, imported when somebody asks."""
         module, name = self.make.split(":")
-        made: type[Sampler] = vars(import_module(f"fedsim.settings.samplers.{module}"))[name]
-        return made
+        cls: type[Sampler] = vars(import_module(f"fedsim.settings.samplers.{module}"))[name]
+        return cls
 
 
 SAMPLERS: dict[str, ListedSampler] = {

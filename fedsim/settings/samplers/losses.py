@@ -50,8 +50,8 @@ class PowerOfChoice(Sampler):
             )
         if not isinstance(self.stale, bool):
             raise ValueError(f"power_of_choice: stale is {self.stale!r}: give true or false")
-        whole = isinstance(self.batches, int) and not isinstance(self.batches, bool)
-        if not whole or self.batches < 0:
+        is_whole = isinstance(self.batches, int) and not isinstance(self.batches, bool)
+        if not is_whole or self.batches < 0:
             raise ValueError(f"power_of_choice: batches is {self.batches!r}: give a whole number")
         if self.stale and self.batches:
             raise ValueError(
@@ -69,14 +69,14 @@ class PowerOfChoice(Sampler):
         """See ``Sampler.loss_batches``."""
         return self.batches
 
-    def refusal(self, asked: int, clients: int, waits: bool) -> str:
+    def refusal(self, requests: int, clients: int, waits: bool) -> str:
         """See ``Sampler.refusal``."""
         if not (waits or self.stale):
             return (
                 "asks candidates for their losses before a round, and a server that does not wait "
                 f"has none: give power_of_choice({self.candidates}, stale=true)"
             )
-        least = asked if waits else 1
+        least = requests if waits else 1
         if least <= self.candidates <= clients:
             return ""
         return (
@@ -90,8 +90,8 @@ class PowerOfChoice(Sampler):
 
     def draw(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
         """See ``Sampler.draw``."""
-        known = memory.get("losses", {})
-        losses = {int(c): x for c, x in known.items()} if self.stale else info.local_losses
+        last = memory.get("losses", {})
+        losses = {int(c): x for c, x in last.items()} if self.stale else info.local_losses
         return sorted(self._among(info), key=lambda c: -losses.get(c, math.inf))[: info.count]
 
     def _among(self, info: DrawInfo) -> list[int]:

@@ -82,52 +82,52 @@ class Oort(Sampler):
 
     def draw(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
         """See ``Sampler.draw``."""
-        seen = memory.get("seen", {})
-        known = np.array([str(client) in seen for client in info.candidates])
-        explored = self._explored(info, int(known.sum()))
-        fresh = smallest(info.candidates[~known], info.lots(_EXPLORE)[~known], explored)
+        participations = memory.get("seen", {})
+        in_memory = np.array([str(client) in participations for client in info.candidates])
+        explored = self._explored(info, int(in_memory.sum()))
+        fresh = smallest(info.candidates[~in_memory], info.lots(_EXPLORE)[~in_memory], explored)
         count = info.count - explored
         if not count:
             return fresh
-        clients = info.candidates[known]
+        clients = info.candidates[in_memory]
         utility = self.utilities(clients, info.round, memory)
         good = utility >= self.cutoff * np.sort(utility)[-count]
         with np.errstate(divide="ignore"):
-            keys = info.lots(_EXPLOIT)[known] / utility
+            keys = info.lots(_EXPLOIT)[in_memory] / utility
         return fresh + smallest(clients[good], keys[good], count)
 
-    def _explored(self, info: DrawInfo, known: int) -> int:
+    def _explored(self, info: DrawInfo, participants: int) -> int:
         """How many of a draw are explored; epsilon times their number on average."""
         share = max(self.least, self.explore * self.decay ** (info.round - 1))
-        lot = float(np.random.default_rng([info.seed, _HOW_MANY]).random())
-        fresh = len(info.candidates) - known
-        wanted = math.floor(share * info.count + lot)
-        return min(fresh, max(wanted, info.count - known))
+        u = float(np.random.default_rng([info.seed, _HOW_MANY]).random())
+        fresh = len(info.candidates) - participants
+        count = math.floor(share * info.count + u)
+        return min(fresh, max(count, info.count - participants))
 
     def utilities(self, clients: np.ndarray, round_number: int, memory: Memory) -> np.ndarray:
         """U_i of clients whose updates were used, shape (clients,)."""
-        seen = memory["seen"]
-        gain, last, seconds = np.array([seen[str(client)] for client in clients], float).T
-        most = max(own[0] for own in seen.values())
-        utility = (gain / most if most else gain) + np.sqrt(0.1 * math.log(round_number) / last)
+        participations = memory["seen"]
+        gain, last, seconds = np.array([participations[str(client)] for client in clients], float).T
+        peak = max(entry[0] for entry in participations.values())
+        utility = (gain / peak if peak else gain) + np.sqrt(0.1 * math.log(round_number) / last)
         if not self.alpha:
             return np.asarray(utility)
-        times = [own[2] for own in seen.values()]
-        wanted = float(np.quantile(times, memory.get("share", self.share)))
-        slow = seconds > wanted
-        utility[slow] *= (wanted / seconds[slow]) ** self.alpha
+        times = [entry[2] for entry in participations.values()]
+        preferred = float(np.quantile(times, memory.get("share", self.share)))
+        slow = seconds > preferred
+        utility[slow] *= (preferred / seconds[slow]) ** self.alpha
         return np.asarray(utility)
 
     def learn(self, taken: Mapping[int, Participation], memory: Memory) -> Memory:
         """See ``Sampler.learn``."""
-        news = {
+        updates = {
             str(client): [one.samples * abs(one.train_loss or 0.0), one.round, one.seconds or 0.0]
             for client, one in taken.items()
         }
-        gains = [*memory.get("gains", []), sum(own[0] for own in news.values())]
+        gains = [*memory.get("gains", []), sum(entry[0] for entry in updates.values())]
         share = memory.get("share", self.share)
         if len(gains) == 2 * self.window:
             if sum(gains[self.window :]) < sum(gains[: self.window]):
                 share = min(1.0, share + self.step)
             gains = gains[self.window :]
-        return {"seen": memory.get("seen", {}) | news, "gains": gains, "share": share}
+        return {"seen": memory.get("seen", {}) | updates, "gains": gains, "share": share}

@@ -23,8 +23,8 @@ def adopt(sampler: str | Sampler) -> str | Sampler:
         >>> adopt("weighted( by=samples )")
         'weighted(samples)'
     """
-    made = value_of(sampler)
-    return made if made.place else text(made)
+    instance = value_of(sampler)
+    return instance if instance.place else text(instance)
 
 
 def value_of(sampler: str | Sampler) -> Sampler:
@@ -41,12 +41,12 @@ def value_of(sampler: str | Sampler) -> Sampler:
     if not isinstance(sampler, str):
         raise UsageError(f"{FLAG} is {sampler!r}: give {_ALLOWED}")
     if ":" in sampler:
-        return _own(sampler)
+        return _load_own(sampler)
     call = parse_call(sampler, FLAG, _ALLOWED)
     if call.name not in SAMPLERS:
         raise UsageError(f"{FLAG}: {unknown('sampler', call.name, SAMPLERS)}")
     kind = SAMPLERS[call.name].made
-    return _made(kind, kind, call, sampler)
+    return _construct(kind, kind, call, sampler)
 
 
 def text(sampler: Sampler) -> str:
@@ -64,44 +64,44 @@ def text(sampler: Sampler) -> str:
             f"{FLAG} is {sampler!r}: give a sampler of your own as FILE.py:NAME, so that other "
             "processes find it"
         )
-    said = [
+    arguments = [
         f"{f.name}={_shown(getattr(sampler, f.name))}" if f.default is not MISSING
         else _shown(getattr(sampler, f.name))
         for f in fields(sampler) if getattr(sampler, f.name) != f.default
     ]  # fmt: skip
-    return f"{name}({', '.join(said)})" if said else name
+    return f"{name}({', '.join(arguments)})" if arguments else name
 
 
-def _own(place: str) -> Sampler:
+def _load_own(place: str) -> Sampler:
     """A user's own, from where it stands, with the settings that follow its name."""
     from fedsim.tasks.place import load, placed
 
-    file, _, rest = place.rpartition(":")
-    call = parse_call(rest, FLAG, _ALLOWED) if "(" in rest else Call(rest)
+    file, _, call_text = place.rpartition(":")
+    call = parse_call(call_text, FLAG, _ALLOWED) if "(" in call_text else Call(call_text)
     kind = "fedsim.settings.samplers.Sampler"
-    own: Sampler = load(f"{file}:{call.name}", FLAG, Sampler, kind)
-    made = own
+    base: Sampler = load(f"{file}:{call.name}", FLAG, Sampler, kind)
+    sampler = base
     if call.called:
-        there = f"{own.place.rpartition(':')[0]}:{rest}"  # where its file is now
-        changed = _made(partial(replace, own), type(own), call, place)
-        made = cast("Sampler", placed(changed, there, own.content))
-    needs = made.needs
+        new_place = f"{base.place.rpartition(':')[0]}:{call_text}"  # where its file is now
+        changed = _construct(partial(replace, base), type(base), call, place)
+        sampler = cast("Sampler", placed(changed, new_place, base.content))
+    needs = sampler.needs
     if not isinstance(needs, tuple) or not {*needs} <= {*NEEDS}:
         raise UsageError(
             f"{FLAG} is {place!r}: needs is {needs!r}; give a tuple of some of {', '.join(NEEDS)}"
         )
     try:
-        hash(made)
+        hash(sampler)
     except TypeError as error:
         raise UsageError(
             f"{FLAG} is {place!r}: {error}; a sampler is a frozen dataclass whose settings are "
             "numbers, texts or tuples"
         ) from error
-    return made
+    return sampler
 
 
-def _made(
-    make: Callable[..., Sampler], of: type[Sampler], call: Call, said: str
+def _construct(
+    make: Callable[..., Sampler], of: type[Sampler], call: Call, typed: str
 ) -> Sampler:
     """The sampler with the settings of a call; ``UsageError`` where it does not take them."""
     kinds = {f.name: str(f.type) for f in fields(of)}
@@ -110,19 +110,19 @@ def _made(
             takes = ", ".join(kinds) or "none"
             many = len(call.arguments)
             raise ValueError(f"it has {many} settings without a name, and takes {takes}")
-        given = dict(zip(kinds, call.arguments, strict=False))
+        arguments = dict(zip(kinds, call.arguments, strict=False))
         for name in call.named:
             if name not in kinds:
                 raise ValueError(unknown("setting", name, kinds))
-            if name in given:
+            if name in arguments:
                 raise ValueError(f"{name} is given twice")
         needed = [] if make is not of else [f.name for f in fields(of) if f.default is MISSING]
         for name in needed:
-            if name not in given and name not in call.named:
+            if name not in arguments and name not in call.named:
                 raise ValueError(f"it lacks {name}; write {SAMPLERS[call.name].example}")
-        return make(**{name: value(str(one)) for name, one in (given | call.named).items()})
+        return make(**{name: value(str(one)) for name, one in (arguments | call.named).items()})
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{FLAG} is {said!r}: {error}{comma(said)}") from error
+        raise UsageError(f"{FLAG} is {typed!r}: {error}{comma(typed)}") from error
 
 
 def _shown(setting: Any) -> str:

@@ -128,7 +128,7 @@ def test_what_a_program_said_is_told_where_it_ends(tmp_path: Path, guard: Guard)
     script = "echo one; echo; echo two >&2; exit 3"
     group = Group("it", ["sh", "-c", script], tmp_path / "log", dict(os.environ), guard)
     group.join()
-    assert group.process.returncode == 3 and group.said("one")
+    assert group.process.returncode == 3 and group.has_printed("one")
     assert group.last_lines() == f"\n    one\n    two\n  all of it: {tmp_path / 'log'}"
     with pytest.raises(RunFailed, match="it cannot be started .nowhere: not found or not exec"):
         Group("it", ["nowhere"], tmp_path / "log", dict(os.environ), guard)

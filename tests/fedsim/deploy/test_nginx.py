@@ -88,7 +88,7 @@ class Site:
         (folder / "app" / "fedsim_deployed.py").write_text(APP)
         self.nodes = [self.register(f"node-{client}") for client in range(2)]
         self.node = self.start("supernode", self.block("flower-supernode --superlink"))
-        self.wait(lambda: self.node.said("SuperNode ID:"))
+        self.wait(lambda: self.node.has_printed("SuperNode ID:"))
 
     def block(self, start: str) -> str:
         """The commands of the page's block that has ``start``, with the site's ports and folder."""

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from fedsim import Federation, RunConfig, RunFailed, run
 from fedsim.engines import forks
-from fedsim.engines.forks import _Way
+from fedsim.engines.forks import _Channel
 from fedsim.federation.client_memory import InProcess
 from fedsim.ground.errors import UsageError
 from fedsim.tasks.base import cross_entropy
@@ -239,9 +239,9 @@ def test_a_client_whose_task_was_cancelled_has_failed(make_task: Any, workers: i
 
 
 @pytest.fixture
-def ends(copies: bool) -> Iterator[tuple[_Way, _Way]]:
+def ends(copies: bool) -> Iterator[tuple[_Channel, _Channel]]:
     """Of one way, as a fork makes them."""
-    sends = _Way(copies)
+    sends = _Channel(copies)
     receives = copy(sends)
     receives._file = os.fdopen(os.dup(sends._file.fileno()), "r+b", buffering=0)
     yield sends, receives
@@ -250,7 +250,7 @@ def ends(copies: bool) -> Iterator[tuple[_Way, _Way]]:
 
 
 @pytest.mark.parametrize("copies", [False, True])
-def test_values_come_as_they_went(ends: tuple[_Way, _Way]) -> None:
+def test_values_come_as_they_went(ends: tuple[_Channel, _Channel]) -> None:
     (sends, receives), large = ends, os.urandom(1 << 16)
     image = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     tensors = [
@@ -276,7 +276,7 @@ def test_values_come_as_they_went(ends: tuple[_Way, _Way]) -> None:
 
 
 @pytest.mark.parametrize("copies", [True])
-def test_what_was_copied_stays_as_it_came(ends: tuple[_Way, _Way]) -> None:
+def test_what_was_copied_stays_as_it_came(ends: tuple[_Channel, _Channel]) -> None:
     sends, receives = ends
     sends.send(torch.ones(1000))
     first = receives.receive()

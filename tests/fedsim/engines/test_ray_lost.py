@@ -109,7 +109,7 @@ def test_a_worker_has_two_messages_and_the_idle_one_comes_first(fake: FakeRay) -
     made = started(fake, 2)
     for _ in range(AT_ONCE * 2):
         assert made.free
-        made.give(job())
+        made.submit(job())
     assert not made.free and fake.outcomes == {0: [], 1: []}
 
 
@@ -121,11 +121,11 @@ def test_worker_after_worker_lost_ends_the_run(
     one = job()
     with caplog.at_level(logging.WARNING, logger="fedsim"):
         for number in range(1, AGAIN + 1):
-            made.give(one)
+            made.submit(one)
             assert made.wait(0.0) == (one, None) and one.losses == number
             assert not made.free
             made.wait(0.0)  # it is there again
-        made.give(one)
+        made.submit(one)
         with pytest.raises(RunFailed, match="Ray lost the worker of a client 4 times in a row"):
             made.wait(0.0)
     assert [f"({n} so far)" in line for n, line in enumerate(caplog.messages, 1)] == [True] * 4
@@ -138,7 +138,7 @@ def test_both_messages_of_a_lost_worker_are_done_by_another(
     made = started(fake, 2)
     jobs = [job() for _ in range(4)]
     for one in jobs:
-        made.give(one)
+        made.submit(one)
     fake.away = {0}
     with caplog.at_level(logging.WARNING, logger="fedsim"):
         came = [made.wait(0.0) for _ in range(4)]  # and the lost one is still away
@@ -150,17 +150,17 @@ def test_a_message_that_never_reached_a_worker_is_not_what_it_was_lost_to(fake: 
     fake.outcomes = {0: [RayActorError()], 1: [RayActorError()] * 20}
     made = started(fake, 2)
     one = job()
-    made.give(one)
+    made.submit(one)
     assert told(made) == (one, None) and one.losses == 1
     fake.away = {1}
-    made.give(one)  # to the other, which is gone as well: one machine had both
+    made.submit(one)  # to the other, which is gone as well: one machine had both
     assert told(made) == (one, None) and one.losses == 1
 
 
 def test_an_answer_that_cannot_be_read_is_the_client_s_failure(fake: FakeRay) -> None:
     fake.outcomes = {0: [RaySystemError("cannot be read")]}
     made = started(fake, 1)
-    made.give(one := job())
+    made.submit(one := job())
     assert (came := told(made)) is not None and came[0] is one and came[1] is not None
     assert "cannot be read" in str(came[1][0]) and came[1][1] is None
     assert made.free
@@ -169,7 +169,7 @@ def test_an_answer_that_cannot_be_read_is_the_client_s_failure(fake: FakeRay) ->
 def test_workers_end_whatever_they_are_at(fake: FakeRay) -> None:
     fake.outcomes = {0: [...]}
     made = started(fake, 2)
-    made.give(job())
+    made.submit(job())
     made.close()
     assert fake.killed == [0, 1]
 
@@ -227,10 +227,10 @@ def test_a_worker_unpacks_the_app_once(fake: FakeRay, monkeypatch: pytest.Monkey
 def test_a_worker_that_ray_has_replaced_unseen_is_asked_again(fake: FakeRay) -> None:
     fake.outcomes = {0: [None]}
     made = started(fake, 1)
-    made.give(one := job())
+    made.submit(one := job())
     assert told(made) == (one, None) and one.losses == 0
     made.wait(0.0)
-    made.give(one)
+    made.submit(one)
     assert told(made) == (one, ([], None))
 
 
@@ -297,7 +297,7 @@ def test_nobody_waits_for_a_client_that_hangs_when_the_server_is_done(
         made = Workers(hanging, places(0.0), 0.0)
         while not made.free:
             made.wait(1.0)
-        made.give(job())
+        made.submit(job())
         made.wait(1.0)
         made.close()
     finally:
