@@ -15,8 +15,8 @@ from fedsim.ground.version import VERSION
 from fedsim.runs import environment
 from fedsim.runs.verify import rerun
 from fedsim.settings.config import from_toml
-from fedsim.settings.contents import recorded
-from fedsim.settings.grids import from_toml as from_sweep
+from fedsim.settings.contents import recorded_content
+from fedsim.settings.grids import sweep_from_toml as from_sweep
 from tests.kept.make import FEEDBACK, HERE, RUN, SEARCH, STACKED, SWEEP
 from tests.support.commands import Typed, files, no_page, typed
 from tests.support.interrupting import recording
@@ -73,7 +73,7 @@ def test_a_finished_sweep_is_not_run_again(kept: Path, typed: Typed, no_page: No
     assert said.code == 0, said.err
     now = files(cells)
     assert {n for n, instant in now.items() if before.get(n) != instant} <= settings
-    assert all(recorded(cells / name.partition("/")[0])["task"] for name in settings)
+    assert all(recorded_content(cells / name.partition("/")[0])["task"] for name in settings)
     assert typed(*SWEEP, "--jobs", "1", "--out", kept / "sweep").code == 0
     assert files(cells) == now  # digests of the task's file are recorded once
 
@@ -196,7 +196,7 @@ def test_a_sweep_gets_further_cells_by_its_own_rules(
     assert results.items() <= there.items()
     cells = kept / "sweep" / "cells"
     masks = {masking(cells / name) for name in ("n2-p0.1-s0", "n2-p0.1-s1", "n2-p0.2-s0")}
-    assert masks == {"ef"} and recorded(cells / "n2-p0.1-s0")
+    assert masks == {"ef"} and recorded_content(cells / "n2-p0.1-s0")
     assert typed(*more).code == 0 and files(kept / "sweep" / "cells") == there
 
 

@@ -2,7 +2,7 @@
 
 import runpy
 
-from fedsim.settings.strategies import value_of
+from fedsim.settings.strategies import algorithm_of
 from tests.support.markdown import ROOT
 
 MADE = runpy.run_path(str(ROOT / "docs" / "make_privacy.py"))
@@ -18,5 +18,5 @@ def test_the_table_is_that_of_the_file() -> None:
 def test_epsilons_are_those_of_the_runs_settings() -> None:
     for row in MADE["read"]():
         plan = MADE["config"](row["method"], row["strategy"], int(row["seed"])).plan
-        epsilon = value_of(row["strategy"]).epsilon(plan.rounds)
+        epsilon = algorithm_of(row["strategy"]).epsilon(plan.rounds)
         assert row["epsilon"] == ("" if epsilon is None else f"{epsilon:.4f}")

@@ -88,7 +88,7 @@ def deploy(config: RunConfig, out: Path, port: int | None, console: Any) -> dict
     Raises ``UsageError`` before a process is started: the folder is in use or holds something else,
     the port is taken. Raises ``RunFailed`` where a process ends at its start, or the run fails.
     """
-    from fedsim.engines.deploy import NODES, Deployment
+    from fedsim.engines.deploy import NODE_FOLDER, Deployment
     from fedsim.results.schema import read_finished
     from fedsim.runs import lock
     from fedsim.runs.folder import as_there, check_kind, examine, tell
@@ -99,7 +99,7 @@ def deploy(config: RunConfig, out: Path, port: int | None, console: Any) -> dict
         before = examine(config, out)
         tell([(out, before)])
     if before.summary is not None:  # a kill may have come before the nodes removed their memories
-        shutil.rmtree(out / NODES, ignore_errors=True)
+        shutil.rmtree(out / NODE_FOLDER, ignore_errors=True)
         return before.summary
 
     def say(line: str) -> None:
@@ -129,7 +129,7 @@ def deploy(config: RunConfig, out: Path, port: int | None, console: Any) -> dict
         summary = read_finished(out)
         if summary["status"] != "done":
             raise RunFailed(f"the run failed: {summary['error']} (logs: {out / 'logs'})")
-    shutil.rmtree(out / NODES, ignore_errors=True)
+    shutil.rmtree(out / NODE_FOLDER, ignore_errors=True)
     say(f"{summary['seconds'] / summary['rounds']:.1f} s per round, {_FLOWERS}")
     return summary
 

@@ -14,9 +14,9 @@ from fedsim.settings.config import (
     TABLE,
     RunConfig,
     default_of,
-    flattened,
-    from_flat,
+    flat_settings,
     over,
+    run_from_flat,
 )
 from fedsim.settings.versions import read
 
@@ -94,8 +94,8 @@ def from_flags(flags: argparse.Namespace) -> RunConfig:
     if TABLE in written:
         raise UsageError(f"{flags.config}: it lists cells, which `fedsim sweep --config` runs")
     typed = shared.given(flags)
-    values = over(flattened(written, flags.config), typed)
+    values = over(flat_settings(written, flags.config), typed)
     if "temporal" not in values and isinstance(budget := values.get("iterations"), int):
         values["temporal"] = min(default_of("temporal"), max(1, budget))  # a short run is one round
-    trusted.check(values, flags.config, shared.trusted(flags))
-    return from_flat(values)
+    trusted.check_trust(values, flags.config, shared.trusted(flags))
+    return run_from_flat(values)

@@ -75,7 +75,7 @@ def add(commands: Any) -> None:
 
 def command(flags: argparse.Namespace) -> int:
     """Searches and reports; 1 where no trial has an evaluation that counts."""
-    from fedsim.settings.config import from_flat
+    from fedsim.settings.config import run_from_flat
     from fedsim.settings.strategies import adds_codes
 
     if flags.strategy is not None and adds_codes(flags.strategy):
@@ -83,7 +83,7 @@ def command(flags: argparse.Namespace) -> int:
             f"--strategy is {flags.strategy!r}, which takes methods of its own: a search compares "
             "methods that any strategy takes, raw sending among them"
         )
-    base = from_flat({"method": "raw", "temporal": 1} | shared.given(flags))
+    base = run_from_flat({"method": "raw", "temporal": 1} | shared.given(flags))
     from rich.console import Console  # a wrong value is refused before torch is imported
     from rich.live import Live
 

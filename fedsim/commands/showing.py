@@ -96,10 +96,10 @@ def _partition(flags: argparse.Namespace, how: dict[str, Any]) -> Axes:
     """Who holds which labels with the settings of the flags."""
     given = shared.given(flags)
     from fedsim.federation import ClientData
-    from fedsim.settings.config import from_flat
+    from fedsim.settings.config import run_from_flat
     from fedsim.show.plot import partition
 
-    config = from_flat(given)
+    config = run_from_flat(given)
     held = ClientData.of(config).held()
     held.attrs["title"] = f"{config.plan.task.name}: {config.plan.partition}, seed {config.seed}"
     return partition(held, **how)

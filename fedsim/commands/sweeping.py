@@ -156,7 +156,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
         if flags.no_baseline:
             raise UsageError(f"--no-baseline: {flags.config} lists cells, it is not a grid")
         return cellfile.from_values(written, flags.config, given, shared.trusted(flags))
-    typed = varied.read(flags.vary)
+    typed = varied.parse_vary(flags.vary)
     own = grids.flat_grid(written, flags.config)
     values = {name: value for name, value in own.items() if name not in typed}
     vary = {**own.get("vary", {}), **typed}
@@ -170,7 +170,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
             values[name] = shared.numbers(text, name, int)
     if flags.gradient is not None:
         values["gradient"] = shared.numbers(flags.gradient, "gradient", shared.number)
-    methods = varied.checked(vary, "--vary").get("method", (values.get("method", "sbc"),))
+    methods = varied.check_values(vary, "--vary").get("method", (values.get("method", "sbc"),))
     if "gradient" not in values and any(map(takes_fraction, methods)):
         values["gradient"] = [GRADIENT]
     if flags.seeds is not None:
@@ -179,8 +179,8 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
     if flags.no_baseline:
         values["baseline"] = False
     named = (place for own in typed.values() for place in own if isinstance(place, str))
-    trusted.check(values, flags.config or "--vary", [*shared.trusted(flags), *named])
-    return grids.from_flat(values, flags.config or "sweep")
+    trusted.check_trust(values, flags.config or "--vary", [*shared.trusted(flags), *named])
+    return grids.sweep_from_flat(values, flags.config or "sweep")
 
 
 def named(
@@ -197,7 +197,7 @@ def named(
 
     if not isinstance(config, grids.SweepConfig):
         name = Path(file or cellfile.FILE).stem
-        return name, cells[0].config, partial(cellfile.digest, config)
+        return name, cells[0].config, partial(cellfile.cells_digest, config)
     said = "methods" if "method" in config.vary else config.base.method
     method = "".join(c if c.isalnum() else "-" for c in said).strip("-")
     name = f"{config.base.plan.task.name}-{method[:40]}"

@@ -11,16 +11,16 @@ from flwr.clientapp import ClientApp
 
 from compressors import State
 from fedsim.engines import compat
-from fedsim.engines.numbered import RUN, failed, trace_of
+from fedsim.engines.numbered import RUN, failure_reply, trace_of
 from strategies.channel.payload import settings_in
 
-Records = list[tuple[str, type, dict[str, Any]]]
+PlainRecords = list[tuple[str, type, dict[str, Any]]]
 """The records of a message: name, kind and values of each."""
 
-Request = tuple[Records, dict[str, Any], State]
+RemoteRequest = tuple[PlainRecords, dict[str, Any], State]
 """What leaves for another process: a message's records, its node's config, the client's memory."""
 
-Answer = tuple[Records | str | type[KeyboardInterrupt], State | None]
+RemoteAnswer = tuple[PlainRecords | str | type[KeyboardInterrupt], State | None]
 """What comes back: a reply's records, or why there is none; and the client's memory afterwards.
 
 The memory is None where it stays as it was."""
@@ -40,7 +40,7 @@ AppOf = Callable[[States], ClientApp]
 """Makes the clients' app over the place of their memory."""
 
 
-def request_of(message: Message, context: Context, states: States) -> Request:
+def remote_request(message: Message, context: Context, states: States) -> RemoteRequest:
     """The data that another process needs to answer a message.
 
     Args:
@@ -49,10 +49,12 @@ def request_of(message: Message, context: Context, states: States) -> Request:
         states: the clients' memory.
     """
     memory = states.load(context, settings_in(message.content))
-    return flattened(message.content), dict(context.node_config), memory
+    return plain_records(message.content), dict(context.node_config), memory
 
 
-def reply_of(answer: Answer, message: Message, context: Context, states: States) -> Message:
+def remote_reply(
+    answer: RemoteAnswer, message: Message, context: Context, states: States
+) -> Message:
     """The reply that another process has given; the client's memory is committed.
 
     Args:
@@ -67,11 +69,11 @@ def reply_of(answer: Answer, message: Message, context: Context, states: States)
     if records is KeyboardInterrupt:
         raise KeyboardInterrupt
     if isinstance(records, str):
-        return failed(message, records)
+        return failure_reply(message, records)
     assert isinstance(records, list)
     if after is not None:
         states.commit(context, settings_in(message.content), after)
-    return Message(whole(records), reply_to=message)
+    return Message(to_record_dict(records), reply_to=message)
 
 
 class _Brought:
@@ -102,25 +104,25 @@ class RemoteClients:
         self._brought = _Brought()
         self._app = app_of(self._brought)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: RemoteRequest) -> RemoteAnswer:
         """The answer to a message to train."""
         records, node, self._brought.before = request
         self._brought.after = None
-        train_message = Message(whole(records), dst_node_id=1, message_type=MessageType.TRAIN)
+        job = Message(to_record_dict(records), dst_node_id=1, message_type=MessageType.TRAIN)
         try:
-            reply = self._app(train_message, Context(RUN, 1, node, RecordDict(), {}))
-            return flattened(reply.content), self._brought.after
+            reply = self._app(job, Context(RUN, 1, node, RecordDict(), {}))
+            return plain_records(reply.content), self._brought.after
         except Exception as error:
             return trace_of(error), None
         except KeyboardInterrupt:  # a client's own: Ctrl-C is for the server's process alone
             return KeyboardInterrupt, None
 
 
-def flattened(content: RecordDict) -> Records:
+def plain_records(content: RecordDict) -> PlainRecords:
     """A message's records as plain values, which are fast to pickle."""
     return [(name, type(record), dict(record)) for name, record in content.items()]
 
 
-def whole(records: Records) -> RecordDict:
-    """The way back from ``flattened``."""
+def to_record_dict(records: PlainRecords) -> RecordDict:
+    """The way back from ``plain_records``."""
     return RecordDict({name: kind(values) for name, kind, values in records})

@@ -20,7 +20,14 @@ from flwr.app import Context, Message, MessageType
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
-from fedsim.engines.brought import Answer, AppOf, RemoteClients, States, reply_of, request_of
+from fedsim.engines.brought import (
+    AppOf,
+    RemoteAnswer,
+    RemoteClients,
+    States,
+    remote_reply,
+    remote_request,
+)
 from fedsim.engines.numbered import reason_of
 from fedsim.ground.children import begin_child
 from fedsim.ground.compiling import compiling_elsewhere, compiling_told
@@ -70,7 +77,7 @@ class ForkedApp(ClientApp):
         """A reply, or why there is none."""
         if message.metadata.message_type != MessageType.TRAIN:
             return self._local_app(message, context)
-        request = request_of(message, context, self._states)
+        request = remote_request(message, context, self._states)
         while (child := self._idle.get()) is not None:
             try:
                 answer = child.ask(request)
@@ -89,7 +96,7 @@ class ForkedApp(ClientApp):
                 self._idle.put(child)
                 raise
             self._idle.put(child)
-            return reply_of(answer, message, context, self._states)
+            return remote_reply(answer, message, context, self._states)
         self._idle.put(None)
         raise RuntimeError(f"all processes that train clients have ended, one with {self._exit}")
 
@@ -124,7 +131,7 @@ class _Child:
             self._requests.reads.close()
             self._replies.writes.close()  # a process that is gone then ends this way
 
-    def ask(self, what: object) -> Answer:
+    def ask(self, what: object) -> RemoteAnswer:
         """Sends a message and waits for the answer.
 
         Raises ``_Ended``; and errors of writing the message, before any of it is sent.

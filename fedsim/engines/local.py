@@ -20,7 +20,7 @@ import torch
 from flwr.app import Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedsim.engines.numbered import RUN, NumberedGrid, failed, too_late, trace_of
+from fedsim.engines.numbered import RUN, NumberedGrid, failure_reply, too_late, trace_of
 
 AnswerSeveral = Callable[
     [Sequence[Message], Sequence[Context]], Iterator[tuple[int, Message | Exception]]
@@ -108,7 +108,8 @@ class LocalGrid(NumberedGrid):
     replies: no timeout ends that. With ``numbered`` a strategy need not ask which client a node is: a
     million clients would be asked before the first round.
     ``together``: the caller only wakes when
-    all replies are there, or the time is over. ``end`` is called when the threads have ended.
+    all replies are there, or the time is over. ``end``
+    is called when the threads have ended.
     """
 
     def __init__(
@@ -183,11 +184,11 @@ class LocalGrid(NumberedGrid):
             for i, answer in self._answer_several(free, contexts):
                 left.remove(i)
                 if isinstance(answer, Exception):
-                    answer = failed(free[i], trace_of(answer))
+                    answer = failure_reply(free[i], trace_of(answer))
                 waiting.append(self._deliver(free[i], contexts[i], answer, call))
         except Exception as error:
             for i in sorted(left):
-                reply = failed(free[i], trace_of(error))
+                reply = failure_reply(free[i], trace_of(error))
                 waiting.append(self._deliver(free[i], contexts[i], reply, call))
         for task in waiting:
             if task is not None:
@@ -206,7 +207,7 @@ class LocalGrid(NumberedGrid):
                     kind = type(reply).__name__
                     raise TypeError(f"the client app returned {kind}, not a Message")
             except Exception as error:
-                reply = failed(message, trace_of(error))
+                reply = failure_reply(message, trace_of(error))
             waiting = self._deliver(message, context, reply, call)
         if waiting is not None:
             waiting()

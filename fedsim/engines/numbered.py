@@ -59,7 +59,7 @@ class NumberedGrid(Grid):
         raise RuntimeError("this grid answers at once: use send_and_receive")
 
 
-def failed(message: Message, reason: str) -> Message:
+def failure_reply(message: Message, reason: str) -> Message:
     """The reply of a client whose app raised."""
     return Message(Error(code=_RAISED, reason=reason), reply_to=message)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import Context, Message, MessageType, RecordDict
 
 from fedsim.engines import cluster
-from fedsim.engines.brought import AppOf, States, reply_of, request_of
+from fedsim.engines.brought import AppOf, States, remote_reply, remote_request
 from fedsim.engines.numbered import RUN, NumberedGrid, too_late
 from strategies.channel.nodes import PARTITION_ID
 
@@ -109,7 +109,7 @@ class RayGrid(NumberedGrid):
         else:
             message, context = self._jobs.pop(job)
             self._at_work.remove(message.metadata.dst_node_id)
-            self._come(reply_of(answer, message, context, self._states))
+            self._come(remote_reply(answer, message, context, self._states))
         self._hand_out()  # before the server decodes: it may take long
         return True
 
@@ -126,7 +126,7 @@ class RayGrid(NumberedGrid):
                 return
             self._waiting.remove(message)
             context = self._context(message)
-            job = Job(request_of(message, context, self._states))
+            job = Job(remote_request(message, context, self._states))
             self._jobs[job] = message, context
             self._at_work.add(message.metadata.dst_node_id)
             self._workers.submit(job)
@@ -157,10 +157,10 @@ def on_ray(
     cluster.connect(workers, address, "--engine is 'ray'")
     import ray
 
-    from fedsim.engines.workers import Workers, places
+    from fedsim.engines.workers import Workers, count_places
 
     try:
-        actors = Workers(app_of, places(gpus), gpus)
+        actors = Workers(app_of, count_places(gpus), gpus)
         with closing(RayGrid(app_of, clients, states, actors)) as grid:
             yield grid
     finally:

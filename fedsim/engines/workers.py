@@ -15,14 +15,14 @@ from ray.exceptions import ObjectLostError, OutOfMemoryError, RayActorError, Ray
 from torch import Tensor
 
 from compressors import State
-from fedsim.engines.brought import Answer, AppOf, RemoteClients, Request
+from fedsim.engines.brought import AppOf, RemoteAnswer, RemoteClients, RemoteRequest
 from fedsim.engines.numbered import reason_of
 from fedsim.ground.errors import RunFailed, UsageError
 
 AGAIN = 3
 """How often a message is sent again whose worker was lost; then the run ends."""
 
-AT_ONCE = 2
+JOBS_PER_WORKER = 2
 """Messages that a worker has: one that it answers, and the next."""
 
 _LOOK_SECONDS = 0.5
@@ -60,9 +60,9 @@ class Worker:
             if self._clients is None:
                 self._clients = RemoteClients(ray.get(self._app_of[0]))
         except (Exception, SystemExit) as error:  # Ray would not replace an actor that exits
-            return packed(reason_of(error), None)
-        (records, node), memory = unpacked((head, data))
-        return packed(*self._clients.answer((records, node, memory or {})))
+            return pack_for_ray(reason_of(error), None)
+        (records, node), memory = unpack_from_ray((head, data))
+        return pack_for_ray(*self._clients.answer((records, node, memory or {})))
 
 
 class Job:
@@ -72,7 +72,7 @@ class Job:
         request: what the worker is sent.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: RemoteRequest) -> None:
         self.request, self.losses = request, 0
 
 
@@ -128,10 +128,10 @@ class Workers:
         self._room[worker] -= 1
         actor, (*plain, memory) = self._actors[worker], job.request
         ready = actor.ready.remote(self._app_of) if job.losses else None
-        answer = actor.answer.remote(*packed(plain, memory))
+        answer = actor.answer.remote(*pack_for_ray(plain, memory))
         self._assignments[answer] = _Assignment(job, worker, self._lives[worker], ready)
 
-    def wait(self, seconds: float) -> tuple[Job, Answer | None] | None:
+    def wait(self, seconds: float) -> tuple[Job, RemoteAnswer | None] | None:
         """A job with its answer, or with None: its worker was lost, and it is to be given again.
 
         Args:
@@ -169,11 +169,11 @@ class Workers:
         worker = self._probes.pop(probe)
         try:
             ray.get(probe)
-            self._room[worker] = AT_ONCE
+            self._room[worker] = JOBS_PER_WORKER
         except _LOST:
             self._absent[worker] = time.monotonic() + _LOOK_SECONDS
 
-    def _taken(self, reference: Any, assignment: _Assignment) -> Answer | None:
+    def _taken(self, reference: Any, assignment: _Assignment) -> RemoteAnswer | None:
         """What a worker has answered; None where it was lost."""
         job, worker, life, ready = assignment
         try:
@@ -189,13 +189,13 @@ class Workers:
                 ) from error
             return None
         except RayError as error:  # what came or went cannot be read: the client's failure
-            answer = packed(reason_of(error), None)
+            answer = pack_for_ray(reason_of(error), None)
         if answer is None:  # it was lost and replaced before the message came
             self._lose(worker, life)
             return None
         if life == self._lives[worker]:
             self._room[worker] += 1
-        records, memory = unpacked(answer)
+        records, memory = unpack_from_ray(answer)
         return records, memory
 
     def _lose(self, worker: int, life: int) -> None:
@@ -220,7 +220,7 @@ def _was_there(probe: Any) -> bool:
     return True
 
 
-def packed(plain: Any, memory: State | None) -> Packed:
+def pack_for_ray(plain: Any, memory: State | None) -> Packed:
     """What travels, as Ray copies it fastest.
 
     Args:
@@ -228,7 +228,7 @@ def packed(plain: Any, memory: State | None) -> Packed:
         memory: of a client, from any device.
 
     Example:
-        >>> unpacked(packed("a reply", {"w": torch.arange(3.0)}))
+        >>> unpack_from_ray(pack_for_ray("a reply", {"w": torch.arange(3.0)}))
         ('a reply', {'w': tensor([0., 1., 2.])})
     """
     if memory is None:
@@ -244,8 +244,8 @@ def packed(plain: Any, memory: State | None) -> Packed:
     return pickle.dumps((plain, layout), protocol=5), data.numpy()
 
 
-def unpacked(message: Packed) -> tuple[Any, State | None]:
-    """The way back from ``packed``; a copy, which keeps nothing in Ray's store."""
+def unpack_from_ray(message: Packed) -> tuple[Any, State | None]:
+    """The way back from ``pack_for_ray``; a copy, which keeps nothing in Ray's store."""
     plain, layout = pickle.loads(message[0])
     if layout is None:
         return plain, None
@@ -264,7 +264,7 @@ def _padded(size: int) -> int:
     return math.ceil(size / _ALIGNED) * _ALIGNED
 
 
-def places(gpus: float) -> int:
+def count_places(gpus: float) -> int:
     """How many workers of one core the cluster has room for, machine by machine.
 
     Args:

@@ -23,7 +23,13 @@ from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import ClientOrders, ClientRecord, RoundOrders
 from fedsim.network.spec import Network
 from fedsim.settings.config import RunConfig
-from fedsim.settings.controllers import Choice, Memory, Seen, Told, parse
+from fedsim.settings.controllers import (
+    Action,
+    ClientObservation,
+    Memory,
+    Observation,
+    parse,
+)
 from fedsim.settings.controllers.base import AGREEMENT, REPORTS
 from fedsim.settings.resolved import Plan
 from strategies import RoundTraffic
@@ -226,7 +232,7 @@ class Controlled(Fixed):
             for client, work in self.work.items()
         }  # fmt: skip
 
-    def _observation(self, round_number: int, clients: Sequence[int]) -> Told:
+    def _observation(self, round_number: int, clients: Sequence[int]) -> Observation:
         facts, task = asdict(self.facts), self.plan.task
         client_facts = facts.pop("clients")
         now = facts.pop("seconds")
@@ -240,11 +246,12 @@ class Controlled(Fixed):
         drops = [at for (at, factor), before in zip(
             task.lr_steps, [1.0, *(f for _, f in task.lr_steps)], strict=False
         ) if factor < before]  # fmt: skip
-        return Told(
+        return Observation(
             round=round_number, iterations=self._iterations(clients), n=self.plan.temporal,
             p=self.plan.method.gradient, rate=lr_factor(task, self.facts.iteration),
             rate_drops=tuple(drops), seconds=None if self.links is None else now,
-            entries=self._entries, clients={c: Seen(**x) for c, x in known_of.items()}, **facts,
+            entries=self._entries, **facts,
+            clients={c: ClientObservation(**x) for c, x in known_of.items()},
         )  # fmt: skip
 
     def _iterations(self, clients: Sequence[int]) -> int:
@@ -256,12 +263,12 @@ class Controlled(Fixed):
         return self.facts.iteration + round(left * mean)
 
     def _work(
-        self, number: int, client: int, chosen: Choice | Mapping[int, Choice]
+        self, number: int, client: int, chosen: Action | Mapping[int, Action]
     ) -> Work:
         """One client's work; ``RunFailed`` names a choice that is none."""
         choice = chosen.get(client) if isinstance(chosen, Mapping) else chosen
-        if not isinstance(choice, Choice):
-            raise self._failed(number, f"it chose {choice!r} for client {client}: give a Choice")
+        if not isinstance(choice, Action):
+            raise self._failed(number, f"it chose {choice!r} for client {client}: give an Action")
         moves, done = self.controller.moves, self.facts.iteration
         n = choice.n if "n" in moves else self.plan.temporal
         p = float(choice.p) if "p" in moves else self.plan.method.gradient

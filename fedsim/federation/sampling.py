@@ -15,7 +15,7 @@ from fedsim.network.clock import Clock
 from fedsim.network.rates import ConstantRates, Rate
 from fedsim.network.spec import Links
 from fedsim.settings.config import RunConfig
-from fedsim.settings.samplers import DrawInfo, Memory, Participation
+from fedsim.settings.samplers import DrawInfo, Participation, SamplerMemory
 from fedsim.settings.samplers.base import LINKS, LOCAL_LOSS, SAMPLES, TRAIN_LOSS
 from fedsim.settings.samplers.simple import Uniform
 from strategies import RoundTraffic
@@ -53,7 +53,7 @@ class Sampling:
         if LINKS in needs:
             assert plan.network is not None  # checks: _sampler
             self.links = plan.network.links(plan.clients, config.seed, 0.0)
-        self.memory: Memory = {}
+        self.memory: SamplerMemory = {}
         self.score: Callable[[int, Sequence[int]], tuple[dict[int, float], dict[int, int]]]
         self._registered = 0  # bits, in this round
         self._scored = dict[int, int]()  # by client: bits of the model, in this round

@@ -28,7 +28,7 @@ def start_from(model: nn.Module, weights: str, task: str) -> None:
     """
     flag = f"--weights is {weights.rpartition('@')[0]!r}"
     try:
-        held = load(startfile.content(weights))
+        held = load(startfile.file_bytes(weights))
     except SafetensorError as error:
         raise UsageError(f"{flag}: no file of safetensors ({error})") from error
     parameters = dict(model.named_parameters(remove_duplicate=False))

@@ -237,7 +237,7 @@ def check_comparable(
             facts = {key: cell.get(key) for key in ("metric_name", "parameters", "data_source")}
             facts |= {k: settings[name][k] for k in _SCORED if scored and name in settings}
             content, strategy = configs[name].get(CONTENT, {}), configs[name].get("strategy", "")
-            facts |= contents.facts(content, str(strategy))
+            facts |= contents.file_digests(content, str(strategy))
             for key, value in facts.items():
                 if value is None and key not in _SCORED:
                     continue  # a run that failed before it was known

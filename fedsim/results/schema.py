@@ -29,7 +29,7 @@ from fedsim.results.neutral import csv_text
 from fedsim.results.summaries import SummaryRecord
 from fedsim.results.values import fault, fault_of_cell, fault_of_table
 from fedsim.settings import versions
-from fedsim.settings.config import SETTINGS, flattened
+from fedsim.settings.config import SETTINGS, flat_settings
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd
@@ -128,7 +128,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     file = folder / "config.toml"
     if not (values := read_table(file)):
         return {}
-    settings = flattened(versions.meant(values, file), str(file), newer=True)
+    settings = flat_settings(versions.meant(values, file), str(file), newer=True)
     if wrong := fault(settings, {"label": str, "method": str}):
         raise _damaged(folder / "config.toml", wrong)
     return settings

@@ -17,7 +17,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedsim.federation.drivers import make_client_app
 from fedsim.ground.errors import UsageError
 from fedsim.runs.callbacks import Callback, RoundRow
-from fedsim.settings.config import RunConfig, flattened, from_flat, underscored
+from fedsim.settings.config import RunConfig, flat_settings, run_from_flat, underscored
 from fedsim.settings.strategies import check_deployed
 from fedsim.federation.client_memory import AtNode
 from fedsim.ground.units import bits
@@ -45,7 +45,7 @@ def config_of(context: Context) -> RunConfig:
             )
         values |= {"data": str(context.node_config[_DATA]), "partition": "whole"}
     values |= {"engine": "flower"}
-    return from_flat(flattened(values, "run_config", flags=True))
+    return run_from_flat(flat_settings(values, "run_config", flags=True))
 
 
 client_app = make_client_app(config_of, AtNode())

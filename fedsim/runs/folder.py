@@ -63,7 +63,7 @@ def examine(config: RunConfig, out: Path) -> FolderState:
     start = start_of(config)
     remarks = same_files(config, start, out, goes_on) if written.exists() else {}
     if goes_on:  # it began when it did
-        start = contents.recorded(out, contents.START)
+        start = contents.recorded_content(out, contents.START)
     settings = replace(before, label=config.label) if done and not longer else config
     text = extending.written(settings, config.content, start)
     return FolderState(before, None if longer or not done else summary, longer, text, remarks)
@@ -86,7 +86,7 @@ def same_files(
 
     Raises ``UsageError`` if it continues and the contents of files have changed since.
     """
-    recorded, content = contents.recorded(out), config.content
+    recorded, content = contents.recorded_content(out), config.content
     remarks = {}
     if changed := "; ".join(contents.differing(recorded, content)):
         if goes_on:
@@ -96,9 +96,9 @@ def same_files(
             )
         remarks[_AGAIN] = changed
     stored = contents.facts(recorded)
-    if unknown := [what for what in contents.facts(content) if what not in stored]:
+    if unknown := [what for what in contents.file_digests(content) if what not in stored]:
         remarks[UNKNOWN] = "; ".join(unknown)
-    began = contents.recorded(out, contents.START)
+    began = contents.recorded_content(out, contents.START)
     if other := [f"{what}: {began[what]} there, {x} here" for what, x in start.items()
                  if began.get(what, x) != x]:  # fmt: skip
         remarks[_OTHER_START] = "; ".join(other)

@@ -8,7 +8,7 @@ from typing import Any
 
 from compressors import CATALOGUE, Row, own_rows
 from fedsim.settings.config import RunConfig
-from fedsim.settings.controllers import CONTROLLERS, Listed, own_controllers
+from fedsim.settings.controllers import CONTROLLERS, ListedController, own_controllers
 
 _ONE = Lock()  # Flower's threads pickle at once, and numba gives a function its number meanwhile
 
@@ -35,6 +35,6 @@ class SentConfig:
 def _unpacked(rows: bytes, config: bytes, controllers: bytes) -> SentConfig:
     added: dict[str, Row] = pickle.loads(rows)
     CATALOGUE.update(added)
-    third_party: dict[str, Listed] = pickle.loads(controllers)
+    third_party: dict[str, ListedController] = pickle.loads(controllers)
     CONTROLLERS.update(third_party)
     return SentConfig(pickle.loads(config))

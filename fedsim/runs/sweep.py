@@ -43,19 +43,19 @@ from fedsim.runs.progress import Bars, Reporter, shown
 from fedsim.runs.run import describe_run
 from fedsim.runs.trackers import registry
 from fedsim.settings import cellfile, masks
-from fedsim.settings.config import SETTINGS, RunConfig, named, tables
+from fedsim.settings.config import SETTINGS, RunConfig, digest_of_values, tables
 from fedsim.settings.config import from_toml as from_run_toml
-from fedsim.settings.contents import CONTENT, Content, facts, name_of, recorded
+from fedsim.settings.contents import CONTENT, Content, file_digests, name_of, recorded_content
 from fedsim.settings.controllers import parse
 from fedsim.settings.foreign import own_files
 from fedsim.settings.grids import (
     OF_OPTIMIZER,
     Cell,
     SweepConfig,
-    from_toml,
     in_full,
     numbers_of,
-    to_toml,
+    sweep_from_toml,
+    sweep_to_toml,
 )
 from fedsim.settings.strategies import FLAGS, adds_codes
 from fedsim.settings.versions import FORMER, MASKING, former
@@ -294,7 +294,7 @@ def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
             done = read_finished(folder)
             if done["status"] == "done" or folder.name not in again:
                 strategy = str(read_settings(folder).get("strategy", ""))
-                _alike(out, recorded_facts, folder.name, done["task"], recorded(folder), strategy)
+                _alike(out, recorded_facts, folder.name, done["task"], recorded_content(folder), strategy)
 
 
 def _alike(
@@ -302,7 +302,7 @@ def _alike(
     content: Content, strategy: str,
 ) -> None:  # fmt: skip
     """Refuses a cell whose task's files held something else for one of ``recorded_facts``."""
-    for what, digest in facts(content, strategy).items():
+    for what, digest in file_digests(content, strategy).items():
         other, before = recorded_facts.setdefault((task, what), (cell, digest))
         if before != digest:
             raise UsageError(
@@ -416,7 +416,7 @@ def claim(out: Path, config: SweepConfig) -> None:
     """Writes ``sweep.toml``; refuses a folder whose sweep has other settings."""
     path = out / "sweep.toml"
     if path.exists():
-        before = from_toml(path, trust_code=True)  # ``own_files`` has looked
+        before = sweep_from_toml(path, trust_code=True)  # ``own_files`` has looked
         if before.vary.keys() != config.vary.keys():
             then, now = (", ".join(one.vary) or "nothing" for one in (before, config))
             raise UsageError(
@@ -434,7 +434,7 @@ def claim(out: Path, config: SweepConfig) -> None:
                 f"--out is {out}: it holds results of other settings (method {then!r} there, "
                 f"{now!r} here); choose another folder"
             )
-    cellfile.write_settings(path, to_toml(config))
+    cellfile.write_settings(path, sweep_to_toml(config))
 
 
 def _off_grid(base: RunConfig) -> RunConfig:
@@ -466,4 +466,4 @@ def shared_digest(config: SweepConfig, files: bool = True) -> str:
           "rows": "method"}  # fmt: skip
     content = {k: digest for k, digest in config.base.content.items() if of[k] not in config.vary}
     values = tables(shared) | {"vary": sorted(config.vary)}
-    return named(values | ({CONTENT: content} if content and files else {}))
+    return digest_of_values(values | ({CONTENT: content} if content and files else {}))

@@ -38,9 +38,9 @@ from fedsim.settings.config import (
     FILE,
     SETTINGS,
     TABLE,
-    flattened,
-    from_flat,
+    flat_settings,
     over,
+    run_from_flat,
     tables,
     underscored,
 )
@@ -52,12 +52,12 @@ _ALWAYS = ("task", "method", "temporal")  # written even if it is the default
 _FROM_TASK = ("clients", "iterations", "batch_size", "partition")
 
 
-def to_toml(cells: Sequence[Cell]) -> str:
+def cells_to_toml(cells: Sequence[Cell]) -> str:
     """The cells as TOML: shared settings, then a table per cell with every setting that varies.
 
     A setting that all leave at its default is not written; a remark names the settings that are
-    left to the task. ``from_toml`` gives equal cells, except ``data`` and ``device``. Cells whose
-    task or strategy is defined in Python, and was not found as ``FILE.py:NAME``, are left out, and
+    left to the task. ``cells_from_toml`` gives equal cells, except ``data`` and ``device``. Cells
+    whose task or strategy is defined in Python, and was not found as ``FILE.py:NAME``, are left out, and
     a remark names them.
 
     Raises ``UsageError`` where no cell is left, or two have one name.
@@ -65,7 +65,7 @@ def to_toml(cells: Sequence[Cell]) -> str:
     Example:
         >>> from fedsim import RunConfig
         >>> runs = [Cell(f"seed{n}", RunConfig(method="raw", seed=n)) for n in range(2)]
-        >>> to_toml(runs).splitlines()[-5:]
+        >>> cells_to_toml(runs).splitlines()[-5:]
         ['[cells.seed0]', 'seed = 0', '', '[cells.seed1]', 'seed = 1']
     """
     check_names(cells)
@@ -124,7 +124,7 @@ def dotted(values: Mapping[str, Any]) -> str:
     return "".join(lines)
 
 
-def from_toml(path: Path, *, trust_code: bool = False) -> list[Cell]:
+def cells_from_toml(path: Path, *, trust_code: bool = False) -> list[Cell]:
     """The cells of a TOML file; ``UsageError`` names the file, the cell and the key.
 
     ``trust_code``: as ``fedsim.settings.config.from_toml`` has it.
@@ -160,18 +160,18 @@ def from_values(
             )
     if not isinstance(named, dict) or not named:
         raise UsageError(f"{origin}: cells is {named!r}; it takes a table per cell: [cells.sbc]")
-    shared = flattened(common, origin)
+    shared = flat_settings(common, origin)
     cells = []
     for name, table in named.items():
         where = f"{origin}: cell {name!r}"
         if not isinstance(table, dict):
             raise UsageError(f"{where} is {table!r}; it takes a table of settings")
-        flat = flattened(table, where)
+        flat = flat_settings(table, where)
         settings = over({**shared, **flat}, flags)
         if trust is not None:
-            trusted.check(settings, where, trust)
+            trusted.check_trust(settings, where, trust)
         try:
-            cells.append(Cell(name, from_flat(settings)))
+            cells.append(Cell(name, run_from_flat(settings)))
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from error
     return cells
@@ -212,12 +212,13 @@ def write(cells: Sequence[Cell], out: Path) -> Path | None:
     file's path, or None, and nothing is written, where every task is defined in Python.
     """
     path = out / FILE
-    before = from_toml(path, trust_code=True) if path.exists() else []  # ``own_files`` has looked
+    # ``own_files`` has looked
+    before = cells_from_toml(path, trust_code=True) if path.exists() else []
     now = {cell.name for cell in cells}
     earlier = [c for c in before if c.name not in now and (out / "cells" / c.name).is_dir()]
     if not any(map(_is_named, [*earlier, *cells])):
         return None
-    write_settings(path, to_toml([*earlier, *cells]))
+    write_settings(path, cells_to_toml([*earlier, *cells]))
     return path
 
 
@@ -238,7 +239,7 @@ def check_names(cells: Sequence[Cell]) -> None:
         raise UsageError(f"cells: {twice!r} is the name of two; give each another name")
 
 
-def digest(cells: Sequence[Cell], files: bool) -> str:
+def cells_digest(cells: Sequence[Cell], files: bool) -> str:
     """Eight hex digits of the cells' names and settings, and of what ``files`` hold if wanted."""
     lines = "\n".join(f"{cell.name} {cell.config.digest_of(files)}" for cell in cells)
     return blake2b(lines.encode(), digest_size=4).hexdigest()

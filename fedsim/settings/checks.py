@@ -33,7 +33,7 @@ _NAMES = {
 """The names of settings of a ``Setup`` here, where they differ."""
 
 
-def check(config: Settings, plan: Plan) -> None:
+def check_plan(config: Settings, plan: Plan) -> None:
     """Refuses settings that do not go together, defaults filled in."""
     if config.local_epochs is not None:
         _local_epochs(config)

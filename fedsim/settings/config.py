@@ -63,7 +63,7 @@ class RunConfig(Settings):
         from fedsim.tasks import adopt
 
         object.__setattr__(self, "task", adopt(self.task))
-        object.__setattr__(self, "strategy", strategies.adopt(self.strategy))
+        object.__setattr__(self, "strategy", strategies.adopt_strategy(self.strategy))
         _ = self.plan  # raises where settings do not go together
 
     def __reduce__(self) -> Any:
@@ -94,7 +94,7 @@ class RunConfig(Settings):
             >>> RunConfig.of(strategy="fedadam", server_lr=0.5).strategy
             'fedadam(server_lr=0.5)'
         """
-        return from_flat(flattened(settings, "RunConfig.of", flags=True))
+        return run_from_flat(flat_settings(settings, "RunConfig.of", flags=True))
 
     def but(self, **settings: Any) -> "RunConfig":
         """The same run with other settings, by the names of their flags, as ``of``.
@@ -103,7 +103,8 @@ class RunConfig(Settings):
             >>> RunConfig.of(lr=0.1, batch_size=8).but(lr=0.2).training.batch_size
             8
         """
-        return from_flat(over(self.flat(), flattened(settings, "RunConfig.but", flags=True)))
+        update = flat_settings(settings, "RunConfig.but", flags=True)
+        return run_from_flat(over(self.flat(), update))
 
     def flat(self) -> dict[str, Any]:
         """Every setting by the name of its flag, as it was given."""
@@ -133,7 +134,7 @@ class RunConfig(Settings):
             "momentum_masking": masks.masking_recorded(self, plan),
             "ask": self.clients.ask, "network": written(self.network),
             "min_replies": self.clients.min_replies,  # what is required else follows from the rest
-            "weights": startfile.digest(self.weights),
+            "weights": startfile.digest_in(self.weights),
             "partition": givensplits.identity(plan.partition),
         } | self._length  # fmt: skip
 
@@ -180,7 +181,7 @@ class RunConfig(Settings):
 
     def digest_of(self, files: bool) -> str:
         """``digest``; without ``files`` that of the settings alone, without the files' contents."""
-        return named(self.identity() if files else self.chosen())
+        return digest_of_values(self.identity() if files else self.chosen())
 
     def to_toml(self, **digests: Mapping[str, Any]) -> str:
         """The settings as TOML, without those left at None: a table per group.
@@ -194,11 +195,11 @@ class RunConfig(Settings):
         return tomli_w.dumps(versions.stamped(tables(values) | of_files))
 
 
-def named(values: Mapping[str, Any]) -> str:
+def digest_of_values(values: Mapping[str, Any]) -> str:
     """Eight hex digits that name what TOML holds.
 
     Example:
-        >>> named({"seed": 1}) == named({"seed": 2})
+        >>> digest_of_values({"seed": 1}) == digest_of_values({"seed": 2})
         False
     """
     return blake2b(tomli_w.dumps(values).encode(), digest_size=4).hexdigest()
@@ -223,12 +224,12 @@ def cached_plan(config: RunConfig, rows: "tuple[tuple[str, Row], ...]") -> "Plan
     from fedsim.settings import checks, resolved
 
     plan = resolved.filled(config)
-    checks.check(config, plan)
+    checks.check_plan(config, plan)
     return plan
 
 
-def from_flat(values: Mapping[str, Any]) -> RunConfig:
-    """The run of settings by the names of their flags, each of its type (``flattened``)."""
+def run_from_flat(values: Mapping[str, Any]) -> RunConfig:
+    """The run of settings by the names of their flags, each of its type (``flat_settings``)."""
     flags = {name: value for name, value in values.items() if name in FLAGS and value is not None}
     by_group: dict[str, dict[str, Any]] = {name: {} for name in ("", *GROUPS)}
     for name, value in values.items():
@@ -257,7 +258,7 @@ def over(values: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]
     return {**values, **remaining, "strategy": with_settings(before, flags, anew=True)}
 
 
-def flattened(
+def flat_settings(
     values: Mapping[str, Any], origin: str, flags: bool = False, other_keys: Iterable[str] = (),
     newer: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
@@ -275,9 +276,9 @@ def flattened(
     and for a value of another type.
 
     Example:
-        >>> flattened({"temporal": 5, "training": {"batch-size": 8}}, "run.toml")
+        >>> flat_settings({"temporal": 5, "training": {"batch-size": 8}}, "run.toml")
         {'temporal': 5, 'batch_size': 8}
-        >>> flattened({"batch_size": 8}, "run.toml")
+        >>> flat_settings({"batch_size": 8}, "run.toml")
         Traceback (most recent call last):
         fedsim.ground.errors.PlacedError: run.toml: batch_size = 8 stands in a table: write \
 batch_size = 8 below [training]
@@ -373,10 +374,10 @@ def from_toml(path: Path, *, trust_code: bool = False) -> RunConfig:
 
     Raises ``UsageError``, which names the file, where it is corrupt or names code.
     """
-    values = flattened(versions.read(path), str(path))
+    values = flat_settings(versions.read(path), str(path))
     if not trust_code:
-        trusted.check(values, path)
-    return from_flat(values)
+        trusted.check_trust(values, path)
+    return run_from_flat(values)
 
 
 def default_of(name: str) -> Any:

@@ -87,13 +87,13 @@ _WORDS = {
 }
 
 
-def facts(content: Content, strategy: str = "") -> dict[str, str]:
+def file_digests(content: Content, strategy: str = "") -> dict[str, str]:
     """The digests of a content, by descriptions in words.
 
     ``strategy``: its name in a table that has runs of several strategies.
 
     Example:
-        >>> facts({"data": {"mine": "bytes 0a"}})
+        >>> file_digests({"data": {"mine": "bytes 0a"}})
         {'the data of task mine': 'bytes 0a'}
     """
     return {
@@ -110,12 +110,12 @@ def differing(stored: Content, current: Content) -> list[str]:
         >>> differing({"task": {"mine": "0a"}}, {"task": {"mine": "1b"}})
         ['the file of task mine, or a module that it imports: 0a there, 1b here']
     """
-    one, other = facts(stored), facts(current)
+    one, other = file_digests(stored), file_digests(current)
     return [f"{what}: {x} there, {other[what]} here" for what, x in one.items()
             if other.get(what, x) != x]  # fmt: skip
 
 
-def recorded(folder: Path, table: str = CONTENT) -> dict[str, Any]:
+def recorded_content(folder: Path, table: str = CONTENT) -> dict[str, Any]:
     """A table of digests in the ``config.toml`` of a run's folder; empty where it has none."""
     from fedsim.ground.strangers import read_toml  # not for --help
 
@@ -130,4 +130,4 @@ def recorded(folder: Path, table: str = CONTENT) -> dict[str, Any]:
 def fits(out: Path, content: Content) -> bool:
     """Whether no run in a folder of results has another content, as far as it is known."""
     folders = [out, *sorted(out.glob("cells/*/"))]
-    return not any(differing(recorded(folder), content) for folder in folders)
+    return not any(differing(recorded_content(folder), content) for folder in folders)

@@ -54,9 +54,9 @@ def _text(value: Any, flag: str) -> Any:
 
         return spelled(value, flag)
     if flag == "--controller":
-        from fedsim.settings.controllers import text
+        from fedsim.settings.controllers import controller_text
 
-        return text(value)
+        return controller_text(value)
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"{value:g}"
     return repr(value) if isinstance(value, int | float) else value
@@ -77,9 +77,9 @@ def _sampler(value: Any, flag: str) -> "str | Sampler":
     """A sampler's text, or a user's own itself."""
     if value == UNIFORM:
         return UNIFORM
-    from fedsim.settings.samplers.parsing import adopt
+    from fedsim.settings.samplers.parsing import adopt_sampler
 
-    return adopt(value)
+    return adopt_sampler(value)
 
 
 def _partition(value: Any, flag: str) -> Any:
@@ -92,9 +92,9 @@ def _partition(value: Any, flag: str) -> Any:
 
 
 def _weights(value: Any, flag: str) -> Any:
-    from fedsim.settings.startfile import settled
+    from fedsim.settings.startfile import with_digest
 
-    return settled(value) if isinstance(value, str) else value
+    return with_digest(value) if isinstance(value, str) else value
 
 
 @names_told

@@ -15,12 +15,12 @@ from fedsim.settings import contents, trusted, varied, versions
 from fedsim.settings.config import (
     SETTINGS,
     RunConfig,
-    flattened,
+    flat_settings,
     over,
     tables,
     underscored,
 )
-from fedsim.settings.config import from_flat as config_from_flat
+from fedsim.settings.config import run_from_flat as config_from_flat
 from fedsim.settings.methods import resolve, spelled, takes_fraction
 from fedsim.settings.strategies import FLAGS, of_reference, with_settings
 
@@ -62,11 +62,11 @@ class Cell:
     def of(cls, config: RunConfig, varied_as: Mapping[str, Any] = MappingProxyType({})) -> "Cell":
         """The cell of a config, named for its place on the plane: fractions to six digits.
 
-        ``varied_as``: further settings in the name (``fedsim.settings.varied.named``).
+        ``varied_as``: further settings in the name (``fedsim.settings.varied.folder_suffix``).
         """
         delay = named_delay(config)
         place = f"{delay}-p{config.plan.method.gradient:g}-s{config.seed}"
-        return cls(place + varied.named(varied_as), config)
+        return cls(place + varied.folder_suffix(varied_as), config)
 
     @classmethod
     def reference(cls, config: RunConfig, varied_as: Mapping[str, Any]) -> "Cell":
@@ -137,7 +137,7 @@ class SweepConfig:
     local_epochs: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "vary", varied.checked(self.vary, "--vary"))
+        object.__setattr__(self, "vary", varied.check_values(self.vary, "--vary"))
         epochs = self.base.local_epochs
         if epochs is not None and not self.local_epochs:
             object.__setattr__(self, "local_epochs", (epochs,))
@@ -152,7 +152,7 @@ class SweepConfig:
             >>> len(SweepConfig.of(temporal=[1, 10], gradient=[1, 0.1], method="sbc").cells())
             4
         """
-        return from_flat(flat_grid(values, "SweepConfig.of", flags=True), "SweepConfig.of")
+        return sweep_from_flat(flat_grid(values, "SweepConfig.of", flags=True), "SweepConfig.of")
 
     def cells(self) -> list[Cell]:
         """The dense references first, then the grid in order; each cell once."""
@@ -262,7 +262,7 @@ def numbers_of(config: RunConfig) -> Hashable:
     return tomli_w.dumps({**chosen, contents.CONTENT: contents.code(config)}), in_python
 
 
-def to_toml(config: SweepConfig) -> str:
+def sweep_to_toml(config: SweepConfig) -> str:
     """The sweep as TOML: its grid, the method, then the settings that differ from the defaults."""
     name, several = "temporal", config.temporal
     if config.local_epochs:
@@ -282,7 +282,7 @@ def to_toml(config: SweepConfig) -> str:
     return tomli_w.dumps(versions.stamped(fixed_settings))
 
 
-def from_toml(path: Path, *, trust_code: bool = False) -> SweepConfig:
+def sweep_from_toml(path: Path, *, trust_code: bool = False) -> SweepConfig:
     """A sweep from a TOML file; ``UsageError`` names the file and the offending key.
 
     ``trust_code``: as ``fedsim.settings.config.from_toml`` has it.
@@ -290,8 +290,8 @@ def from_toml(path: Path, *, trust_code: bool = False) -> SweepConfig:
     try:
         values = flat_grid(versions.read(path), str(path))
         if not trust_code:
-            trusted.check(values, path)
-        return from_flat(values, str(path))
+            trusted.check_trust(values, path)
+        return sweep_from_flat(values, str(path))
     except PlacedError:
         raise
     except UsageError as error:
@@ -299,9 +299,9 @@ def from_toml(path: Path, *, trust_code: bool = False) -> SweepConfig:
 
 
 def flat_grid(values: Mapping[str, Any], origin: str, flags: bool = False) -> dict[str, Any]:
-    """The settings of a sweep by the names of their flags: a run's (``flattened``) and the grid's.
+    """The settings of a sweep by the names of their flags: ``flat_settings`` and the grid's.
 
-    Raises ``PlacedError`` as ``flattened``, and for a seed.
+    Raises ``PlacedError`` as ``flat_settings``, and for a seed.
     """
     values = underscored(values, origin)
     if "seed" in values:
@@ -312,10 +312,10 @@ def flat_grid(values: Mapping[str, Any], origin: str, flags: bool = False) -> di
     grid = {name: values.pop(name) for name in (*GRID, *BESIDE) if name in values}
     if not isinstance(vary := grid.get("vary", {}), Mapping):
         raise PlacedError(f"{origin}: vary is {vary!r}; it takes a table of settings: [vary]")
-    return flattened(values, origin, flags, other_keys=(*GRID, *BESIDE)) | grid
+    return flat_settings(values, origin, flags, other_keys=(*GRID, *BESIDE)) | grid
 
 
-def from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
+def sweep_from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
     """A sweep of settings by the names of their flags; ``temporal`` and ``gradient`` are numbers or
     lists of them.
     """
@@ -327,7 +327,7 @@ def from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
         raise PlacedError(f"{origin}: seeds is {seeds!r}; it takes whole numbers: one, or a list")
     if not isinstance(baseline, bool):
         raise PlacedError(f"{origin}: baseline is {baseline!r}; it takes true or false")
-    vary = varied.checked(others.pop("vary", {}), f"{origin}: vary")
+    vary = varied.check_values(others.pop("vary", {}), f"{origin}: vary")
     for name in vary:
         if others.get(name) is not None:
             raise PlacedError(f"{origin}: {name} is {others[name]!r} and is varied too: give one")

@@ -15,9 +15,9 @@ from fedsim.network.quantities import quantity
 from fedsim.settings.fields import GRADIENT, UNIFORM, Settings
 from fedsim.settings.methods import Method, resolve, takes_fraction
 from fedsim.settings.samplers import Sampler
-from fedsim.settings.samplers.parsing import value_of as sampler_of
+from fedsim.settings.samplers.parsing import sampler_of as sampler_of
 from fedsim.settings.samplers.simple import Uniform
-from fedsim.settings.strategies import value_of, written
+from fedsim.settings.strategies import algorithm_of, strategy_text
 from fedsim.tasks import Task, get_task
 from fedsim.tasks.data.givensplits import settled
 from strategies import DSGD, Algorithm, Client, FedProx, Relay, chain
@@ -118,7 +118,8 @@ def filled(config: Settings) -> Plan:
     temporal = config.local_epochs or config.temporal
     in_rounds = config.rounds and config.rounds * temporal
     iterations = in_rounds or config.iterations or task.iterations
-    rule, masking, pull = value_of(config.strategy), training.momentum_masking, training.proximal
+    rule = algorithm_of(config.strategy)
+    masking, pull = training.momentum_masking, training.proximal
     try:  # as given; else the strategy's own, which is raw for most
         downlink, downlink_text = rule.default_downlink(method.compressor), config.downlink
         if downlink_text is not None and takes_fraction(downlink_text):
@@ -158,7 +159,7 @@ def filled(config: Settings) -> Plan:
         rules=rules,
         ask=clients.ask or cohort,
         algorithm=rule,
-        strategy=written(config.strategy),
+        strategy=strategy_text(config.strategy),
         client=rule.client if pull is None else chain(FedProx(pull), rule.client),
         draws=sampler_of(clients.sampler),
         sampler=clients.sampler if isinstance(clients.sampler, str) else clients.sampler.written,

@@ -15,41 +15,41 @@ _DIGEST = re.compile(r"@([0-9a-f]{16})$")
 _FLAG = "--weights"
 
 
-def settled(file: str) -> str:
+def with_digest(file: str) -> str:
     """The place with its digest, which is read where the text lacks one.
 
     Raises:
         UsageError: there is no such file, or its name does not end with .safetensors.
 
     Example:
-        >>> settled("start.safetensors@0123456789abcdef")
+        >>> with_digest("start.safetensors@0123456789abcdef")
         'start.safetensors@0123456789abcdef'
     """
     if _DIGEST.search(file):
         return file
     if not file.endswith(".safetensors"):
         raise UsageError(f"{_FLAG} is {file!r}: give a file of tensors, FILE.safetensors")
-    return f"{file}@{blake2b(read(file), digest_size=8).hexdigest()}"
+    return f"{file}@{blake2b(read_bytes(file), digest_size=8).hexdigest()}"
 
 
-def digest(weights: str | None) -> str | None:
+def digest_in(weights: str | None) -> str | None:
     """The digest of the file in a settled text.
 
     Example:
-        >>> digest("start.safetensors@0123456789abcdef")
+        >>> digest_in("start.safetensors@0123456789abcdef")
         '0123456789abcdef'
     """
     return weights and weights[-16:]
 
 
-def content(weights: str) -> bytes:
+def file_bytes(weights: str) -> bytes:
     """What the file of a settled text holds.
 
     Raises:
         UsageError: it is not there, or no longer what it was.
     """
-    place, was = _DIGEST.sub("", weights), digest(weights)
-    held = read(place)
+    place, was = _DIGEST.sub("", weights), digest_in(weights)
+    held = read_bytes(place)
     now = blake2b(held, digest_size=8).hexdigest()
     if now != was:
         raise UsageError(
@@ -59,7 +59,7 @@ def content(weights: str) -> bytes:
     return held
 
 
-def read(place: str) -> bytes:
+def read_bytes(place: str) -> bytes:
     """The bytes of a file; kept until it changes."""
     try:
         stat = Path(place).stat()

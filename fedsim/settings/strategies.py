@@ -62,17 +62,17 @@ def check_text(text: str) -> None:
         raise UsageError(f"--strategy: {message}")
 
 
-def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
+def adopt_strategy(strategy: "str | Algorithm") -> "str | Algorithm":
     """``strategy`` as settings keep it: a text for one of fedsim's, or a user's own itself.
 
     Raises ``UsageError`` for what is neither, and for settings that are not allowed.
 
     Example:
         >>> from strategies import FedBuff
-        >>> adopt(FedBuff(10)), adopt("dsgd")
+        >>> adopt_strategy(FedBuff(10)), adopt_strategy("dsgd")
         ('fedbuff(buffer_size=10)', 'dsgd')
     """
-    algorithm, of = value_of(strategy), type(value_of(strategy))
+    algorithm, of = algorithm_of(strategy), type(algorithm_of(strategy))
     for f in fields(algorithm):
         if f.name in FLAGS:
             FLAGS[f.name].fitting(getattr(algorithm, f.name))
@@ -104,18 +104,18 @@ def adopt(strategy: "str | Algorithm") -> "str | Algorithm":
     return f"{name}({', '.join(arguments)})" if arguments else name
 
 
-def written(strategy: "str | Algorithm") -> str:
+def strategy_text(strategy: "str | Algorithm") -> str:
     """A strategy in files of settings and tables: its text, or its place."""
     return strategy if isinstance(strategy, str) else strategy.written
 
 
-def value_of(strategy: "str | Algorithm") -> "Algorithm":
+def algorithm_of(strategy: "str | Algorithm") -> "Algorithm":
     """The algorithm that a text names, with its own settings; a value as it is.
 
-    Raises ``UsageError`` as ``adopt``.
+    Raises ``UsageError`` as ``adopt_strategy``.
 
     Example:
-        >>> value_of("nesterov(momentum=0.5)").momentum
+        >>> algorithm_of("nesterov(momentum=0.5)").momentum
         0.5
     """
     from strategies import Algorithm
@@ -188,14 +188,14 @@ def takes(strategy: "str | Algorithm") -> set[str]:
         >>> sorted(takes("nesterov"))
         ['server_lr', 'weighting']
     """
-    return {f.name for f in fields(value_of(strategy))} & {*FLAGS}
+    return {f.name for f in fields(algorithm_of(strategy))} & {*FLAGS}
 
 
 def flags_of(algorithm: "Algorithm") -> dict[str, Any]:
     """The values of an algorithm's ``FLAGS``, as they are typed.
 
     Example:
-        >>> flags_of(value_of("fedasync"))
+        >>> flags_of(algorithm_of("fedasync"))
         {'server_lr': 0.6, 'staleness': 'polynomial(0.5)'}
     """
     names = {f.name for f in fields(algorithm)}
@@ -216,7 +216,7 @@ def with_settings(
         >>> with_settings("fedadam", {"server_lr": 0.5})
         'fedadam(server_lr=0.5)'
     """
-    algorithm, start = value_of(strategy), f"--strategy is {written(strategy)!r}"
+    algorithm, start = algorithm_of(strategy), f"--strategy is {strategy_text(strategy)!r}"
     defaults = {f.name: f.default for f in fields(algorithm)}
     if algorithm.by_samples and settings.get("weighting") == "samples":  # as they always are
         settings = {name: typed for name, typed in settings.items() if name != "weighting"}
@@ -246,12 +246,12 @@ def with_settings(
         call.named.update({name: Call(_shown(typed)) for name, typed in settings.items()})
         place = f"{algorithm.place.rpartition(':')[0]}:{replace(call, called=True)}"
         placed(changed, place, algorithm.content)
-    return adopt(changed)
+    return adopt_strategy(changed)
 
 
 def adds_codes(strategy: "str | Algorithm") -> bool:
     """Whether a strategy takes only methods that send codes which it adds up: never ``raw``."""
-    return value_of(strategy).adds_codes
+    return algorithm_of(strategy).adds_codes
 
 
 def is_among(text: str, names: Container[str]) -> bool:
@@ -268,7 +268,7 @@ def is_among(text: str, names: Container[str]) -> bool:
 
 def check_deployed(strategy: object) -> None:
     """Refuses a strategy that goes by simulated time, because a deployment's links are real."""
-    if isinstance(strategy, str) and value_of(strategy).clock != "rounds":
+    if isinstance(strategy, str) and algorithm_of(strategy).clock != "rounds":
         raise UsageError(
             f"--strategy is {strategy!r}: it goes by simulated time, and the links of a deployment "
             "are real; `fedsim run --network` trains with it"
@@ -284,10 +284,10 @@ def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
         >>> of_reference("marina(weighting=samples)")
         'dsgd(weighting=samples)'
     """
-    algorithm = value_of(strategy)
+    algorithm = algorithm_of(strategy)
     if not algorithm.adds_codes:
         return strategy
-    return adopt(f"dsgd(weighting={getattr(algorithm, 'weighting', 'uniform')})")
+    return adopt_strategy(f"dsgd(weighting={getattr(algorithm, 'weighting', 'uniform')})")
 
 
 def _call(text: str) -> Call:

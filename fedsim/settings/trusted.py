@@ -14,7 +14,7 @@ CODE = ("task", "strategy", "sampler", "partition")
 """Settings that may be ``FILE.py:NAME``."""
 
 
-def check(values: Mapping[str, Any], file: Path | str, trusted: Iterable[str] = ()) -> None:
+def check_trust(values: Mapping[str, Any], file: Path | str, trusted: Iterable[str] = ()) -> None:
     """Refuses settings that name code which the command line does not name.
 
     Args:
@@ -26,9 +26,9 @@ def check(values: Mapping[str, Any], file: Path | str, trusted: Iterable[str] = 
     Raises ``PlacedError``, which names the file, the setting and the flag.
 
     Example:
-        >>> check({"task": "digits", "strategy": "fedavgm"}, "run.toml")
-        >>> check({"task": "mine.py:TASK"}, "run.toml", ["mine.py:TASK"])
-        >>> check({"task": "mine.py:TASK"}, "run.toml")
+        >>> check_trust({"task": "digits", "strategy": "fedavgm"}, "run.toml")
+        >>> check_trust({"task": "mine.py:TASK"}, "run.toml", ["mine.py:TASK"])
+        >>> check_trust({"task": "mine.py:TASK"}, "run.toml")
         Traceback (most recent call last):
         fedsim.ground.errors.PlacedError: run.toml: its task is 'mine.py:TASK': a file that only \
 settings name is not executed; give --own mine.py:TASK too (in Python trust_code=True)

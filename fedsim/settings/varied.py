@@ -34,14 +34,14 @@ _PLAIN = re.compile(r"\w[\w.]*(\([\w.]+\))?", re.ASCII)
 _LONGEST = 40  # characters of a value in the name of a folder
 
 
-def read(texts: Iterable[str]) -> dict[str, list[str]]:
+def parse_vary(texts: Iterable[str]) -> dict[str, list[str]]:
     """The settings of ``--vary SETTING=V1,V2`` and their values as typed.
 
     Raises:
         UsageError: one has no value, or a setting is given twice.
 
     Example:
-        >>> read(["lr=0.01,0.1", "partition='dirichlet(0.1)',iid"])
+        >>> parse_vary(["lr=0.01,0.1", "partition='dirichlet(0.1)',iid"])
         {'lr': ['0.01', '0.1'], 'partition': ['dirichlet(0.1)', 'iid']}
     """
     values: dict[str, list[str]] = {}
@@ -59,7 +59,7 @@ def read(texts: Iterable[str]) -> dict[str, list[str]]:
     return values
 
 
-def checked(choices: Mapping[str, Any], origin: str) -> dict[str, tuple[Any, ...]]:
+def check_values(choices: Mapping[str, Any], origin: str) -> dict[str, tuple[Any, ...]]:
     """The settings and their values, each once; ``none`` stands for None where that is a default.
 
     Args:
@@ -70,7 +70,7 @@ def checked(choices: Mapping[str, Any], origin: str) -> dict[str, tuple[Any, ...
         UsageError: there is no such setting, no sweep can vary it, or it does not take a value.
 
     Example:
-        >>> checked({"lr": ["0.1", 0.1, 1], "cohort": ["none", 2]}, "--vary")
+        >>> check_values({"lr": ["0.1", 0.1, 1], "cohort": ["none", 2]}, "--vary")
         {'lr': (0.1, 1.0), 'cohort': (None, 2)}
     """
     values: dict[str, tuple[Any, ...]] = {}
@@ -121,15 +121,15 @@ def combinations(varied: Varied) -> Iterator[dict[str, Any]]:
         yield dict(zip(varied, values, strict=True))
 
 
-def named(chosen: Mapping[str, Any]) -> str:
+def folder_suffix(chosen: Mapping[str, Any]) -> str:
     """The part of a combination in the name of a cell's folder; other values, another name.
 
     A value that a name cannot hold, or that is long, ends with a digest of it.
 
     Example:
-        >>> named({"lr": 0.1, "partition": "dirichlet(0.1)"})
+        >>> folder_suffix({"lr": 0.1, "partition": "dirichlet(0.1)"})
         '-lr-0.1-partition-dirichlet-0.1'
-        >>> named({"method": "topk(0.1) | float32"})
+        >>> folder_suffix({"method": "topk(0.1) | float32"})
         '-method-topk-0.1-float32-2f5908'
     """
     parts = []

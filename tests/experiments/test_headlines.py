@@ -13,7 +13,7 @@ from scipy.stats import ttest_1samp
 
 from experiments.common.inference import holm
 from fedsim.settings.methods import resolve, takes_fraction
-from fedsim.settings.strategies import value_of
+from fedsim.settings.strategies import algorithm_of
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
 
@@ -662,7 +662,7 @@ def masked_pages() -> set[str]:
         run = tomllib.loads(path.read_text(encoding="utf-8"))
         for cell in run["cells"].values():
             training = {**run.get("training", {}), **cell.get("training", {})}
-            strategy = value_of(cell.get("strategy", run.get("strategy", "dsgd")))
+            strategy = algorithm_of(cell.get("strategy", run.get("strategy", "dsgd")))
             method = cell.get("method", run.get("method"))
             on = training.get("momentum_masking") != "off" and not strategy.gradients
             if on and chooses(method):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedsim.commands.experiment import SCALES, experiments
-from fedsim.settings.cellfile import FILE, digest, from_toml
+from fedsim.settings.cellfile import FILE, cells_digest, cells_from_toml
 from fedsim.settings.grids import Cell
 from tests.support.cases import cases
 from tests.support.commands import Typed, typed
@@ -73,7 +73,7 @@ def rows(cells: list[Cell]) -> pd.DataFrame:
 
 
 def test_settings_agree_with_the_numbers(folder: Path) -> None:
-    mine, compared = rows(from_toml(folder / FILE, trust_code=True)), 0
+    mine, compared = rows(cells_from_toml(folder / FILE, trust_code=True)), 0
     for file in sorted(folder.glob("*.csv")):
         table = pd.read_csv(file)
         for wanted, compare in KINDS.items():
@@ -183,7 +183,7 @@ KINDS = {
 
 
 def test_no_machine_s_place_is_in_them(folder: Path) -> None:
-    for cell in from_toml(folder / FILE, trust_code=True):
+    for cell in cells_from_toml(folder / FILE, trust_code=True):
         assert cell.config.machine.data is None and cell.config.machine.device == "cpu"
 
 
@@ -202,7 +202,7 @@ def test_a_dry_run_writes_the_settings_alone(name: str, scale: str, typed: Typed
     assert said.code == 0, said.err
     written = [f for f in Path("out").rglob("*") if f.is_file()]
     assert {f.name for f in written} == (set() if name == IN_PYTHON else {FILE})
-    cells = [cell for file in written for cell in from_toml(file, trust_code=True)]
+    cells = [cell for file in written for cell in cells_from_toml(file, trust_code=True)]
     for cell in cells:
         assert f"{cell.name}: {cell.config.plan.task.name}, " in said.out
     lines = [line for line in said.out.splitlines() if f"{STEPPED}, " not in line]
@@ -218,7 +218,7 @@ def test_a_dry_run_of_only_some_rows(typed: Typed) -> None:
     assert typed(*arguments).code == 0
     assert [*Path("out").iterdir()] == [Path("out/mnist_lenet5")]
     written, committed = (
-        {cell.name: cell.config.digest for cell in from_toml(folder / FILE, trust_code=True)}
+        {cell.name: cell.config.digest for cell in cells_from_toml(folder / FILE, trust_code=True)}
         for folder in (Path("out/mnist_lenet5"), HOME / "sbc-table2" / "results" / "mnist_lenet5")
     )
     assert written == committed
@@ -261,10 +261,11 @@ def test_the_runs_of_committed_tables_have_the_digests_that_they_had(file: str) 
 
     A digest has what a user's files hold, too, and fedsim's own tasks have no such files.
     """
-    cells = from_toml(HOME / file, trust_code=True)
-    assert (len(cells), digest(cells, files=False)) == (DIGESTS[file].cells, DIGESTS[file].digest)
+    cells = cells_from_toml(HOME / file, trust_code=True)
+    digest = cells_digest(cells, files=False)
+    assert (len(cells), digest) == (DIGESTS[file].cells, DIGESTS[file].digest)
     ours = [cell for cell in cells if isinstance(cell.config.task, str)]
-    assert digest(ours, files=True) == digest(ours, files=False)
+    assert cells_digest(ours, files=True) == cells_digest(ours, files=False)
 
 
 def test_every_committed_list_of_runs_is_among_them() -> None:
@@ -289,8 +290,8 @@ def test_what_repeats_a_paper_is_still_what_was_committed(name: str, typed: Type
         committed = HOME / name / "results" / file.relative_to("out")
         if not committed.exists():
             continue
-        now = {cell.name: cell.config for cell in from_toml(file, trust_code=True)}
-        for cell in from_toml(committed, trust_code=True):
+        now = {cell.name: cell.config for cell in cells_from_toml(file, trust_code=True)}
+        for cell in cells_from_toml(committed, trust_code=True):
             if cell.name in now:
                 masks = now[cell.name].chosen().get("momentum_masking")
                 assert masks == cell.config.chosen().get("momentum_masking"), cell.name

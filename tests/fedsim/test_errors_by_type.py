@@ -10,7 +10,7 @@ import torch
 import fedsim
 from compressors import NotFinite, UpdateError, compress, parse
 from fedsim.ground.errors import UsageError, training
-from fedsim.settings.grids import from_toml
+from fedsim.settings.grids import sweep_from_toml
 
 HUGE = {"w": torch.tensor([3e38, 3e38])}
 CAUSE = "the learning rate"
@@ -54,7 +54,7 @@ def test_the_file_is_named_once_whatever_it_is_called(
         file = Path("--lr")
         file.write_text(text)
         with pytest.raises(UsageError, match=r"^--lr: ") as caught:
-            from_toml(file)
+            sweep_from_toml(file)
         assert str(caught.value).count("--lr: ") == 1
 
 

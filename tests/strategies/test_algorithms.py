@@ -13,7 +13,7 @@ import torch
 from compressors import State, compress, decompress
 from fedsim import run
 from fedsim.federation.aggregation import make_strategy
-from fedsim.settings.strategies import STRATEGIES, adopt, kind, value_of
+from fedsim.settings.strategies import STRATEGIES, adopt_strategy, algorithm_of, kind
 from strategies import Asynchronous, Compressed, DelayedDSGD, RoundInfo, Uplink
 from strategies.algorithms.flowers import Flowers
 from tests.support.runs import small
@@ -103,9 +103,9 @@ def test_its_memory_is_in_the_strategy_s_state(name: str) -> None:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_it_travels_has_a_text_and_says_where_it_is_from(name: str) -> None:
-    rule = value_of(name)
-    assert cloudpickle.loads(cloudpickle.dumps(rule)) == rule == value_of(adopt(rule))
-    assert adopt(rule) == name
+    rule = algorithm_of(name)
+    assert cloudpickle.loads(cloudpickle.dumps(rule)) == rule == algorithm_of(adopt_strategy(rule))
+    assert adopt_strategy(rule) == name
     told = inspect.cleandoc(type(rule).__doc__ or "")
     assert "Source:" in told or isinstance(rule, Flowers)
     parents = "".join(base.__doc__ or "" for base in type(rule).__mro__)
@@ -127,7 +127,7 @@ def test_it_learns(name: str, tmp_path: Path) -> None:
 def test_flower_s_are_built_with_their_own_defaults() -> None:
     """Where nobody gives a rate: what Flower's class has is what is told."""
     for name in STRATEGIES:
-        rule = value_of(name)
+        rule = algorithm_of(name)
         if isinstance(rule, Flowers):
             strategy = strategy_of(name)
             assert isinstance(strategy, Compressed)

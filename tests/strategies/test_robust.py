@@ -6,7 +6,7 @@ from torch import Tensor
 
 from compressors import Raw
 from fedsim import RunConfig, UsageError
-from fedsim.settings.strategies import value_of
+from fedsim.settings.strategies import algorithm_of
 from strategies import Algorithm, Krum, Median, RoundInfo, TrimmedMean, Uplink, build
 from strategies.algorithms.robust import squared_distances
 
@@ -97,6 +97,6 @@ def test_a_share_is_of_whole_updates() -> None:
 
 
 def test_they_are_values_in_flower_s_loop_too() -> None:
-    assert value_of("krum(2, 3)") == Krum(f=2, m=3)
+    assert algorithm_of("krum(2, 3)") == Krum(f=2, m=3)
     with pytest.raises(ValueError, match="cohort is 4.*give 5"):
         build(Krum(1), Raw(), clients=4)

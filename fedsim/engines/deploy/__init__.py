@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
-    from fedsim.engines.deploy.deployment import NODES, Deployment
+    from fedsim.engines.deploy.deployment import NODE_FOLDER, Deployment
 
-__all__ = ["NODES", "Deployment"]
+__all__ = ["NODE_FOLDER", "Deployment"]
 
 make_lazy(__name__)

@@ -18,7 +18,7 @@ from fedsim.ground.errors import RunFailed
 from strategies.channel.owners import TABLE
 
 Tell = Callable[[str], None]
-NODES = "nodes"
+NODE_FOLDER = "nodes"
 """The folder of the clients' memories, in that of the deployment."""
 
 START_SECONDS = 180.0
@@ -50,9 +50,9 @@ class Deployment:
 
     def __init__(self, clients: int, folder: Path, port: int | None = None) -> None:
         if port is not None:
-            ports.check(port, "--port")
+            ports.check_port(port, "--port")
         self.clients, self.folder = clients, folder.resolve()
-        self.port = port if port is not None else ports.free(1)[0]
+        self.port = port if port is not None else ports.free_ports(1)[0]
         self.nodes: dict[int, Group] = {}
         self.link: list[Group] = []
         self._run: Group | None = None
@@ -88,7 +88,7 @@ class Deployment:
 
     def start(self, client: int) -> None:
         """Starts the SuperNode of ``client`` and waits until the SuperLink knows it."""
-        self._launch(client, ports.free(1)[0])
+        self._launch(client, ports.free_ports(1)[0])
         self._wait([self.nodes[client]])
 
     def kill(self, client: int) -> None:
@@ -182,13 +182,13 @@ class Deployment:
         self.link.append(
             self._group("clients", "the clients' process", warm, self.private / "warm")
         )
-        others = [port for port in ports.free(self.clients + 1) if port != self.port]
+        others = [port for port in ports.free_ports(self.clients + 1) if port != self.port]
         for client in range(self.clients):
             self._launch(client, others[client])
         self._wait(list(self.nodes.values()))
 
     def _launch(self, client: int, port: int) -> None:
-        state = self.folder / NODES / str(client)
+        state = self.folder / NODE_FOLDER / str(client)
         state.mkdir(parents=True, exist_ok=True)
         settings: dict[str, str | int] = {
             "partition-id": client, "num-partitions": self.clients, "client-id": str(client),

@@ -9,13 +9,13 @@ from fedsim.ground.errors import UsageError
 LOOPBACK = "127.0.0.1"
 
 
-def free(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """So many different ports on which nothing listens.
 
     Another program may take one before it is used: what then binds it fails and says so.
 
     Example:
-        >>> len(set(free(3)))
+        >>> len(set(free_ports(3)))
         3
     """
     with ExitStack() as bound:  # all are bound until the last is: no port comes twice
@@ -25,7 +25,7 @@ def free(count: int) -> list[int]:
         return [sock.getsockname()[1] for sock in sockets]
 
 
-def check(port: int, flag: str) -> None:
+def check_port(port: int, flag: str) -> None:
     """Refuses a port on which nothing can listen.
 
     Args:
@@ -35,7 +35,7 @@ def check(port: int, flag: str) -> None:
     Raises ``UsageError`` where the number is not a port's, or where something has the port already.
 
     Example:
-        >>> check(70000, "--port")
+        >>> check_port(70000, "--port")
         Traceback (most recent call last):
         fedsim.ground.errors.UsageError: --port is 70000: a port is a number from 1 to 65535
     """

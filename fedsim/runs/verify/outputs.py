@@ -205,7 +205,7 @@ def _listed(file: Path, allowed: Permissions) -> list[grids.Cell]:
     values = allowed.values(file)
     if TABLE in values:
         return cellfile.from_values(values, str(file))
-    return grids.from_flat(grids.flat_grid(values, str(file)), str(file)).cells()
+    return grids.sweep_from_flat(grids.flat_grid(values, str(file)), str(file)).cells()
 
 
 def _numbers(path: Path, allowed: Permissions) -> Iterator[tuple[str, Any]]:

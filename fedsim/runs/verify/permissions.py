@@ -14,7 +14,7 @@ from compressors.calls import split
 from fedsim.ground.errors import UsageError, reason
 from fedsim.ground.strangers import read_toml
 from fedsim.settings import contents, trusted, versions
-from fedsim.settings.config import RunConfig, flattened, from_flat
+from fedsim.settings.config import RunConfig, flat_settings, run_from_flat
 from fedsim.tasks.known import is_ours
 
 
@@ -61,9 +61,9 @@ class Permissions:
         Raises ``UsageError`` as ``values``, and where files have changed.
         """
         file = folder / "config.toml"
-        values = flattened(self.values(file), str(file))
-        config = from_flat({**values, "data": self.data, "download": False})
-        changed = contents.differing(contents.recorded(folder), config.content)
+        values = flat_settings(self.values(file), str(file))
+        config = run_from_flat({**values, "data": self.data, "download": False})
+        changed = contents.differing(contents.recorded_content(folder), config.content)
         if changed:
             raise UsageError(f"files have changed ({'; '.join(changed)})")
         return config

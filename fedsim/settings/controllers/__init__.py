@@ -5,21 +5,27 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
-    from fedsim.settings.controllers.base import Choice, Controller, Memory, Seen, Told
-    from fedsim.settings.controllers.listed import CONTROLLERS, Listed, own_controllers
-    from fedsim.settings.controllers.parsing import parse, text
+    from fedsim.settings.controllers.base import (
+        Action,
+        ClientObservation,
+        Controller,
+        Memory,
+        Observation,
+    )
+    from fedsim.settings.controllers.listed import CONTROLLERS, ListedController, own_controllers
+    from fedsim.settings.controllers.parsing import controller_text, parse
 
 __all__ = [
     "CONTROLLERS",
-    "Choice",
+    "Action",
+    "ClientObservation",
     "Controller",
-    "Listed",
     "Memory",
-    "Seen",
-    "Told",
+    "ListedController",
+    "Observation",
+    "controller_text",
     "own_controllers",
     "parse",
-    "text",
 ]
 
 make_lazy(__name__)

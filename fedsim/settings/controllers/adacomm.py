@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.settings.controllers.base import Choice, Memory, Told
-from fedsim.settings.controllers.settings import whole
+from fedsim.settings.controllers.base import Action, Memory, Observation
+from fedsim.settings.controllers.settings import check_whole_number
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class AdaComm:
     every: int
 
     def __post_init__(self) -> None:
-        whole("adacomm: every", self.every)
+        check_whole_number("adacomm: every", self.every)
 
-    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+    def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
         """See ``Controller.choose``."""
-        n, first, loss = memory.get("n", told.n), memory.get("first"), told.train_loss
-        turn, now = memory.get("turn", 0), told.iteration // self.every
+        n, first, loss = memory.get("n", observation.n), memory.get("first"), observation.train_loss
+        turn, now = memory.get("turn", 0), observation.iteration // self.every
         if first is None:
             first = loss
         elif loss is not None and now > turn and first > 0:
-            proposal = math.ceil(math.sqrt(max(0.0, loss) / first) * told.n)
+            proposal = math.ceil(math.sqrt(max(0.0, loss) / first) * observation.n)
             n = max(1, proposal if proposal < n else n // 2)
         turn = turn if loss is None else max(turn, now)  # of a round that nobody reported
-        return Choice(n, told.p), {"n": n, "first": first, "turn": turn}
+        return Action(n, observation.p), {"n": n, "first": first, "turn": turn}

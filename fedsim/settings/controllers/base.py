@@ -8,7 +8,7 @@ REPORTS = ("train_loss", "update_norm", "residual_norm")
 """What clients can report beside their update, 32 bits each, where a controller needs it."""
 
 AGREEMENT, NETWORK = "agreement", "network"
-NEEDS = (*REPORTS, AGREEMENT, NETWORK)
+CONTROLLER_NEEDS = (*REPORTS, AGREEMENT, NETWORK)
 """What a controller can need; the last two cost no bits."""
 
 Memory = dict[str, Any]
@@ -16,7 +16,7 @@ Memory = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Choice:
+class Action:
     """n and p of one round: local iterations, a whole number from 1, and a fraction in (0, 1]."""
 
     n: int
@@ -24,7 +24,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClientObservation:
     """What the server knows of one client; None: not yet, or nobody asked for it.
 
     Attributes:
@@ -55,7 +55,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Told:
+class Observation:
     """A controller's observation before a round; None: not known yet, or nobody asked for it.
 
     Attributes:
@@ -96,20 +96,20 @@ class Told:
     update_norm: float | None
     agreement: float | None
     entries: int
-    clients: Mapping[int, Seen]
+    clients: Mapping[int, ClientObservation]
 
     @property
-    def base(self) -> Choice:
+    def base(self) -> Action:
         """n and p where the run begins."""
-        return Choice(self.n, self.p)
+        return Action(self.n, self.p)
 
 
 class Controller(Protocol):
     """Chooses n and p of every round: a frozen dataclass without memory of its own.
 
     Attributes:
-        needs: which of ``NEEDS`` it reads; ``train_loss``, ``update_norm`` and ``residual_norm``
-            are then reported by clients and charged.
+        needs: which of ``CONTROLLER_NEEDS`` it reads; ``train_loss``, ``update_norm`` and
+            ``residual_norm`` are then reported by clients and charged.
         moves: which of ``n`` and ``p`` it moves.
     """
 
@@ -117,8 +117,8 @@ class Controller(Protocol):
     moves: ClassVar[tuple[str, ...]]
 
     def choose(
-        self, told: Told, memory: Memory
-    ) -> tuple[Choice | Mapping[int, Choice], Memory]:
+        self, observation: Observation, memory: Memory
+    ) -> tuple[Action | Mapping[int, Action], Memory]:
         """One choice for all clients or one per client, and what it remembers from now on.
 
         ``memory`` is what it returned the last time; it is not changed in place.

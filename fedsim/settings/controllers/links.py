@@ -4,8 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.settings.controllers.base import NETWORK, Choice, Memory, Seen, Told
-from fedsim.settings.controllers.settings import above_zero, share, whole
+from fedsim.settings.controllers.base import (
+    NETWORK,
+    Action,
+    ClientObservation,
+    Memory,
+    Observation,
+)
+from fedsim.settings.controllers.settings import (
+    check_above_zero,
+    check_fraction,
+    check_whole_number,
+)
 
 BITS = 16.0
 """Bits per entry that are assumed of a client's first message; later its last message says."""
@@ -39,22 +49,24 @@ class FillUpload:
     most: float = 1.0
 
     def __post_init__(self) -> None:
-        above_zero("link: seconds", self.seconds)
-        share("link: least", self.least)
-        share("link: most", self.most)
+        check_above_zero("link: seconds", self.seconds)
+        check_fraction("link: least", self.least)
+        check_fraction("link: most", self.most)
         if self.least > self.most:
             raise ValueError(f"link: least is {self.least!r}, above most, {self.most!r}")
 
-    def fraction(self, client: Seen, entries: int) -> float:
+    def fraction(self, client: ClientObservation, entries: int) -> float:
         """The p of one client."""
         assert client.up is not None  # the network is needed, and so is there
         each = client.up_bits / client.sent if client.up_bits and client.sent else BITS
         return min(self.most, max(self.least, self.seconds * client.up / each / entries))
 
-    def choose(self, told: Told, memory: Memory) -> tuple[Mapping[int, Choice], Memory]:
+    def choose(
+        self, observation: Observation, memory: Memory
+    ) -> tuple[Mapping[int, Action], Memory]:
         """See ``Controller.choose``."""
-        clients = told.clients.items()
-        return {c: Choice(told.n, self.fraction(x, told.entries)) for c, x in clients}, memory
+        n, entries, clients = observation.n, observation.entries, observation.clients.items()
+        return {c: Action(n, self.fraction(x, entries)) for c, x in clients}, memory
 
 
 @dataclass(frozen=True)
@@ -81,10 +93,10 @@ class Pace:
     most: int = 100
 
     def __post_init__(self) -> None:
-        above_zero("pace: seconds", self.seconds)
-        whole("pace: most", self.most)
+        check_above_zero("pace: seconds", self.seconds)
+        check_whole_number("pace: most", self.most)
 
-    def iterations(self, client: Seen) -> int:
+    def iterations(self, client: ClientObservation) -> int:
         """The n of one client."""
         assert client.compute is not None  # the network is needed, and so is there
         if self.seconds >= self.most * client.compute:
@@ -92,7 +104,9 @@ class Pace:
         fit = self.seconds / client.compute * (1 + ROUNDING)
         return max(1, min(self.most, int(fit)))
 
-    def choose(self, told: Told, memory: Memory) -> tuple[Mapping[int, Choice], Memory]:
+    def choose(
+        self, observation: Observation, memory: Memory
+    ) -> tuple[Mapping[int, Action], Memory]:
         """See ``Controller.choose``."""
-        clients = told.clients.items()
-        return {c: Choice(self.iterations(x), told.p) for c, x in clients}, memory
+        clients = observation.clients.items()
+        return {c: Action(self.iterations(x), observation.p) for c, x in clients}, memory

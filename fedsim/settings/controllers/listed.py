@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedController:
     """One controller: its class, or where the class lies (``module:Class`` in
     ``fedsim.settings.controllers``), a title, a source, and an example of its text.
     """
@@ -17,7 +17,7 @@ class Listed:
     example: str
 
     @property
-    def made(self) -> Any:
+    def cls(self) -> Any:
         """The class, imported when somebody asks."""
         if not isinstance(self.make, str):
             return self.make
@@ -25,38 +25,39 @@ class Listed:
         return vars(import_module(f"fedsim.settings.controllers.{module}"))[name]
 
 
-CONTROLLERS: dict[str, Listed] = {
-    "fixed": Listed(
-        "schedules:Fixed", "n and p as typed, in every round: what the others are compared with",
+CONTROLLERS: dict[str, ListedController] = {
+    "fixed": ListedController(
+        "schedules:FixedController",
+        "n and p as typed, in every round: what the others are compared with",
         "this project", "fixed",
     ),
-    "warmup": Listed(
+    "warmup": ListedController(
         "schedules:Warmup", "a fraction that falls to p exponentially over the first rounds",
         "Lin et al. 2018 (Deep Gradient Compression), section 3.3", "warmup(20, first=0.25)",
     ),
-    "delay_first": Listed(
+    "delay_first": ListedController(
         "schedules:DelayFirst",
         "dense messages after a long delay until the learning rate drops, then n = 1 and sparse",
         "Sattler et al. 2018 (Sparse Binary Compression), conclusion", "delay_first",
     ),
-    "plateau": Listed(
+    "plateau": ListedController(
         "plateau:Plateau", "n halves and p doubles where the training loss stays",
         "this project, after the rule by which learning rates are lowered", "plateau(5)",
     ),
-    "link": Listed(
+    "link": ListedController(
         "links:FillUpload", "each client sends the fraction that fills its upload time",
         "this project", "link(0.5)",
     ),
-    "pace": Listed(
+    "pace": ListedController(
         "links:Pace", "each client does as many local iterations as it has time for",
         "this project", "pace(0.5)",
     ),
-    "noise": Listed(
+    "noise": ListedController(
         "noise:Noise", "n halves where successive global updates point in unlike directions",
         "Chee & Toulis 2018 (Convergence diagnostics for SGD), section 3, after Pflug 1990; that "
         "n is halved, and not the learning rate: this project", "noise(5)",
     ),
-    "adacomm": Listed(
+    "adacomm": ListedController(
         "adacomm:AdaComm", "n falls with the square root of the training loss",
         "Wang & Joshi 2019 (Adaptive communication strategies), equations 16 and 17",
         "adacomm(100)",
@@ -67,7 +68,7 @@ CONTROLLERS: dict[str, Listed] = {
 _OURS = dict(CONTROLLERS)
 
 
-def own_controllers() -> dict[str, Listed]:
+def own_controllers() -> dict[str, ListedController]:
     """The entries that the user added or replaced.
 
     Example:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.settings.controllers.base import AGREEMENT, Choice, Memory, Told
-from fedsim.settings.controllers.settings import whole
+from fedsim.settings.controllers.base import AGREEMENT, Action, Memory, Observation
+from fedsim.settings.controllers.settings import check_whole_number
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,15 @@ class Noise:
     least: int = 1
 
     def __post_init__(self) -> None:
-        whole("noise: burn", self.burn)
-        whole("noise: least", self.least)
+        check_whole_number("noise: burn", self.burn)
+        check_whole_number("noise: least", self.least)
 
-    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+    def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
         """See ``Controller.choose``."""
-        n, rounds, total = (memory.get(k, v) for k, v in (("n", told.n), ("rounds", 0), ("sum", 0)))
-        if told.agreement is not None:
-            rounds, total = rounds + 1, total + told.agreement
+        first = {"n": observation.n, "rounds": 0, "sum": 0}
+        n, rounds, total = (memory.get(k, v) for k, v in first.items())
+        if observation.agreement is not None:
+            rounds, total = rounds + 1, total + observation.agreement
         if rounds >= self.burn and total < 0:
-            n, rounds, total = max(min(self.least, told.n), n // 2), 0, 0
-        return Choice(n, told.p), {"n": n, "rounds": rounds, "sum": total}
+            n, rounds, total = max(min(self.least, observation.n), n // 2), 0, 0
+        return Action(n, observation.p), {"n": n, "rounds": rounds, "sum": total}

@@ -5,7 +5,7 @@ from typing import Any
 
 from compressors.calls import Call, value
 from fedsim.ground.errors import UsageError, parse_call, unknown
-from fedsim.settings.controllers.base import NEEDS, Controller
+from fedsim.settings.controllers.base import CONTROLLER_NEEDS, Controller
 from fedsim.settings.controllers.listed import CONTROLLERS
 
 _FLAG = "--controller"
@@ -24,7 +24,7 @@ def parse(written: str) -> Controller:
     name, named = call.name, call.named
     if name not in CONTROLLERS:
         raise UsageError(f"{_FLAG}: {unknown('controller', name, CONTROLLERS)}")
-    make = CONTROLLERS[name].made
+    make = CONTROLLERS[name].cls
     settings = [f.name for f in fields(make)] if is_dataclass(make) else []
     for key in named:
         if key not in settings:
@@ -37,27 +37,28 @@ def parse(written: str) -> Controller:
         raise UsageError(f"{_FLAG} is {written!r}: {error}") from error
     # What the contract asks of a class of the user's own.
     needs, moves = getattr(controller, "needs", None), getattr(controller, "moves", None)
-    if not isinstance(needs, tuple) or not {*needs} <= {*NEEDS}:
+    if not isinstance(needs, tuple) or not {*needs} <= {*CONTROLLER_NEEDS}:
         raise UsageError(
-            f"controller {name}: needs is {needs!r}; give a tuple of some of {', '.join(NEEDS)}"
+            f"controller {name}: needs is {needs!r}; give a tuple of some of "
+            f"{', '.join(CONTROLLER_NEEDS)}"
         )
     if not isinstance(moves, tuple) or not {*moves} <= {"n", "p"}:
         raise UsageError(f"controller {name}: moves is {moves!r}; give a tuple of 'n' and 'p'")
     if not callable(getattr(controller, "choose", None)):
-        raise UsageError(f"controller {name}: it has no choose(told, memory)")
+        raise UsageError(f"controller {name}: it has no choose(observation, memory)")
     return controller
 
 
-def text(controller: Any) -> str:
+def controller_text(controller: Any) -> str:
     """The text of a controller: ``parse`` of it gives an equal one.
 
     Raises ``UsageError`` where its class is in no row of ``CONTROLLERS``.
 
     Example:
-        >>> text(parse("warmup(20)"))
+        >>> controller_text(parse("warmup(20)"))
         'warmup(20)'
     """
-    name = next((n for n, row in CONTROLLERS.items() if row.made is type(controller)), None)
+    name = next((n for n, row in CONTROLLERS.items() if row.cls is type(controller)), None)
     if name is None or not is_dataclass(controller):
         raise UsageError(
             f"{_FLAG} is {controller!r}: give a frozen dataclass whose class is in CONTROLLERS "

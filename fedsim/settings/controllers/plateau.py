@@ -4,8 +4,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.settings.controllers.base import Choice, Memory, Told
-from fedsim.settings.controllers.settings import above_zero, share, whole
+from fedsim.settings.controllers.base import Action, Memory, Observation
+from fedsim.settings.controllers.settings import (
+    check_above_zero,
+    check_fraction,
+    check_whole_number,
+)
 
 
 @dataclass(frozen=True)
@@ -36,33 +40,33 @@ class Plateau:
     most: float = 1.0
 
     def __post_init__(self) -> None:
-        whole("plateau: patience", self.patience)
-        above_zero("plateau: factor", self.factor)
-        share("plateau: better", self.better)
-        share("plateau: most", self.most)
+        check_whole_number("plateau: patience", self.patience)
+        check_above_zero("plateau: factor", self.factor)
+        check_fraction("plateau: better", self.better)
+        check_fraction("plateau: most", self.most)
         if self.factor <= 1:
             raise ValueError(f"plateau: factor is {self.factor!r}: give a number above 1")
 
-    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+    def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
         """See ``Controller.choose``."""
         steps, bad, best = memory.get("steps", 0), memory.get("bad", 0), memory.get("best")
-        loss = told.train_loss
+        loss = observation.train_loss
         share = math.copysign(self.better, 0.0 if best is None else best)  # a loss may be negative
         if loss is not None and (best is None or loss < best * (1 - share)):
             best, bad = loss, 0
         elif loss is not None:
             bad += 1
-        choice = self.after(steps, told)
+        choice = self.after(steps, observation)
         if bad >= self.patience:
             steps, bad, best = steps + (choice.n > 1 or choice.p < self.most), 0, None
-            choice = self.after(steps, told)
+            choice = self.after(steps, observation)
         return choice, {"steps": steps, "bad": bad, "best": best}
 
-    def after(self, steps: int, told: Told) -> Choice:
+    def after(self, steps: int, observation: Observation) -> Action:
         """n and p after so many changes."""
         try:
             times = float(self.factor) ** steps
         except OverflowError:  # older checkpoints counted on where n and p had ended
             times = math.inf
-        n = max(1, round(told.n / times))
-        return Choice(n, max(told.p, min(self.most, told.p * times)))
+        n = max(1, round(observation.n / times))
+        return Action(n, max(observation.p, min(self.most, observation.p * times)))

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedsim.settings.controllers.base import Choice, Memory, Told
-from fedsim.settings.controllers.settings import share, whole
+from fedsim.settings.controllers.base import Action, Memory, Observation
+from fedsim.settings.controllers.settings import check_fraction, check_whole_number
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedController:
     """n and p as typed: the same training as without a controller, and the orders' bits more.
 
         n_t = n,  p_t = p
@@ -21,9 +21,9 @@ class Fixed:
     needs: ClassVar[tuple[str, ...]] = ()
     moves: ClassVar[tuple[str, ...]] = ()
 
-    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+    def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
         """See ``Controller.choose``."""
-        return told.base, memory
+        return observation.base, memory
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ class Warmup:
     first: float = 0.25
 
     def __post_init__(self) -> None:
-        whole("warmup: rounds", self.rounds)
-        share("warmup: first", self.first)
+        check_whole_number("warmup: rounds", self.rounds)
+        check_fraction("warmup: first", self.first)
 
     def fraction(self, p: float, round_number: int) -> float:
         """The fraction of one round (1, 2, ...)."""
         left = max(0.0, 1 - (round_number - 1) / self.rounds)
         return max(p, float(p * (self.first / p) ** left))
 
-    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+    def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
         """See ``Controller.choose``."""
-        return Choice(told.n, self.fraction(told.p, told.round)), memory
+        return Action(observation.n, self.fraction(observation.p, observation.round)), memory
 
 
 @dataclass(frozen=True)
@@ -90,21 +90,22 @@ class DelayFirst:
 
     def __post_init__(self) -> None:
         if self.at:
-            share("delay_first: at", self.at)
-        whole("delay_first: longest", self.longest)
+            check_fraction("delay_first: at", self.at)
+        check_whole_number("delay_first: longest", self.longest)
 
-    def change(self, told: Told) -> float:
+    def change(self, observation: Observation) -> float:
         """The iteration at which the second phase begins."""
         if self.at:
-            return round(self.at * told.iterations, 9)  # 0.07 * 100 is 7.000000000000001
-        drops = [drop for drop in told.rate_drops if drop < told.iterations]
-        return drops[0] if drops else told.iterations / 2
+            return round(self.at * observation.iterations, 9)  # 0.07 * 100 is 7.000000000000001
+        drops = [drop for drop in observation.rate_drops if drop < observation.iterations]
+        return drops[0] if drops else observation.iterations / 2
 
-    def choose(self, told: Told, memory: Memory) -> tuple[Choice, Memory]:
+    def choose(self, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
         """See ``Controller.choose``."""
-        sparsity, left = told.p / told.n, self.change(told) - told.iteration
+        sparsity = observation.p / observation.n
+        left = self.change(observation) - observation.iteration
         if left > 0:
             n = min(max(1, round(1 / sparsity)), self.longest, max(1, round(left)))
-            return Choice(n, min(1.0, n * sparsity)), memory
-        return Choice(1, sparsity), memory
+            return Action(n, min(1.0, n * sparsity)), memory
+        return Action(1, sparsity), memory
 

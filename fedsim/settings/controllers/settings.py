@@ -3,19 +3,19 @@
 from typing import Any
 
 
-def whole(name: str, value: Any) -> None:
+def check_whole_number(name: str, value: Any) -> None:
     """Refuses what is not a whole number from 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name} is {value!r}: give a whole number from 1")
 
 
-def share(name: str, value: Any) -> None:
+def check_fraction(name: str, value: Any) -> None:
     """Refuses what does not lie in (0, 1]."""
     if not _is_number(value) or not 0 < value <= 1:
         raise ValueError(f"{name} is {value!r}: it lies in (0, 1]")
 
 
-def above_zero(name: str, value: Any) -> None:
+def check_above_zero(name: str, value: Any) -> None:
     """Refuses what is not a finite number above 0."""
     if not _is_number(value) or not 0 < value < float("inf"):
         raise ValueError(f"{name} is {value!r}: give a number above 0")

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
-    from fedsim.settings.samplers.base import DrawInfo, Memory, Participation, Sampler
+    from fedsim.settings.samplers.base import DrawInfo, Participation, Sampler, SamplerMemory
     from fedsim.settings.samplers.listed import SAMPLERS, ListedSampler
 
 __all__ = [
     "SAMPLERS",
     "DrawInfo",
     "ListedSampler",
-    "Memory",
     "Participation",
     "Sampler",
+    "SamplerMemory",
 ]
 
 make_lazy(__name__)

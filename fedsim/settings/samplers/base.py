@@ -8,11 +8,11 @@ import numpy as np
 
 SAMPLES, LINKS, TRAIN_LOSS, SECONDS = "samples", "links", "train_loss", "seconds"
 LOCAL_LOSS = "local_loss"
-NEEDS = (SAMPLES, LINKS, TRAIN_LOSS, SECONDS, LOCAL_LOSS)
+SAMPLER_NEEDS = (SAMPLES, LINKS, TRAIN_LOSS, SECONDS, LOCAL_LOSS)
 """What a sampler can need. Numbers of samples and losses travel and are charged; times are the
 server's own, and need ``--network``. ``local_loss``: it asks before a draw."""
 
-Memory = dict[str, Any]
+SamplerMemory = dict[str, Any]
 """What a sampler remembers between rounds, as JSON can hold it; empty at first."""
 
 
@@ -96,7 +96,7 @@ class Sampler:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Which of ``NEEDS`` it reads; a class may also have a tuple of that name."""
+        """Which of ``SAMPLER_NEEDS`` it reads; a class may also have a tuple of that name."""
         return ()
 
     @property
@@ -119,7 +119,7 @@ class Sampler:
         """On how many of its batches a client that is asked computes its loss; 0: on an epoch."""
         return 0
 
-    def asks(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
+    def asks(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
         """The candidates that are asked for their loss before the draw: none.
 
         Each is sent the model as it is now, computes its mean loss as training begins (in training
@@ -127,7 +127,7 @@ class Sampler:
         """
         return ()
 
-    def draw(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
+    def draw(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
         """``info.count`` different clients of ``info.candidates``, in any order.
 
         ``memory`` is what ``learn`` returned the last time, empty at first; it is not changed.
@@ -139,7 +139,7 @@ class Sampler:
         """
         return smallest(info.candidates, info.lots(), info.count)
 
-    def learn(self, taken: Mapping[int, Participation], memory: Memory) -> Memory:
+    def learn(self, taken: Mapping[int, Participation], memory: SamplerMemory) -> SamplerMemory:
         """What it remembers from now on, after a round whose used updates are of these clients."""
         return memory
 

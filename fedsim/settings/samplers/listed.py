@@ -20,7 +20,7 @@ class ListedSampler:
     example: str
 
     @property
-    def made(self) -> "type[Sampler]":
+    def cls(self) -> "type[Sampler]":
         """The class, imported when somebody asks."""
         module, name = self.make.split(":")
         cls: type[Sampler] = vars(import_module(f"fedsim.settings.samplers.{module}"))[name]

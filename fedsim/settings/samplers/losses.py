@@ -9,9 +9,9 @@ from fedsim.settings.samplers.base import (
     SAMPLES,
     TRAIN_LOSS,
     DrawInfo,
-    Memory,
     Participation,
     Sampler,
+    SamplerMemory,
     weighted,
 )
 
@@ -84,11 +84,11 @@ class PowerOfChoice(Sampler):
             f"asked together ({least}) and all ({clients})"
         )
 
-    def asks(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
+    def asks(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
         """See ``Sampler.asks``."""
         return () if self.stale else self._among(info)
 
-    def draw(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
+    def draw(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
         """See ``Sampler.draw``."""
         last = memory.get("losses", {})
         losses = {int(c): x for c, x in last.items()} if self.stale else info.local_losses
@@ -97,7 +97,7 @@ class PowerOfChoice(Sampler):
     def _among(self, info: DrawInfo) -> list[int]:
         return weighted(info, info.samples, max(self.candidates, info.count))
 
-    def learn(self, taken: Mapping[int, Participation], memory: Memory) -> Memory:
+    def learn(self, taken: Mapping[int, Participation], memory: SamplerMemory) -> SamplerMemory:
         """See ``Sampler.learn``."""
         if not self.stale:
             return memory

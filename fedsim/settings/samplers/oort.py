@@ -11,9 +11,9 @@ from fedsim.settings.samplers.base import (
     SECONDS,
     TRAIN_LOSS,
     DrawInfo,
-    Memory,
     Participation,
     Sampler,
+    SamplerMemory,
     smallest,
 )
 
@@ -80,7 +80,7 @@ class Oort(Sampler):
         """The numbers of samples and the losses; with ``alpha`` the times."""
         return (SAMPLES, TRAIN_LOSS, SECONDS) if self.alpha else (SAMPLES, TRAIN_LOSS)
 
-    def draw(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
+    def draw(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
         """See ``Sampler.draw``."""
         participations = memory.get("seen", {})
         in_memory = np.array([str(client) in participations for client in info.candidates])
@@ -104,7 +104,9 @@ class Oort(Sampler):
         count = math.floor(share * info.count + u)
         return min(fresh, max(count, info.count - participants))
 
-    def utilities(self, clients: np.ndarray, round_number: int, memory: Memory) -> np.ndarray:
+    def utilities(
+        self, clients: np.ndarray, round_number: int, memory: SamplerMemory
+    ) -> np.ndarray:
         """U_i of clients whose updates were used, shape (clients,)."""
         participations = memory["seen"]
         gain, last, seconds = np.array([participations[str(client)] for client in clients], float).T
@@ -118,7 +120,7 @@ class Oort(Sampler):
         utility[slow] *= (preferred / seconds[slow]) ** self.alpha
         return np.asarray(utility)
 
-    def learn(self, taken: Mapping[int, Participation], memory: Memory) -> Memory:
+    def learn(self, taken: Mapping[int, Participation], memory: SamplerMemory) -> SamplerMemory:
         """See ``Sampler.learn``."""
         updates = {
             str(client): [one.samples * abs(one.train_loss or 0.0), one.round, one.seconds or 0.0]

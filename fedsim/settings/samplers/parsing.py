@@ -7,33 +7,33 @@ from typing import Any, cast
 
 from compressors.calls import Call, value
 from fedsim.ground.errors import UsageError, comma, parse_call, unknown
-from fedsim.settings.samplers.base import NEEDS, Sampler
+from fedsim.settings.samplers.base import SAMPLER_NEEDS, Sampler
 from fedsim.settings.samplers.listed import SAMPLERS
 
 FLAG = "--sampler"
 _ALLOWED = "a name with its settings, as in 'weighted(samples)', or FILE.py:NAME"
 
 
-def adopt(sampler: str | Sampler) -> str | Sampler:
+def adopt_sampler(sampler: str | Sampler) -> str | Sampler:
     """``sampler`` as settings keep it: a text for one of fedsim's, or a user's own itself.
 
     Raises ``UsageError`` for what is neither, and for settings that are not allowed.
 
     Example:
-        >>> adopt("weighted( by=samples )")
+        >>> adopt_sampler("weighted( by=samples )")
         'weighted(samples)'
     """
-    instance = value_of(sampler)
-    return instance if instance.place else text(instance)
+    instance = sampler_of(sampler)
+    return instance if instance.place else sampler_text(instance)
 
 
-def value_of(sampler: str | Sampler) -> Sampler:
+def sampler_of(sampler: str | Sampler) -> Sampler:
     """The sampler that a text names; a value as it is.
 
-    Raises ``UsageError`` as ``adopt``.
+    Raises ``UsageError`` as ``adopt_sampler``.
 
     Example:
-        >>> value_of("link(fastest)")
+        >>> sampler_of("link(fastest)")
         ByLink(first='fastest')
     """
     if isinstance(sampler, Sampler):
@@ -45,20 +45,20 @@ def value_of(sampler: str | Sampler) -> Sampler:
     call = parse_call(sampler, FLAG, _ALLOWED)
     if call.name not in SAMPLERS:
         raise UsageError(f"{FLAG}: {unknown('sampler', call.name, SAMPLERS)}")
-    kind = SAMPLERS[call.name].made
+    kind = SAMPLERS[call.name].cls
     return _construct(kind, kind, call, sampler)
 
 
-def text(sampler: Sampler) -> str:
-    """The text of one of fedsim's samplers: ``value_of`` of it gives an equal one.
+def sampler_text(sampler: Sampler) -> str:
+    """The text of one of fedsim's samplers: ``sampler_of`` of it gives an equal one.
 
     Raises ``UsageError`` where its class is in no row of ``SAMPLERS``.
 
     Example:
-        >>> text(value_of("weighted(samples)"))
+        >>> sampler_text(sampler_of("weighted(samples)"))
         'weighted(samples)'
     """
-    name = next((n for n, row in SAMPLERS.items() if row.made is type(sampler)), None)
+    name = next((n for n, row in SAMPLERS.items() if row.cls is type(sampler)), None)
     if name is None:
         raise UsageError(
             f"{FLAG} is {sampler!r}: give a sampler of your own as FILE.py:NAME, so that other "
@@ -86,9 +86,10 @@ def _load_own(place: str) -> Sampler:
         changed = _construct(partial(replace, base), type(base), call, place)
         sampler = cast("Sampler", placed(changed, new_place, base.content))
     needs = sampler.needs
-    if not isinstance(needs, tuple) or not {*needs} <= {*NEEDS}:
+    if not isinstance(needs, tuple) or not {*needs} <= {*SAMPLER_NEEDS}:
         raise UsageError(
-            f"{FLAG} is {place!r}: needs is {needs!r}; give a tuple of some of {', '.join(NEEDS)}"
+            f"{FLAG} is {place!r}: needs is {needs!r}; give a tuple of some of "
+            f"{', '.join(SAMPLER_NEEDS)}"
         )
     try:
         hash(sampler)

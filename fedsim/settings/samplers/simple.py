@@ -9,8 +9,8 @@ from fedsim.settings.samplers.base import (
     LINKS,
     SAMPLES,
     DrawInfo,
-    Memory,
     Sampler,
+    SamplerMemory,
     smallest,
     weighted,
 )
@@ -56,7 +56,7 @@ class Weighted(Sampler):
         """The numbers of samples."""
         return (SAMPLES,)
 
-    def draw(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
+    def draw(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
         """See ``Sampler.draw``."""
         return weighted(info, info.samples, info.count)
 
@@ -89,7 +89,7 @@ class ByLink(Sampler):
         """The links."""
         return (LINKS,)
 
-    def draw(self, info: DrawInfo, memory: Memory) -> Sequence[int]:
+    def draw(self, info: DrawInfo, memory: SamplerMemory) -> Sequence[int]:
         """See ``Sampler.draw``."""
         order = np.lexsort((info.lots(), info.transfer_seconds))
         places = np.empty(len(order))

@@ -6,16 +6,24 @@ from typing import Any, ClassVar
 import pytest
 
 from fedsim.ground.errors import UsageError
-from fedsim.settings.controllers import CONTROLLERS, Choice, Listed, Seen, Told, parse, text
+from fedsim.settings.controllers import (
+    CONTROLLERS,
+    Action,
+    ClientObservation,
+    ListedController,
+    Observation,
+    controller_text,
+    parse,
+)
 
 
-def told(**facts: Any) -> Told:
+def told(**facts: Any) -> Observation:
     known: dict[str, Any] = dict.fromkeys(
         ("seconds", "train_loss", "loss", "metric", "update_norm", "agreement")
     )
     known |= {"round": 1, "iteration": 0, "iterations": 100, "n": 8, "p": 0.01, "rate": 1.0}
     known |= {"rate_drops": (), "up_bits": 0.0, "down_bits": 0.0, "entries": 1000, "clients": {}}
-    return Told(**known | facts)
+    return Observation(**known | facts)
 
 
 def choices(name: str, every: list[dict[str, Any]]) -> list[tuple[int, float]]:
@@ -23,7 +31,7 @@ def choices(name: str, every: list[dict[str, Any]]) -> list[tuple[int, float]]:
     controller, memory, found = parse(name), dict[str, Any](), []
     for facts in every:
         choice, memory = controller.choose(told(**facts), memory)
-        assert isinstance(choice, Choice)
+        assert isinstance(choice, Action)
         found.append((choice.n, round(choice.p, 6)))
     return found
 
@@ -68,22 +76,23 @@ def test_adacomm_follows_the_root_of_the_loss() -> None:
 
 def test_link_gives_each_client_what_its_upload_has_time_for() -> None:
     """2 s at 100 bit/s of 10 bits per entry are 20 of 1000 entries; the first message: 16 bits."""
-    clients = {0: Seen(up=100.0, up_bits=500, sent=50), 1: Seen(up=80.0), 2: Seen(up=1e9)}
+    first = ClientObservation(up=100.0, up_bits=500, sent=50)
+    clients = {0: first, 1: ClientObservation(up=80.0), 2: ClientObservation(up=1e9)}
     chosen, _ = parse("link(2)").choose(told(clients=clients), {})
-    assert chosen == {0: Choice(8, 0.02), 1: Choice(8, 0.01), 2: Choice(8, 1.0)}
+    assert chosen == {0: Action(8, 0.02), 1: Action(8, 0.01), 2: Action(8, 1.0)}
 
 
 def test_pace_gives_each_client_what_it_has_time_for() -> None:
-    clients = {0: Seen(compute=0.5), 1: Seen(compute=3.0), 2: Seen(compute=0.0)}
+    clients = {c: ClientObservation(compute=s) for c, s in enumerate((0.5, 3.0, 0.0))}
     chosen, _ = parse("pace(2, most=9)").choose(told(clients=clients), {})
-    assert chosen == {0: Choice(4, 0.01), 1: Choice(1, 0.01), 2: Choice(9, 0.01)}
+    assert chosen == {0: Action(4, 0.01), 1: Action(1, 0.01), 2: Action(9, 0.01)}
 
 
 @pytest.mark.parametrize("name", CONTROLLERS)
 def test_texts_are_read_and_printed(name: str) -> None:
     row = CONTROLLERS[name]
     made = parse(row.example)
-    assert type(made) is row.made and parse(text(made)) == made
+    assert type(made) is row.cls and parse(controller_text(made)) == made
     assert row.title and row.source
 
 
@@ -113,14 +122,14 @@ class Dated:
     at: tuple[int, ...] = ()
     name: str = ""
 
-    def choose(self, told: Told, memory: Any) -> Any:
-        return told.base, memory
+    def choose(self, observation: Observation, memory: Any) -> Any:
+        return observation.base, memory
 
 
 def test_values_of_a_controller_of_ones_own_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CONTROLLERS, "dated", Listed(Dated, "title", "source", "dated"))
+    monkeypatch.setitem(CONTROLLERS, "dated", ListedController(Dated, "title", "source", "dated"))
     for made in (Dated(), Dated((1, 20)), Dated((3,), "a, (b")):
-        assert parse(text(made)) == made
+        assert parse(controller_text(made)) == made
     for wrong in ("dated(f(1))", "dated((x=1))", "dated(1 | 2)"):
         with pytest.raises(UsageError, match="--controller is .dated.*cannot read"):
             parse(wrong)
@@ -131,10 +140,10 @@ class Bare:
 
 
 def test_what_a_class_of_ones_own_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CONTROLLERS, "bare", Listed(Bare, "title", "source", "bare"))
+    monkeypatch.setitem(CONTROLLERS, "bare", ListedController(Bare, "title", "source", "bare"))
     for name, said in (("needs", "needs is None; give a tuple of some of"),
                        ("moves", "moves is None; give a tuple of 'n' and 'p'"),
-                       ("choose", r"it has no choose\(told, memory\)")):  # fmt: skip
+                       ("choose", r"it has no choose\(observation, memory\)")):  # fmt: skip
         with pytest.raises(UsageError, match=f"controller bare: {said}"):
             parse("bare")
         monkeypatch.setattr(Bare, name, (), raising=False)

@@ -9,7 +9,7 @@ import pytest
 
 from fedsim import RunConfig, RunFailed, UsageError, run
 from fedsim.federation.orders import Work, from_payload, round_p, to_payload
-from fedsim.settings.controllers import CONTROLLERS, Choice, Listed
+from fedsim.settings.controllers import CONTROLLERS, Action, ListedController
 from tests.support.runs import clients, make_task, rounds, small
 
 __all__ = ["make_task"]  # the fixture
@@ -67,16 +67,16 @@ class Uneven:
     seen: ClassVar[list[Any]] = []
     wrong: int = 0
 
-    def choose(self, told: Any, memory: Any) -> Any:
+    def choose(self, observation: Any, memory: Any) -> Any:
         """See ``Controller.choose``."""
-        self.seen.append(told)
-        chosen = {c: Choice(c + 1 - self.wrong, (c + 1) / 10) for c in told.clients}
+        self.seen.append(observation)
+        chosen = {c: Action(c + 1 - self.wrong, (c + 1) / 10) for c in observation.clients}
         return chosen, {"rounds": memory.get("rounds", 0) + 1}
 
 
 @pytest.fixture
 def uneven(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Uneven]]:
-    row = Listed(Uneven, "uneven", "this test", "uneven")
+    row = ListedController(Uneven, "uneven", "this test", "uneven")
     monkeypatch.setitem(CONTROLLERS, "uneven", row)
     Uneven.seen.clear()
     yield Uneven

@@ -13,7 +13,7 @@ from fedsim import RunConfig, load, run
 from fedsim.network import parse as parse_network
 from fedsim.network.pricing import SECONDS
 from fedsim.results.schema import read_summary
-from fedsim.settings.controllers import Seen, parse
+from fedsim.settings.controllers import ClientObservation, parse
 from fedsim.settings.controllers.links import Pace
 from fedsim.show.times import priced
 from tests.support.runs import clients, make_task
@@ -107,10 +107,10 @@ def test_as_many_as_there_is_time_for(text: str, compute: float, n: int) -> None
     """The whole part of seconds / compute, from 1 to ``most``, which is 100 unless given."""
     controller = parse(text)
     assert isinstance(controller, Pace)
-    assert controller.iterations(Seen(compute=compute)) == n
+    assert controller.iterations(ClientObservation(compute=compute)) == n
 
 
 @pytest.mark.parametrize(("seconds", "compute", "n"), [(0.3, 0.1, 3), (0.6, 0.2, 3), (0.7, 0.1, 7)])
 def test_what_fits_exactly_is_done(seconds: float, compute: float, n: int) -> None:
     """`pace(0.3)` and `compute=100ms`: three iterations take so many seconds."""
-    assert Pace(seconds).iterations(Seen(compute=compute)) == n
+    assert Pace(seconds).iterations(ClientObservation(compute=compute)) == n

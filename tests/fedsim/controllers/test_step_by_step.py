@@ -9,16 +9,22 @@ from typing import Any
 
 import pytest
 
-from fedsim.settings.controllers import Choice, Memory, Seen, Told, parse
+from fedsim.settings.controllers import (
+    Action,
+    ClientObservation,
+    Memory,
+    Observation,
+    parse,
+)
 
 _NOT_YET = ("seconds", "train_loss", "loss", "metric", "update_norm", "agreement")
 
 
-def told(**facts: Any) -> Told:
+def told(**facts: Any) -> Observation:
     known: dict[str, Any] = dict.fromkeys(_NOT_YET)
     known |= {"round": 1, "iteration": 0, "iterations": 100, "n": 8, "p": 0.01, "rate": 1.0}
     known |= {"rate_drops": (), "up_bits": 0.0, "down_bits": 0.0, "entries": 1000, "clients": {}}
-    return Told(**known | facts)
+    return Observation(**known | facts)
 
 
 def walk(name: str, history: list[tuple[dict[str, Any], int, float]]) -> Memory:
@@ -27,7 +33,7 @@ def walk(name: str, history: list[tuple[dict[str, Any], int, float]]) -> Memory:
     for step, (facts, n, p) in enumerate(history):
         before = json.dumps(memory)
         choice, after = controller.choose(told(**facts), memory)
-        assert isinstance(choice, Choice)
+        assert isinstance(choice, Action)
         assert (choice.n, choice.p) == (n, pytest.approx(p, rel=1e-9)), (step, facts)
         assert json.dumps(memory) == before  # it is not changed in place
         memory = json.loads(json.dumps(after))
@@ -75,7 +81,7 @@ def test_plateau_counts_no_change_behind_its_last() -> None:
     assert walk("plateau(1, most=0.04)", losses(*rows))["steps"] == 3
     for name in ("plateau(1)", "plateau(1, 4)"):  # as older checkpoints have it
         choice, _ = parse(name).choose(told(train_loss=1.0), {"steps": 5000, "bad": 1, "best": 1.0})
-        assert choice == Choice(1, 1.0)
+        assert choice == Action(1, 1.0)
 
 
 def test_plateau_takes_a_negative_loss_as_better_the_lower_it_is() -> None:
@@ -209,16 +215,16 @@ def test_fixed_is_what_was_typed() -> None:
 @pytest.mark.parametrize(
     ("name", "seen", "p"),
     [
-        ("link(2)", Seen(up=100.0), 0.0125),  # 200 bits, 16 per entry: 12.5 of 1000 entries
-        ("link(2)", Seen(up=100.0, up_bits=500, sent=50), 0.02),  # 10 bits per entry
-        ("link(2)", Seen(up=100.0, up_bits=24, sent=0), 0.0125),  # nothing travelled: 16 again
-        ("link(0.5)", Seen(up=3200.0), 0.1), ("link(2)", Seen(up=1.0), 0.001),
-        ("link(2, least=0.01)", Seen(up=1.0), 0.01), ("link(2)", Seen(up=1e6), 1.0),
-        ("link(2, most=0.3)", Seen(up=1e6), 0.3), ("link(2)", Seen(up=float("inf")), 1.0),
-        ("link(2, least=0.3, most=0.3)", Seen(up=100.0), 0.3),
+        ("link(2)", {"up": 100.0}, 0.0125),  # 200 bits, 16 per entry: 12.5 of 1000 entries
+        ("link(2)", {"up": 100.0, "up_bits": 500, "sent": 50}, 0.02),  # 10 bits per entry
+        ("link(2)", {"up": 100.0, "up_bits": 24, "sent": 0}, 0.0125),  # nothing travelled: 16 again
+        ("link(0.5)", {"up": 3200.0}, 0.1), ("link(2)", {"up": 1.0}, 0.001),
+        ("link(2, least=0.01)", {"up": 1.0}, 0.01), ("link(2)", {"up": 1e6}, 1.0),
+        ("link(2, most=0.3)", {"up": 1e6}, 0.3), ("link(2)", {"up": float("inf")}, 1.0),
+        ("link(2, least=0.3, most=0.3)", {"up": 100.0}, 0.3),
     ],
 )  # fmt: skip
-def test_link_fills_its_time(name: str, seen: Seen, p: float) -> None:
-    chosen, memory = parse(name).choose(told(clients={3: seen}), {})
+def test_link_fills_its_time(name: str, seen: dict[str, Any], p: float) -> None:
+    chosen, memory = parse(name).choose(told(clients={3: ClientObservation(**seen)}), {})
     assert memory == {} and isinstance(chosen, dict) and list(chosen) == [3]
     assert (chosen[3].n, chosen[3].p) == (8, pytest.approx(p, rel=1e-9))

@@ -18,8 +18,14 @@ from torch import Tensor
 from fedsim import RunConfig, run
 from fedsim.federation.local_steps import Controlled
 from fedsim.federation.trainer import Trainer
-from fedsim.settings.controllers import CONTROLLERS, Choice, Listed, Seen, Told
-from fedsim.settings.controllers.base import NEEDS
+from fedsim.settings.controllers import (
+    CONTROLLERS,
+    Action,
+    ClientObservation,
+    ListedController,
+    Observation,
+)
+from fedsim.settings.controllers.base import CONTROLLER_NEEDS
 from strategies import RoundTraffic
 from strategies.channel.nodes import cohort
 from strategies.channel.traffic import Uplink
@@ -35,26 +41,26 @@ METHOD = "ef(topk({p}) | float32 | bitmap)"
 class Recorded:
     """Writes down what it is told."""
 
-    needs: ClassVar[tuple[str, ...]] = NEEDS
+    needs: ClassVar[tuple[str, ...]] = CONTROLLER_NEEDS
     moves: ClassVar[tuple[str, ...]] = ("n", "p")
-    told: ClassVar[list[Told]] = []
-    way: ClassVar[list[Callable[[Told], Any]]] = []
+    told: ClassVar[list[Observation]] = []
+    way: ClassVar[list[Callable[[Observation], Any]]] = []
 
-    def choose(self, told: Told, memory: Any) -> Any:
-        self.told.append(told)
-        return self.way[0](told), memory
+    def choose(self, observation: Observation, memory: Any) -> Any:
+        self.told.append(observation)
+        return self.way[0](observation), memory
 
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Recorded]]:
-    row = Listed(Recorded, "", "this test", "recorded")
+    row = ListedController(Recorded, "", "this test", "recorded")
     monkeypatch.setitem(CONTROLLERS, "recorded", row)
     Recorded.told.clear()
     Recorded.way[:] = [lambda told: told.base]
     yield Recorded
 
 
-def ran(task: Any, folder: Path, **settings: Any) -> list[Told]:
+def ran(task: Any, folder: Path, **settings: Any) -> list[Observation]:
     """What the controller was told in a run."""
     common = {"method": METHOD, "gradient": 0.34, "temporal": 1, "controller": "recorded"}
     given = common | {"network": "compute=1s"} | settings
@@ -75,7 +81,7 @@ def fails(monkeypatch: pytest.MonkeyPatch, client: int, call: int) -> None:
     monkeypatch.setattr(Trainer, "train", train)
 
 
-def near(seen: Seen, **facts: float) -> None:
+def near(seen: ClientObservation, **facts: float) -> None:
     found = {name: getattr(seen, name) for name in facts}
     assert found == pytest.approx(facts, rel=1e-6, abs=1e-6)
 
@@ -98,12 +104,12 @@ def test_what_is_told_where_a_client_fails(
     Messages: 24 bits of order and, from round 2, 120 of model down; 96 of report up.
     """
     fails(monkeypatch, client=1, call=2)
-    recorded.way[:] = [lambda told: Choice(told.round, 0.67 if told.round == 2 else 0.34)]
+    recorded.way[:] = [lambda told: Action(told.round, 0.67 if told.round == 2 else 0.34)]
     task = make_task(**threes([[6.0, 8.0, 0.0], [0.0, 24.0, 10.0], [16.0, 0.0, 30.0]]))
     settings = {"iterations": 10, "min_replies": 2, "evaluate_every": 1}
     first, second, third, fourth = ran(task, tmp_path, **settings)
 
-    assert first.clients == dict.fromkeys(range(3), Seen(
+    assert first.clients == dict.fromkeys(range(3), ClientObservation(
         up=math.inf, down=math.inf, latency=0.0, compute=1.0
     ))  # fmt: skip
     known = ("train_loss", "loss", "metric", "update_norm", "agreement")
@@ -159,7 +165,7 @@ def test_links_are_told_as_of_now_and_bits_of_the_cohort(
     seed = 47
     assert [cohort(2, 1, seed, number) for number in range(1, 6)] == [[0], [1], [0], [1], [0]]
     monkeypatch.setattr(recorded, "needs", ("network",))
-    recorded.way[:] = [lambda told: {c: Choice(1, (0.34, 1.0)[c]) for c in told.clients}]
+    recorded.way[:] = [lambda told: {c: Action(1, (0.34, 1.0)[c]) for c in told.clients}]
     network = f"trace={tmp_path / 'links.csv'}, compute=1s"
     settings = {"cohort": 1, "iterations": 5, "seed": seed, "network": network}
     told = ran(make_task(**threes([16.0, 32.0])), tmp_path / "run", **settings)
@@ -183,7 +189,7 @@ def test_bits_are_means_over_a_cohort_smaller_than_the_federation(
     has the iterations of the one that does most.
     """
     n, fractions, bits = (4, 3, 2, 1), (0.34, 0.67, 1.0, 1.0), (64, 96, 128, 128)
-    recorded.way[:] = [lambda told: {c: Choice(n[c], fractions[c]) for c in told.clients}]
+    recorded.way[:] = [lambda told: {c: Action(n[c], fractions[c]) for c in told.clients}]
     task = make_task(**threes([16.0, 32.0, 64.0, 128.0]))
     told = ran(task, tmp_path, cohort=2, iterations=40)
     up, down, iterations, before = 0.0, 0, 0, set[int]()
@@ -236,11 +242,11 @@ ROW = {"clients": 1, "failures": 0, "absent": 0, "up_wire_bits": 0, "down_wire_b
 
 
 @pytest.fixture
-def flight(recorded: type[Recorded], make_task: Any) -> Callable[..., list[Told]]:
+def flight(recorded: type[Recorded], make_task: Any) -> Callable[..., list[Observation]]:
     """What is told after rounds that moved the model so, one after the other."""
     task = make_task(**threes([16.0, 32.0]))
 
-    def told(*moves: tuple[float, ...], rows: Any = (), reports: Any = ()) -> list[Told]:
+    def told(*moves: tuple[float, ...], rows: Any = (), reports: Any = ()) -> list[Observation]:
         settings = {"method": METHOD, "gradient": 0.34, "temporal": 1, "iterations": 9}
         network = "compute=1s"
         config = RunConfig.of(task=task.name, controller="recorded", network=network, **settings)
@@ -266,7 +272,7 @@ def up(report: dict[str, float]) -> Uplink:
     return Uplink(b"abc", {}, nothing, {"sent": 2.0}, report=report)
 
 
-def test_cosines_of_successive_updates(flight: Callable[..., list[Told]]) -> None:
+def test_cosines_of_successive_updates(flight: Callable[..., list[Observation]]) -> None:
     """(3, 4, 0), (4, 3, 0), (0, 0, 2), (0, 0, -6), (1, 2, -2): 24/25, 0, -1, and 12 / (6 x 3)."""
     moves = [(3.0, 4.0, 0.0), (4.0, 3.0, 0.0), (0.0, 0.0, 2.0), (0.0, 0.0, -6.0), (1.0, 2.0, -2.0)]
     told = flight(*moves)
@@ -276,7 +282,7 @@ def test_cosines_of_successive_updates(flight: Callable[..., list[Told]]) -> Non
     assert cosines[2:] == pytest.approx([24 / 25, 0, -1, 2 / 3], abs=1e-9)
 
 
-def test_an_update_of_nothing_has_no_cosine(flight: Callable[..., list[Told]]) -> None:
+def test_an_update_of_nothing_has_no_cosine(flight: Callable[..., list[Observation]]) -> None:
     """`noise` would add the cosine of older updates to its sum once more; the next update's is with
     the last that moved the model."""
     told = flight((3.0, 4.0, 0.0), (4.0, 3.0, 0.0), (0.0, 0.0, 0.0), (4.0, 3.0, 0.0))
@@ -300,7 +306,9 @@ def test_what_travels_beside_the_model_is_no_update_of_it(make_task: Any) -> Non
     assert told == [(3, None), (1, 1)]
 
 
-def test_losses_and_scores_are_those_of_the_last_time(flight: Callable[..., list[Told]]) -> None:
+def test_losses_and_scores_are_those_of_the_last_time(
+    flight: Callable[..., list[Observation]],
+) -> None:
     """The mean is over those who reported; a score stays until the next evaluation."""
     rows = [{"metric": 0.5, "loss": 2.0}, {}, {"metric": 0.75, "loss": 1.0}]
     reports = [{0: {"train_loss": 1.0}, 1: {"train_loss": 4.0}}, {1: {"train_loss": 3.0}},
@@ -316,7 +324,9 @@ def test_losses_and_scores_are_those_of_the_last_time(flight: Callable[..., list
     assert (seen.n, seen.p, seen.up_bits, seen.sent) == (1, 0.34, 24, 2)
 
 
-def test_bits_down_are_of_those_that_were_sent_something(flight: Callable[..., list[Told]]) -> None:
+def test_bits_down_are_of_those_that_were_sent_something(
+    flight: Callable[..., list[Observation]],
+) -> None:
     """400 bits up of two that are used; 600 bits down to three that were asked, one was absent."""
     row = {"clients": 2, "failures": 2, "absent": 1, "up_wire_bits": 400, "down_wire_bits": 600,
            "sim_end_seconds": 7.5}  # fmt: skip

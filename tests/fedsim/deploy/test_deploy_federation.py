@@ -96,7 +96,7 @@ def test_nodes_are_told_who_they_are(
 def test_no_port_is_given_twice(
     started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    same, told = ports.free(4), list[int]()
+    same, told = ports.free_ports(4), list[int]()
     monkeypatch.setattr(ports, "free", lambda count: same[:count])  # nothing has bound them yet
 
     def noting(link: int, port: int, *_: Any) -> list[str]:
@@ -272,7 +272,7 @@ def test_a_supernode_is_told_the_folder_as_it_is_called(folder: str) -> None:
 
 
 def test_free_ports_can_be_used_at_once() -> None:
-    numbers = ports.free(20)
+    numbers = ports.free_ports(20)
     assert len(set(numbers)) == 20
     for number in numbers:
-        ports.check(number, "--port")
+        ports.check_port(number, "--port")

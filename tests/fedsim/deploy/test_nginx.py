@@ -71,7 +71,7 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.guard = folder, Guard()
-        self.public, self.link = ports.free(2)
+        self.public, self.link = ports.free_ports(2)
         self.groups: list[Group] = []
 
     def start_all(self) -> None:

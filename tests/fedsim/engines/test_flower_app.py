@@ -70,7 +70,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A Flower home and ports of its own; its SuperLink, and no other, is stopped in the end."""
     home = tmp_path / "flower-home"
     home.mkdir()
-    http, control = ports.free(2)
+    http, control = ports.free_ports(2)
     yield os.environ | {
         "FLWR_HOME": str(home),
         "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(http),

@@ -15,7 +15,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RaySystemError
 from fedsim import RunFailed, UsageError, run
 from fedsim.engines import cluster, workers
 from fedsim.engines.brought import States
-from fedsim.engines.workers import AGAIN, AT_ONCE, Job, Worker, Workers, places
+from fedsim.engines.workers import AGAIN, JOBS_PER_WORKER, Job, Worker, Workers, count_places
 from tests.support.runs import small
 
 
@@ -48,7 +48,7 @@ class FakeRay:
 
         def answer(*_: Any) -> Any:
             waiting = self.outcomes.get(number, [])
-            return Ref(waiting.pop(0) if waiting else workers.packed([], None))
+            return Ref(waiting.pop(0) if waiting else workers.pack_for_ray([], None))
 
         calls = {"ready": ready, "answer": answer}
         made = {name: SimpleNamespace(remote=call) for name, call in calls.items()}
@@ -107,7 +107,7 @@ def told(made: Workers) -> Any:
 def test_a_worker_has_two_messages_and_the_idle_one_comes_first(fake: FakeRay) -> None:
     fake.outcomes = {0: [..., ...], 1: [..., ...]}
     made = started(fake, 2)
-    for _ in range(AT_ONCE * 2):
+    for _ in range(JOBS_PER_WORKER * 2):
         assert made.free
         made.submit(job())
     assert not made.free and fake.outcomes == {0: [], 1: []}
@@ -192,7 +192,7 @@ def test_an_app_that_cannot_be_unpacked_fails_its_clients(
     monkeypatch.setattr(fake, "get", leaves)
     worker = Worker()
     worker.ready([SimpleNamespace()])  # type: ignore[list-item]
-    assert workers.unpacked(worker.answer(b"", None)) == ("SystemExit: 3", None)
+    assert workers.unpack_from_ray(worker.answer(b"", None)) == ("SystemExit: 3", None)
 
 
 def test_a_worker_unpacks_the_app_once(fake: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,12 +214,12 @@ def test_a_worker_unpacks_the_app_once(fake: FakeRay, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(fake, "get", get)
     worker, memory = Worker(), {"w": torch.tensor(1.5, dtype=torch.bfloat16)}
-    assert worker.answer(*workers.packed(([], {}), memory)) is None  # Ray has replaced it
+    assert worker.answer(*workers.pack_for_ray(([], {}), memory)) is None  # Ray has replaced it
     worker.ready(["app"])
     for _ in range(3):
-        came = worker.answer(*workers.packed(([], {}), memory))
+        came = worker.answer(*workers.pack_for_ray(([], {}), memory))
         assert came is not None
-        records, memory = workers.unpacked(came)
+        records, memory = workers.unpack_from_ray(came)
         assert records == []
     assert asked == ["app"] and memory["w"] == 4.5
 
@@ -240,11 +240,11 @@ def test_a_memory_travels_as_it_is() -> None:
         "last": torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4).permute(2, 0, 1),
         "yes": torch.tensor([True, False, True]), "bytes": torch.arange(7, dtype=torch.uint8),
     }  # fmt: skip
-    plain, came = workers.unpacked(workers.packed({"a": b"b"}, memory))
+    plain, came = workers.unpack_from_ray(workers.pack_for_ray({"a": b"b"}, memory))
     assert plain == {"a": b"b"} and list(came) == list(memory)
     for name, x in memory.items():
         assert came[name].dtype == x.dtype and torch.equal(came[name], x)
-    assert workers.unpacked(workers.packed(1, {})) == (1, {})
+    assert workers.unpack_from_ray(workers.pack_for_ray(1, {})) == (1, {})
 
 
 def test_there_is_a_worker_for_every_core_with_its_share_of_a_gpu(
@@ -257,9 +257,9 @@ def test_there_is_a_worker_for_every_core_with_its_share_of_a_gpu(
         {"Alive": False, "Resources": {}},
     ]
     monkeypatch.setattr(workers, "ray", SimpleNamespace(nodes=lambda: nodes))
-    assert [places(gpus) for gpus in (0.0, 1 / 3, 1.0, 2.0)] == [12, 5, 3, 2]
+    assert [count_places(gpus) for gpus in (0.0, 1 / 3, 1.0, 2.0)] == [12, 5, 3, 2]
     with pytest.raises(UsageError, match="no machine of the cluster has a core and 8 of a GPU"):
-        places(8.0)
+        count_places(8.0)
 
 
 @pytest.mark.parametrize("engine", ["local", "ray", "flower"])
@@ -294,7 +294,7 @@ def test_nobody_waits_for_a_client_that_hangs_when_the_server_is_done(
 
     cluster.connect(1, None, "--engine is 'ray'")
     try:
-        made = Workers(hanging, places(0.0), 0.0)
+        made = Workers(hanging, count_places(0.0), 0.0)
         while not made.free:
             made.wait(1.0)
         made.submit(job())

@@ -9,9 +9,9 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedsim.engines.brought import Answer, RemoteClients, States
+from fedsim.engines.brought import RemoteAnswer, RemoteClients, States
 from fedsim.engines.raygrid import RayGrid
-from fedsim.engines.workers import AT_ONCE, Job
+from fedsim.engines.workers import JOBS_PER_WORKER, Job
 from fedsim.federation.client_memory import InProcess
 from strategies.channel.nodes import PARTITION_ID
 from strategies.channel.payload import KEY
@@ -51,7 +51,8 @@ class Directed:
     """
 
     def __init__(self, count: int, act: Callable[[list[Job]], tuple[Job | None, bool]]) -> None:
-        self.most, self.act, self.jobs, self.ended = AT_ONCE * count, act, list[Job](), False
+        self.most, self.act = JOBS_PER_WORKER * count, act
+        self.jobs, self.ended = list[Job](), False
         self.clients, self.given = RemoteClients(app_of), list[int]()
 
     @property
@@ -63,7 +64,7 @@ class Directed:
         self.jobs.append(job)
         self.given.append(int(job.request[1][PARTITION_ID]))
 
-    def wait(self, seconds: float) -> tuple[Job, Answer | None] | None:
+    def wait(self, seconds: float) -> tuple[Job, RemoteAnswer | None] | None:
         job, lost = self.act([*self.jobs]) if self.jobs else (None, False)
         if job is None:
             return None
@@ -106,7 +107,7 @@ def test_a_worker_has_its_next_message_before_the_server_has_the_reply() -> None
     workers = Directed(1, first)
     grid, _ = grid_over(workers, 4)
     for number, _ in enumerate(grid.send_and_receive(to(1, 2, 3, 4)), 1):
-        assert len(workers.given) == min(AT_ONCE + number, 4)
+        assert len(workers.given) == min(JOBS_PER_WORKER + number, 4)
 
 
 def test_a_node_answers_one_message_after_the_other() -> None:

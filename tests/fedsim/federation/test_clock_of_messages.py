@@ -15,7 +15,7 @@ from compressors import explain, parse
 from fedsim import RunConfig, load, run
 from fedsim.network import parse as parse_network
 from fedsim.network.pricing import SECONDS
-from fedsim.settings.controllers import CONTROLLERS, Listed
+from fedsim.settings.controllers import CONTROLLERS, ListedController
 from fedsim.show.times import priced
 from tests.support.models import normed
 from tests.support.runs import clients, make_task, payloads
@@ -111,7 +111,7 @@ class TwoReports:
 
 @pytest.fixture
 def reporting(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = Listed(TwoReports, "", "this test", "two_reports")
+    row = ListedController(TwoReports, "", "this test", "two_reports")
     monkeypatch.setitem(CONTROLLERS, "two_reports", row)
 
 

@@ -7,7 +7,7 @@ import torch
 
 from fedsim import UsageError, run
 from fedsim.federation import memorycodec
-from fedsim.settings.strategies import STRATEGIES, value_of
+from fedsim.settings.strategies import STRATEGIES, algorithm_of
 from strategies.algorithms.requirements import exact_client_state
 from tests.support.runs import make_task, small
 
@@ -23,7 +23,7 @@ GROWING = ("randk(0.1) | float32", "bernoulli(0.3) | float32", "fedscalar(4)")
 
 
 def test_algorithms_that_need_exact_clients_say_so() -> None:
-    said = {name for name in STRATEGIES if exact_client_state in value_of(name).requires}
+    said = {name for name in STRATEGIES if exact_client_state in algorithm_of(name).requires}
     assert said == {*EXACT}
 
 

@@ -15,7 +15,7 @@ from fedsim import RunConfig, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer, build_model
 from fedsim.runs.verify.verify import verify
-from fedsim.settings.strategies import value_of
+from fedsim.settings.strategies import algorithm_of
 from strategies import FedProx, chain
 from strategies.algorithms.chain import Hooks
 from strategies.algorithms.fedrep import HeadFirst
@@ -139,7 +139,7 @@ def test_fedrep_s_shared_layers_move_in_the_steps_after_the_head_s() -> None:
 
 
 def test_with_a_pull_both_halves_work() -> None:
-    half = chain(FedProx(0.1), value_of("fedbabu(fine_tune=3)").client)
+    half = chain(FedProx(0.1), algorithm_of("fedbabu(fine_tune=3)").client)
     assert half.fine_tuning == 3 and half.hooks_gradients
 
 

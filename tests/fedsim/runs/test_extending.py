@@ -130,22 +130,22 @@ def test_what_a_run_began_with_is_recorded_once(stopped: bool, tmp_path: Path) -
             run(sized(4, settings), out, callbacks=[stop_after(2)])
     else:
         run(sized(2), out)
-    file, before = out / "config.toml", contents.recorded(out, contents.START)["weights"]
+    file, before = out / "config.toml", contents.recorded_content(out, contents.START)["weights"]
     file.write_text(file.read_text().replace(before, "0" * 16))
     run(sized(4, settings), out)
-    assert contents.recorded(out, contents.START) == {"weights": "0" * 16}
+    assert contents.recorded_content(out, contents.START) == {"weights": "0" * 16}
 
 
 def test_a_kill_while_a_run_is_extended_keeps_what_it_began_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(sized(2), tmp_path)
-    before = contents.recorded(tmp_path, contents.START)
+    before = contents.recorded_content(tmp_path, contents.START)
     monkeypatch.setattr(extending, "write_text", partial(_written_and_killed, write_text))
     with pytest.raises(Stopped):
         run(sized(4), tmp_path)
     assert "iterations = 20" in (tmp_path / "config.toml").read_text()
-    assert before and contents.recorded(tmp_path, contents.START) == before
+    assert before and contents.recorded_content(tmp_path, contents.START) == before
 
 
 def _written_and_killed(write: Any, path: Path, text: str) -> None:
@@ -157,7 +157,7 @@ def test_a_run_that_begins_again_records_what_it_begins_with(tmp_path: Path) -> 
     run(sized(2), tmp_path)
     (tmp_path / "summary.json").unlink()  # as if it had been killed before a checkpoint
     shutil.rmtree(tmp_path / checkpoint.END)
-    file, before = tmp_path / "config.toml", contents.recorded(tmp_path, contents.START)
+    file, before = tmp_path / "config.toml", contents.recorded_content(tmp_path, contents.START)
     file.write_text(file.read_text().replace(before["weights"], "0" * 16))
     run(sized(2), tmp_path)
-    assert contents.recorded(tmp_path, contents.START) == before
+    assert contents.recorded_content(tmp_path, contents.START) == before

@@ -125,7 +125,7 @@ def test_flags_toml_and_the_sweep(
     assert main(["sweep", *given, *more]) == 0
     cells = json.loads(capsys.readouterr().out)["cells"]
     assert [cell["rounds"] for cell in cells] == [1, int((sent(whole) < 60e3).sum()) + 1]
-    again = fedsim.settings.grids.from_toml(tmp_path / "s" / "sweep.toml")
+    again = fedsim.settings.grids.sweep_from_toml(tmp_path / "s" / "sweep.toml")
     assert again == SweepConfig.of(
         method="sbc", temporal=[2], gradient=[0.05], iterations=20, stop_at_bits="60kbit"
     )

@@ -14,7 +14,7 @@ from fedsim import RunConfig, SweepConfig, UsageError, load, report, sweep
 from fedsim.ground.errors import RESUMES
 from fedsim.runs import parallel
 from fedsim.runs.sweep import run_cells
-from fedsim.settings.grids import Cell, from_toml
+from fedsim.settings.grids import Cell, sweep_from_toml
 from tests.support.commands import files, no_page
 from tests.support.runs import make_task
 
@@ -100,7 +100,7 @@ def test_a_folder_grows_by_other_sparsities_and_seeds(
         pd.read_parquet(tmp_path / "summary.parquet")[["metric", "up_wire_bits"]],
         table[["metric", "up_wire_bits"]],
     )
-    assert from_toml(tmp_path / "sweep.toml").temporal == (4,)
+    assert sweep_from_toml(tmp_path / "sweep.toml").temporal == (4,)
 
 
 OTHERS: dict[str, dict[str, Any]] = {

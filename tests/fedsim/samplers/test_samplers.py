@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fedsim import Clients, RunConfig, UsageError
-from fedsim.settings.samplers import SAMPLERS, DrawInfo, Memory, Participation
+from fedsim.settings.samplers import SAMPLERS, DrawInfo, Participation, SamplerMemory
 from fedsim.settings.samplers.oort import Oort
-from fedsim.settings.samplers.parsing import text, value_of
+from fedsim.settings.samplers.parsing import sampler_of, sampler_text
 
 OWN = """
 from dataclasses import dataclass
@@ -33,9 +33,9 @@ def info(count: int, candidates: list[int], clients: int = 10, **more: object) -
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_text_is_read_and_written_back(name: str) -> None:
-    made = value_of(SAMPLERS[name].example)
-    assert text(made) == SAMPLERS[name].example
-    assert value_of(text(made)) == made and type(made) is SAMPLERS[name].made
+    made = sampler_of(SAMPLERS[name].example)
+    assert sampler_text(made) == SAMPLERS[name].example
+    assert sampler_of(sampler_text(made)) == made and type(made) is SAMPLERS[name].cls
     config = RunConfig(clients=Clients(4, sampler="uniform"))
     assert config.digest == RunConfig(clients=Clients(4)).digest
 
@@ -65,7 +65,7 @@ def test_by_samples_the_smallest_keys_are_drawn() -> None:
     keys = {c: lots[c] / n for c, n in zip(candidates[:3], samples[:3], strict=True)}
     order = [*sorted(keys, key=lambda c: keys[c]), 9]  # who has no samples comes last
     for count in (1, 2, 3):
-        drawn = value_of("weighted(samples)").draw(info(count, candidates, samples=samples), {})
+        drawn = sampler_of("weighted(samples)").draw(info(count, candidates, samples=samples), {})
         assert drawn == order[:count]
 
 
@@ -74,7 +74,7 @@ def test_how_often_clients_are_drawn_by_samples() -> None:
 
     In proportion it would be 2 (2/4) = 1: drawing without replacement evens out.
     """
-    sampler, samples = value_of("weighted(samples)"), np.array([1, 1, 2])
+    sampler, samples = sampler_of("weighted(samples)"), np.array([1, 1, 2])
     found = np.zeros(3)
     for seed in range(3000):
         drawn = sampler.draw(info(2, [0, 1, 2], 3, samples=samples, seed=seed), {})
@@ -86,7 +86,7 @@ def test_how_often_clients_are_drawn_by_samples() -> None:
 
 def test_links_by_seconds_and_lots() -> None:
     """The fastest first; of three with equal times each is drawn in some round."""
-    sampler, seconds = value_of("link(fastest)"), np.array([2.0, 1.0, 2.0, 2.0])
+    sampler, seconds = sampler_of("link(fastest)"), np.array([2.0, 1.0, 2.0, 2.0])
     drawn = [sampler.draw(info(2, [2, 3, 5, 7], transfer_seconds=seconds, seed=s), {})
              for s in range(40)]  # fmt: skip
     assert {clients[0] for clients in drawn} == {3}
@@ -128,9 +128,9 @@ def used(loss: float, samples: int = 1, seconds: float = 1.0, round: int = 1) ->
 
 def test_power_of_choice_takes_high_losses_of_its_candidates() -> None:
     """Of candidates who were never used none has a loss: they are first, in the drawn order."""
-    sampler, samples = value_of("power_of_choice(3, stale=true)"), np.array([1, 1, 4, 2])
+    sampler, samples = sampler_of("power_of_choice(3, stale=true)"), np.array([1, 1, 4, 2])
     told = info(2, [1, 4, 6, 9], samples=samples)
-    order = value_of("weighted(samples)").draw(replace(told, count=4), {})
+    order = sampler_of("weighted(samples)").draw(replace(told, count=4), {})
     assert sampler.draw(told, {}) == order[:2]
     losses = dict(zip(order, (0.5, 0.1, 0.7, 0.9), strict=True))
     memory = sampler.learn({c: used(loss) for c, loss in losses.items()}, {})
@@ -141,14 +141,14 @@ def test_power_of_choice_takes_high_losses_of_its_candidates() -> None:
 
 def test_power_of_choice_asks_its_candidates() -> None:
     """The same candidates; of their losses 0.1, 0.9 and 0.5 the last two."""
-    sampler, samples = value_of("power_of_choice(3)"), np.array([1, 1, 4, 2])
+    sampler, samples = sampler_of("power_of_choice(3)"), np.array([1, 1, 4, 2])
     told = info(2, [1, 4, 6, 9], samples=samples)
-    among = value_of("weighted(samples)").draw(replace(told, count=3), {})
-    assert sampler.asks(told, {}) == among and value_of("weighted(samples)").asks(told, {}) == ()
+    among = sampler_of("weighted(samples)").draw(replace(told, count=3), {})
+    assert sampler.asks(told, {}) == among and sampler_of("weighted(samples)").asks(told, {}) == ()
     losses = dict(zip(among, (0.1, 0.9, 0.5), strict=True))
     assert sampler.draw(replace(told, local_losses=losses), {}) == [among[1], among[2]]
     assert sampler.needs == ("samples", "local_loss") and sampler.loss_batches == 0
-    assert value_of("power_of_choice(3, batches=2)").loss_batches == 2
+    assert sampler_of("power_of_choice(3, batches=2)").loss_batches == 2
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_oort_exploits_and_explores() -> None:
 
 def test_the_pacer_lets_slower_clients_in() -> None:
     """Utilities of two rounds sum to 8 and then to 6: the share of fast clients is raised once."""
-    sampler, memory, shares = Oort(window=2, share=0.3, step=0.2), Memory(), []
+    sampler, memory, shares = Oort(window=2, share=0.3, step=0.2), SamplerMemory(), []
     for loss in (5.0, 3.0, 4.0, 2.0, 4.0, 5.0):
         memory = sampler.learn({0: used(loss)}, memory)
         shares.append(memory["share"])

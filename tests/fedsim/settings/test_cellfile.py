@@ -12,7 +12,7 @@ from fedsim import Evaluation, RunConfig, UsageError
 from fedsim.ground.version import VERSION
 from fedsim.runs.launch import run_shown
 from fedsim.settings import cellfile
-from fedsim.settings.cellfile import from_toml, from_values, to_toml, write
+from fedsim.settings.cellfile import cells_from_toml, cells_to_toml, from_values, write
 from fedsim.settings.config import SETTINGS
 from fedsim.settings.grids import Cell
 from fedsim.settings.strategies import FLAGS
@@ -54,8 +54,8 @@ NEEDS = {
 
 
 def again(cells: list[Cell], folder: Path) -> list[Cell]:
-    (folder / "cells.toml").write_text(to_toml(cells), encoding="utf-8")
-    return from_toml(folder / "cells.toml")
+    (folder / "cells.toml").write_text(cells_to_toml(cells), encoding="utf-8")
+    return cells_from_toml(folder / "cells.toml")
 
 
 def test_every_setting_but_a_machine_s_is_here() -> None:
@@ -84,27 +84,27 @@ def test_all_settings_at_once(tmp_path: Path) -> None:
     much = {name: value for name, value in much.items() if name not in apart}
     cells = [Cell("a.b", RunConfig.of(**much)), Cell("c_1", RunConfig.of(**{**much, "seed": 0}))]
     assert again(cells, tmp_path) == cells
-    tables = tomllib.loads(to_toml(cells))
+    tables = tomllib.loads(cells_to_toml(cells))
     assert tables["cells"] == {"a.b": {"seed": 4}, "c_1": {"seed": 0}}
 
 
 def test_what_is_shared_stands_once_and_the_default_nowhere() -> None:
     cells = [Cell("dense", replace(BASE, method="raw")), Cell("sbc", BASE)]
-    assert tomllib.loads(to_toml(cells)) == {
+    assert tomllib.loads(cells_to_toml(cells)) == {
         "version": VERSION, "task": "digits", "temporal": 2, "iterations": 20,
         "evaluation": {"every": 5},
         "cells": {"dense": {"method": "raw"}, "sbc": {"method": "sbc(0.1)"}},
     }  # fmt: skip
-    head = to_toml(cells).splitlines()[2]
+    head = cells_to_toml(cells).splitlines()[2]
     assert head.startswith("# Left to the task digits: clients = 4, batch_size = ")
     assert "iterations" not in head
 
 
 def test_what_is_a_machine_s_is_not_written(tmp_path: Path) -> None:
     cells = [Cell("a", BASE.but(data="/somewhere", device="cuda:1"))]
-    assert "somewhere" not in to_toml(cells) and "cuda" not in to_toml(cells)
+    assert "somewhere" not in cells_to_toml(cells) and "cuda" not in cells_to_toml(cells)
     assert again(cells, tmp_path) == [Cell("a", BASE)]
-    values = {k: v for k, v in tomllib.loads(to_toml(cells)).items() if k != "version"}
+    values = {k: v for k, v in tomllib.loads(cells_to_toml(cells)).items() if k != "version"}
     machine = {"machine": {"device": "cuda:1"}}
     (read,) = from_values({**values, **machine}, "here", {"data": "/there"})
     assert (read.config.machine.data, read.config.machine.device) == ("/there", "cuda:1")
@@ -120,12 +120,12 @@ def test_a_cell_s_settings_go_over_the_shared_and_the_command_s_over_both() -> N
 
 def test_cells_of_a_task_in_python_are_left_out(make_task: Any, tmp_path: Path) -> None:
     own = Cell("mine", replace(BASE, task=make_task(), iterations=None))
-    text = to_toml([own, Cell("theirs", BASE)])
+    text = cells_to_toml([own, Cell("theirs", BASE)])
     assert "they are defined in Python" in text and ": mine." in text
     assert [*tomllib.loads(text)["cells"]] == ["theirs"]
     assert write([own], tmp_path / "out") is None and not (tmp_path / "out").exists()
     with pytest.raises(UsageError, match="defined in Python"):
-        to_toml([own])
+        cells_to_toml([own])
 
 
 def test_a_folder_s_file_grows_by_what_was_run_there(tmp_path: Path) -> None:
@@ -133,10 +133,10 @@ def test_a_folder_s_file_grows_by_what_was_run_there(tmp_path: Path) -> None:
     assert write(cells[:2], tmp_path) == tmp_path / "runs.toml"
     (tmp_path / "cells" / "a").mkdir(parents=True)
     write(cells[2:], tmp_path)
-    assert from_toml(tmp_path / "runs.toml") == [cells[0], cells[2]]  # b was never run
+    assert cells_from_toml(tmp_path / "runs.toml") == [cells[0], cells[2]]  # b was never run
     other = Cell("a", replace(BASE, seed=9))
     write([other], tmp_path)
-    assert from_toml(tmp_path / "runs.toml") == [other]
+    assert cells_from_toml(tmp_path / "runs.toml") == [other]
 
 
 SOUND = {"method": "raw", "iterations": 20}
@@ -171,7 +171,7 @@ def test_what_is_refused_is_named(values: dict[str, Any], message: str) -> None:
 
 def test_two_cells_of_one_name_are_refused(tmp_path: Path) -> None:
     cells = [Cell("a", BASE), Cell("a", replace(BASE, seed=1))]
-    for refuse in (to_toml, lambda cells: run_shown(cells, tmp_path / "out")):
+    for refuse in (cells_to_toml, lambda cells: run_shown(cells, tmp_path / "out")):
         with pytest.raises(UsageError, match="'a' is the name of two"):
             refuse(cells)
     assert not (tmp_path / "out").exists()
@@ -180,7 +180,7 @@ def test_two_cells_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_a_file_without_cells_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("method = 'raw'")
     with pytest.raises(UsageError, match="a.toml: it has no cells"):
-        from_toml(tmp_path / "a.toml")
+        cells_from_toml(tmp_path / "a.toml")
 
 
 def test_the_example_of_the_page() -> None:

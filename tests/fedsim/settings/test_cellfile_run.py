@@ -10,7 +10,7 @@ import pytest
 
 from fedsim import Evaluation, RunConfig
 from fedsim.runs.launch import run_shown
-from fedsim.settings.cellfile import from_toml, to_toml
+from fedsim.settings.cellfile import cells_from_toml, cells_to_toml
 from fedsim.settings.grids import Cell
 from tests.support.commands import Typed, files, typed
 from tests.support.runs import assert_same
@@ -38,7 +38,7 @@ def summaries(out: Path) -> dict[str, dict[str, Any]]:
 def test_a_sweep_of_the_file_is_the_experiment_again(typed: Typed) -> None:
     """Bit for bit: the numbers, and the weights in which they end."""
     assert run_shown(CELLS, Path("first")) is not None
-    assert from_toml(Path("first/runs.toml")) == CELLS
+    assert cells_from_toml(Path("first/runs.toml")) == CELLS
     arguments = ("sweep", "--config", "first/runs.toml", "--jobs", "1")
     said = typed(*arguments, "--out", "again", "--data", "elsewhere")
     assert said.code == 0, said.err
@@ -58,7 +58,7 @@ def test_a_sweep_of_the_file_is_the_experiment_again(typed: Typed) -> None:
 
 @pytest.mark.slow
 def test_flags_go_over_every_cell_and_the_folder_is_named_for_them(typed: Typed) -> None:
-    Path("few.toml").write_text(to_toml(CELLS[:2]))
+    Path("few.toml").write_text(cells_to_toml(CELLS[:2]))
     arguments = ("sweep", "--config", "few.toml", "--jobs", "1")
     for more in ((), ("--iterations", "10")):
         said = typed(*arguments, *more)
@@ -75,7 +75,7 @@ def test_cells_of_other_settings_are_no_seeds(typed: Typed) -> None:
     """The table of `sweep` calls them by their names, and averages the seeds of one cell alone."""
     fast, served = BASE.but(lr=0.1), replace(BASE, strategy="fedadam")
     cells = [Cell("a", BASE), Cell("b", fast), Cell("c", served), Cell("d", replace(BASE, seed=1))]
-    Path("abc.toml").write_text(to_toml(cells))
+    Path("abc.toml").write_text(cells_to_toml(cells))
     said = typed("sweep", "--config", "abc.toml", "--jobs", "1", "--out", "out")
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
@@ -88,7 +88,7 @@ def test_cells_of_other_settings_are_no_seeds(typed: Typed) -> None:
 @pytest.mark.slow
 def test_cells_that_no_page_can_hold_are_told_by_their_names(typed: Typed) -> None:
     cells = [Cell("all", BASE), Cell("few", BASE.but(test_samples=100))]
-    Path("two.toml").write_text(to_toml(cells))
+    Path("two.toml").write_text(cells_to_toml(cells))
     said = typed("sweep", "--config", "two.toml", "--jobs", "1", "--out", "out")
     assert said.code == 0 and "test_samples is None in the one and 100" in said.out
     assert re.search(r"^all +2 ", said.out, re.M) and re.search(r"^few +2 ", said.out, re.M)
@@ -108,7 +108,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "message"), REFUSED.items(), ids=REFUSED)
 def test_commands_that_are_refused(text: str, message: str, typed: Typed) -> None:
-    Path("few.toml").write_text(to_toml([*CELLS, Cell("all", BASE.but(cohort=4))]))
+    Path("few.toml").write_text(cells_to_toml([*CELLS, Cell("all", BASE.but(cohort=4))]))
     said = typed(*text.split())
     assert said.code == 2 and message in said.err and "Traceback" not in said.err
     assert [f.name for f in Path.cwd().iterdir()] == ["few.toml"]
@@ -118,7 +118,7 @@ def test_commands_that_are_refused(text: str, message: str, typed: Typed) -> Non
 def test_other_settings_of_a_cell_are_refused(typed: Typed) -> None:
     run_shown(CELLS[:2], Path("out"))
     before = files(Path("out"))
-    Path("few.toml").write_text(to_toml([CELLS[0], Cell("sbc-seed0", CELLS[2].config)]))
+    Path("few.toml").write_text(cells_to_toml([CELLS[0], Cell("sbc-seed0", CELLS[2].config)]))
     said = typed("sweep", "--config", "few.toml", "--out", "out", "--jobs", "1")
     assert said.code == 2 and "seed 0 there, 1 here" in said.err
     assert files(Path("out")) == before

@@ -18,7 +18,7 @@ from fedsim import (
     Training,
     UsageError,
 )
-from fedsim.settings.config import flattened, from_flat, from_toml, over
+from fedsim.settings.config import flat_settings, from_toml, over, run_from_flat
 from fedsim.settings.foreign import check_tasks
 
 FULL = RunConfig.of(
@@ -31,7 +31,7 @@ FULL = RunConfig.of(
 
 def read(values: dict[str, Any]) -> RunConfig:
     """As Flower's run keys are read: by the names of flags."""
-    return from_flat(flattened(values, "here", flags=True))
+    return run_from_flat(flat_settings(values, "here", flags=True))
 
 
 def test_toml_and_back(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_a_flag_goes_over_the_strategy_of_a_file_and_not_over_its_own() -> None:
     assert over(file, {"server_lr": 0.3})["strategy"] == "fedadam(server_lr=0.3)"
     both = over(file, {"strategy": "fedadam(server_lr=0.2)", "server_lr": 0.3})
     with pytest.raises(UsageError, match="give server_lr once"):
-        from_flat(both)
+        run_from_flat(both)
 
 
 def test_a_folder_that_names_a_strange_task_s_file_is_refused(tmp_path: Path) -> None:

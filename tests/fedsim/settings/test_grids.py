@@ -8,14 +8,14 @@ import pytest
 
 from fedsim import RunConfig, SweepConfig, UsageError
 from fedsim.settings import grids
-from fedsim.settings.grids import flat_grid, from_flat, from_toml, to_toml
+from fedsim.settings.grids import flat_grid, sweep_from_flat, sweep_from_toml, sweep_to_toml
 
 SBC = RunConfig(method="sbc", gradient=0.1)
 
 
 def read(values: dict[str, Any]) -> SweepConfig:
     """As a file is read."""
-    return from_flat(flat_grid(values, "here"), "here")
+    return sweep_from_flat(flat_grid(values, "here"), "here")
 
 
 def names(config: SweepConfig) -> list[str]:
@@ -68,8 +68,9 @@ def test_cells_of_local_epochs_have_a_reference_of_as_many(tmp_path: Path) -> No
     done = {name: (run.local_epochs, run.rounds) for name, run in runs.items()}
     assert done == {"e1-p1-s0": (1, 15), "e1-p0.1-s0": (1, 3), "e5-p0.1-s0": (5, 3)}
     assert runs["e1-p1-s0"].method == "raw"
-    (tmp_path / "sweep.toml").write_text(to_toml(config))
-    assert "temporal" not in to_toml(config) and from_toml(tmp_path / "sweep.toml") == config
+    (tmp_path / "sweep.toml").write_text(sweep_to_toml(config))
+    assert "temporal" not in sweep_to_toml(config)
+    assert sweep_from_toml(tmp_path / "sweep.toml") == config
     base = RunConfig.of(method="sbc", rounds=3, local_epochs=5)
     assert names(SweepConfig(base, gradient=(0.1,)))[-1] == "e5-p0.1-s0"
     for given in ({"temporal": [5]}, {"vary": {"local_epochs": [1, 2]}}):
@@ -116,9 +117,9 @@ CONFIGS = {
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_toml_and_back(config: SweepConfig, tmp_path: Path) -> None:
-    (tmp_path / "sweep.toml").write_text(to_toml(config))
-    assert from_toml(tmp_path / "sweep.toml").cells() == config.cells()
-    assert to_toml(from_toml(tmp_path / "sweep.toml")) == to_toml(config)
+    (tmp_path / "sweep.toml").write_text(sweep_to_toml(config))
+    assert sweep_from_toml(tmp_path / "sweep.toml").cells() == config.cells()
+    assert sweep_to_toml(sweep_from_toml(tmp_path / "sweep.toml")) == sweep_to_toml(config)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +164,8 @@ def test_fractions_that_agree_to_six_digits_are_cells_of_their_own(tmp_path: Pat
     ]  # fmt: skip
     near_one = SweepConfig(SBC, (10,), (1, 0.99999999), baseline=False)
     assert names(near_one) == ["n10-p1-s0", "n10-p0.99999999-s0"]
-    (tmp_path / "sweep.toml").write_text(to_toml(base))
-    assert names(from_toml(tmp_path / "sweep.toml")) == names(base)
+    (tmp_path / "sweep.toml").write_text(sweep_to_toml(base))
+    assert names(sweep_from_toml(tmp_path / "sweep.toml")) == names(base)
 
 
 def test_the_dense_reference_is_raw_both_ways() -> None:

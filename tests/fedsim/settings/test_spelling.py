@@ -21,14 +21,14 @@ def test_both_spellings_everywhere(key: str, tmp_path: Path, typed: Typed, no_pa
     file = tmp_path / "run.toml"
     file.write_text(f"[training]\n{key} = 8\n")
     assert config.from_toml(file).training.batch_size == 8
-    assert grids.from_toml(file).base.training.batch_size == 8
+    assert grids.sweep_from_toml(file).base.training.batch_size == 8
     assert SweepConfig.of(**{key: 8}).base.training.batch_size == 8
     context = type("Context", (), {"run_config": {key: 8, "out": ""}, "node_config": {}})()
     assert config_of(context).training.batch_size == 8
     file.write_text(
         f"[training]\n{key} = 8\n[cells.one]\nmethod = 'raw'\nevaluation.test-samples = 2\n"
     )
-    assert cellfile.from_toml(file)[0].config == RunConfig.of(
+    assert cellfile.cells_from_toml(file)[0].config == RunConfig.of(
         batch_size=8, method="raw", test_samples=2
     )
     said = typed("run", f"--{key}", "8", f"--{key}=4", "--iterations", "2", "--out", "one")
@@ -37,7 +37,7 @@ def test_both_spellings_everywhere(key: str, tmp_path: Path, typed: Typed, no_pa
 
 def test_a_setting_in_both_spellings_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^x: \[training\]: batch_size is given twice"):
-        config.flattened({"training": {"batch-size": 8, "batch_size": 4}}, "x")
+        config.flat_settings({"training": {"batch-size": 8, "batch_size": 4}}, "x")
 
 
 def test_a_run_takes_a_fraction_as_a_sweep_does(typed: Typed, no_page: None) -> None:

@@ -12,11 +12,11 @@ from fedsim.federation.aggregation import make_strategy
 from fedsim.settings.strategies import (
     STRATEGIES,
     adds_codes,
+    algorithm_of,
     of_reference,
+    strategy_text,
     takes,
-    value_of,
     with_settings,
-    written,
 )
 from strategies import ChannelStrategy
 from strategies.algorithms import AVERAGES, CODED, OWN_DOWNLINK
@@ -69,7 +69,7 @@ def test_a_strategy_of_codes_refuses_raw_and_its_reference_does_not(name: str) -
 
 
 def test_what_is_known_without_torch_is_what_the_classes_say() -> None:
-    values = {name: value_of(name) for name in STRATEGIES}
+    values = {name: algorithm_of(name) for name in STRATEGIES}
     assert [name for name, rule in values.items() if rule.adds_codes] == [*CODED]
     assert [name for name, rule in values.items() if rule.averages] == [*AVERAGES]
     own = [name for name, rule in values.items() if "default_downlink" in vars(type(rule))]
@@ -90,12 +90,12 @@ def test_settings_of_an_own_strategy_stand_where_it_stands(tmp_path: Path) -> No
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     place = f"{tmp_path / 'own.py'}:Own"
     changed = with_settings(place, {"server_lr": 0.5})
-    assert written(changed) == f"{place}(server_lr=0.5)"
+    assert strategy_text(changed) == f"{place}(server_lr=0.5)"
     both = with_settings(changed, {"weighting": "samples"})
-    assert written(both) == f"{place}(server_lr=0.5, weighting=samples)"
-    assert value_of(written(both)).server_lr == 0.5  # type: ignore[attr-defined]
+    assert strategy_text(both) == f"{place}(server_lr=0.5, weighting=samples)"
+    assert algorithm_of(strategy_text(both)).server_lr == 0.5  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match=r"'.*own.py:Own\(nope=1\)': unknown setting"):
-        value_of(f"{place}(nope=1)")
+        algorithm_of(f"{place}(nope=1)")
 
 
 def compared(path: Path) -> Iterator[str]:

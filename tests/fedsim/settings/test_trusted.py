@@ -7,7 +7,7 @@ import pytest
 from fedsim import UsageError
 from fedsim.commands.cli import main
 from fedsim.settings import cellfile, config, grids
-from fedsim.settings.trusted import check, origins
+from fedsim.settings.trusted import check_trust, origins
 from tests.support.commands import Typed, typed
 
 __all__ = ["typed"]  # a fixture
@@ -66,8 +66,9 @@ def test_a_flag_that_takes_its_place_executes_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("read", "text"), [
-    (config.from_toml, RUN), (config.from_toml, RULE), (grids.from_toml, GRID),
-    (grids.from_toml, '[vary]\nstrategy = ["dsgd", "mine.py:Rule"]\n'), (cellfile.from_toml, CELLS),
+    (config.from_toml, RUN), (config.from_toml, RULE), (grids.sweep_from_toml, GRID),
+    (grids.sweep_from_toml, '[vary]\nstrategy = ["dsgd", "mine.py:Rule"]\n'),
+    (cellfile.cells_from_toml, CELLS),
 ])  # fmt: skip
 def test_python_executes_it_with_trust_code_alone(read: object, text: str, folder: Path) -> None:
     assert callable(read)
@@ -83,8 +84,8 @@ def test_python_executes_it_with_trust_code_alone(read: object, text: str, folde
 
 def test_a_module_is_code_too(folder: Path) -> None:
     with pytest.raises(UsageError, match="--own this:s"):
-        check({"task": "this:s"}, "config.toml", ["mine.py:TASK"])
-    check({"task": "this:s"}, "config.toml", ["this:other"])
+        check_trust({"task": "this:s"}, "config.toml", ["mine.py:TASK"])
+    check_trust({"task": "this:s"}, "config.toml", ["this:other"])
 
 
 def test_a_folder_of_rows_is_its_files(folder: Path) -> None:

@@ -10,7 +10,7 @@ from fedsim import RunConfig, SweepConfig, UsageError
 from fedsim.commands import cli, sweeping
 from fedsim.runs.sweep import claim, shared_digest
 from fedsim.settings import varied
-from fedsim.settings.grids import from_toml, to_toml
+from fedsim.settings.grids import sweep_from_toml, sweep_to_toml
 from tests.support.commands import Typed, typed
 
 __all__ = ["typed"]  # the fixture
@@ -33,7 +33,7 @@ def test_doctests() -> None:
 
 def test_values_are_split_outside_of_parentheses_and_quotes() -> None:
     given = ["partition='dirichlet(0.1)',iid", "--batch-size=8,16", 'network="up=5Mbit, x",4g']
-    assert varied.read(given) == {
+    assert varied.parse_vary(given) == {
         "partition": ["dirichlet(0.1)", "iid"], "batch_size": ["8", "16"],
         "network": ["up=5Mbit, x", "4g"],
     }  # fmt: skip
@@ -99,9 +99,9 @@ def test_methods_without_a_fraction_run_at_their_own() -> None:
 
 def test_other_values_have_other_names() -> None:
     values = ["topk(0.1) | float32", "topk(0.1) | cnat", "topk(0.1)|float32|golomb"]
-    assert len({varied.named({"method": value}) for value in values}) == 3
+    assert len({varied.folder_suffix({"method": value}) for value in values}) == 3
     rates = [0.1, 0.10000001]
-    assert [varied.named({"lr": lr}) for lr in rates] == ["-lr-0.1", "-lr-0.10000001"]
+    assert [varied.folder_suffix({"lr": lr}) for lr in rates] == ["-lr-0.1", "-lr-0.10000001"]
 
 
 ERRORS = {
@@ -182,9 +182,9 @@ CONFIGS = {
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_toml_and_back(config: SweepConfig, tmp_path: Path) -> None:
-    (tmp_path / "sweep.toml").write_text(to_toml(config))
-    assert from_toml(tmp_path / "sweep.toml").cells() == config.cells()
-    assert to_toml(from_toml(tmp_path / "sweep.toml")) == to_toml(config)
+    (tmp_path / "sweep.toml").write_text(sweep_to_toml(config))
+    assert sweep_from_toml(tmp_path / "sweep.toml").cells() == config.cells()
+    assert sweep_to_toml(sweep_from_toml(tmp_path / "sweep.toml")) == sweep_to_toml(config)
 
 
 def test_a_folder_takes_more_values_and_no_other_settings(tmp_path: Path) -> None:

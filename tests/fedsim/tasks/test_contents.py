@@ -218,7 +218,7 @@ def test_a_folder_of_before_goes_on_and_says_so_once(typed: Typed, no_page: None
     assert said.code == 0 and said.err == ""
     lines = [r for r in said.out.splitlines() if r]
     assert f'"out": "{out}"' in lines[-1]
-    assert contents.recorded(out / "cells" / "n2-p1-s0")["task"]
+    assert contents.recorded_content(out / "cells" / "n2-p1-s0")["task"]
     edit("helper.py", "WIDTH = 2", "WIDTH = 4")
     refused(sweep(typed, "--out", str(out), temporal="2,5"), "or a module that it imports")
 
@@ -244,7 +244,7 @@ def test_other_initial_weights_are_a_warning(
 ) -> None:
     config = RunConfig(method="raw", iterations=10)
     first = run(config, "out", progress=False)
-    assert contents.recorded(Path("out"), "start")["weights"]
+    assert contents.recorded_content(Path("out"), "start")["weights"]
     file = Path("out/config.toml")
     text = file.read_text()
     file.write_text(text.replace('weights = "', 'weights = "0'))  # of another torch
@@ -484,7 +484,7 @@ def test_a_config_is_read_with_its_digests() -> None:
     run(config, "out", progress=False)
     read = from_toml(Path("out/config.toml"), trust_code=True)
     assert read == resolve_masking(config, config.plan)
-    assert contents.recorded(Path("out")) == config.content
+    assert contents.recorded_content(Path("out")) == config.content
 
 
 def test_strategies_of_one_name_in_two_files_are_two_values(tmp_path: Path) -> None:

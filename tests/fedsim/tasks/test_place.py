@@ -52,12 +52,12 @@ def test_a_run_s_folder_names_the_place_and_can_be_run_again(folder: Path) -> No
 @pytest.mark.slow
 def test_sweeps_cells_and_the_search_s_winner_name_the_place(folder: Path) -> None:
     base = RunConfig(task=PLACE, method="sbc", iterations=20)
-    written = grids.to_toml(SweepConfig(base, [1, 10], [0.1]))
+    written = grids.sweep_to_toml(SweepConfig(base, [1, 10], [0.1]))
     assert 'task = "spirals.py:spirals"' in written
     cells = [Cell("a", base), Cell("b", RunConfig(method="raw"))]
     path = cellfile.write(cells, folder / "cells")
     assert path is not None and "defined in Python" not in path.read_text()
-    assert cellfile.from_toml(path, trust_code=True) == cells
+    assert cellfile.cells_from_toml(path, trust_code=True) == cells
     search(base, folder / "found", budget="100kbit", methods="sbc", trials=2, seeds=1)
     best = folder / "found" / "best.toml"
     assert from_toml(best, trust_code=True).task == base.task
