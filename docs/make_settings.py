@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedsim.settings.declared import Setting
+from fedsim.settings.declarations import Setting
 from fedsim.settings.fields import GROUPS, SETTINGS
 from fedsim.settings.strategies import FLAGS
 

@@ -12,9 +12,9 @@ from fedsim.ground.errors import UsageError, comma, unknown
 from fedsim.results.folders import kind_of
 from fedsim.settings.config import SETTINGS, RunConfig, default_of
 from fedsim.settings.contents import fits
-from fedsim.settings.declared import flag
+from fedsim.settings.declarations import flag
 from fedsim.settings.strategies import FLAGS, check_text
-from fedsim.settings.trusted import CODE
+from fedsim.settings.trust_check import CODE
 from fedsim.tasks.tasklist import LISTED, OWN_TASK
 
 KNOWN = {

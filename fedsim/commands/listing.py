@@ -13,8 +13,8 @@ from fedsim.commands.experiment import experiments
 from fedsim.ground.errors import UsageError
 from fedsim.network.presets import PRESETS
 from fedsim.results.result_list import USUAL, results_in
-from fedsim.settings.controllers.listed import CONTROLLERS
-from fedsim.settings.samplers.listed import SAMPLERS
+from fedsim.settings.controllers.registry import CONTROLLERS
+from fedsim.settings.samplers.registry import SAMPLERS
 from fedsim.tasks.tasklist import LISTED
 from strategies import algorithms
 

@@ -10,7 +10,7 @@ from fedsim.commands.codec import add_shared, check_place, read
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
-from fedsim.settings.declared import flag
+from fedsim.settings.declarations import flag
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from fedsim.commands import drying, opening
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
-from fedsim.settings import trusted
+from fedsim.settings import trust_check
 from fedsim.settings.config import (
     TABLE,
     RunConfig,
@@ -97,5 +97,5 @@ def from_flags(flags: argparse.Namespace) -> RunConfig:
     values = over(flat_settings(written, flags.config), typed)
     if "temporal" not in values and isinstance(budget := values.get("iterations"), int):
         values["temporal"] = min(default_of("temporal"), max(1, budget))  # a short run is one round
-    trusted.check_trust(values, flags.config, shared.trusted(flags))
+    trust_check.check_trust(values, flags.config, shared.trusted(flags))
     return run_from_flat(values)

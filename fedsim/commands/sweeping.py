@@ -15,7 +15,7 @@ from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
 from fedsim.settings.config import TABLE, over
-from fedsim.settings.declared import flag
+from fedsim.settings.declarations import flag
 from fedsim.settings.fields import GRADIENT
 from fedsim.settings.versions import read
 
@@ -143,7 +143,7 @@ def _part(text: str) -> tuple[int, int]:
 def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
     """A grid, or the cells of a TOML file; flags go over the settings of the file."""
     given = shared.given(flags, skip=_LISTS)
-    from fedsim.settings import cellfile, grids, trusted, varied
+    from fedsim.settings import cellfile, grids, trust_check, variations
     from fedsim.settings.methods import takes_fraction
 
     written = read(Path(flags.config)) if flags.config else {}
@@ -156,7 +156,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
         if flags.no_baseline:
             raise UsageError(f"--no-baseline: {flags.config} lists cells, it is not a grid")
         return cellfile.from_values(written, flags.config, given, shared.trusted(flags))
-    typed = varied.parse_vary(flags.vary)
+    typed = variations.parse_vary(flags.vary)
     own = grids.flat_grid(written, flags.config)
     values = {name: value for name, value in own.items() if name not in typed}
     vary = {**own.get("vary", {}), **typed}
@@ -170,7 +170,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
             values[name] = shared.numbers(text, name, int)
     if flags.gradient is not None:
         values["gradient"] = shared.numbers(flags.gradient, "gradient", shared.number)
-    methods = varied.check_values(vary, "--vary").get("method", (values.get("method", "sbc"),))
+    methods = variations.check_values(vary, "--vary").get("method", (values.get("method", "sbc"),))
     if "gradient" not in values and any(map(takes_fraction, methods)):
         values["gradient"] = [GRADIENT]
     if flags.seeds is not None:
@@ -179,7 +179,7 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
     if flags.no_baseline:
         values["baseline"] = False
     named = (place for own in typed.values() for place in own if isinstance(place, str))
-    trusted.check_trust(values, flags.config or "--vary", [*shared.trusted(flags), *named])
+    trust_check.check_trust(values, flags.config or "--vary", [*shared.trusted(flags), *named])
     return grids.sweep_from_flat(values, flags.config or "sweep")
 
 

@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedsim.engines import cluster
-from fedsim.engines.carried import Carried, CarryingApp, CarryingGrid
+from fedsim.engines.flower_memory import Carried, CarryingApp, CarryingGrid
 from fedsim.engines.flowerlog import flower_quiet
 from fedsim.ground.errors import RunFailed
 

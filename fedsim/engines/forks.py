@@ -20,7 +20,8 @@ from flwr.app import Context, Message, MessageType
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
-from fedsim.engines.brought import (
+from fedsim.engines.numbered_grid import reason_of
+from fedsim.engines.remote import (
     AppOf,
     RemoteAnswer,
     RemoteClients,
@@ -28,7 +29,6 @@ from fedsim.engines.brought import (
     remote_reply,
     remote_request,
 )
-from fedsim.engines.numbered import reason_of
 from fedsim.ground.children import begin_child
 from fedsim.ground.compiling import compiling_elsewhere, compiling_told
 from fedsim.ground.errors import UsageError, reason

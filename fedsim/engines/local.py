@@ -20,7 +20,7 @@ import torch
 from flwr.app import Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedsim.engines.numbered import RUN, NumberedGrid, failure_reply, too_late, trace_of
+from fedsim.engines.numbered_grid import RUN, NumberedGrid, failure_reply, too_late, trace_of
 
 AnswerSeveral = Callable[
     [Sequence[Message], Sequence[Context]], Iterator[tuple[int, Message | Exception]]

@@ -1,7 +1,7 @@
 """The engine ``ray``: clients that train in Ray's actors, on this machine or on a cluster.
 
 One thread does it all: whoever asks for replies hands messages to workers while it waits. A
-client's memory stays in this process, and travels with its message (``fedsim.engines.brought``).
+client's memory stays in this process, and travels with its message (``fedsim.engines.remote``).
 """
 
 import time
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import Context, Message, MessageType, RecordDict
 
 from fedsim.engines import cluster
-from fedsim.engines.brought import AppOf, States, remote_reply, remote_request
-from fedsim.engines.numbered import RUN, NumberedGrid, too_late
+from fedsim.engines.numbered_grid import RUN, NumberedGrid, too_late
+from fedsim.engines.remote import AppOf, States, remote_reply, remote_request
 from strategies.channel.nodes import PARTITION_ID
 
 if TYPE_CHECKING:  # importing Ray takes a second, for this engine only

@@ -15,8 +15,8 @@ from ray.exceptions import ObjectLostError, OutOfMemoryError, RayActorError, Ray
 from torch import Tensor
 
 from compressors import State
-from fedsim.engines.brought import AppOf, RemoteAnswer, RemoteClients, RemoteRequest
-from fedsim.engines.numbered import reason_of
+from fedsim.engines.numbered_grid import reason_of
+from fedsim.engines.remote import AppOf, RemoteAnswer, RemoteClients, RemoteRequest
 from fedsim.ground.errors import RunFailed, UsageError
 
 AGAIN = 3

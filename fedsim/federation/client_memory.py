@@ -3,7 +3,7 @@
 One interface, two homes: this process, or the client's node. Both hold a flat mapping of names to
 tensors that is never changed in place; a client hands back a new mapping as its very last act, so a
 client that fails keeps the memory it had. In Flower's simulation the memory travels between
-the two (``fedsim.engines.carried``).
+the two (``fedsim.engines.flower_memory``).
 """
 
 import math
@@ -17,7 +17,7 @@ from flwr.app import Context
 from torch import Tensor
 
 from compressors import State
-from fedsim.engines.carried import STATE
+from fedsim.engines.flower_memory import STATE
 from fedsim.federation.slots import NAME, Slot, SlotFile, size
 from strategies.channel import memory
 from strategies.channel.nodes import PARTITION_ID

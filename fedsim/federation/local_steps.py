@@ -31,7 +31,7 @@ from fedsim.settings.controllers import (
     parse,
 )
 from fedsim.settings.controllers.base import AGREEMENT, REPORTS
-from fedsim.settings.resolved import Plan
+from fedsim.settings.plans import Plan
 from strategies import RoundTraffic
 from strategies.channel.orders import ITERATIONS, LocalSteps, Order
 

@@ -15,7 +15,7 @@ from compressors.whole.lift import ByName
 from compressors.whole.memory import unnest
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
-from fedsim.settings.resolved import Plan
+from fedsim.settings.plans import Plan
 from strategies import TrainResult
 from strategies.channel.orders import ITERATIONS, report_names_in, to_report
 from strategies.channel.payload import ROUND, Settings

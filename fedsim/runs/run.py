@@ -13,7 +13,7 @@ from safetensors.torch import save
 
 from compressors.usercode import error_text, located
 from fedsim.engines import flower, heap, raygrid
-from fedsim.engines.carried import Carried
+from fedsim.engines.flower_memory import Carried
 from fedsim.engines.flowerlog import flower_quiet
 from fedsim.engines.forks import ForkedApp
 from fedsim.engines.local import LocalGrid
@@ -63,7 +63,7 @@ from fedsim.runs.sentconfig import SentConfig
 from fedsim.runs.totals import totals
 from fedsim.runs.trackers import registry
 from fedsim.settings.config import RunConfig
-from fedsim.settings.declared import declared
+from fedsim.settings.declarations import declared
 from fedsim.settings.fields import Keep
 from fedsim.settings.grids import Cell
 from fedsim.settings.masks import told_of

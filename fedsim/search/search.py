@@ -28,7 +28,7 @@ from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
 from fedsim.search.standings import Standings
 from fedsim.search.study import Study, journal
-from fedsim.settings import trusted
+from fedsim.settings import trust_check
 from fedsim.settings.config import RunConfig
 from fedsim.settings.foreign import own_files
 from fedsim.settings.grids import Cell
@@ -252,5 +252,5 @@ def rerun(out: Path) -> str:
     """The command that runs the winner again; it names the user's own code, which is executed."""
     config, best = (shlex.quote(str(out / name)) for name in ("best.toml", "best"))
     written = read_toml(out / "best.toml") if (out / "best.toml").exists() else {}
-    own = "".join(f" --own {shlex.quote(place)}" for place in trusted.named_code(written))
+    own = "".join(f" --own {shlex.quote(place)}" for place in trust_check.named_code(written))
     return f"fedsim run --config {config}{own} --out {best}"

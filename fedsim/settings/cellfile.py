@@ -33,7 +33,7 @@ import tomli_w
 
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.ground.files import write_text
-from fedsim.settings import trusted, versions
+from fedsim.settings import trust_check, versions
 from fedsim.settings.config import (
     FILE,
     SETTINGS,
@@ -57,8 +57,8 @@ def cells_to_toml(cells: Sequence[Cell]) -> str:
 
     A setting that all leave at its default is not written; a remark names the settings that are
     left to the task. ``cells_from_toml`` gives equal cells, except ``data`` and ``device``. Cells
-    whose task or strategy is defined in Python, and was not found as ``FILE.py:NAME``, are left out, and
-    a remark names them.
+    whose task or strategy is defined in Python, and was not found as ``FILE.py:NAME``, are left
+    out, and a remark names them.
 
     Raises ``UsageError`` where no cell is left, or two have one name.
 
@@ -145,7 +145,7 @@ def from_values(
         values: of the file.
         origin: the file.
         flags: settings that go over every cell's.
-        trust: the code that may be executed (``fedsim.settings.trusted``); None: all.
+        trust: the code that may be executed (``fedsim.settings.trust_check``); None: all.
 
     Raises ``UsageError`` for a grid's lists in a file with cells, an unknown setting, a name that
     cannot be a folder's, and settings that a run would refuse.
@@ -169,7 +169,7 @@ def from_values(
         flat = flat_settings(table, where)
         settings = over({**shared, **flat}, flags)
         if trust is not None:
-            trusted.check_trust(settings, where, trust)
+            trust_check.check_trust(settings, where, trust)
         try:
             cells.append(Cell(name, run_from_flat(settings)))
         except UsageError as error:

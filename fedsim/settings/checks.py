@@ -15,10 +15,10 @@ from compressors.whole.keepers import needs_server
 from fedsim.ground.errors import UsageError
 from fedsim.network.spec import ALLREDUCE
 from fedsim.settings.controllers import parse
-from fedsim.settings.declared import flag
+from fedsim.settings.declarations import flag
 from fedsim.settings.fields import EXACT, NEAREST, SETTINGS, Settings
 from fedsim.settings.methods import compressor_of, corrects_momentum, takes_fraction
-from fedsim.settings.resolved import Plan, optimizer_of
+from fedsim.settings.plans import Plan, optimizer_of
 from fedsim.settings.samplers.base import LINKS, LOCAL_LOSS, SAMPLES, SECONDS, TRAIN_LOSS
 from fedsim.tasks.data import partition as partitions
 from strategies import Relay, Setup

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tomli_w
 
 from fedsim.ground.errors import PlacedError, names_told, unknown
-from fedsim.settings import contents, startfile, trusted, versions
-from fedsim.settings.declared import declared
+from fedsim.settings import contents, startfile, trust_check, versions
+from fedsim.settings.declarations import declared
 from fedsim.settings.fields import GROUPS, SETTINGS, Network, Settings
 from fedsim.settings.strategies import FLAGS, with_settings
 
 # Settings are read without torch, so that `--help` answers at once; a run imports torch.
 if TYPE_CHECKING:
     from compressors import Row
-    from fedsim.settings.resolved import Plan
+    from fedsim.settings.plans import Plan
 
 FILE = "runs.toml"
 """The file in a sweep's folder that lists cells which do not lie on a grid."""
@@ -221,9 +221,9 @@ def cached_plan(config: RunConfig, rows: "tuple[tuple[str, Row], ...]") -> "Plan
 
     Raises ``UsageError`` where settings do not go together.
     """
-    from fedsim.settings import checks, resolved
+    from fedsim.settings import checks, plans
 
-    plan = resolved.filled(config)
+    plan = plans.filled(config)
     checks.check_plan(config, plan)
     return plan
 
@@ -376,7 +376,7 @@ def from_toml(path: Path, *, trust_code: bool = False) -> RunConfig:
     """
     values = flat_settings(versions.read(path), str(path))
     if not trust_code:
-        trusted.check_trust(values, path)
+        trust_check.check_trust(values, path)
     return run_from_flat(values)
 
 

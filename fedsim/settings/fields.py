@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from fedsim.ground.errors import PlacedError, UsageError, names_told
-from fedsim.settings.declared import (
+from fedsim.settings.declarations import (
     ABOVE_ZERO,
     Grouped,
     Rule,

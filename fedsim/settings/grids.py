@@ -11,7 +11,7 @@ import numpy as np
 import tomli_w
 
 from fedsim.ground.errors import PlacedError, UsageError, names_told
-from fedsim.settings import contents, trusted, varied, versions
+from fedsim.settings import contents, trust_check, variations, versions
 from fedsim.settings.config import (
     SETTINGS,
     RunConfig,
@@ -62,11 +62,11 @@ class Cell:
     def of(cls, config: RunConfig, varied_as: Mapping[str, Any] = MappingProxyType({})) -> "Cell":
         """The cell of a config, named for its place on the plane: fractions to six digits.
 
-        ``varied_as``: further settings in the name (``fedsim.settings.varied.folder_suffix``).
+        ``varied_as``: further settings in the name (``fedsim.settings.variations.folder_suffix``).
         """
         delay = named_delay(config)
         place = f"{delay}-p{config.plan.method.gradient:g}-s{config.seed}"
-        return cls(place + varied.folder_suffix(varied_as), config)
+        return cls(place + variations.folder_suffix(varied_as), config)
 
     @classmethod
     def reference(cls, config: RunConfig, varied_as: Mapping[str, Any]) -> "Cell":
@@ -137,7 +137,7 @@ class SweepConfig:
     local_epochs: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "vary", varied.check_values(self.vary, "--vary"))
+        object.__setattr__(self, "vary", variations.check_values(self.vary, "--vary"))
         epochs = self.base.local_epochs
         if epochs is not None and not self.local_epochs:
             object.__setattr__(self, "local_epochs", (epochs,))
@@ -158,7 +158,7 @@ class SweepConfig:
         """The dense references first, then the grid in order; each cell once."""
         grid, references, fractions = list[Cell](), list[Cell](), dict[str, set[float]]()
         for seed in seeds_of(self.seeds):
-            for chosen in varied.combinations(self.vary):
+            for chosen in variations.combinations(self.vary):
                 first = len(grid)
                 for delay in self._delays:
                     for p in self._fractions(chosen):
@@ -252,7 +252,7 @@ def numbers_of(config: RunConfig) -> Hashable:
     """
     chosen = config.chosen()
     if "lr" in chosen or "momentum" in chosen:
-        from fedsim.settings.resolved import optimizer_of_task
+        from fedsim.settings.plans import optimizer_of_task
 
         groups = optimizer_of_task(config.plan.task).param_groups
         shared = {n for n in OF_OPTIMIZER if all(g.get(n) == chosen.get(n) for g in groups)}
@@ -272,7 +272,7 @@ def sweep_to_toml(config: SweepConfig) -> str:
     values = {
         "method": config.base.method, **delays, "gradient": list(config.gradient),
         "seeds": seeds, "baseline": config.baseline,
-        "vary": varied.written_values(config.vary),
+        "vary": variations.written_values(config.vary),
     }  # fmt: skip
     left = {*_CELLS, *config.vary}
     items = config.base.flat().items()
@@ -290,7 +290,7 @@ def sweep_from_toml(path: Path, *, trust_code: bool = False) -> SweepConfig:
     try:
         values = flat_grid(versions.read(path), str(path))
         if not trust_code:
-            trusted.check_trust(values, path)
+            trust_check.check_trust(values, path)
         return sweep_from_flat(values, str(path))
     except PlacedError:
         raise
@@ -327,7 +327,7 @@ def sweep_from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
         raise PlacedError(f"{origin}: seeds is {seeds!r}; it takes whole numbers: one, or a list")
     if not isinstance(baseline, bool):
         raise PlacedError(f"{origin}: baseline is {baseline!r}; it takes true or false")
-    vary = varied.check_values(others.pop("vary", {}), f"{origin}: vary")
+    vary = variations.check_values(others.pop("vary", {}), f"{origin}: vary")
     for name in vary:
         if others.get(name) is not None:
             raise PlacedError(f"{origin}: {name} is {others[name]!r} and is varied too: give one")
@@ -335,7 +335,7 @@ def sweep_from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
     if flags and "strategy" in vary:  # each of the strategies has them
         vary["strategy"] = tuple(with_settings(one, flags) for one in vary["strategy"])
         others = {name: value for name, value in others.items() if name not in flags}
-    chosen = next(varied.combinations(vary))
+    chosen = next(variations.combinations(vary))
     method = str(spelled(chosen.get("method", others.get("method", "sbc")), "--method"))
     gradient = _numbers(others.pop("gradient", []), origin, "gradient")
     epochs = others.pop("local_epochs", None)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fedsim.settings.contents import CONTENT, START
-from fedsim.settings.declared import ABOVE_ZERO, Setting, declared
+from fedsim.settings.declarations import ABOVE_ZERO, Setting, declared
 from fedsim.settings.fields import GROUPS, SETTINGS
 from fedsim.settings.versions import KEY
 

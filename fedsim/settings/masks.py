@@ -14,7 +14,7 @@ from compressors.printing import message_text
 from compressors.whole import masking
 from fedsim.settings.fields import Settings
 from fedsim.settings.methods import recorded
-from fedsim.settings.resolved import Plan, optimizer_of
+from fedsim.settings.plans import Plan, optimizer_of
 from fedsim.settings.versions import FORMER
 from fedsim.tasks import TASKS
 

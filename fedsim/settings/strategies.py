@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from compressors.calls import Call, read, value
 from fedsim.ground.errors import UsageError, comma, parse_call, unknown
-from fedsim.settings.declared import ABOVE_ZERO, Setting, declared, flag, one_of, setting
+from fedsim.settings.declarations import ABOVE_ZERO, Setting, declared, flag, one_of, setting
 from strategies.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:

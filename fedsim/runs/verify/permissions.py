@@ -13,7 +13,7 @@ from typing import Any
 from compressors.calls import split
 from fedsim.ground.errors import UsageError, reason
 from fedsim.ground.strangers import read_toml
-from fedsim.settings import contents, trusted, versions
+from fedsim.settings import contents, trust_check, versions
 from fedsim.settings.config import RunConfig, flat_settings, run_from_flat
 from fedsim.tasks.known import is_ours
 
@@ -41,10 +41,10 @@ class Permissions:
             written = read_toml(file)
         except (OSError, ValueError) as error:
             raise UsageError(f"{file.name} cannot be read: {reason(error)}") from error
-        origins = trusted.origins(self.code)
+        origins = trust_check.origins(self.code)
         for setting, text in _texts(written):
-            if setting in trusted.CODE and ":" in text:
-                if trusted.origin_of(text) not in origins:
+            if setting in trust_check.CODE and ":" in text:
+                if trust_check.origin_of(text) not in origins:
                     raise UsageError(
                         f"its {setting} is {text}, whose file is executed if you say so "
                         f"(--own {text})"
@@ -98,7 +98,7 @@ def _texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                         if isinstance(x, str))  # fmt: skip
 
 
-_NAMING = (*trusted.CODE, "weights", "network", "preset", "trace", "availability")
+_NAMING = (*trust_check.CODE, "weights", "network", "preset", "trace", "availability")
 
 
 def _file_of(setting: str, text: str) -> str:
@@ -116,7 +116,7 @@ def _file_of(setting: str, text: str) -> str:
     if setting in ("weights", "partition"):
         text = re.sub("@[0-9a-f]{16}$", "", text)
         return text if setting == "weights" or text.endswith(".csv") else ""
-    if setting in trusted.CODE:
+    if setting in trust_check.CODE:
         return ""
     if setting == "trace":
         return text.strip("'\"")

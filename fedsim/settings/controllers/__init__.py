@@ -12,8 +12,8 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         Memory,
         Observation,
     )
-    from fedsim.settings.controllers.listed import CONTROLLERS, ListedController, own_controllers
     from fedsim.settings.controllers.parsing import controller_text, parse
+    from fedsim.settings.controllers.registry import CONTROLLERS, ListedController, own_controllers
 
 __all__ = [
     "CONTROLLERS",

@@ -6,7 +6,7 @@ from typing import Any
 from compressors.calls import Call, value
 from fedsim.ground.errors import UsageError, parse_call, unknown
 from fedsim.settings.controllers.base import CONTROLLER_NEEDS, Controller
-from fedsim.settings.controllers.listed import CONTROLLERS
+from fedsim.settings.controllers.registry import CONTROLLERS
 
 _FLAG = "--controller"
 

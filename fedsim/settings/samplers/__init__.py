@@ -6,7 +6,7 @@ from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim.settings.samplers.base import DrawInfo, Participation, Sampler, SamplerMemory
-    from fedsim.settings.samplers.listed import SAMPLERS, ListedSampler
+    from fedsim.settings.samplers.registry import SAMPLERS, ListedSampler
 
 __all__ = [
     "SAMPLERS",

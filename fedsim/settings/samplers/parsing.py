@@ -8,7 +8,7 @@ from typing import Any, cast
 from compressors.calls import Call, value
 from fedsim.ground.errors import UsageError, comma, parse_call, unknown
 from fedsim.settings.samplers.base import SAMPLER_NEEDS, Sampler
-from fedsim.settings.samplers.listed import SAMPLERS
+from fedsim.settings.samplers.registry import SAMPLERS
 
 FLAG = "--sampler"
 _ALLOWED = "a name with its settings, as in 'weighted(samples)', or FILE.py:NAME"

@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from fedsim import RunFailed, run
 from fedsim.engines import cluster as clusters
 from fedsim.engines import compat, flower
-from fedsim.engines.carried import STATE, Carried, CarryingApp, CarryingGrid
+from fedsim.engines.flower_memory import STATE, Carried, CarryingApp, CarryingGrid
 from strategies.channel.cohort_grid import CohortGrid
 from strategies.channel.payload import to_arrays
 from tests.support.faults import told

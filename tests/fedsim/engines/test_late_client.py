@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import SGD
 
 from fedsim import Data, RunConfig, Task, run
-from fedsim.engines.carried import CarryingGrid
+from fedsim.engines.flower_memory import CarryingGrid
 from fedsim.engines.local import LocalGrid
 from fedsim.engines.raygrid import RayGrid
 from fedsim.tasks.base import correct, cross_entropy

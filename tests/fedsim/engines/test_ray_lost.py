@@ -14,7 +14,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RaySystemError
 
 from fedsim import RunFailed, UsageError, run
 from fedsim.engines import cluster, workers
-from fedsim.engines.brought import States
+from fedsim.engines.remote import States
 from fedsim.engines.workers import AGAIN, JOBS_PER_WORKER, Job, Worker, Workers, count_places
 from tests.support.runs import small
 

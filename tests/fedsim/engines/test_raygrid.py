@@ -9,8 +9,8 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedsim.engines.brought import RemoteAnswer, RemoteClients, States
 from fedsim.engines.raygrid import RayGrid
+from fedsim.engines.remote import RemoteAnswer, RemoteClients, States
 from fedsim.engines.workers import JOBS_PER_WORKER, Job
 from fedsim.federation.client_memory import InProcess
 from strategies.channel.nodes import PARTITION_ID

@@ -7,7 +7,7 @@ import pytest
 from fedsim import UsageError
 from fedsim.commands.cli import main
 from fedsim.settings import cellfile, config, grids
-from fedsim.settings.trusted import check_trust, origins
+from fedsim.settings.trust_check import check_trust, origins
 from tests.support.commands import Typed, typed
 
 __all__ = ["typed"]  # a fixture

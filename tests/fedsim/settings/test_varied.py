@@ -9,7 +9,7 @@ import pytest
 from fedsim import RunConfig, SweepConfig, UsageError
 from fedsim.commands import cli, sweeping
 from fedsim.runs.sweep import claim, shared_digest
-from fedsim.settings import varied
+from fedsim.settings import variations
 from fedsim.settings.grids import sweep_from_toml, sweep_to_toml
 from tests.support.commands import Typed, typed
 
@@ -27,13 +27,13 @@ def names(**given: Any) -> list[str]:
 
 
 def test_doctests() -> None:
-    found = doctest.testmod(varied)
+    found = doctest.testmod(variations)
     assert found.attempted and not found.failed
 
 
 def test_values_are_split_outside_of_parentheses_and_quotes() -> None:
     given = ["partition='dirichlet(0.1)',iid", "--batch-size=8,16", 'network="up=5Mbit, x",4g']
-    assert varied.parse_vary(given) == {
+    assert variations.parse_vary(given) == {
         "partition": ["dirichlet(0.1)", "iid"], "batch_size": ["8", "16"],
         "network": ["up=5Mbit, x", "4g"],
     }  # fmt: skip
@@ -99,9 +99,9 @@ def test_methods_without_a_fraction_run_at_their_own() -> None:
 
 def test_other_values_have_other_names() -> None:
     values = ["topk(0.1) | float32", "topk(0.1) | cnat", "topk(0.1)|float32|golomb"]
-    assert len({varied.folder_suffix({"method": value}) for value in values}) == 3
+    assert len({variations.folder_suffix({"method": value}) for value in values}) == 3
     rates = [0.1, 0.10000001]
-    assert [varied.folder_suffix({"lr": lr}) for lr in rates] == ["-lr-0.1", "-lr-0.10000001"]
+    assert [variations.folder_suffix({"lr": lr}) for lr in rates] == ["-lr-0.1", "-lr-0.10000001"]
 
 
 ERRORS = {

@@ -11,7 +11,7 @@ from fedsim import Clients, Evaluation, RunConfig
 from fedsim.federation import ClientData
 from fedsim.ground.errors import PlacedError, UsageError
 from fedsim.runs.verify.permissions import Permissions
-from fedsim.settings.trusted import check_trust as check_trusted
+from fedsim.settings.trust_check import check_trust as check_trusted
 from fedsim.tasks.data.flowersplits import ROWS
 from fedsim.tasks.data.givensplits import checked
 from fedsim.tasks.data.partition import check, split

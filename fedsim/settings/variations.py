@@ -12,7 +12,7 @@ import numpy as np
 from compressors.calls import split
 from fedsim.ground.errors import PlacedError, UsageError, unknown
 from fedsim.settings.config import SETTINGS, underscored, written
-from fedsim.settings.declared import Setting
+from fedsim.settings.declarations import Setting
 from fedsim.settings.strategies import FLAGS
 
 Varied = Mapping[str, Sequence[Any]]

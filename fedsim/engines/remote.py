@@ -11,7 +11,7 @@ from flwr.clientapp import ClientApp
 
 from compressors import State
 from fedsim.engines import compat
-from fedsim.engines.numbered import RUN, failure_reply, trace_of
+from fedsim.engines.numbered_grid import RUN, failure_reply, trace_of
 from strategies.channel.payload import settings_in
 
 PlainRecords = list[tuple[str, type, dict[str, Any]]]
