@@ -59,7 +59,7 @@ class Directed:
     def free(self) -> bool:
         return len(self.jobs) < self.most
 
-    def give(self, job: Job) -> None:
+    def submit(self, job: Job) -> None:
         assert self.free
         self.jobs.append(job)
         self.given.append(int(job.request[1][PARTITION_ID]))
