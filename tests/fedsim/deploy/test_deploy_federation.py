@@ -97,7 +97,7 @@ def test_no_port_is_given_twice(
     started: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     same, told = ports.free_ports(4), list[int]()
-    monkeypatch.setattr(ports, "free", lambda count: same[:count])  # nothing has bound them yet
+    monkeypatch.setattr(ports, "free_ports", lambda count: same[:count])  # unbound
 
     def noting(link: int, port: int, *_: Any) -> list[str]:
         told.append(port)
