@@ -95,7 +95,7 @@ def same_files(
                 "choose another folder, or give the files as they were"
             )
         remarks[_AGAIN] = changed
-    stored = contents.facts(recorded)
+    stored = contents.file_digests(recorded)
     if unknown := [what for what in contents.file_digests(content) if what not in stored]:
         remarks[UNKNOWN] = "; ".join(unknown)
     began = contents.recorded_content(out, contents.START)
