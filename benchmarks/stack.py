@@ -28,7 +28,7 @@ from fedsim.federation.products import products
 from fedsim.federation.stackable import Fit, fit_of
 from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer
-from fedsim.tasks.digits import build as digits_cnn
+from fedsim.tasks.digits import build_digits_cnn as digits_cnn
 from fedsim.tasks.lenet import MNIST_LENET5, LeNet5
 from strategies import TrainJob, TrainResult
 

@@ -76,7 +76,7 @@ def command(flags: argparse.Namespace) -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    from fedsim.commands.measured import advice
+    from fedsim.commands.measuretables import advice
     from fedsim.show.layout import print_whole
 
     job = _methods(flags) if flags.coders is None else _coders(flags)
@@ -116,7 +116,7 @@ def command(flags: argparse.Namespace) -> int:
 
 def _methods(flags: argparse.Namespace) -> _Job:
     """Whole methods; a bad text is refused before files are read."""
-    from fedsim.commands.measured import methods_table
+    from fedsim.commands.measuretables import methods_table
     from fedsim.measure.inputs import choose
     from fedsim.measure.methods import measure
 
@@ -135,7 +135,7 @@ def _methods(flags: argparse.Namespace) -> _Job:
 
 def _coders(flags: argparse.Namespace) -> _Job:
     """Coders; bad texts are refused before files are read."""
-    from fedsim.commands.measured import coders_tables
+    from fedsim.commands.measuretables import coders_tables
     from fedsim.measure.coders import measure_coders
     from fedsim.measure.plan import choose_coders
 

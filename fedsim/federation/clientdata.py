@@ -14,9 +14,9 @@ from fedsim.ground.errors import UsageError
 from fedsim.settings import contents
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
-from fedsim.tasks.data import givensplits
+from fedsim.tasks.data import filesplits
 from fedsim.tasks.data import partition as partitions
-from fedsim.tasks.loaded import loaded
+from fedsim.tasks.datacache import load_data
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ class ClientData:
         Raises ``DataError`` where the data is missing and ``UsageError`` where it cannot be
         split among so many clients.
         """
-        plan, held = config.plan, loaded(config.plan.task, *config.machine.source)
+        plan, held = config.plan, load_data(config.plan.task, *config.machine.source)
         contents.check_sent(config, held.content)
         return _split(
             plan.task, *config.machine.source, held.content, plan.clients, plan.partition,
@@ -79,7 +79,7 @@ def _split(
     task: Task, folder: str | None, download: bool, content: str, clients: int, partition: str,
     seed: int, validation: float | None, local: float | None,
 ) -> ClientData:  # fmt: skip
-    data = loaded(task, folder, download).data
+    data = load_data(task, folder, download).data
     groups = data.groups()
     if groups is None and partitions.goes_by_labels(partition):
         raise UsageError(
@@ -123,7 +123,7 @@ def _user_shards(
     validation: float | None,
 ) -> tuple[Data, Sequence[np.ndarray]]:  # fmt: skip
     """The data, and shards that number all training samples, less those of ``validation``."""
-    if partition != givensplits.FIXED:
+    if partition != filesplits.FIXED:
         shards = partitions.split(labels, clients, partition, seed)
     elif data.shards is None:
         raise UsageError(
@@ -132,11 +132,11 @@ def _user_shards(
         )
     else:
         setting = f"--partition is {partition!r}"
-        shards = givensplits.checked(data.shards, data.train_count, clients, setting)
+        shards = filesplits.check_shards(data.shards, data.train_count, clients, setting)
     if validation is None:
         return data, shards
     data, left = split_validation(task, data, validation)
-    return data, givensplits.restricted(shards, left, f"--validation is {validation:g}")
+    return data, filesplits.restrict(shards, left, f"--validation is {validation:g}")
 
 
 class Renumbered(Sequence[np.ndarray]):

@@ -32,7 +32,7 @@ from fedsim.settings.fields import SETTINGS
 from fedsim.settings.samplers.base import LOCAL_LOSS
 from fedsim.tasks import Data, Task
 from fedsim.tasks.base import cross_entropy, logits_of
-from fedsim.tasks.loaded import loaded
+from fedsim.tasks.datacache import load_data
 from fedsim.tasks.pytrees import Tree, call_text, forward, leaves, named_leaves, to_device
 from strategies.algorithms.base import PLAIN
 from strategies.generators import seeded
@@ -106,7 +106,7 @@ def _visible(config: RunConfig) -> Hashable:
     settings = {name: x for name, x in config.flat().items() if SETTINGS[name].result}
     user_rows = tuple(own_rows().items())  # a notebook may define a method again
     source = config.machine.source
-    data = source, loaded(config.plan.task, *source).content
+    data = source, load_data(config.plan.task, *source).content
     return user_rows, data, tuple((name, x) for name, x in settings.items() if name not in _UNSEEN)
 
 

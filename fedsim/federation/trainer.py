@@ -27,7 +27,7 @@ from fedsim.federation.startweights import start_from
 from fedsim.ground.threads import one_thread
 from fedsim.settings.config import RunConfig
 from fedsim.tasks import Data, Task
-from fedsim.tasks.loaded import content_of, loaded
+from fedsim.tasks.datacache import load_data, task_content
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from fedsim.tasks.pytrees import Tree, forward, to_device
 from strategies import GradientHook, TrainResult
@@ -58,7 +58,7 @@ def start_of(config: RunConfig) -> dict[str, str]:
         False
     """
     task, source = config.plan.task, config.machine.source
-    content = content_of(task, *source)
+    content = task_content(task, *source)
     return {"weights": weights_of(task, config.seed, config.weights, source, content)}
 
 
@@ -71,7 +71,7 @@ def weights_of(
     ``content``: of the data, from which a task may build its model.
     """
     with one_thread(), untouched(torch.device("cpu")):
-        model = build_model(task, seed, loaded(task, *source).data, weights)
+        model = build_model(task, seed, load_data(task, *source).data, weights)
     return of_model({**dict(model.named_parameters()), **dict(model.named_buffers())})[:16]
 
 

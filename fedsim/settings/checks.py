@@ -81,7 +81,7 @@ def check_plan(config: Settings, plan: Plan) -> None:
     _momentum(config, plan)
     if config.controller is not None:
         _controller(config, plan)
-    partitions.check(plan.partition)
+    partitions.check_partition(plan.partition)
     if config.training.precision == "tf32" and not _on_gpu(config):
         raise UsageError(
             f"--precision is 'tf32' and --device is {config.machine.device!r}: only a GPU "

@@ -124,7 +124,7 @@ class RunConfig(Settings):
         """The settings on which a run's numbers depend, by flag, with every default filled in."""
         from compressors.printing import message_text
         from fedsim.settings import masks
-        from fedsim.tasks.data import givensplits
+        from fedsim.tasks.data import filesplits
 
         plan = self.plan
         values = {name: value for name, value in self.flat().items() if SETTINGS[name].result}
@@ -135,7 +135,7 @@ class RunConfig(Settings):
             "ask": self.clients.ask, "network": written(self.network),
             "min_replies": self.clients.min_replies,  # what is required else follows from the rest
             "weights": startfile.digest_in(self.weights),
-            "partition": givensplits.identity(plan.partition),
+            "partition": filesplits.identity(plan.partition),
         } | self._length  # fmt: skip
 
     @property

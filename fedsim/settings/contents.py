@@ -43,12 +43,12 @@ def code(config: Any) -> Content:
 
 def of(config: Any) -> Content:
     """``code``, and the digest of the data of a user's own task, which are loaded for it."""
-    from fedsim.tasks.loaded import content_of
+    from fedsim.tasks.datacache import task_content
 
     content = code(config)
     if not isinstance(config.task, str):
         task = config.plan.task
-        if data := content_of(task, *config.machine.source):
+        if data := task_content(task, *config.machine.source):
             content["data"] = {task.name: data}
     return content
 

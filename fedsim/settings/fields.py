@@ -86,9 +86,9 @@ def _partition(value: Any, flag: str) -> Any:
     """A partition's text; a file's with its digest."""
     if not isinstance(value, str) or not (".csv" in value or ".py:" in value):
         return value
-    from fedsim.tasks.data.givensplits import settled
+    from fedsim.tasks.data.filesplits import with_digest
 
-    return settled(value)
+    return with_digest(value)
 
 
 def _weights(value: Any, flag: str) -> Any:

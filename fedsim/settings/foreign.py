@@ -11,7 +11,7 @@ from fedsim.ground.strangers import check_file
 from fedsim.settings import contents
 from fedsim.settings.config import FILE, SETTINGS, TABLE, RunConfig
 from fedsim.settings.versions import read_toml
-from fedsim.tasks.place import SEPARATOR, as_named, moved, origin
+from fedsim.tasks.place import SEPARATOR, literal_origin, origin, redirect
 
 _SETTINGS = ("config.toml", "sweep.toml", FILE)
 _FILES = ("task", "strategy", "sampler", "partition")
@@ -41,7 +41,7 @@ def own_files(out: Path, runs: Sequence[RunConfig]) -> Iterator[None]:
 
     Raises ``UsageError`` as ``check_tasks``.
     """
-    with moved(moves(out, runs)):
+    with redirect(moves(out, runs)):
         check_tasks(out, runs)
         yield
 
@@ -50,7 +50,7 @@ def moves(out: Path, runs: Sequence[RunConfig]) -> dict[str, str]:
     """The files that a folder names and that lie elsewhere now, or have another name.
 
     By the place that a ``config.toml`` names, the file of a run that had the same content. It is
-    loaded in its place (``fedsim.tasks.place.moved``), so that no other file is carried out.
+    loaded in its place (``fedsim.tasks.place.redirect``), so that no other file is carried out.
     """
     now = {
         (setting, digest): _places(run)[setting].rpartition(SEPARATOR)[0]
@@ -65,8 +65,8 @@ def moves(out: Path, runs: Sequence[RunConfig]) -> dict[str, str]:
             for digest in digests.values() if isinstance(digests, dict) else ():
                 path = now.get((setting, digest)) if isinstance(digest, str) else None
                 if path is not None and isinstance(place, str):
-                    new_places[as_named(place)] = path
-    return {old: new for old, new in new_places.items() if old != as_named(f"{new}{SEPARATOR}")}
+                    new_places[literal_origin(place)] = path
+    return {old: new for old, new in new_places.items() if old != literal_origin(f"{new}{SEPARATOR}")}
 
 
 def _places(run: RunConfig) -> dict[str, str]:

@@ -19,7 +19,7 @@ from fedsim.settings.samplers.parsing import sampler_of as sampler_of
 from fedsim.settings.samplers.simple import Uniform
 from fedsim.settings.strategies import algorithm_of, strategy_text
 from fedsim.tasks import Task, get_task
-from fedsim.tasks.data.givensplits import settled
+from fedsim.tasks.data.filesplits import with_digest
 from strategies import DSGD, Algorithm, Client, FedProx, Relay, chain
 
 
@@ -146,7 +146,7 @@ def filled(config: Settings) -> Plan:
         cohort=cohort,
         iterations=iterations,
         batch_size=training.batch_size or task.batch_size,
-        partition=settled(task.partition if clients.partition is None else clients.partition),
+        partition=with_digest(task.partition if clients.partition is None else clients.partition),
         min_replies=clients.min_replies or (least if rules.plain else 1),
         required=clients.min_replies or (least if rules.plain else 0),
         evaluate_every=config.evaluation.every or max(1, iterations // temporal // 20),

@@ -127,17 +127,17 @@ def algorithm_of(strategy: "str | Algorithm") -> "Algorithm":
     if strategy in _OWN:
         return _OWN[strategy]
     if ":" in strategy:
-        from fedsim.tasks.place import load, placed
+        from fedsim.tasks.place import load_object, set_place
 
         file, _, call_text = strategy.rpartition(":")
         call = _call(call_text) if "(" in call_text else Call(call_text)
         place = f"{file}:{call.name}"
-        base: Algorithm = load(place, "--strategy", Algorithm, "strategies.Algorithm")
+        base: Algorithm = load_object(place, "--strategy", Algorithm, "strategies.Algorithm")
         if not call.called:
             return base
         algorithm = _construct(partial(replace, base), type(base), call, strategy)
         new_place = f"{base.place.rpartition(':')[0]}:{call_text}"  # where its file is now
-        return cast("Algorithm", placed(algorithm, new_place, base.content))
+        return cast("Algorithm", set_place(algorithm, new_place, base.content))
     check_text(strategy)
     call = _call(strategy)
     return _construct(kind(call.name), kind(call.name), call, strategy)
@@ -240,12 +240,12 @@ def with_settings(
     except ValueError as error:
         raise UsageError(f"{start}: {error}") from error
     if algorithm.place:
-        from fedsim.tasks.place import placed
+        from fedsim.tasks.place import set_place
 
         call = _call(algorithm.place.rpartition(":")[2])
         call.named.update({name: Call(_shown(typed)) for name, typed in settings.items()})
         place = f"{algorithm.place.rpartition(':')[0]}:{replace(call, called=True)}"
-        placed(changed, place, algorithm.content)
+        set_place(changed, place, algorithm.content)
     return adopt_strategy(changed)
 
 

@@ -9,11 +9,11 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.tasks.base import Data, Task
     from fedsim.tasks.data.lazydata import lazy_data
     from fedsim.tasks.data.partition import split
-    from fedsim.tasks.given import from_csv, from_datasets, from_frame, from_torch
+    from fedsim.tasks.factories import from_csv, from_datasets, from_frame, from_torch
     from fedsim.tasks.hub import from_hub
-    from fedsim.tasks.known import TASKS, adopt, get_task
     from fedsim.tasks.leaf import from_leaf, leaf_femnist, leaf_shakespeare, stack_overflow
     from fedsim.tasks.models.dropout import Dropout, dropouts, reseed
+    from fedsim.tasks.registry import TASKS, adopt, get_task
 
 __all__ = [
     "TASKS",

@@ -17,7 +17,7 @@ from torch import nn
 from compressors.usercode import typed
 from fedsim.ground.errors import UsageError
 from fedsim.tasks.base import Data, Task
-from fedsim.tasks.given import Reader
+from fedsim.tasks.factories import Reader
 from fedsim.tasks.optional import first_line
 from strategies.generators import seeded
 
@@ -60,15 +60,15 @@ def from_peft(
         )
     if not isinstance(task, Task):
         raise UsageError(f"task {name}: task is of type {type(task).__name__}; give a fedsim.Task")
-    own = deepcopy(config)  # as it is now: peft changes configurations when it uses them
-    base = partial(_base_digest, model, own)
+    frozen_config = deepcopy(config)  # as it is now: peft changes configurations when it uses them
+    base = partial(_base_digest, model, frozen_config)
     load: Callable[[Path | None, bool], Data] = partial(_loaded, task.load, base)
     if isinstance(task.load, Reader):
         load = Reader(partial(_read, task.load, base), task.load.files)
     try:
         return replace(
-            task, name=name, build=partial(_adapted, name, model, own), load=load, from_data=False,
-            **fields,
+            task, name=name, build=partial(_adapted, name, model, frozen_config), load=load,
+            from_data=False, **fields,
         )  # fmt: skip
     except TypeError as error:
         raise UsageError(f"task {name}: {error}") from error
@@ -88,17 +88,17 @@ def _adapted(task: str, model: Callable[[], nn.Module], config: Any) -> nn.Modul
     """A new base with new adapters; what is drawn is drawn from torch's global generator."""
     peft = _peft(task)
     try:
-        made: nn.Module = peft.get_peft_model(model(), deepcopy(config))
+        adapted_model: nn.Module = peft.get_peft_model(model(), deepcopy(config))
     except (ValueError, TypeError, KeyError) as error:
         raise UsageError(
             f"task {task}: config is {config!r}, which cannot be used: {typed(error)}"
         ) from error
-    if not any(p.requires_grad for p in made.parameters()):
+    if not any(p.requires_grad for p in adapted_model.parameters()):
         raise UsageError(
             f"task {task}: config is {config!r}, which trains no parameter; give inference_mode="
             "False"
         )
-    return made
+    return adapted_model
 
 
 def _loaded(
@@ -116,14 +116,14 @@ def _base_digest(model: Callable[[], nn.Module], config: Any) -> str:
     """Sixteen hex digits of a base's weights, what it draws by a fixed seed, and of a config."""
     with seeded(0, torch.device("cpu")):
         base = model()
-    known: Any = hashlib.blake2b(digest_size=8)  # numpy's arrays are buffers
-    known.update(repr(_plain(config.to_dict())).encode())
+    hasher: Any = hashlib.blake2b(digest_size=8)  # numpy's arrays are buffers
+    hasher.update(repr(_plain(config.to_dict())).encode())
     held = {**dict(base.named_parameters()), **dict(base.named_buffers())}
     for name, x in sorted(held.items()):
         values = x.detach().cpu().contiguous()
-        known.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
-        known.update(values.reshape(-1).view(torch.uint8).numpy())
-    return known.hexdigest()
+        hasher.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
+        hasher.update(values.reshape(-1).view(torch.uint8).numpy())
+    return hasher.hexdigest()
 
 
 def _plain(x: Any) -> Any:

@@ -192,7 +192,7 @@ class Task:
     place: str = field(default="", init=False, repr=False)
     content: str = field(default="", init=False, repr=False)
     # Functions cannot be compared by value, and a notebook's are made anew in every process.
-    _made: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False)
+    _unique_id: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -232,14 +232,14 @@ class Task:
 
         A single score has no name.
         """
-        made = self.metric(outputs, targets)
-        if not isinstance(made, Mapping):
-            return {"": float(made)}
-        found: dict[str, Any] = {}
-        for name, x in made.items():
-            whole = isinstance(x, Tensor) and x.numel() != 1
-            found[name] = x.detach().double().cpu() if whole else float(x)
-        return found
+        score = self.metric(outputs, targets)
+        if not isinstance(score, Mapping):
+            return {"": float(score)}
+        totals: dict[str, Any] = {}
+        for name, x in score.items():
+            is_vector = isinstance(x, Tensor) and x.numel() != 1
+            totals[name] = x.detach().double().cpu() if is_vector else float(x)
+        return totals
 
     def scores(self, sums: Mapping[str, Any], count: int) -> dict[str, float]:
         """The numbers reported by name, the headline first, of the sums over `count` samples.
@@ -251,20 +251,22 @@ class Task:
         means = {name: x / count for name, x in sums.items()}
         if "" in means:
             return {"": _or_infinite(self.reported, means[""])}
-        made = means if self.reported is float else self.reported(means)
-        named = isinstance(made, Mapping) and all(re.fullmatch(r"\w+", str(name)) for name in made)
-        if not named or not made:
+        results = means if self.reported is float else self.reported(means)
+        named = isinstance(results, Mapping) and all(
+            re.fullmatch(r"\w+", str(name)) for name in results
+        )
+        if not named or not results:
             raise UsageError(
-                f"task {self.name}: reported returned {made!r}; where metric returns a mapping, it "
-                "takes that of the means and returns one of names, such as top5, to numbers"
+                f"task {self.name}: reported returned {results!r}; where metric returns a mapping, "
+                "it takes that of the means and returns one of names, such as top5, to numbers"
             )
-        return {name: float(x) for name, x in made.items()}
+        return {name: float(x) for name, x in results.items()}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Task) and self._made == other._made
+        return isinstance(other, Task) and self._unique_id == other._unique_id
 
     def __hash__(self) -> int:
-        return hash(self._made)
+        return hash(self._unique_id)
 
 
 def _or_infinite(reported: Callable[[Any], Any], mean: Any) -> float:
@@ -281,7 +283,7 @@ def _or_infinite(reported: Callable[[Any], Any], mean: Any) -> float:
         return math.inf
 
 
-def check(name: str, data: object) -> None:
+def check_data(name: str, data: object) -> None:
     """Refuses what a task's `load` may have returned by mistake.
 
     Raises:
@@ -304,15 +306,15 @@ def check(name: str, data: object) -> None:
                 )
             continue
         tree = part != "labels" and isinstance(value, tuple | Mapping)
-        found = named_leaves(value) if tree else [("", value)]
-        if not found:
+        entries = named_leaves(value) if tree else [("", value)]
+        if not entries:
             raise DataError(f"task {name}: {part} is a {_kind(value)} without tensors")
-        for path, leaf in found:
+        for path, leaf in entries:
             _check_leaf(name, f"{part}{path}", leaf, part.endswith("_x"))
-        for path, leaf in found[1:]:
-            if len(leaf) != len(found[0][1]):
+        for path, leaf in entries[1:]:
+            if len(leaf) != len(entries[0][1]):
                 raise DataError(
-                    f"task {name}: {part}{found[0][0]} has {len(found[0][1])} samples and "
+                    f"task {name}: {part}{entries[0][0]} has {len(entries[0][1])} samples and "
                     f"{part}{path} {len(leaf)}"
                 )
     if data.shards is not None and not isinstance(data.shards, Sequence):
@@ -324,16 +326,18 @@ def check(name: str, data: object) -> None:
     for left, right in pairs + ([("train_x", "labels")] if data.labels is not None else []):
         if getattr(data, right) is None:  # and the inputs are Lazy
             continue
-        here, there = (count_samples(getattr(data, part)) for part in (left, right))
-        if here != there:
-            raise DataError(f"task {name}: {left} has {here} samples and {right} {there}")
+        left_count, right_count = (count_samples(getattr(data, part)) for part in (left, right))
+        if left_count != right_count:
+            raise DataError(
+                f"task {name}: {left} has {left_count} samples and {right} {right_count}"
+            )
 
 
 def _check_leaf(name: str, part: str, value: object, is_input: bool) -> None:
     """Refuses what is neither a tensor nor, of inputs, ``Samples``."""
     # A list, an array or a table may not be `Samples`.
-    known = isinstance(value, Sequence | Mapping | ndarray) or hasattr(value, "to_numpy")
-    samples = is_input and hasattr(value, "__getitem__") and not known
+    is_container = isinstance(value, Sequence | Mapping | ndarray) or hasattr(value, "to_numpy")
+    samples = is_input and hasattr(value, "__getitem__") and not is_container
     samples = samples or (isinstance(value, Lazy) and part in ("train_x", "test_x"))
     if not isinstance(value, Tensor) and not samples:
         maker = " (torch.tensor)" if isinstance(value, Sequence) else ""

@@ -18,18 +18,18 @@ from torch import Tensor, nn
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
-from fedsim.tasks.data.once import once
-from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
+from fedsim.tasks.data.memo import read_once
+from fedsim.tasks.models.text import WINDOW, LanguageModel, decays, language_task, windows
 from fedsim.tasks.tasklist import about
 
-HELD_OUT = 105_675  # characters, as many as the paper tests on
+TEST_CHARACTERS = 105_675  # characters, as many as the paper tests on
 ROW = 1409  # 75 rows of this length are exactly the held-out text
 HIDDEN, DROP, SCALE = 200, 0.0, 0.1
-FILE = "shakespeare/shakespeare_complete.txt"
+SHAKESPEARE = "shakespeare/shakespeare_complete.txt"
 _ROLE = re.compile(r"^([A-Z][A-Z' -]*)\.$", re.MULTILINE)
 
 
-def build(data: Data) -> nn.Module:
+def build_char_lstm(data: Data) -> nn.Module:
     """A new model for the alphabet of `data`: 675,284 parameters for its 84 characters.
 
     For the 98 characters of the paper's text it would have 680,898.
@@ -38,8 +38,8 @@ def build(data: Data) -> nn.Module:
     return LanguageModel(symbols, HIDDEN, DROP, SCALE)
 
 
-@once
-def load(folder: Path | None, download: bool) -> Data:
+@read_once
+def load_shakespeare(folder: Path | None, download: bool) -> Data:
     """The complete works, the last 105,675 characters held out; an alphabet taken from the text.
 
     Training samples are windows of 35 characters, held-out ones rows of 1,409; both (·, length).
@@ -53,21 +53,21 @@ def load(folder: Path | None, download: bool) -> Data:
     Raises:
         DataError: the file is missing, damaged, or not longer than what is held out.
     """
-    (path,) = textfiles.first_present("char_lstm", folder, [(FILE,)])
-    text, digest = textfiles.read("char_lstm", path)
-    if len(text) < HELD_OUT + STEPS + 1:
+    (path,) = textfiles.first_present("char_lstm", folder, [(SHAKESPEARE,)])
+    text, digest = textfiles.decode_file("char_lstm", path)
+    if len(text) < TEST_CHARACTERS + WINDOW + 1:
         raise DataError(
             f"task char_lstm: {path} has {len(text):,} characters.\nIt takes more than the "
-            f"{HELD_OUT:,} that are held out."
+            f"{TEST_CHARACTERS:,} that are held out."
         )
-    numbers, symbols = encode(text)
-    train, test = numbers[:-HELD_OUT], numbers[-HELD_OUT - 1 :]
+    numbers, symbols = encode_characters(text)
+    train, test = numbers[:-TEST_CHARACTERS], numbers[-TEST_CHARACTERS - 1 :]
     source = (
-        f"{Path(FILE).name}, {len(text):,} characters, {symbols} distinct, the last "
-        f"{HELD_OUT:,} held out, sha256 {digest}"
+        f"{Path(SHAKESPEARE).name}, {len(text):,} characters, {symbols} distinct, the last "
+        f"{TEST_CHARACTERS:,} held out, sha256 {digest}"
     )
-    x, y = windows(train, STEPS)
-    return Data(x, y, *windows(test, ROW), source, roles(text, len(x), STEPS))
+    x, y = windows(train, WINDOW)
+    return Data(x, y, *windows(test, ROW), source, roles(text, len(x), WINDOW))
 
 
 def roles(text: str, count: int, length: int) -> Tensor:
@@ -92,13 +92,13 @@ def roles(text: str, count: int, length: int) -> Tensor:
     return torch.from_numpy(numbers[at].astype(np.int64))
 
 
-def encode(text: str) -> tuple[Tensor, int]:
+def encode_characters(text: str) -> tuple[Tensor, int]:
     """A text as numbers (n,), int64, and how many distinct characters it has.
 
     Characters are numbered by code point.
 
     Example:
-        >>> numbers, symbols = encode("banana")
+        >>> numbers, symbols = encode_characters("banana")
         >>> numbers.tolist(), symbols
         ([1, 0, 2, 0, 2, 0], 3)
     """
@@ -109,9 +109,9 @@ def encode(text: str) -> tuple[Tensor, int]:
 
 CHAR_LSTM = language_task(
     **about("char_lstm"),
-    build=build,
+    build=build_char_lstm,
     from_data=True,
-    load=load,
+    load=load_shakespeare,
     iterations=16_000,
     lr_steps=decays((5000, 8000, 10_000, 12_000, 14_000)),
     evaluation_batch=25,

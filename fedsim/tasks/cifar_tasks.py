@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from fedsim.tasks.base import Task, correct, cross_entropy
-from fedsim.tasks.data.cifar import load
+from fedsim.tasks.data.cifar import load_cifar
 from fedsim.tasks.models import cifar as models
 from fedsim.tasks.tasklist import about
 from strategies.steps import SGD
@@ -17,7 +17,7 @@ from strategies.steps import SGD
 CIFAR_RESNET20 = Task(
     **about("cifar_resnet20"),
     build=partial(models.resnet, 20),
-    load=load,
+    load=load_cifar,
     optimizer=partial(SGD, lr=0.1, momentum=0.9, weight_decay=1e-4),
     loss=cross_entropy,
     metric=correct,

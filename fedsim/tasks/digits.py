@@ -14,7 +14,7 @@ from torch import nn
 
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
-from fedsim.tasks.data.once import once
+from fedsim.tasks.data.memo import read_once
 from fedsim.tasks.tasklist import about
 from strategies.steps import SGD
 
@@ -26,7 +26,7 @@ with any version of scikit-learn. JSON, because Flower packs no other kind of da
 _MEAN, _STD = 0.3053, 0.3760  # of all pixels divided by 16
 
 
-def build() -> nn.Module:
+def build_digits_cnn() -> nn.Module:
     """A new CNN for 8x8 images: (B, 1, 8, 8) -> logits (B, 10); 21,386 parameters, no buffers.
 
     Two 3x3 convolutions of 32 and 64 channels, each followed by max-pooling and ReLU, and one
@@ -44,8 +44,8 @@ def build() -> nn.Module:
     )
 
 
-@once
-def load(folder: Path | None, download: bool) -> Data:
+@read_once
+def load_digits(folder: Path | None, download: bool) -> Data:
     """The digits: 1437 training and 360 held-out images (·, 1, 8, 8), with equal shares of the
     classes in both.
 
@@ -75,8 +75,8 @@ def load(folder: Path | None, download: bool) -> Data:
 
 DIGITS = Task(
     **about("digits"),
-    build=build,
-    load=load,
+    build=build_digits_cnn,
+    load=load_digits,
     optimizer=partial(SGD, lr=0.02, momentum=0.9),
     loss=cross_entropy,
     metric=correct,

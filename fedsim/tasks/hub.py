@@ -17,13 +17,13 @@ from compressors.usercode import typed
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.data import samples
+from fedsim.tasks.data.filesplits import FIXED
 from fedsim.tasks.data.flowersplits import SAMPLE
-from fedsim.tasks.data.givensplits import FIXED
 from fedsim.tasks.data.items import Columns, Inputs
 from fedsim.tasks.data.lazydata import Augment, Groups
-from fedsim.tasks.data.partition import check
-from fedsim.tasks.data.splits import Reading
-from fedsim.tasks.given import check_share, found_in, task_of
+from fedsim.tasks.data.partition import check_partition
+from fedsim.tasks.data.splits import SplitReader
+from fedsim.tasks.factories import check_share, existing_path, task_of
 from fedsim.tasks.optional import first_line
 
 if TYPE_CHECKING:
@@ -101,25 +101,25 @@ def from_hub(
             f"{fields['partition']!r}); give one of them"
         )
     if isinstance(partitioner, str):
-        check(partitioner)
+        check_partition(partitioner)
         fields["partition"] = partitioner
     elif partitioner is not None:
         fields["partition"] = FIXED
         _check_kind(name, partitioner)
     start = Path(dataset).resolve()
-    how = Reading(name, test, Columns(inputs, label), groups, transform, augment, lazy)
+    how = SplitReader(name, test, Columns(inputs, label), groups, transform, augment, lazy)
     deal = None if isinstance(partitioner, str) else deepcopy(partitioner)
     options = dict(load or {})
 
     def read(folder: Path | None, classes: bool) -> Data:
-        found: dict[str, Any] = {}
+        hub_splits: dict[str, Any] = {}
 
         def prepared(splits: Any) -> Any:
             splits = splits if preprocessor is None else preprocessor(splits)
-            found.update(splits)
+            hub_splits.update(splits)
             return splits
 
-        place = found_in(dataset, start, folder)
+        place = existing_path(dataset, start, folder)
         try:
             source = import_module("flwr_datasets").FederatedDataset(
                 dataset=dataset if place is None else os.fspath(place), subset=subset,
@@ -137,7 +137,7 @@ def from_hub(
                 f"task {name}: data set {dataset!r}, split {train!r}, cannot be loaded "
                 f"({first_line(error)})"
             ) from error
-        splits = found | {"train": rows}
+        splits = hub_splits | {"train": rows}
         data = how.data(splits, splits, f"data set {Path(dataset).name}", classes)
         if deal is None:
             return data
@@ -198,5 +198,5 @@ def _renumbered(task: str, part: Any, left: np.ndarray, total: int) -> np.ndarra
         raise DataError(
             f"task {task}: the partitioner gives the row {odd[0]}; rows are 0 to {total - 1}"
         )
-    kept = np.searchsorted(left, numbers[np.isin(numbers, left)])
-    return kept.astype(np.int64)
+    positions = np.searchsorted(left, numbers[np.isin(numbers, left)])
+    return positions.astype(np.int64)

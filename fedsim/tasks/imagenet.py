@@ -17,7 +17,7 @@ from torch import Generator, Tensor, nn
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data.images import normalised
-from fedsim.tasks.data.once import once
+from fedsim.tasks.data.memo import read_once
 from fedsim.tasks.optional import torchvision
 from fedsim.tasks.tasklist import about
 from strategies.steps import SGD
@@ -117,8 +117,8 @@ def crop_box(height: int, width: int, generator: Generator) -> tuple[int, int, i
     return (height - h) // 2, (width - w) // 2, h, w
 
 
-@once
-def load(folder: Path | None, download: bool) -> Data:
+@read_once
+def load_imagenet(folder: Path | None, download: bool) -> Data:
     """ImageNet, the folders ``train`` and ``val`` with a folder of images per class in each.
 
     Args:
@@ -171,7 +171,7 @@ def resnet50() -> nn.Module:
 IMAGENET_RESNET50 = Task(
     **about("imagenet_resnet50"),
     build=resnet50,
-    load=load,
+    load=load_imagenet,
     optimizer=partial(SGD, lr=0.1, momentum=0.9, weight_decay=1e-4),
     loss=cross_entropy,
     metric=correct,

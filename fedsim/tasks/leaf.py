@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.data.users import Encoded, User, by_user, read_leaf, read_sentences
-from fedsim.tasks.given import path_of, task_of
+from fedsim.tasks.factories import path_of, task_of
 from fedsim.tasks.models.leaf import CHARACTERS, Femnist, NextCharacter, NextWord
 
 PAD, UNKNOWN, BEGIN, END = range(4)
@@ -73,8 +73,8 @@ def from_leaf(
         )
         return by_user(name, f"LEAF, {start.name}", train, test, classes)
 
-    own = {"partition": "natural"} | fields
-    return task_of(name, model, read, own, [(os.fspath(folder), start)])
+    options = {"partition": "natural"} | fields
+    return task_of(name, model, read, options, [(os.fspath(folder), start)])
 
 
 def leaf_femnist(
@@ -218,19 +218,21 @@ def stack_overflow(
     for setting, number in counts.items():
         if number is not None and (not isinstance(number, int) or number < 1):
             raise UsageError(f"task {name}: {setting} is {number!r}; give a whole number from 1")
-    given = [train, test, *([] if words is None else [words])]
-    files = [(os.fspath(file), Path(file).resolve()) for file in given]
+    paths = [train, test, *([] if words is None else [words])]
+    files = [(os.fspath(file), Path(file).resolve()) for file in paths]
 
     def read(folder: Path | None, classes: bool) -> Data:
         places = [path_of(name, file, start, folder) for file, start in files]
         first = [*read_sentences(name, places[0], users)]
         second = [*read_sentences(name, places[1], test_users)]
         if words is None:
-            found = Counter(w for _, texts in first for text in texts for w in text.split())
-            known = [w for w, _ in sorted(found.items(), key=lambda item: (-item[1], item[0]))]
+            frequencies = Counter(w for _, texts in first for text in texts for w in text.split())
+            lexicon = [
+                w for w, _ in sorted(frequencies.items(), key=lambda item: (-item[1], item[0]))
+            ]
         else:
-            known = _listed(name, places[2])
-        number = {word: i for i, word in enumerate(known[:vocabulary], _WORDS)}
+            lexicon = _listed(name, places[2])
+        number = {word: i for i, word in enumerate(lexicon[:vocabulary], _WORDS)}
         held, scored = (
             [_encoded(user, texts, number) for user, texts in part if texts]
             for part in (first, second)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data import idx
-from fedsim.tasks.data.once import once
+from fedsim.tasks.data.memo import read_once
 from fedsim.tasks.tasklist import about
 from strategies.steps import Adam
 
@@ -70,7 +70,7 @@ def to_the_letter() -> LeNet5:
     return LeNet5(conv_relu=False, caffe_init=True)
 
 
-@once
+@read_once
 def load_mnist(folder: Path | None, download: bool) -> Data:
     """MNIST: 60,000 training and 10,000 test images (·, 1, 28, 28).
 
@@ -81,12 +81,12 @@ def load_mnist(folder: Path | None, download: bool) -> Data:
         download: let torchvision fetch the files if they are not there.
 
     Raises:
-        DataError: see `fedsim.tasks.data.idx.read`.
+        DataError: see `fedsim.tasks.data.idx.read_idx`.
     """
     return _load("MNIST", folder, download)
 
 
-@once
+@read_once
 def load_fashion(folder: Path | None, download: bool) -> Data:
     """Fashion-MNIST, sizes as MNIST; pixels are divided by 255, less 0.2860, over 0.3530.
 
@@ -95,13 +95,13 @@ def load_fashion(folder: Path | None, download: bool) -> Data:
         download: let torchvision fetch the files if they are not there.
 
     Raises:
-        DataError: see `fedsim.tasks.data.idx.read`.
+        DataError: see `fedsim.tasks.data.idx.read_idx`.
     """
     return _load("FashionMNIST", folder, download)
 
 
 def _load(name: str, folder: Path | None, download: bool) -> Data:
-    images, (mean, std) = idx.read(name, folder, download), _SCALE[name]
+    images, (mean, std) = idx.read_idx(name, folder, download), _SCALE[name]
     train_x, test_x = (
         torch.from_numpy(x.astype(np.float32))[:, None].div_(255).sub_(mean).div_(std)
         for x in (images.train_x, images.test_x)

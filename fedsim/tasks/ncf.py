@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from fedsim.tasks.base import Data, Task
 from fedsim.tasks.data import recommend
-from fedsim.tasks.data.once import once
+from fedsim.tasks.data.memo import read_once
 from fedsim.tasks.models.dropout import Dropout
 from fedsim.tasks.tasklist import about
 from strategies.steps import Adam
 
-FACTORS = 64
+NCF_FACTORS = 64
 LAYERS = (256, 256, 128, 64)
 DROP = 0.5
 TOP = 10
@@ -46,15 +46,15 @@ class NeuMF(nn.Module):
     def __init__(self, users: int, items: int) -> None:
         super().__init__()
         half = LAYERS[0] // 2
-        self.user_factors = nn.Embedding(users, FACTORS)
-        self.item_factors = nn.Embedding(items, FACTORS)
+        self.user_factors = nn.Embedding(users, NCF_FACTORS)
+        self.item_factors = nn.Embedding(items, NCF_FACTORS)
         self.user_inputs = nn.Embedding(users, half)
         self.item_inputs = nn.Embedding(items, half)
         pairs = zip(LAYERS, LAYERS[1:], strict=False)
         layers = [nn.Linear(a, b) for a, b in pairs]
         self.layers = nn.ModuleList(layers)
         self.dropouts = nn.ModuleList(Dropout(DROP) for _ in self.layers)
-        self.join = nn.Linear(FACTORS + LAYERS[-1], 1)
+        self.join = nn.Linear(NCF_FACTORS + LAYERS[-1], 1)
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.01)
@@ -73,16 +73,16 @@ class NeuMF(nn.Module):
         return logits
 
 
-def build(data: Data) -> nn.Module:
+def build_neumf(data: Data) -> nn.Module:
     """A new model for the users and items of `data`: 2,091,201 parameters for ml-latest-small."""
     assert isinstance(data.train_x, Tensor) and isinstance(data.test_x, Tensor)
-    seen = torch.cat([data.train_x, data.test_x.flatten(0, 1)])
-    users, items = (int(column.max()) + 1 for column in seen.unbind(1))
+    pairs = torch.cat([data.train_x, data.test_x.flatten(0, 1)])
+    users, items = (int(column.max()) + 1 for column in pairs.unbind(1))
     return NeuMF(users, items)
 
 
-@once
-def load(folder: Path | None, download: bool) -> Data:
+@read_once
+def load_movielens(folder: Path | None, download: bool) -> Data:
     """The ratings of the first data set present: ml-20m, ml-1m or ml-latest-small.
 
     Args:
@@ -93,7 +93,7 @@ def load(folder: Path | None, download: bool) -> Data:
     Raises:
         DataError: no such file is there, or the file is damaged.
     """
-    return recommend.load("ncf", folder)
+    return recommend.load_ratings("ncf", folder)
 
 
 def hits(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -114,9 +114,9 @@ def hits(outputs: Tensor, targets: Tensor) -> Tensor:
 
 NCF = Task(
     **about("ncf"),
-    build=build,
+    build=build_neumf,
     from_data=True,
-    load=load,
+    load=load_movielens,
     optimizer=partial(Adam, lr=0.0045, betas=(0.25, 0.5), eps=1e-8),
     loss=F.binary_cross_entropy_with_logits,
     metric=hits,

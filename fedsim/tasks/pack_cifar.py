@@ -45,14 +45,14 @@ def pack(
     arrays: dict[str, NDArray[Any]] = {
         "train_x": train_x, "train_y": train_y, "test_x": test_x, "test_y": test_y
     }  # fmt: skip
-    cifar.check(Path(path), arrays)
+    cifar.check_arrays(Path(path), arrays)
     with replacing(path) as file:
         np.savez(  # uncompressed: photographs do not compress
             file, train_x=train_x, train_y=train_y, test_x=test_x, test_y=test_y, source=source
         )
 
 
-def read(source: Path) -> tuple[dict[str, NDArray[Any]], str]:
+def read_source(source: Path) -> tuple[dict[str, NDArray[Any]], str]:
     """The arrays of a source folder and its description; ``DataError`` for another folder."""
     if (source / cifar.LAYOUT).is_dir():
         return cifar.read_torchvision(source, download=False)
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("path", type=Path, help="the file to write, DIR/cifar10.npz")
     flags = parser.parse_args(arguments)
     try:
-        arrays, form = read(flags.source)
+        arrays, form = read_source(flags.source)
         pack(flags.path, **arrays, source=form)
     except (DataError, UsageError, OSError) as error:
         print(error, file=sys.stderr)

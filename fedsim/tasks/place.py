@@ -25,24 +25,24 @@ from fedsim.ground.errors import UsageError
 
 SEPARATOR = ":"
 
-_MOVED: ContextVar[Mapping[str, str]] = ContextVar("moved", default={})  # noqa: B039 - not changed
+_REDIRECTS: ContextVar[Mapping[str, str]] = ContextVar("moved", default={})  # noqa: B039 - not changed
 
 
 @contextmanager
-def moved(files: Mapping[str, str]) -> Iterator[None]:
+def redirect(files: Mapping[str, str]) -> Iterator[None]:
     """Inside, a place in a file stands for the same name in another, which holds the same.
 
     Args:
         files: by the whole path of a file, or a module, what is loaded in its place.
     """
-    token = _MOVED.set({**_MOVED.get(), **files})
+    token = _REDIRECTS.set({**_REDIRECTS.get(), **files})
     try:
         yield
     finally:
-        _MOVED.reset(token)
+        _REDIRECTS.reset(token)
 
 
-def load(place: str, setting: str, kind: type[Any], called: str) -> Any:
+def load_object(place: str, setting: str, kind: type[Any], called: str) -> Any:
     """The object at ``place``; the same one as long as its file is not changed.
 
     It carries the place, and as ``content`` the digest of its file (``compressors.beside``).
@@ -59,25 +59,25 @@ def load(place: str, setting: str, kind: type[Any], called: str) -> Any:
 
     Example:
         >>> from fedsim.tasks.base import Task
-        >>> load("fedsim.tasks.digits:DIGITS", "task", Task, "fedsim.Task").name
+        >>> load_object("fedsim.tasks.digits:DIGITS", "task", Task, "fedsim.Task").name
         'digits'
     """
-    given, _, name = place.rpartition(SEPARATOR)
-    given = _MOVED.get().get(as_named(place), given)
-    place = f"{given}{SEPARATOR}{name}"
+    container, _, name = place.rpartition(SEPARATOR)
+    container = _REDIRECTS.get().get(literal_origin(place), container)
+    place = f"{container}{SEPARATOR}{name}"
     try:
-        if not given or not name:
+        if not container or not name:
             raise _Refused
-        if given.endswith(".py"):
-            path = Path(given).resolve()
+        if container.endswith(".py"):
+            path = Path(container).resolve()
             if not path.is_file():
-                raise _Refused(f"there is no file {given}")
+                raise _Refused(f"there is no file {container}")
             return _from_file(path, content(path), name, place, kind, called)  # type: ignore[arg-type]
         try:
             with user_code(), staying():
-                module = import_module(given)
+                module = import_module(container)
         except Exception as error:
-            raise _Refused(f"{given} cannot be imported: {typed(error)}") from error
+            raise _Refused(f"{container} cannot be imported: {typed(error)}") from error
         return _named(module, _imported(module), name, place, kind, called)
     except _Refused as error:
         reason = f"{error}; " if str(error) else ""
@@ -96,30 +96,30 @@ def origin(place: str) -> str:
         >>> origin("fedsim.tasks.digits:DIGITS"), origin("digits")
         ('fedsim.tasks.digits', '')
     """
-    there = as_named(place)
-    return as_named(f"{_MOVED.get().get(there, there)}{SEPARATOR}")
+    container = literal_origin(place)
+    return literal_origin(f"{_REDIRECTS.get().get(container, container)}{SEPARATOR}")
 
 
-def as_named(place: str) -> str:
-    """``origin`` of the place itself, also inside of ``moved``."""
+def literal_origin(place: str) -> str:
+    """``origin`` of the place itself, also inside of ``redirect``."""
     before = place.rpartition(SEPARATOR)[0]
     return str(Path(before).resolve()) if before.endswith(".py") else before
 
 
-def placed(made: Any, place: str, digest: str) -> Any:
+def set_place(value: Any, place: str, digest: str) -> Any:
     """Returns the task or strategy itself, after noting its place and its file's digest in it.
 
     Args:
-        made: a copy that is used nowhere else: the original keeps its own name in files.
+        value: a copy that is used nowhere else: the original keeps its own name in files.
         place: ``FILE.py:NAME`` or ``package.module:NAME``.
         digest: of its file's content.
     """
-    object.__setattr__(made, "place", place)
-    object.__setattr__(made, "content", digest)
-    return made
+    object.__setattr__(value, "place", place)
+    object.__setattr__(value, "content", digest)
+    return value
 
 
-def content_of(module: ModuleType) -> str:
+def module_digest(module: ModuleType) -> str:
     """The digest of an importable module, with the modules of its package that it imports.
 
     A module without a package is treated as a file in its folder, unless that is ``site-packages``.
@@ -136,7 +136,7 @@ _IMPORTED: dict[str, tuple[object, str]] = {}
 
 def _imported(module: ModuleType) -> str:
     """The digest of a module when it was first used here: an edit since is not what is executed."""
-    digest = content_of(module)
+    digest = module_digest(module)
     import_, first = _IMPORTED.setdefault(module.__name__, (module.__spec__, digest))
     if import_ is not module.__spec__:  # imported or reloaded since
         _IMPORTED[module.__name__] = module.__spec__, digest
@@ -158,10 +158,10 @@ def _from_file(
     with the modules in the same folder that they import.
     ``digest``: of the file's content, so that a notebook gets its newest text.
     """
-    listed = f"fedsim_own_in_{path.stem}"
-    spec = spec_from_file_location(listed, path)
+    module_name = f"fedsim_own_in_{path.stem}"
+    spec = spec_from_file_location(module_name, path)
     assert spec is not None and spec.loader is not None
-    module = sys.modules[listed] = module_from_spec(spec)
+    module = sys.modules[module_name] = module_from_spec(spec)
     try:
         with user_code(), import_beside(path):
             spec.loader.exec_module(module)
@@ -170,28 +170,28 @@ def _from_file(
         lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]
         raise _Refused(f"{path.name}{''.join(lines[-1:])}: {typed(error)}") from error
     finally:
-        del sys.modules[listed]
+        del sys.modules[module_name]
     return _named(module, digest, name, place, kind, called)
 
 
 def _named(
     module: ModuleType, digest: str, name: str, place: str, kind: type[Any], called: str
 ) -> Any:
-    def wanted(thing: object) -> bool:
+    def is_kind(thing: object) -> bool:
         return isinstance(thing, kind) or (isinstance(thing, type) and issubclass(thing, kind))
 
-    there = getattr(module, name, None)
-    if not wanted(there):
-        what = f"is of type {type(there).__name__}" if hasattr(module, name) else "is not there"
+    attribute = getattr(module, name, None)
+    if not is_kind(attribute):
+        what = f"is of type {type(attribute).__name__}" if hasattr(module, name) else "is not there"
         homes = (module.__name__, kind.__module__)
-        own = [
+        candidates = [
             key for key, value in vars(module).items()
-            if wanted(value) and getattr(value, "__module__", "") in homes and value is not kind
+            if is_kind(value) and getattr(value, "__module__", "") in homes and value is not kind
         ]  # fmt: skip
-        known = ", ".join(own) or "none"
-        raise _Refused(f"{name!r} {what}, where a {called} is wanted (there: {known})")
+        names = ", ".join(candidates) or "none"
+        raise _Refused(f"{name!r} {what}, where a {called} is wanted (there: {names})")
     try:
-        made = there() if isinstance(there, type) else copy(there)
+        instance = attribute() if isinstance(attribute, type) else copy(attribute)
     except (TypeError, ValueError) as error:
         raise _Refused(f"{name}(): {error}; name a value with its settings") from error
-    return placed(made, place, digest)
+    return set_place(instance, place, digest)

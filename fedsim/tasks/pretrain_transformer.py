@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from fedsim.ground.files import write_text
 from fedsim.tasks.models.text import perplexity, summed_loss, token_loss, windows
 from fedsim.tasks.models.transformer import CONTEXT, Decoder
-from fedsim.tasks.transformer import SYMBOLS, encode, halves, load, pack
+from fedsim.tasks.transformer import SYMBOLS, encode_text, halves, load_halves, pack_weights
 
 STEPS, BATCH, RATE, DECAY, CLIP, WARM = 8000, 32, 3e-3, 0.01, 1.0, 100
 
@@ -63,13 +63,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="the base of char_transformer")
     parser.add_argument("data", type=Path, help="the folder with shakespeare/")
     parser.add_argument("out", type=Path, help="the JSON file that is written")
-    given = parser.parse_args()
+    flags = parser.parse_args()
     torch.set_num_threads(1)
-    data = load(given.data)
-    text, _, source = halves(given.data)
+    data = load_halves(flags.data)
+    text, _, source = halves(flags.data)
     print(f"{source}: {len(text):,} characters, {STEPS} steps")
-    model = train(encode(text), STEPS, (data.test_x[:], data.test_y))
-    write_text(given.out, pack(model.state_dict()))
+    model = train(encode_text(text), STEPS, (data.test_x[:], data.test_y))
+    write_text(flags.out, pack_weights(model.state_dict()))
 
 
 if __name__ == "__main__":

@@ -45,9 +45,9 @@ def map_leaves(change: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
     if isinstance(tree, tuple | list):
         if any(not isinstance(x, tuple | list) or len(x) != len(tree) for x in others):
             raise ValueError(f"one tree has {len(tree)} entries, another one another number")
-        made = [map_leaves(change, *entries) for entries in zip(tree, *others, strict=True)]
+        children = [map_leaves(change, *entries) for entries in zip(tree, *others, strict=True)]
         plain = isinstance(tree, list) or type(tree) is tuple
-        return tuple(made) if plain else type(tree)(*made)
+        return tuple(children) if plain else type(tree)(*children)
     return change(tree, *others)
 
 

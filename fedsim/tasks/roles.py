@@ -40,8 +40,8 @@ def check_role(task: str, role: str, value: object, from_data: bool) -> None:
         fedsim.ground.errors.UsageError: task mine: load is called as load(folder, download), and \
 <lambda> does not take that: too many positional arguments
     """
-    made = isinstance(value, nn.Module if role == "build" else Optimizer)
-    if made and role in _SHAPES:
+    is_instance = isinstance(value, nn.Module if role == "build" else Optimizer)
+    if is_instance and role in _SHAPES:
         kind = "a model" if role == "build" else "an optimizer"
         raise UsageError(
             f"task {task}: {role} is {kind} ({type(value).__name__}); give {_SHAPES[role]}"
@@ -56,11 +56,11 @@ def check_role(task: str, role: str, value: object, from_data: bool) -> None:
         )
     takes = ("data",) if role == "build" and from_data else _TAKES[role]
     try:
-        wanted: Any = signature(value)
+        value_signature: Any = signature(value)
     except (TypeError, ValueError):  # a builtin without a signature
         return
     try:
-        wanted.bind(*takes)
+        value_signature.bind(*takes)
     except TypeError as error:
         name = getattr(value, "__name__", type(value).__name__)
         raise UsageError(

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.tasks.base import Data, Task
-from fedsim.tasks.chars import FILE, HELD_OUT, roles
+from fedsim.tasks.chars import SHAKESPEARE, TEST_CHARACTERS, roles
 from fedsim.tasks.data import textfiles
-from fedsim.tasks.data.once import once
+from fedsim.tasks.data.memo import read_once
 from fedsim.tasks.models.text import language_task, windows
 from fedsim.tasks.models.transformer import CONTEXT, Decoder, adapt
 from fedsim.tasks.tasklist import about
@@ -34,11 +34,11 @@ SCALE = 2.0  # alpha / rank, for every rank
 _BASE = Path(__file__).with_name("char_transformer_base.json")
 
 
-def encode(text: str) -> Tensor:
+def encode_text(text: str) -> Tensor:
     """A text as numbers (n,), int64: 1 for the end of a line, 2 to 96 for ASCII, 0 for the rest.
 
     Example:
-        >>> encode("a b\\né").tolist()
+        >>> encode_text("a b\\né").tolist()
         [67, 2, 68, 1, 0]
     """
     points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32).astype(np.int64)
@@ -53,20 +53,20 @@ def halves(folder: Path | None) -> tuple[str, str, str]:
         DataError: the file is missing, damaged, or its second half not longer than what is held
             out.
     """
-    (path,) = textfiles.first_present("char_transformer", folder, [(FILE,)])
-    text, digest = textfiles.read("char_transformer", path)
+    (path,) = textfiles.first_present("char_transformer", folder, [(SHAKESPEARE,)])
+    text, digest = textfiles.decode_file("char_transformer", path)
     middle = len(text) // 2
-    if len(text) - middle < HELD_OUT + CONTEXT + 1:
+    if len(text) - middle < TEST_CHARACTERS + CONTEXT + 1:
         raise DataError(
             f"task char_transformer: {path} has {len(text):,} characters.\nIts second half takes "
-            f"more than the {HELD_OUT:,} that are held out."
+            f"more than the {TEST_CHARACTERS:,} that are held out."
         )
-    source = f"{Path(FILE).name}, {len(text):,} characters, sha256 {digest}"
+    source = f"{Path(SHAKESPEARE).name}, {len(text):,} characters, sha256 {digest}"
     return text[:middle], text[middle:], source
 
 
-@once
-def load(folder: Path | None, download: bool) -> Data:
+@read_once
+def load_halves(folder: Path | None, download: bool) -> Data:
     """The second half of the complete works, the last 105,675 characters held out.
 
     Samples are windows of 64 characters, (·, 64). A training window is labelled by the role that
@@ -81,14 +81,14 @@ def load(folder: Path | None, download: bool) -> Data:
         DataError: as `halves`.
     """
     _, text, source = halves(folder)
-    numbers = encode(text)
-    x, y = windows(numbers[:-HELD_OUT], CONTEXT)
-    test = windows(numbers[-HELD_OUT - 1 :], CONTEXT)
-    source = f"{source}, the second half, the last {HELD_OUT:,} held out"
+    numbers = encode_text(text)
+    x, y = windows(numbers[:-TEST_CHARACTERS], CONTEXT)
+    test = windows(numbers[-TEST_CHARACTERS - 1 :], CONTEXT)
+    source = f"{source}, the second half, the last {TEST_CHARACTERS:,} held out"
     return Data(x, y, *test, source, roles(text, len(x), CONTEXT))
 
 
-def pack(weights: Mapping[str, Tensor]) -> str:
+def pack_weights(weights: Mapping[str, Tensor]) -> str:
     """Weights as the text of a JSON file: shapes, and values rounded to float16 in base64.
 
     JSON, because Flower packs no other kind of data into an app.
@@ -115,17 +115,18 @@ def base() -> dict[str, Tensor]:
     }
 
 
-def build(rank: int = 0, train_a: bool = True) -> nn.Module:
+def build_transformer(rank: int = 0, train_a: bool = True) -> nn.Module:
     """The pre-trained decoder; with a rank, frozen, with adapters of that rank in its blocks.
 
     The adapters' start is drawn from torch's global generator.
 
     Example:
-        >>> sum(p.numel() for p in build().parameters() if p.requires_grad)
+        >>> sum(p.numel() for p in build_transformer().parameters() if p.requires_grad)
         116096
-        >>> sum(p.numel() for p in build(4).parameters() if p.requires_grad)
+        >>> sum(p.numel() for p in build_transformer(4).parameters() if p.requires_grad)
         9216
-        >>> sum(p.numel() for p in build(4, train_a=False).parameters() if p.requires_grad)
+        >>> model = build_transformer(4, train_a=False)
+        >>> sum(p.numel() for p in model.parameters() if p.requires_grad)
         4608
     """
     model = Decoder(SYMBOLS)
@@ -152,23 +153,25 @@ def lora(
     if not isinstance(rank, int) or not 1 <= rank <= 64:
         raise UsageError(f"task {name}: rank is {rank!r}; it is a whole number from 1 to 64")
     template = CHAR_TRANSFORMER_FEDIT if train_a else CHAR_TRANSFORMER_FFA
-    own = replace(template, name=name, build=partial(build, rank, train_a))
-    return own if lr is None else replace(own, optimizer=partial(torch.optim.Adam, lr=lr))
+    task = replace(template, name=name, build=partial(build_transformer, rank, train_a))
+    return task if lr is None else replace(task, optimizer=partial(torch.optim.Adam, lr=lr))
 
 
 CHAR_TRANSFORMER = replace(
-    language_task(**about("char_transformer"), build=build, load=load, iterations=1000),
+    language_task(
+        **about("char_transformer"), build=build_transformer, load=load_halves, iterations=1000
+    ),
     optimizer=partial(torch.optim.Adam, lr=0.001),
     batch_size=8,
 )
 CHAR_TRANSFORMER_FEDIT = replace(
     CHAR_TRANSFORMER,
     **about("char_transformer_fedit"),
-    build=partial(build, RANK),
+    build=partial(build_transformer, RANK),
     optimizer=partial(torch.optim.Adam, lr=0.003),
 )
 CHAR_TRANSFORMER_FFA = replace(
     CHAR_TRANSFORMER_FEDIT,
     **about("char_transformer_ffa"),
-    build=partial(build, RANK, train_a=False),
+    build=partial(build_transformer, RANK, train_a=False),
 )

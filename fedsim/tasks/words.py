@@ -18,27 +18,27 @@ from torch import Tensor, nn
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
-from fedsim.tasks.data.once import once
-from fedsim.tasks.models.text import STEPS, LanguageModel, decays, language_task, windows
+from fedsim.tasks.data.memo import read_once
+from fedsim.tasks.models.text import WINDOW, LanguageModel, decays, language_task, windows
 from fedsim.tasks.tasklist import about
 
 WORDS = 10_000
-ROW = 10 * STEPS  # words per row of held-out text
+TEST_ROW = 10 * WINDOW  # words per row of held-out text
 UNKNOWN, END = "<unk>", "<eos>"
-SETS = [
+TEXT_FILES = [
     ("ptb/ptb.train.txt", "ptb/ptb.test.txt"),
     ("wikitext-2/train.txt", "wikitext-2/test.txt"),
 ]
 """Training and held-out text; the first pair that is there is read."""
 
 
-def build() -> nn.Module:
+def build_word_lstm() -> nn.Module:
     """A new model of 10,000 words: 19,775,200 parameters, as the tutorial's "medium"."""
     return LanguageModel(WORDS, hidden=650, drop=0.5, scale=0.05)
 
 
-@once
-def load(folder: Path | None, download: bool) -> Data:
+@read_once
+def load_texts(folder: Path | None, download: bool) -> Data:
     """A training text and the test text of the same set, words numbered by frequency.
 
     Training samples are windows of 35 words, held-out ones rows of 350; both (·, length). The rest
@@ -52,22 +52,22 @@ def load(folder: Path | None, download: bool) -> Data:
     Raises:
         DataError: neither pair is there, or a file is damaged or too short.
     """
-    paths = textfiles.first_present("word_lstm", folder, SETS)
-    (train, digest), (test, other) = (textfiles.read("word_lstm", path) for path in paths)
+    paths = textfiles.first_present("word_lstm", folder, TEXT_FILES)
+    (train, digest), (test, other) = (textfiles.decode_file("word_lstm", path) for path in paths)
     texts = [tokens(train), [END, *tokens(test)]]  # the first word follows the end of a line
-    for path, words, least in zip(paths, texts, (STEPS, ROW), strict=True):
+    for path, words, least in zip(paths, texts, (WINDOW, TEST_ROW), strict=True):
         if len(words) <= least:
             raise DataError(
                 f"task word_lstm: {path} has {len(words)} words.\nThe task takes more than {least}."
             )
     numbers = vocabulary(texts[0])
-    encoded = [encode(words, numbers) for words in texts]
+    encoded = [encode_words(words, numbers) for words in texts]
     missed = int((encoded[1] == numbers[UNKNOWN]).sum())
     source = (
         f"{paths[0].parent.name}, {len(texts[0]):,} training words, {len(numbers):,} distinct, "
         f"{missed / len(texts[1]):.1%} of the test {UNKNOWN}, sha256 {digest} and {other}"
     )
-    return Data(*windows(encoded[0], STEPS), *windows(encoded[1], ROW), source)
+    return Data(*windows(encoded[0], WINDOW), *windows(encoded[1], TEST_ROW), source)
 
 
 def tokens(text: str) -> list[str]:
@@ -106,7 +106,7 @@ def _rank(counted: tuple[str, int]) -> tuple[int, str]:
     return -counted[1], counted[0]
 
 
-def encode(words: list[str], numbers: dict[str, int]) -> Tensor:
+def encode_words(words: list[str], numbers: dict[str, int]) -> Tensor:
     """The numbers (n,), int64, of words; unknown words count as `<unk>`."""
     unknown = numbers[UNKNOWN]
     return torch.tensor([numbers.get(word, unknown) for word in words])
@@ -114,8 +114,8 @@ def encode(words: list[str], numbers: dict[str, int]) -> Tensor:
 
 WORD_LSTM = language_task(
     **about("word_lstm"),
-    build=build,
-    load=load,
+    build=build_word_lstm,
+    load=load_texts,
     iterations=60_000,
     lr_steps=decays(range(24_000, 60_000, 1200)),
     evaluation_batch=10,

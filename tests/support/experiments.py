@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.tasks.chars import HELD_OUT
+from fedsim.tasks.chars import TEST_CHARACTERS
 from fedsim.tasks.pack_cifar import pack
 
 
@@ -19,7 +19,7 @@ def made_up(folder: Path) -> Path:
     """A data folder with a few images as CIFAR-10 and a line again and again as Shakespeare."""
     (folder / "shakespeare").mkdir(parents=True)
     line = "The quick brown fox jumps over the lazy dog.\n"
-    text = line * (2 * HELD_OUT // len(line))
+    text = line * (2 * TEST_CHARACTERS // len(line))
     (folder / "shakespeare" / "shakespeare_complete.txt").write_text(text)
     images = np.random.default_rng(0).integers(0, 256, (60, 32, 32, 3), dtype=np.uint8)
     classes = np.arange(60) % 10

@@ -15,7 +15,7 @@ from fedsim.ground.errors import UsageError, reason
 from fedsim.ground.strangers import read_toml
 from fedsim.settings import contents, trust_check, versions
 from fedsim.settings.config import RunConfig, flat_settings, run_from_flat
-from fedsim.tasks.known import is_ours
+from fedsim.tasks.registry import is_builtin
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Permissions:
     def why_not_scored(self, config: RunConfig) -> str:
         """Why a run's model cannot be scored here; empty where it can be."""
         task = config.plan.task
-        if not is_ours(task) or task.name in WITH_FEDSIM or self.data is not None:
+        if not is_builtin(task) or task.name in WITH_FEDSIM or self.data is not None:
             return ""
         return f"the data of task {task.name} are not with fedsim: give --data DIR"
 

@@ -74,17 +74,17 @@ def sampler_text(sampler: Sampler) -> str:
 
 def _load_own(place: str) -> Sampler:
     """A user's own, from where it stands, with the settings that follow its name."""
-    from fedsim.tasks.place import load, placed
+    from fedsim.tasks.place import load_object, set_place
 
     file, _, call_text = place.rpartition(":")
     call = parse_call(call_text, FLAG, _ALLOWED) if "(" in call_text else Call(call_text)
     kind = "fedsim.settings.samplers.Sampler"
-    base: Sampler = load(f"{file}:{call.name}", FLAG, Sampler, kind)
+    base: Sampler = load_object(f"{file}:{call.name}", FLAG, Sampler, kind)
     sampler = base
     if call.called:
         new_place = f"{base.place.rpartition(':')[0]}:{call_text}"  # where its file is now
         changed = _construct(partial(replace, base), type(base), call, place)
-        sampler = cast("Sampler", placed(changed, new_place, base.content))
+        sampler = cast("Sampler", set_place(changed, new_place, base.content))
     needs = sampler.needs
     if not isinstance(needs, tuple) or not {*needs} <= {*SAMPLER_NEEDS}:
         raise UsageError(

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data.images import CropAndFlip, Pixels
-from fedsim.tasks.data.once import once
+from fedsim.tasks.data.memo import read_once
 from fedsim.tasks.optional import first_line, torchvision
 
-FILE = "cifar10.npz"
+NPZ = "cifar10.npz"
 LAYOUT = "cifar-10-batches-py"
 _MEAN, _STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the training pixels / 255
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
 
 
-@once
-def load(folder: Path | None, download: bool) -> Data:
+@read_once
+def load_cifar(folder: Path | None, download: bool) -> Data:
     """CIFAR-10: 50,000 training and 10,000 test images (·, 3, 32, 32), normalised by channel.
 
     Training batches are cropped and flipped (``CropAndFlip``); test images are as they are.
@@ -38,8 +38,8 @@ def load(folder: Path | None, download: bool) -> Data:
     """
     if folder is None:
         raise DataError(f"CIFAR-10: no data folder is given.\n{_where('DIR')}")
-    if (folder / FILE).is_file():
-        arrays, copy = read_npz(folder / FILE)
+    if (folder / NPZ).is_file():
+        arrays, copy = read_npz(folder / NPZ)
     elif download or (folder / LAYOUT).is_dir():
         arrays, copy = read_torchvision(folder, download)
     else:
@@ -66,13 +66,13 @@ def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], str]:
     for part in ("train_x", "test_x"):
         if arrays[part].ndim == 4 and arrays[part].shape[1:] == (3, 32, 32):
             arrays[part] = arrays[part].transpose(0, 2, 3, 1)
-    check(path, arrays)
+    check_arrays(path, arrays)
     return arrays, f"{path.name} ({copy})"
 
 
 def read_torchvision(folder: Path, download: bool) -> tuple[dict[str, NDArray[Any]], str]:
     """The arrays of torchvision's ``CIFAR10`` below ``folder``; ``DataError`` if it has none."""
-    dataset = torchvision("datasets", "CIFAR-10", f"; {FILE} is read without it").CIFAR10
+    dataset = torchvision("datasets", "CIFAR-10", f"; {NPZ} is read without it").CIFAR10
     arrays: dict[str, NDArray[Any]] = {}
     try:
         for part, train in (("train", True), ("test", False)):
@@ -82,11 +82,11 @@ def read_torchvision(folder: Path, download: bool) -> tuple[dict[str, NDArray[An
         verb = "be downloaded into" if download else "be read from"
         problem = f"CIFAR-10: cannot {verb} {folder / LAYOUT} ({first_line(error)})"
         raise DataError(f"{problem}.\n{_where(str(folder))}") from error
-    check(folder / LAYOUT, arrays)
+    check_arrays(folder / LAYOUT, arrays)
     return arrays, f"torchvision layout, {LAYOUT}"
 
 
-def check(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+def check_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     """Raises ``DataError`` unless images are uint8 NHWC 32x32x3 with a class from 0 to 9 each."""
     for part in ("train", "test"):
         x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
@@ -100,11 +100,11 @@ def check(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
 
 def _where(folder: str) -> str:
     return (
-        f"Put {FILE} (python -m fedsim.tasks.pack_cifar makes it) or torchvision's {LAYOUT} into"
+        f"Put {NPZ} (python -m fedsim.tasks.pack_cifar makes it) or torchvision's {LAYOUT} into"
         f" {folder} and give --data {folder} or set $FEDSIM_DATA; --download lets torchvision fetch"
         " it."
     )
 
 
-def _damaged(path: Path, why: str) -> DataError:
-    return DataError(f"CIFAR-10: {path} cannot be used: {why}.\nReplace it by a good copy.")
+def _damaged(path: Path, cause: str) -> DataError:
+    return DataError(f"CIFAR-10: {path} cannot be used: {cause}.\nReplace it by a good copy.")

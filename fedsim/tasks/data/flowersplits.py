@@ -76,16 +76,16 @@ def is_class(name: str) -> bool:
     return name.endswith("Partitioner")
 
 
-def column(call: Call) -> str | None:
+def partition_column(call: Call) -> str | None:
     """The column that the partitioner goes by; None: by none.
 
-    Raises ``UsageError`` as ``check``.
+    Raises ``UsageError`` as ``check_arguments``.
     """
-    given = check(str(call), call)
-    return given.get(_COLUMN)
+    arguments = check_arguments(str(call), call)
+    return arguments.get(_COLUMN)
 
 
-def check(spec: str, call: Call) -> dict[str, Any]:
+def check_arguments(spec: str, call: Call) -> dict[str, Any]:
     """The arguments of the class that a text calls, as far as they are known without the data.
 
     Args:
@@ -96,38 +96,38 @@ def check(spec: str, call: Call) -> dict[str, Any]:
         UsageError: flwr-datasets has no such class, or its rows cannot be dealt by it; an argument
             is unknown, missing or cannot be read; or flwr-datasets is not installed.
     """
-    said = f"--partition is {spec!r}"
+    prefix = f"--partition is {spec!r}"
     if reason := _OTHERS.get(call.name):
-        raise UsageError(f"{said}: {reason}; fedsim takes {', '.join(ROWS)}")
+        raise UsageError(f"{prefix}: {reason}; fedsim takes {', '.join(ROWS)}")
     if call.name not in ROWS:
         raise UsageError(f"--partition: {unknown('partitioner', call.name, ROWS)}")
     takes = signature(vars(flower(spec))[call.name]).parameters
     if call.arguments:
-        raise UsageError(f"{said}: give its arguments by name: {', '.join(takes)}")
+        raise UsageError(f"{prefix}: give its arguments by name: {', '.join(takes)}")
     for name in call.named:
         if name not in takes:
-            raise UsageError(f"{said}: {unknown('argument', name, takes)}")
+            raise UsageError(f"{prefix}: {unknown('argument', name, takes)}")
     try:
-        given = {name: _argument(one) for name, one in call.named.items()}
+        arguments = {name: _argument(one) for name, one in call.named.items()}
     except ValueError as error:
         raise UsageError(
-            f"{said}: {error}; an argument is a number, a word, true, false, none, or a tuple such "
-            "as (10, 20)"
+            f"{prefix}: {error}; an argument is a number, a word, true, false, none, or a tuple "
+            "such as (10, 20)"
         ) from error
     usual = {"shuffle": False, _COLUMN: _BY.get(call.name, LABEL)}
-    given = {name: x for name, x in usual.items() if name in takes} | given
-    if given.get(_COLUMN, LABEL) not in (LABEL, FEATURE):
+    arguments = {name: x for name, x in usual.items() if name in takes} | arguments
+    if arguments.get(_COLUMN, LABEL) not in (LABEL, FEATURE):
         raise UsageError(
-            f"{said}: {_COLUMN} is {given[_COLUMN]!r}; the columns are {LABEL}, {FEATURE}"
+            f"{prefix}: {_COLUMN} is {arguments[_COLUMN]!r}; the columns are {LABEL}, {FEATURE}"
         )
     filled = (_COUNT, "seed", "partition_sizes" if call.name.startswith("Inner") else "")
     lacking = [
         name for name, one in takes.items()
-        if one.default is one.empty and name not in given and name not in filled
+        if one.default is one.empty and name not in arguments and name not in filled
     ]  # fmt: skip
     if lacking:
-        raise UsageError(f"{said}: it lacks {', '.join(lacking)}")
-    return given
+        raise UsageError(f"{prefix}: it lacks {', '.join(lacking)}")
+    return arguments
 
 
 def _argument(call: Call) -> Any:
@@ -146,7 +146,7 @@ def _argument(call: Call) -> Any:
     return np.array(parts) if parts and all(isinstance(x, list) for x in parts) else parts
 
 
-def made(spec: str, call: Call, clients: int, samples: int, seed: int) -> Partitioner:
+def build_partitioner(spec: str, call: Call, clients: int, samples: int, seed: int) -> Partitioner:
     """The partitioner that a text names, for a run.
 
     Args:
@@ -157,7 +157,7 @@ def made(spec: str, call: Call, clients: int, samples: int, seed: int) -> Partit
         seed: of the run.
 
     Raises:
-        UsageError: as ``check``; or the class refuses its arguments.
+        UsageError: as ``check_arguments``; or the class refuses its arguments.
     """
     kind = vars(flower(spec))[call.name]
     takes = signature(kind).parameters
@@ -165,15 +165,17 @@ def made(spec: str, call: Call, clients: int, samples: int, seed: int) -> Partit
     if call.name == "InnerDirichletPartitioner":  # of equal sizes unless it says others
         equal = np.diff(np.linspace(0, samples, clients + 1).astype(int))
         usual["partition_sizes"] = equal.tolist()
-    given = {name: x for name, x in usual.items() if name in takes} | check(spec, call)
+    arguments = {name: x for name, x in usual.items() if name in takes} | check_arguments(
+        spec, call
+    )
     try:
-        found: Partitioner = kind(**given)
+        partitioner: Partitioner = kind(**arguments)
     except (TypeError, ValueError) as error:
         raise UsageError(f"--partition is {spec!r}: flwr-datasets says: {error}") from error
-    return found
+    return partitioner
 
 
-def dealt(
+def deal(
     partitioner: Partitioner, spec: str, columns: Mapping[str, NDArray[Any]],
     order: NDArray[np.int64], clients: int,
 ) -> list[NDArray[np.int64]]:  # fmt: skip
@@ -200,7 +202,7 @@ def dealt(
 
     rows = {name: x[order] for name, x in columns.items()} | {SAMPLE: order}
     table = Table.from_dict(rows).with_format("numpy")
-    said = f"--partition is {spec!r}"
+    prefix = f"--partition is {spec!r}"
     try:
         with warnings.catch_warnings():
             # A Dirichlet split is drawn again until it fits, with a warning each time, or ends in
@@ -209,18 +211,20 @@ def dealt(
             partitioner.dataset = table
             count = partitioner.num_partitions
             if count != clients:
-                raise UsageError(f"{said}: it makes {count} partitions, and --clients is {clients}")
+                raise UsageError(
+                    f"{prefix}: it makes {count} partitions, and --clients is {clients}"
+                )
             parts = [partitioner.load_partition(i)[SAMPLE][:] for i in range(clients)]
     except UsageError:
         raise
     except (ValueError, IndexError, KeyError) as error:
         raise UsageError(
-            f"{said}: it cannot be made for {clients} clients and "
+            f"{prefix}: it cannot be made for {clients} clients and "
             f"{len(order)} samples; flwr-datasets says: {str(error).split('. ')[0].rstrip('.')}"
         ) from error
     if empty := [i for i, part in enumerate(parts) if len(part) == 0]:
         raise UsageError(
-            f"{said}: it leaves client {empty[0]} of {clients} without samples; "
+            f"{prefix}: it leaves client {empty[0]} of {clients} without samples; "
             "give fewer clients or a milder split"
         )
     return [np.sort(np.asarray(part, dtype=np.int64)) for part in parts]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedsim.ground.errors import DataError
 from fedsim.tasks.optional import first_line, torchvision
 
-FILES = (
+ARRAYS = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
     "t10k-images-idx3-ubyte",
@@ -37,7 +37,7 @@ class Images:
     source: str
 
 
-def read(name: str, folder: Path | None, download: bool) -> Images:
+def read_idx(name: str, folder: Path | None, download: bool) -> Images:
     """The data set `name` of torchvision below `folder`.
 
     Args:
@@ -51,7 +51,7 @@ def read(name: str, folder: Path | None, download: bool) -> Images:
     """
     place = "DIR" if folder is None else str(folder)
     remedy = (
-        f"Put {', '.join(FILES)} (unpacked, or all four as .gz) into {place}/{name}/raw and give"
+        f"Put {', '.join(ARRAYS)} (unpacked, or all four as .gz) into {place}/{name}/raw and give"
         f" --data {place} or set $FEDSIM_DATA={place}; --download lets torchvision fetch them."
     )
     if folder is None:
@@ -60,7 +60,9 @@ def read(name: str, folder: Path | None, download: bool) -> Images:
 
     def ending() -> str | None:
         """What follows the names of the files; None where not all are there."""
-        forms = (e for e in ("", ".gz") if all((raw / f"{file}{e}").is_file() for file in FILES))
+        forms = (
+            e for e in ("", ".gz") if all((raw / f"{file}{e}").is_file() for file in ARRAYS)
+        )
         return next(forms, None)
 
     if ending() is None and download:
@@ -73,7 +75,7 @@ def read(name: str, folder: Path | None, download: bool) -> Images:
     if (end := ending()) is None:
         raise DataError(f"{name}: its files are not in {raw}.\n{remedy}")
     contents = {}
-    for path in (raw / f"{file}{end}" for file in FILES):
+    for path in (raw / f"{file}{end}" for file in ARRAYS):
         try:
             contents[path] = gzip.decompress(path.read_bytes()) if end else path.read_bytes()
         except (OSError, EOFError, zlib.error) as error:
@@ -104,8 +106,8 @@ def parsed(name: str, path: Path, content: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
-def _damaged(name: str, path: Path, why: str) -> DataError:
+def _damaged(name: str, path: Path, cause: str) -> DataError:
     return DataError(
-        f"{name}: {path} is damaged: {why}.\n"
+        f"{name}: {path} is damaged: {cause}.\n"
         f"Replace it by a good copy, or delete it and give --download."
     )

@@ -14,7 +14,7 @@ from torch import Tensor
 from fedsim.ground.errors import DataError
 from fedsim.tasks.pytrees import Tree
 
-LABELS = ("label", "labels")
+LABEL_COLUMNS = ("label", "labels")
 """The columns that hold the target unless ``label=`` names one: the first that a row has."""
 
 Inputs = str | Sequence[str] | None
@@ -62,7 +62,7 @@ def find_columns(task: str, row: Mapping[str, Any], named: Columns, groups: str 
     """
     inputs, label = named
     if label is None:
-        label = next((name for name in LABELS if name in row), LABELS[0])
+        label = next((name for name in LABEL_COLUMNS if name in row), LABEL_COLUMNS[0])
     if inputs is None:
         left = tuple(name for name in row if name not in (label, groups))
         if label in row and not left:
@@ -70,8 +70,8 @@ def find_columns(task: str, row: Mapping[str, Any], named: Columns, groups: str 
                 f"task {task}: inputs is not given, and there is no column beside {label!r}"
             )
         inputs = left[0] if len(left) == 1 else left or "image"
-    every = [inputs] if isinstance(inputs, str) else inputs
-    for setting, names in (("label", [label]), ("inputs", every), ("groups", [groups])):
+    input_names = [inputs] if isinstance(inputs, str) else inputs
+    for setting, names in (("label", [label]), ("inputs", input_names), ("groups", [groups])):
         for name in names:
             if name is not None and name not in row:
                 raise DataError(
@@ -179,17 +179,17 @@ def as_tensor(task: str, i: int, x: Any, path: str = "") -> Tensor:
     if isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.ndim in (2, 3):
         x = torch.from_numpy(x if x.ndim == 2 else x.transpose(2, 0, 1).copy())
     try:
-        made = torch.as_tensor(x)
+        tensor = torch.as_tensor(x)
     except (TypeError, ValueError, RuntimeError) as error:
         shown = f"{x[:20]!r}..." if isinstance(x, str) else f"a {type(x).__name__}"
         raise DataError(
             f"task {task}: {what} is {shown}; it is an image, an array or numbers"
             " (give the data set a transform that makes one)"
         ) from error
-    if made.dtype == torch.uint8 and made.dim() in (2, 3):
-        return made[None] if made.dim() == 2 else made
-    whole = not made.is_floating_point() and made.dtype not in (torch.bool, torch.uint8)
-    return made.to(torch.int64 if whole else torch.float32)
+    if tensor.dtype == torch.uint8 and tensor.dim() in (2, 3):
+        return tensor[None] if tensor.dim() == 2 else tensor
+    is_integer = not tensor.is_floating_point() and tensor.dtype not in (torch.bool, torch.uint8)
+    return tensor.to(torch.int64 if is_integer else torch.float32)
 
 
 @contextmanager

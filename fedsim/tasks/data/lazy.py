@@ -30,7 +30,7 @@ Collate = Callable[[list[Any]], Any]
 _SPREAD = 64
 """Of how many samples, evenly spread, a data set's digest is."""
 
-_ALONE = lock_of_process()  # Python's and numpy's generators are the process's
+_GENERATOR_LOCK = lock_of_process()  # Python's and numpy's generators are the process's
 
 
 class Lazy:
@@ -82,13 +82,13 @@ class Lazy:
         """
         if not self._draws:
             plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002
-            made = self._batch(index)
+            pair = self._batch(index)
             if random.getstate() == plain and _same(np.random.get_state(), arrays):  # noqa: NPY002
-                return made
+                return pair
             self._draws = True  # or another thread did: then it is slower, and not wrong
             random.setstate(plain)
             np.random.set_state(arrays)  # noqa: NPY002
-        with _ALONE, arrays_drawn_alike(seed):
+        with _GENERATOR_LOCK, arrays_drawn_alike(seed):
             return self._batch(index)
 
     def digest_arrays(self) -> list[str | np.ndarray]:
@@ -158,14 +158,14 @@ def target_tree(task: str, i: int, y: Any) -> Tree:
     if isinstance(y, tuple) and not are_numbers(y):
         return tuple(target_tree(task, i, part) for part in y)
     try:
-        made = torch.as_tensor(y)
+        tensor = torch.as_tensor(y)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(
             f"task {task}: the target of sample {i} is {y!r:.40}; where samples are read when a "
             "batch needs them, a target is a number, or an array of numbers (words are not "
             "numbered: nobody has read them all)"
         ) from error
-    return made.to(torch.float32 if made.is_floating_point() else torch.int64)
+    return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
 
 
 def _unit(x: Tensor) -> Tensor:

@@ -89,51 +89,51 @@ def lazy_data(
     return read_lazily(name, first, second, source, Columns(inputs, label), labels, augment)
 
 
-def open_source(task: str, role: str, given: Any) -> Source:
+def open_source(task: str, role: str, source: Any) -> Source:
     """The data set that is given, made, or in a ``DataLoader``.
 
     Args:
         task: the name that messages begin with.
         role: "train" or "test".
-        given: a map-style data set, a ``DataLoader``, or a function that makes one of these.
+        source: a map-style data set, a ``DataLoader``, or a function that makes one of these.
 
     Raises:
         UsageError: a ``DataLoader`` has a sampler of its own, or a data set no numbers of samples.
     """
-    made = given if is_data(given) else given()
-    if not isinstance(made, DataLoader):
-        return Source(made)
-    if isinstance(made.dataset, IterableDataset):
+    data = source if is_data(source) else source()
+    if not isinstance(data, DataLoader):
+        return Source(data)
+    if isinstance(data.dataset, IterableDataset):
         raise UsageError(
-            f"task {task}: {role} is a DataLoader of {type(made.dataset).__name__}, whose samples "
+            f"task {task}: {role} is a DataLoader of {type(data.dataset).__name__}, whose samples "
             "have no numbers; give a map-style data set (len(it) and it[i])"
         )
-    sampler = made.sampler
+    sampler = data.sampler
     plain = type(sampler) is SequentialSampler or (
         type(sampler) is RandomSampler and not sampler.replacement
     )
-    if not plain or type(made.batch_sampler) is not BatchSampler:
-        odd = made.batch_sampler if plain else sampler
+    if not plain or type(data.batch_sampler) is not BatchSampler:
+        odd = data.batch_sampler if plain else sampler
         raise UsageError(
             f"task {task}: {role} is a DataLoader with sampler {type(odd).__name__}; which samples "
             "a batch has follows from --seed, --batch-size and --partition: give one with "
             "shuffle=True or shuffle=False, and a batch_size"
         )
-    own = made.collate_fn is not default_collate
-    dataset: Any = made.dataset  # which torch gives no __len__
-    return Source(dataset, made.collate_fn if own else None, True)
+    is_custom = data.collate_fn is not default_collate
+    dataset: Any = data.dataset  # which torch gives no __len__
+    return Source(dataset, data.collate_fn if is_custom else None, True)
 
 
-def is_data(given: Any) -> bool:
+def is_data(value: Any) -> bool:
     """Whether samples can be asked for: not of a function, or a class, that makes a data set.
 
     Example:
         >>> is_data([([0.5], 1)]), is_data(list)
         (True, False)
     """
-    if isinstance(given, type):
+    if isinstance(value, type):
         return False
-    return isinstance(given, DataLoader) or hasattr(given, "__getitem__")
+    return isinstance(value, DataLoader) or hasattr(value, "__getitem__")
 
 
 def read_lazily(
@@ -155,11 +155,11 @@ def read_lazily(
     if isinstance(test, Source):
         second = Lazy(task, test.dataset, named, test.collate)
     else:
-        left, kept = (
+        train_numbers, test_numbers = (
             torch.from_numpy(x) for x in samples.held_out_numbers(task, len(first), test)
         )
-        first, second = first.part(left), first.part(kept)
-        members = None if members is None else members[left.numpy()]
+        first, second = first.part(train_numbers), first.part(test_numbers)
+        members = None if members is None else members[train_numbers.numpy()]
     counts = f"{len(first):,} and {len(second):,} samples"
     draw = None if augment is None else samples.Augmented(first, None, augment)
     labels = None if members is None else samples.group_numbers(members)

@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 from compressors import derive
 from compressors.calls import Call
 from fedsim.ground.errors import UsageError, comma, parse_call, unknown
-from fedsim.tasks.data import flowersplits, givensplits
+from fedsim.tasks.data import filesplits, flowersplits
 from fedsim.tasks.tasklist import PARTITIONS as FORMS
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ _BY_CLASS = ("dirichlet", "shards", "pathological")
 _SIZES = ("linear", "square", "exponential")
 _PLAIN = ("iid", "contiguous", "whole", "feature", *_SIZES)
 NATURAL, FEATURE, DRAWN = "natural", "feature", "drawn"
-FILE = "file"
-_GIVEN = (FILE, givensplits.FIXED)
+FROM_FILE = "file"
+_UNDRAWN = (FROM_FILE, filesplits.FIXED)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Drawn(Sequence[NDArray[np.int64]]):
         return np.sort(np.concatenate(parts)).astype(np.int64)
 
 
-def check(spec: str) -> None:
+def check_partition(spec: str) -> None:
     """Refuse a partition text that `split` would refuse for any data.
 
     Raises:
@@ -128,7 +128,7 @@ def check(spec: str) -> None:
             whole number from 1.
 
     Example:
-        >>> check("dirichlet(0.3)")
+        >>> check_partition("dirichlet(0.3)")
     """
     _parse(spec)
 
@@ -142,8 +142,8 @@ def goes_by_labels(spec: str) -> bool:
     """
     parsed = _parse(spec)
     if parsed.call is not None:
-        return flowersplits.column(parsed.call) == flowersplits.LABEL
-    return parsed.alpha is not None or parsed.kind not in (*_PLAIN, *_GIVEN, DRAWN)
+        return flowersplits.partition_column(parsed.call) == flowersplits.LABEL
+    return parsed.alpha is not None or parsed.kind not in (*_PLAIN, *_UNDRAWN, DRAWN)
 
 
 def goes_by_feature(spec: str) -> bool:
@@ -155,7 +155,7 @@ def goes_by_feature(spec: str) -> bool:
     """
     parsed = _parse(spec)
     if parsed.call is not None:
-        return flowersplits.column(parsed.call) == flowersplits.FEATURE
+        return flowersplits.partition_column(parsed.call) == flowersplits.FEATURE
     return parsed.kind == FEATURE
 
 
@@ -166,7 +166,7 @@ def is_given(spec: str) -> bool:
         >>> is_given("split.csv"), is_given("fixed"), is_given("iid")
         (True, True, False)
     """
-    return spec == givensplits.FIXED or givensplits.is_file(spec)
+    return spec == filesplits.FIXED or filesplits.is_file(spec)
 
 
 def split(
@@ -187,8 +187,8 @@ def split(
         sample is in two of them, and except for the remainder of `shards` each sample is in one.
 
     Raises:
-        UsageError: as `check`; or more clients than samples; or the split would leave a client
-            without samples or a class without a client; or the split is by label and
+        UsageError: as `check_partition`; or more clients than samples; or the split would leave a
+            client without samples or a class without a client; or the split is by label and
             flwr-datasets is not installed.
 
     Example:
@@ -197,9 +197,9 @@ def split(
     """
     parsed = _parse(spec)
     labels = np.asarray(labels)
-    if parsed.kind == FILE:
-        return givensplits.shards(spec, labels, clients, seed)
-    if parsed.kind == givensplits.FIXED:
+    if parsed.kind == FROM_FILE:
+        return filesplits.shards(spec, labels, clients, seed)
+    if parsed.kind == filesplits.FIXED:
         raise UsageError(f"--partition is {spec!r}: these data have no shards of their own")
     _check_against(parsed, spec, labels, clients)
     if parsed.kind == DRAWN:
@@ -218,30 +218,33 @@ def split(
                 "deals whole sources"
             )
         dealt = np.array_split(np.random.default_rng(seed).permutation(sources), clients)
-        return [np.flatnonzero(np.isin(labels, own)).astype(np.int64) for own in dealt]
+        return [
+            np.flatnonzero(np.isin(labels, client_classes)).astype(np.int64)
+            for client_classes in dealt
+        ]
     # The partitioners keep the order, so that it is drawn here.
     order = np.random.default_rng(seed).permutation(len(labels))
     if parsed.call is not None:
-        flower = flowersplits.made(spec, parsed.call, clients, len(labels), seed)
+        flower = flowersplits.build_partitioner(spec, parsed.call, clients, len(labels), seed)
         columns = {"label": labels} | ({} if feature is None else {"feature": feature})
-        return flowersplits.dealt(flower, spec, columns, order, clients)
+        return flowersplits.deal(flower, spec, columns, order, clients)
     if parsed.kind == "iid":
         return [np.sort(part) for part in np.array_split(order, clients)]
     return _by_label(parsed, spec, labels, order, clients, seed)
 
 
 def _parse(spec: str) -> _Spec:
-    if givensplits.is_file(spec):
-        return _Spec(FILE)
+    if filesplits.is_file(spec):
+        return _Spec(FROM_FILE)
     call = parse_call(spec, "--partition", ", ".join(FORMS))
     if flowersplits.is_class(call.name):
-        flowersplits.check(spec, call)
+        flowersplits.check_arguments(spec, call)
         return _Spec("partitioner", call=call)
     if call.name == DRAWN:
         return _drawn(spec, call.arguments if not call.named else ())
-    kind, alone = call.name, len(call.arguments) == 1 and not call.named
-    argument = str(call.arguments[0]) if alone else ""
-    if kind in (*_PLAIN, NATURAL, givensplits.FIXED) and not call.called:
+    kind, has_one = call.name, len(call.arguments) == 1 and not call.named
+    argument = str(call.arguments[0]) if has_one else ""
+    if kind in (*_PLAIN, NATURAL, filesplits.FIXED) and not call.called:
         return _Spec(kind)
     if kind not in _BY_CLASS or not call.called:
         raise UsageError(f"--partition: {unknown('split', spec, FORMS)}")
@@ -261,11 +264,11 @@ def _parse(spec: str) -> _Spec:
     return _Spec(kind, value)
 
 
-def _drawn(spec: str, given: Sequence[object]) -> _Spec:
-    size, alpha = (*map(str, given), "0", "nan")[:2] if len(given) < 3 else ("0", "nan")
+def _drawn(spec: str, arguments: Sequence[object]) -> _Spec:
+    size, alpha = (*map(str, arguments), "0", "nan")[:2] if len(arguments) < 3 else ("0", "nan")
     try:
-        made = _Spec(DRAWN, int(size), float(alpha) if len(given) == 2 else None)
-        fits = made.value >= 1 and (made.alpha is None or 0 < made.alpha < math.inf)
+        parsed = _Spec(DRAWN, int(size), float(alpha) if len(arguments) == 2 else None)
+        fits = parsed.value >= 1 and (parsed.alpha is None or 0 < parsed.alpha < math.inf)
     except ValueError:
         fits = False
     if not fits:
@@ -273,7 +276,7 @@ def _drawn(spec: str, given: Sequence[object]) -> _Spec:
             f"--partition is {spec!r}: give drawn(SAMPLES) or drawn(SAMPLES, ALPHA), SAMPLES a "
             "whole number from 1, ALPHA a number above 0"
         )
-    return made
+    return parsed
 
 
 def _check_against(parsed: _Spec, spec: str, labels: NDArray[Any], clients: int) -> None:
@@ -338,4 +341,4 @@ def _by_label(
         partitioner = flower.PathologicalPartitioner(
             clients, "label", count, "deterministic", **drawn
         )
-    return flowersplits.dealt(partitioner, spec, {"label": labels}, order, clients)
+    return flowersplits.deal(partitioner, spec, {"label": labels}, order, clients)

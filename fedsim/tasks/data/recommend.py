@@ -20,7 +20,7 @@ from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import textfiles
 
-SETS = ("ml-20m/ratings.csv", "ml-1m/ratings.dat", "ml-latest-small/ratings.csv")
+RATING_FILES = ("ml-20m/ratings.csv", "ml-1m/ratings.dat", "ml-latest-small/ratings.csv")
 """The first file present is read: the paper's set, its predecessor's, the small set."""
 HELD_OUT_NEGATIVES = 99
 NEGATIVES = 4
@@ -29,14 +29,14 @@ _COLUMNS = ("user", "item", "rating", "time")
 
 
 @dataclass(frozen=True)
-class Known:
+class UserItems:
     """Which user has which item, of `items` in all: sorted keys user * items + item, int64."""
 
     keys: Tensor
     items: int
 
     @classmethod
-    def of(cls, pairs: Tensor, items: int) -> Known:
+    def of(cls, pairs: Tensor, items: int) -> UserItems:
         """From pairs (N, 2) of user and item."""
         return cls((pairs[:, 0].long() * items + pairs[:, 1]).sort().values, items)
 
@@ -46,20 +46,22 @@ class Known:
         at = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
         return self.keys[at] == keys
 
-    def strangers(self, users: Tensor, count: int, generator: Generator, apart: bool) -> Tensor:
+    def sample_unrated(
+        self, users: Tensor, count: int, generator: Generator, distinct: bool
+    ) -> Tensor:
         """Items that `users` (B,) do not have, drawn evenly: (B, count), int32.
 
         Args:
             users: their numbers.
             count: items per user.
             generator: the only source of the draws.
-            apart: whether a user's items are to differ from each other.
+            distinct: whether a user's items are to differ from each other.
         """
         rows = users.repeat_interleave(count)
         drawn = torch.randint(self.items, (len(rows),), dtype=torch.int32, generator=generator)
         while True:
             wrong = self.has(rows, drawn)
-            if apart:
+            if distinct:
                 ordered, place = drawn.view(-1, count).sort(dim=1, stable=True)
                 repeated = torch.zeros_like(ordered, dtype=torch.bool)
                 repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
@@ -77,27 +79,27 @@ class Draw:
     """Training batches: interactions, and after them four negatives each, drawn anew."""
 
     pairs: Tensor
-    known: Known
+    user_items: UserItems
 
     def __call__(self, index: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Pairs (5 B, 2) and targets (5 B,): 1 for the interactions `index` (B,), then 0."""
-        seen = self.pairs[index]
-        users = seen[:, 0]
-        items = self.known.strangers(users, NEGATIVES, generator, apart=False)
+        positives = self.pairs[index]
+        users = positives[:, 0]
+        items = self.user_items.sample_unrated(users, NEGATIVES, generator, distinct=False)
         drawn = torch.stack([users.repeat_interleave(NEGATIVES), items.flatten()], dim=1)
-        targets = torch.zeros(len(seen) + len(drawn))
-        targets[: len(seen)] = 1.0
-        return torch.cat([seen, drawn]), targets
+        targets = torch.zeros(len(positives) + len(drawn))
+        targets[: len(positives)] = 1.0
+        return torch.cat([positives, drawn]), targets
 
 
-def load(task: str, folder: Path | None) -> Data:
-    """The first of `SETS` below `folder`, as `interactions` gives it.
+def load_ratings(task: str, folder: Path | None) -> Data:
+    """The first of `RATING_FILES` below `folder`, as `interactions` gives it.
 
     Raises:
         DataError: no folder is given, no file is there, or the file is damaged.
     """
-    (path,) = textfiles.first_present(task, folder, [(name,) for name in SETS])
-    content, digest = textfiles.content(task, path)
+    (path,) = textfiles.first_present(task, folder, [(name,) for name in RATING_FILES])
+    content, digest = textfiles.unpack_file(task, path)
     if path.name.startswith("ratings.dat"):
         content = b"userId,movieId,rating,timestamp\n" + content.replace(b"::", b",")
     try:
@@ -145,11 +147,13 @@ def interactions(task: str, ratings: NDArray[np.int64], copy: str) -> Data:
     keys = pairs[:, 0].long() * count + pairs[:, 1]
     train, test = pairs[~torch.isin(keys, keys[held_out])], pairs[held_out]  # one rated twice, too
     generator = torch.Generator().manual_seed(_TEST_SEED)
-    others = Known.of(pairs, count).strangers(test[:, 0], HELD_OUT_NEGATIVES, generator, apart=True)
+    others = UserItems.of(pairs, count).sample_unrated(
+        test[:, 0], HELD_OUT_NEGATIVES, generator, distinct=True
+    )
     candidates = torch.cat([test[:, 1:], others], dim=1)
     test_x = torch.stack([test[:, :1].expand_as(candidates), candidates], dim=2)
     test_y = torch.zeros(candidates.shape)
     test_y[:, 0] = 1.0
     source = f"MovieLens {copy}, {len(pairs):,} ratings, {len(each):,} users, {count:,} items"
-    draw = Draw(train, Known.of(train, count))
+    draw = Draw(train, UserItems.of(train, count))
     return Data(train, torch.ones(len(train)), test_x, test_y, source, train[:, 0].long(), draw)

@@ -37,7 +37,7 @@ from fedsim.tasks.pytrees import (
 HELD_OUT_SEED = 0  # of the rows that a fraction holds out: the same for every run
 
 
-class Part(NamedTuple):
+class SampleSet(NamedTuple):
     """Samples as they were read.
 
     Attributes:
@@ -52,10 +52,10 @@ class Part(NamedTuple):
     groups: np.ndarray | None = None
     columns: Columns = Columns()
 
-    def rows(self, index: np.ndarray) -> Part:
+    def rows(self, index: np.ndarray) -> SampleSet:
         """The samples ``index``."""
         groups = None if self.groups is None else self.groups[index]
-        return Part(take(self.x, torch.from_numpy(index)), take(self.y, index), groups)
+        return SampleSet(take(self.x, torch.from_numpy(index)), take(self.y, index), groups)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Augmented:
         return self.augment(x, generator), y
 
 
-def read(task: str, dataset: MapStyle, named: Columns, groups: str | None) -> Part:
+def read_samples(task: str, dataset: MapStyle, named: Columns, groups: str | None) -> SampleSet:
     """Every sample of ``dataset``, in order.
 
     Args:
@@ -104,21 +104,21 @@ def read(task: str, dataset: MapStyle, named: Columns, groups: str | None) -> Pa
                 first = shapes_text(x)
                 xs = map_leaves(lambda t: torch.empty((len(dataset), *t.shape), dtype=t.dtype), x)
             ys.append(_target(y))
-            if (here := shapes_text(x)) != first:
+            if (shapes := shapes_text(x)) != first:
                 raise DataError(
-                    f"task {task}: the input of sample {i} is {here} and that of sample 0 {first}; "
-                    "give the data set a transform that makes them alike (images: Resize, "
+                    f"task {task}: the input of sample {i} is {shapes} and that of sample 0 {first}"
+                    "; give the data set a transform that makes them alike (images: Resize, "
                     "CenterCrop; sequences: padding), or a DataLoader whose collate_fn does"
                 )
-            for whole, part in zip(leaves(xs), leaves(x), strict=True):
-                whole[i] = part  # now: a data set may return the same tensor again
+            for block, part in zip(leaves(xs), leaves(x), strict=True):
+                block[i] = part  # now: a data set may return the same tensor again
     if not ys:
         raise DataError(f"task {task}: the data set has no samples; it has one or more")
     try:
         y = map_leaves(lambda *of_leaf: np.array([x.value for x in of_leaf]), *ys)
     except ValueError as error:
         raise DataError(f"task {task}: targets are of several lengths ({error})") from error
-    return Part(xs, y, np.array(members) if members else None, named)
+    return SampleSet(xs, y, np.array(members) if members else None, named)
 
 
 @dataclass(frozen=True)
@@ -143,18 +143,18 @@ def check_classes(task: str, train: MapStyle, test: MapStyle) -> None:
     Raises:
         DataError: both data sets have ``class_to_idx``, as torchvision's have, and they differ.
     """
-    here, there = (getattr(d, "class_to_idx", None) for d in (train, test))
-    if here is not None and there is not None and here != there:
+    classes, test_classes = (getattr(d, "class_to_idx", None) for d in (train, test))
+    if classes is not None and test_classes is not None and classes != test_classes:
         raise DataError(
-            f"task {task}: train numbers its classes {here} and test {there}; both need a folder "
-            "for every class"
+            f"task {task}: train numbers its classes {classes} and test {test_classes}; both need "
+            "a folder for every class"
         )
 
 
-def held_out(task: str, part: Part, share: float) -> tuple[Part, Part]:
+def held_out(task: str, part: SampleSet, share: float) -> tuple[SampleSet, SampleSet]:
     """``part`` without a fraction ``share`` of its samples, and these; the same in every run."""
-    left, kept = held_out_numbers(task, count_samples(part.x), share)
-    return part.rows(left), part.rows(kept)
+    train_numbers, test_numbers = held_out_numbers(task, count_samples(part.x), share)
+    return part.rows(train_numbers), part.rows(test_numbers)
 
 
 def held_out_numbers(task: str, total: int, share: float) -> tuple[np.ndarray, np.ndarray]:
@@ -173,8 +173,8 @@ def held_out_numbers(task: str, total: int, share: float) -> tuple[np.ndarray, n
 
 
 def data(
-    task: str, what: str, train: Part, test: Part, classes: bool,
-    augment: Callable[[Tree, Generator], Tree] | None = None, read: Sequence[Part] = (),
+    task: str, what: str, train: SampleSet, test: SampleSet, classes: bool,
+    augment: Callable[[Tree, Generator], Tree] | None = None, read: Sequence[SampleSet] = (),
 ) -> Data:  # fmt: skip
     """The ``Data`` of two parts.
 
@@ -190,9 +190,11 @@ def data(
     Raises:
         DataError: inputs or targets of the parts are unlike, or targets are not classes.
     """
-    here, there = (shapes_text(take(p.x, 0)) for p in (train, test))
-    if here != there:
-        raise DataError(f"task {task}: an input of train is {here} and of test {there}")
+    train_shapes, test_shapes = (shapes_text(take(p.x, 0)) for p in (train, test))
+    if train_shapes != test_shapes:
+        raise DataError(
+            f"task {task}: an input of train is {train_shapes} and of test {test_shapes}"
+        )
     if classes and not isinstance(train.y, np.ndarray):
         raise DataError(
             f"task {task}: a target is {type(train.y).__name__} of several; classes are one number "
@@ -200,7 +202,8 @@ def data(
         )
     x = map_leaves(_inputs, train.x)
     x_test = map_leaves(
-        lambda own, other: Pixels(other, own.mean, own.std) if isinstance(own, Pixels) else other,
+        lambda train_leaf, test_leaf: Pixels(test_leaf, train_leaf.mean, train_leaf.std)
+        if isinstance(train_leaf, Pixels) else test_leaf,
         x, test.x,
     )  # fmt: skip
     try:
@@ -213,17 +216,17 @@ def data(
         map_leaves(partial(_targets, task, classes), one, other)
         for one, other in ((train.y, test.y), (test.y, train.y))
     )
-    known = hashlib.sha256()
+    hasher = hashlib.sha256()
     for tree in (train.x, y, test.x, y_test):
         for path, leaf in named_leaves(tree):
-            known.update(path.encode())
-            _add(known, leaf.numpy())
-    digest = known.hexdigest()[:12]
+            hasher.update(path.encode())
+            _add(hasher, leaf.numpy())
+    digest = hasher.hexdigest()[:12]
     counts = f"{count_samples(y):,} and {count_samples(y_test):,} samples"
     source = f"{what}, {counts}, all of them sha256 {digest}"
     draw = None if augment is None else Augmented(x, y, augment)
     labels = None if train.groups is None else group_numbers(train.groups)
-    return Data(x, y, x_test, y_test, source, labels, draw, content(read or (train, test)))
+    return Data(x, y, x_test, y_test, source, labels, draw, parts_digest(read or (train, test)))
 
 
 def group_numbers(groups: np.ndarray) -> Tensor:
@@ -236,12 +239,12 @@ def group_numbers(groups: np.ndarray) -> Tensor:
     return torch.from_numpy(np.unique(groups, return_inverse=True)[1].reshape(-1))
 
 
-def content(parts: Iterable[Part]) -> str:
+def parts_digest(parts: Iterable[SampleSet]) -> str:
     """The digest of samples as they were read: what is computed of them differs by machine.
 
     Example:
         >>> part = Part(torch.ones(2, 3), np.array(["a", "b"]))
-        >>> content([part]) == content([part._replace(y=np.array(["a", "c"]))])
+        >>> parts_digest([part]) == parts_digest([part._replace(y=np.array(["a", "c"]))])
         False
     """
     return _digest(
@@ -267,14 +270,14 @@ def in_memory(data: Data) -> bool:
     return all(isinstance(x, Tensor | Pixels) for x in inputs)
 
 
-def content_of(data: Data) -> str:
+def memory_digest(data: Data) -> str:
     """The digest of a data set as it lies in memory; of ``Lazy`` ones, of some samples.
 
     Other inputs that are read when a batch needs them are left out.
 
     Example:
         >>> x, y = torch.ones(2, 3), torch.zeros(2)
-        >>> content_of(Data(x, y, x, y, "a")) == content_of(Data(x, y + 1, x, y, "a"))
+        >>> memory_digest(Data(x, y, x, y, "a")) == memory_digest(Data(x, y + 1, x, y, "a"))
         False
     """
     arrays: list[str | np.ndarray] = []
@@ -292,35 +295,35 @@ def content_of(data: Data) -> str:
 
 
 def _array(x: Tensor) -> np.ndarray:
-    there = x.detach().cpu()
-    found: np.ndarray = (there.view(torch.int16) if x.dtype == torch.bfloat16 else there).numpy()
-    return found
+    x_cpu = x.detach().cpu()
+    array: np.ndarray = (x_cpu.view(torch.int16) if x.dtype == torch.bfloat16 else x_cpu).numpy()
+    return array
 
 
 def _digest(arrays: Iterable[np.ndarray | str | None]) -> str:
     """The digest of arrays, and of texts that say where they are."""
-    made = hashlib.blake2b(digest_size=8)
+    hasher = hashlib.blake2b(digest_size=8)
     for values in arrays:
         if isinstance(values, str):
-            made.update(values.encode())
+            hasher.update(values.encode())
         elif values is not None:
-            made.update(f"{values.dtype} {values.shape}".encode())
-            _add(made, values)
-    return f"samples {made.hexdigest()}"
+            hasher.update(f"{values.dtype} {values.shape}".encode())
+            _add(hasher, values)
+    return f"samples {hasher.hexdigest()}"
 
 
 _PIECE = 2**24
 """Bytes of which a digest copies at most so many at a time, where they do not lie in order."""
 
 
-def _add(made: Any, values: np.ndarray) -> None:
+def _add(hasher: Any, values: np.ndarray) -> None:
     """Adds the values of an array (N, ...), row by row, to a digest."""
     if values.dtype == object:
-        made.update(repr(values.tolist()).encode())
+        hasher.update(repr(values.tolist()).encode())
         return
     rows = max(1, _PIECE * len(values) // max(1, values.nbytes))
     for start in range(0, len(values), rows):
-        made.update(np.ascontiguousarray(values[start : start + rows]).reshape(-1).view(np.uint8))
+        hasher.update(np.ascontiguousarray(values[start : start + rows]).reshape(-1).view(np.uint8))
 
 
 def _inputs(x: Tensor) -> Tensor | Pixels:
@@ -339,15 +342,18 @@ def _inputs(x: Tensor) -> Tensor | Pixels:
 def _check_targets(task: str, train: np.ndarray, test: np.ndarray) -> None:
     """Refuses targets of two parts that are of other shapes, or words in one of them alone."""
     if train.shape[1:] != test.shape[1:]:
-        here, there = (str(y.shape[1:]) for y in (train, test))
-        raise DataError(f"task {task}: a target of train has the shape {here} and of test {there}")
+        first, second = (str(y.shape[1:]) for y in (train, test))
+        raise DataError(
+            f"task {task}: a target of train has the shape {first} and of test {second}"
+        )
     if (train.dtype.kind in "US") != (test.dtype.kind in "US"):
-        here, there = (
+        first, second = (
             f"{'words' if y.dtype.kind in 'US' else 'numbers'}, such as {y.flat[0].item()!r}"
             for y in (train, test)
         )
         raise DataError(
-            f"task {task}: targets of train are {here}, and those of test {there}; give both alike"
+            f"task {task}: targets of train are {first}, and those of test {second}; give both "
+            "alike"
         )
 
 

@@ -14,7 +14,7 @@ from fedsim.tasks.data.lazydata import Augment, Groups, Source, read_lazily
 
 
 @dataclass(frozen=True)
-class Reading:
+class SplitReader:
     """How the rows of splits become samples.
 
     Attributes:
@@ -49,38 +49,44 @@ class Reading:
         place = columns.inputs if isinstance(columns.inputs, str) else "inputs"
         return _Transformed(split, columns, place, self.transform), Columns(place, columns.label)
 
-    def data(self, splits: Mapping[str, Any] | None, whole: Any, what: str, classes: bool) -> Data:
+    def data(
+        self, splits: Mapping[str, Any] | None, dataset: Any, what: str, classes: bool
+    ) -> Data:
         """The ``Data`` of splits.
 
         Args:
-            splits: by name; None: there is one alone, ``whole``, which is `train`.
-            whole: as it was opened.
+            splits: by name; None: there is one alone, ``dataset``, which is `train`.
+            dataset: as it was opened.
             what: which data these are, in words.
             classes: whether targets are classes.
 
         Raises:
-            DataError: a split is not there, or as ``samples.read`` and ``samples.data``.
+            DataError: a split is not there, or as ``samples.read_samples`` and ``samples.data``.
         """
         task, test = self.task, self.test
-        found = {"train": whole} if splits is None else splits
+        by_name = {"train": dataset} if splits is None else splits
         for split in ("train", *([test] if isinstance(test, str) else [])):
-            if split not in found:
+            if split not in by_name:
                 raise DataError(
                     f"task {task}: the folder has no split {split!r} (splits: "
                     f"{'none' if splits is None else ', '.join(splits)}); test is the name of "
                     "one, or the fraction of train that is held out (0.2)"
                 )
-        here, columns = self.rows(found["train"])
-        members = lazydata.members_of(task, found["train"], self.groups)
+        train_rows, columns = self.rows(by_name["train"])
+        members = lazydata.members_of(task, by_name["train"], self.groups)
         if self.lazy:
-            there = test if not isinstance(test, str) else Source(self.rows(found[test])[0])
-            known = self.column if self.column is not None else members
-            return read_lazily(task, Source(here), there, what, columns, known, self.augment)
-        first = samples.read(task, here, columns, self.column)
+            test_source = test if not isinstance(test, str) else Source(self.rows(by_name[test])[0])
+            lazy_groups = self.column if self.column is not None else members
+            return read_lazily(
+                task, Source(train_rows), test_source, what, columns, lazy_groups, self.augment
+            )
+        first = samples.read_samples(task, train_rows, columns, self.column)
         if members is not None:
             first = first._replace(groups=members)
         if isinstance(test, str):
-            second = samples.read(task, self.rows(found[test])[0], first.columns, self.column)
+            second = samples.read_samples(
+                task, self.rows(by_name[test])[0], first.columns, self.column
+            )
         else:
             first, second = samples.held_out(task, first, test)
         return samples.data(task, what, first, second, classes, self.augment)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from fedsim.ground.errors import DataError
-from fedsim.tasks.data.samples import Part
+from fedsim.tasks.data.items import Inputs
+from fedsim.tasks.data.samples import SampleSet
 from fedsim.tasks.optional import first_line
 from fedsim.tasks.pytrees import Tree
 
@@ -19,11 +20,8 @@ if TYPE_CHECKING:  # for tables alone: a client of another task need not have it
     import pandas as pd
 
 
-Inputs = str | Sequence[str] | None
-"""The columns that are inputs, one or several; None: all but the label and the groups."""
-
 Split = Inputs | Mapping[str, str | Sequence[str]]
-"""The same, or several inputs by name, each of one or several columns."""
+"""The columns that are inputs; or several inputs by name, each of one or several columns."""
 
 
 class Table(NamedTuple):
@@ -42,7 +40,11 @@ def flat_columns(inputs: Split) -> Inputs:
     """
     if not isinstance(inputs, Mapping):
         return inputs
-    return [name for own in inputs.values() for name in ([own] if isinstance(own, str) else own)]
+    return [
+        name
+        for columns in inputs.values()
+        for name in ([columns] if isinstance(columns, str) else columns)
+    ]
 
 
 def split_columns(x: Tensor, inputs: Split) -> Tree:
@@ -55,7 +57,7 @@ def split_columns(x: Tensor, inputs: Split) -> Tree:
     """
     if not isinstance(inputs, Mapping):
         return x
-    widths = [1 if isinstance(own, str) else len(own) for own in inputs.values()]
+    widths = [1 if isinstance(columns, str) else len(columns) for columns in inputs.values()]
     return dict(zip(inputs, x.split(widths, dim=1), strict=True))
 
 
@@ -100,7 +102,7 @@ def read_csv(task: str, path: Path, label: str, groups: str | None) -> Table:
 
 def read_tables(
     task: str, tables: Sequence[Table], inputs: Inputs, label: str, groups: str | None
-) -> list[Part]:
+) -> list[SampleSet]:
     """The rows of tables with the same columns, in order: inputs (N, columns), float64.
 
     Columns are joined by their names: the inputs of all are in the order that the first has.
@@ -119,12 +121,12 @@ def read_tables(
     """
     others = (label, groups)
     if inputs is None:
-        chosen, *rest = ([c for c in t.frame.columns if c not in others] for t in tables)
-        for table, there in zip(tables[1:], rest, strict=True):
-            if {*there} != {*chosen}:
+        chosen, *other_inputs = ([c for c in t.frame.columns if c not in others] for t in tables)
+        for table, names in zip(tables[1:], other_inputs, strict=True):
+            if {*names} != {*chosen}:
                 lacks, more = (
                     ", ".join(str(c) for c in one if c not in two) or "none"
-                    for one, two in ((chosen, there), (there, chosen))
+                    for one, two in ((chosen, names), (names, chosen))
                 )
                 raise DataError(
                     f"task {task}: {table.what} has other columns than {tables[0].what} (it lacks: "
@@ -137,21 +139,26 @@ def read_tables(
 
 
 def _read(
-    task: str, given: Table, chosen: list[str], label: str, groups: str | None, every: bool
-) -> Part:
-    """The rows of one table; ``every``: whether nobody chose the inputs."""
+    task: str,
+    named_table: Table,
+    chosen: list[str],
+    label: str,
+    groups: str | None,
+    all_columns: bool,
+) -> SampleSet:
+    """The rows of one table; ``all_columns``: whether nobody chose the inputs."""
     from pandas.api.types import is_numeric_dtype
 
-    what, table = given
-    there = list(table.columns)
+    what, table = named_table
+    columns = list(table.columns)
     named = [("label", label), *(("inputs", name) for name in chosen)]
     named += [("groups", groups)] if groups is not None else []
-    _check_names(task, what, [c for c in there if c in {name for _, name in named}])
+    _check_names(task, what, [c for c in columns if c in {name for _, name in named}])
     for setting, name in named:
-        if name not in there:
+        if name not in columns:
             raise DataError(
                 f"task {task}: {setting} is {name!r}; the columns of {what} are "
-                f"{', '.join(map(str, there))}"
+                f"{', '.join(map(str, columns))}"
             )
         empty = int(table[name].isna().sum())
         if empty:
@@ -160,7 +167,7 @@ def _read(
                 "or leave the rows out"
             )
     left = [c for c in chosen if not str(c).startswith("Unnamed: ")]  # pandas' word for no name
-    if every and len(left) < len(chosen):
+    if all_columns and len(left) < len(chosen):
         nameless = next(c for c in chosen if c not in left)
         raise DataError(
             f"task {task}: column {nameless!r} of {what} has no name in the first line, as the "
@@ -169,9 +176,9 @@ def _read(
         )
     words = [c for c in chosen if not is_numeric_dtype(table[c])]
     if words or not chosen:
-        why = f"column {words[0]!r} of {what} is no numbers" if words else "there are none"
+        cause = f"column {words[0]!r} of {what} is no numbers" if words else "there are none"
         raise DataError(
-            f"task {task}: inputs are numbers, and {why}; name those that are: inputs=[...]"
+            f"task {task}: inputs are numbers, and {cause}; name those that are: inputs=[...]"
         )
     x = torch.from_numpy(table[chosen].to_numpy(dtype=np.float64, copy=True))
     for name, column in zip(chosen, x.T, strict=True):
@@ -181,7 +188,7 @@ def _read(
                 "numbers in their place, or leave the rows out"
             )
     members = None if groups is None else np.array(table[groups].tolist())
-    return Part(x, np.array(table[label].tolist()), members)
+    return SampleSet(x, np.array(table[label].tolist()), members)
 
 
 def _check_names(task: str, what: str, names: Sequence[str]) -> None:
@@ -191,7 +198,7 @@ def _check_names(task: str, what: str, names: Sequence[str]) -> None:
             raise DataError(f"task {task}: {what} has two columns {name!r}; each has its own name")
 
 
-def standardized(train: Part, test: Part) -> tuple[Part, Part]:
+def standardized(train: SampleSet, test: SampleSet) -> tuple[SampleSet, SampleSet]:
     """Both with every column less its mean over ``train``, divided by its deviation there.
 
     Example:

@@ -21,9 +21,9 @@ def first_present(
         DataError: no data folder is given, or no set is whole; the message lists the sets.
     """
     if folder is None:
-        wanted = " or ".join(" and ".join(group) for group in names)
+        file_names = " or ".join(" and ".join(group) for group in names)
         raise DataError(
-            f"task {task}: no data folder is given.\nPut {wanted} into a folder DIR and give "
+            f"task {task}: no data folder is given.\nPut {file_names} into a folder DIR and give "
             "--data DIR or set $FEDSIM_DATA=DIR; nothing is downloaded for this task."
         )
     for group in names:
@@ -31,13 +31,13 @@ def first_present(
         paths = [next((path for path in form if path.is_file()), None) for form in forms]
         if all(paths):
             return [path for path in paths if path is not None]
-    known = "; or ".join(", ".join(group) for group in names)
+    choices = "; or ".join(", ".join(group) for group in names)
     raise DataError(
-        f"task {task}: its files are not in {folder}.\nIt takes {known} (each plain or as .gz)."
+        f"task {task}: its files are not in {folder}.\nIt takes {choices} (each plain or as .gz)."
     )
 
 
-def content(task: str, path: Path) -> tuple[bytes, str]:
+def unpack_file(task: str, path: Path) -> tuple[bytes, str]:
     """The unpacked bytes of a file and the first eight hex digits of their SHA-256.
 
     Raises:
@@ -51,9 +51,9 @@ def content(task: str, path: Path) -> tuple[bytes, str]:
     return data, hashlib.sha256(data).hexdigest()[:8]
 
 
-def read(task: str, path: Path) -> tuple[str, str]:
-    """As `content`, the bytes as text (UTF-8)."""
-    data, digest = content(task, path)
+def decode_file(task: str, path: Path) -> tuple[str, str]:
+    """As `unpack_file`, the bytes as text (UTF-8)."""
+    data, digest = unpack_file(task, path)
     try:
         return data.decode(), digest
     except UnicodeDecodeError as error:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data
 from fedsim.tasks.data import samples
-from fedsim.tasks.data.samples import Part
+from fedsim.tasks.data.samples import SampleSet
 from fedsim.tasks.optional import first_line
 
 Encoded = tuple[NDArray[Any], NDArray[Any]]
@@ -59,12 +59,12 @@ def read_leaf(
     files = sorted(folder.glob("*.json"))
     if not files:
         raise DataError(f"task {task}: {folder} has no file *.json, as LEAF's preprocess.sh makes")
-    seen = set[str]()
+    names = set[str]()
     for file in files:
         for name, x, y in _users(task, file):
-            if name in seen:
+            if name in names:
                 raise DataError(f"task {task}: {file} has user {name!r}, whom another file has too")
-            seen.add(name)
+            names.add(name)
             if not len(x):
                 continue
             try:
@@ -90,15 +90,15 @@ def _users(task: str, file: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
             f"{len(held['num_samples'])} num_samples"
         )
     for name, count in zip(held["users"], held["num_samples"], strict=True):
-        own = held["user_data"].get(name)
-        if not isinstance(own, dict) or not {"x", "y"} <= own.keys():
+        lists = held["user_data"].get(name)
+        if not isinstance(lists, dict) or not {"x", "y"} <= lists.keys():
             raise DataError(f"task {task}: {file}: user_data has no x and y of user {name!r}")
-        if not len(own["x"]) == len(own["y"]) == count:
+        if not len(lists["x"]) == len(lists["y"]) == count:
             raise DataError(
-                f"task {task}: {file}: user {name!r} has {len(own['x'])} x, {len(own['y'])} y and "
-                f"num_samples {count}"
+                f"task {task}: {file}: user {name!r} has {len(lists['x'])} x, {len(lists['y'])} y "
+                f"and num_samples {count}"
             )
-        yield name, own["x"], own["y"]
+        yield name, lists["x"], lists["y"]
 
 
 def read_sentences(task: str, file: Path, users: int | None) -> Iterator[tuple[str, list[str]]]:
@@ -150,7 +150,7 @@ def by_user(
         if not users:
             raise DataError(f"task {task}: the files of {role} have no user with samples")
     first, second = (
-        Part(
+        SampleSet(
             torch.from_numpy(np.concatenate([user.x for user in users])),
             np.concatenate([user.y for user in users]),
             np.repeat(np.arange(len(users)), [len(user.x) for user in users]),

@@ -43,8 +43,8 @@ def resnet(depth: int) -> nn.Module:
     for channels in (16, 32, 64):
         new = channels - before
         first = block(before, channels, 2, Shortcut(new)) if new else block(before, channels)
-        rest = [block(channels, channels) for _ in range((depth - 2) // 6 - 1)]
-        layers.append(nn.Sequential(first, *rest))
+        blocks = [block(channels, channels) for _ in range((depth - 2) // 6 - 1)]
+        layers.append(nn.Sequential(first, *blocks))
         before = channels
     model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
     for module in model.modules():

@@ -4,7 +4,7 @@ The model is that of Zaremba et al., "Recurrent neural network regularization", 
 TensorFlow tutorial `tutorials/rnn/ptb`, configuration "medium", which supplement C of Sattler et
 al. 2018 names for both its language models.
 
-A sample is a window of `STEPS` symbols and the symbols that follow them. Windows do not overlap,
+A sample is a window of `WINDOW` symbols and the symbols that follow them. Windows do not overlap,
 they are drawn in a new order every epoch like any sample, and each starts with a zero state: what a
 client computes then follows from its sample numbers alone. (The tutorial walks through the text
 and carries the state from window to window.) Held-out text is scored in longer rows, so that the
@@ -25,7 +25,7 @@ from fedsim.tasks.base import Task
 from fedsim.tasks.models.dropout import Dropout
 from strategies.steps import SGD
 
-STEPS = 35
+WINDOW = 35
 """Symbols a window (the tutorial's `num_steps`)."""
 
 
@@ -150,7 +150,7 @@ def sgd(parameters: Iterable[nn.Parameter]) -> SGD:
 
     Each client clips its own gradient; the tutorial, which has one worker, clips the whole.
     """
-    return ClippedSGD(parameters, lr=1.0, steps=STEPS, clip=5.0)
+    return ClippedSGD(parameters, lr=1.0, steps=WINDOW, clip=5.0)
 
 
 def windows(symbols: Tensor, length: int) -> tuple[Tensor, Tensor]:
@@ -181,7 +181,7 @@ def decays(at: Iterable[int]) -> tuple[tuple[int, float], ...]:
     return tuple((iteration, round(0.8**n, 12)) for n, iteration in enumerate(at, 1))
 
 
-def language_task(**own: Any) -> Task:
+def language_task(**options: Any) -> Task:
     """A `Task` with what both language models of Table III share; `own`: its other fields."""
     return Task(
         optimizer=sgd,
@@ -193,5 +193,5 @@ def language_task(**own: Any) -> Task:
         batch_size=5,
         partition="contiguous",
         channels_last=False,
-        **own,
+        **options,
     )

@@ -28,8 +28,8 @@ class Attention(nn.Module):
         q, k, v = (
             layer(x).view(split).transpose(1, 2) for layer in (self.query, self.key, self.value)
         )
-        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        mixed: Tensor = self.output(seen.transpose(1, 2).reshape(x.shape))
+        context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        mixed: Tensor = self.output(context.transpose(1, 2).reshape(x.shape))
         return mixed
 
 
@@ -119,9 +119,9 @@ class Adapted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., inputs) -> (..., outputs)."""
-        beside: Tensor = F.linear(F.linear(x, self.a), self.b)
-        whole: Tensor = self.linear(x) + self.scale * beside
-        return whole
+        low_rank: Tensor = F.linear(F.linear(x, self.a), self.b)
+        y: Tensor = self.linear(x) + self.scale * low_rank
+        return y
 
 
 def adapt(model: nn.Module, rank: int, scale: float, train_a: bool = True) -> nn.Module:

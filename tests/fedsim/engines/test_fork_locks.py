@@ -14,7 +14,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from fedsim.federation import draws
 from fedsim.ground import compiling
-from fedsim.tasks.data.once import once
+from fedsim.tasks.data.memo import read_once
 from strategies.generators import drawing, seeded
 
 assert compiling  # which has a fork wait for the compiler
@@ -22,7 +22,7 @@ _PATIENCE_SECONDS = 20
 """After which a forked process that waits is ended: only a test that fails takes so long."""
 
 
-@once
+@read_once
 def _load(folder: Path | None, download: bool) -> None:
     _loading.set()
     _go_on.wait()

@@ -18,7 +18,7 @@ from fedsim.engines.local import LocalGrid
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.results.load import load
 from fedsim.tasks.base import cross_entropy
-from fedsim.tasks.known import get_task
+from fedsim.tasks.registry import get_task
 from tests.support.runs import make_task, small
 
 __all__ = ["make_task"]  # the fixture

@@ -13,7 +13,7 @@ from fedsim.federation import ClientData, Trainer
 from fedsim.federation.trainer import start_of
 from fedsim.ground.errors import UsageError
 from fedsim.tasks import Task, from_peft, from_torch, get_task
-from fedsim.tasks.loaded import loaded
+from fedsim.tasks.datacache import load_data
 
 WHY = "adapters need peft and transformers (pip install 'fedsim-lab[peft]')"
 WORDS = 20
@@ -108,7 +108,7 @@ def test_any_task_s_data_may_be_trained_on_and_its_settings_replaced():
 
     task = from_peft(base, config, digits, name="digits-lora", batch_size=7)
     assert task.batch_size == 7 and task.loss is digits.loss
-    data = loaded(task, None, False)
+    data = load_data(task, None, False)
     assert ", base " in data.content and data.data.base
     assert sum(p.numel() for p in task.model(None).parameters() if p.requires_grad) == 2 * 74
 

@@ -17,8 +17,8 @@ from fedsim import Data, DataError, RunConfig, Task, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.stackable import fit_of
 from fedsim.tasks import from_frame, from_torch
-from fedsim.tasks.base import check
-from fedsim.tasks.data.samples import content_of
+from fedsim.tasks.base import check_data
+from fedsim.tasks.data.samples import memory_digest
 from fedsim.tasks.pytrees import forward, map_leaves
 from tests.support.encoders import Encoder, Sentences
 from tests.support.owntasks import X, Y
@@ -151,7 +151,7 @@ def test_a_table_s_columns_may_be_several_inputs() -> None:
 
 def test_a_digest_knows_which_input_is_which() -> None:
     inputs = {"a": X, "b": -X}, {"a": -X, "b": X}, {"b": X, "a": -X}
-    assert len({content_of(Data(x, Y, x, Y, "made up")) for x in inputs}) == 3
+    assert len({memory_digest(Data(x, Y, x, Y, "made up")) for x in inputs}) == 3
 
 
 def test_a_model_is_called_by_name_and_by_place() -> None:
@@ -190,8 +190,8 @@ def test_a_named_tuple_keeps_its_names() -> None:
 )
 def test_trees_that_cannot_be(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(DataError, match=words):
-        check("mine", Data(**({"train_x": X, "train_y": Y, "test_x": X, "test_y": Y, "source": ""}
-                              | fields)))  # fmt: skip
+        usual = {"train_x": X, "train_y": Y, "test_x": X, "test_y": Y, "source": ""}
+        check_data("mine", Data(**(usual | fields)))
 
 
 def named(model: Callable[..., Any]) -> type[nn.Module]:

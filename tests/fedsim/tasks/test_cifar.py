@@ -15,7 +15,7 @@ from fedsim.ground.errors import DataError
 from fedsim.tasks import get_task
 from fedsim.tasks.data import cifar
 from fedsim.tasks.data.images import CropAndFlip, Pixels, crop_and_flip
-from fedsim.tasks.pack_cifar import main, pack, read
+from fedsim.tasks.pack_cifar import main, pack, read_source
 from tests.support.images import arrays
 from tests.support.realdata import folder_with
 from tests.support.runs import assert_same
@@ -60,7 +60,7 @@ def batches(folder: Path, made: dict[str, Any], monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_packed_is_what_is_read(folder: Path) -> None:
-    made, data = arrays(), cifar.load(folder)
+    made, data = arrays(), cifar.load_cifar(folder)
     assert len(data.train_x) == 40 and len(data.test_x) == 12
     x = data.train_x[torch.tensor([7, 3])]
     assert x.shape == (2, 3, 32, 32) and x.dtype == torch.float32
@@ -77,11 +77,11 @@ def test_channels_may_come_first(tmp_path: Path) -> None:
     made = arrays()
     first = {n: x.transpose(0, 3, 1, 2) if n.endswith("_x") else x for n, x in made.items()}
     np.savez(tmp_path / "cifar10.npz", **first)
-    data = cifar.load(tmp_path)
+    data = cifar.load_cifar(tmp_path)
     assert "of unknown origin" in data.source
     (tmp_path / "last").mkdir()
     pack(tmp_path / "last" / "cifar10.npz", **made, source="last")
-    assert torch.equal(data.train_x[:], cifar.load(tmp_path / "last").train_x[:])
+    assert torch.equal(data.train_x[:], cifar.load_cifar(tmp_path / "last").train_x[:])
 
 
 @pytest.mark.parametrize("form", ["strips", "torchvision"])
@@ -108,17 +108,17 @@ def test_strips_that_cannot_be_packed(tmp_path: Path) -> None:
         else:
             np.savez(tmp_path / "labels.npz", **labels)
         with pytest.raises(DataError, match="labels.npz cannot be used"):
-            read(tmp_path)
+            read_source(tmp_path)
 
 
 def test_torchvisions_layout_is_read_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches(tmp_path, arrays(), monkeypatch)
-    layout = cifar.load(tmp_path)
+    layout = cifar.load_cifar(tmp_path)
     assert "torchvision layout" in layout.source
     pack(tmp_path / "cifar10.npz", **arrays(), source="made up")
-    packed = cifar.load.__wrapped__(tmp_path, False)
+    packed = cifar.load_cifar.__wrapped__(tmp_path, False)
     assert "cifar10.npz" in packed.source  # it goes first
     assert torch.equal(layout.test_x[:], packed.test_x[:])
 
@@ -135,7 +135,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
 def test_damaged_files_are_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "cifar10.npz", **(arrays() | change))
     with pytest.raises(DataError, match=words):
-        cifar.load(tmp_path)
+        cifar.load_cifar(tmp_path)
     with pytest.raises(DataError, match=words):
         pack(tmp_path / "new.npz", **(arrays() | change), source="")
     assert not (tmp_path / "new.npz").exists()
@@ -145,19 +145,19 @@ def test_missing_files_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
     for folder in (None, tmp_path):
         with pytest.raises(DataError, match=r"\n.*pack_cifar.*--data"):
-            cifar.load(folder)
+            cifar.load_cifar(folder)
     (tmp_path / "cifar10.npz").write_bytes(b"no archive")
     with pytest.raises(DataError, match="cifar10.npz cannot be used"):
-        cifar.load(tmp_path)
+        cifar.load_cifar(tmp_path)
     pack(tmp_path / "cifar10.npz", **arrays(), source="made up")
     whole = (tmp_path / "cifar10.npz").read_bytes()
     for kept in (len(whole) // 2, len(whole) - 3):
         (tmp_path / "cifar10.npz").write_bytes(whole[:kept])
         with pytest.raises(DataError, match="cifar10.npz cannot be used"):
-            cifar.load(tmp_path)
+            cifar.load_cifar(tmp_path)
     np.savez(tmp_path / "cifar10.npz", train_x=np.zeros(3))
     with pytest.raises(DataError, match="train_y"):
-        cifar.load(tmp_path)
+        cifar.load_cifar(tmp_path)
     assert main([str(tmp_path), str(tmp_path / "out.npz")]) == 2
 
 
@@ -213,7 +213,7 @@ def test_resnets_learn_on_real_images(name: str, tmp_path: Path) -> None:
     """The strips of ../shared, packed as docs/tasks.md says."""
     packed = tmp_path / "cifar10.npz"
     assert main([str(folder_with("cifar10") / "cifar10"), str(packed)]) == 0
-    task, data = get_task(name), cifar.load(tmp_path)
+    task, data = get_task(name), cifar.load_cifar(tmp_path)
     assert (len(data.train_x), len(data.test_x)) == (50_000, 10_000)
     assert torch.bincount(data.train_y).tolist() == [5_000] * 10
     with torch.random.fork_rng():

@@ -26,10 +26,10 @@ from fedsim.settings import contents
 from fedsim.settings.config import from_toml
 from fedsim.settings.grids import Cell
 from fedsim.settings.masks import resolve_masking
-from fedsim.tasks import loaded as loads
-from fedsim.tasks.data import listed, samples
+from fedsim.tasks import load_data as datacache
+from fedsim.tasks.data import datafiles, samples
 from fedsim.tasks.data.images import Pixels
-from fedsim.tasks.loaded import loaded
+from fedsim.tasks.datacache import load_data
 from strategies import DSGD
 from tests.support.commands import Said, Typed, files, no_page, refused, typed
 
@@ -106,8 +106,8 @@ def edit(file: str, old: str, new: str) -> None:
     text = Path(file).read_text()
     assert old in text
     Path(file).write_text(text.replace(old, new, 1))
-    loads._loaded.cache_clear()  # as in another process
-    loads.known_content.cache_clear()
+    datacache._load_data.cache_clear()  # as in another process
+    datacache.cached_content.cache_clear()
 
 
 def sweep(typed: Typed, *more: str, task: str = "task.py:CSV", temporal: str = "2") -> Said:
@@ -268,11 +268,11 @@ def test_fedsim_s_own_have_no_digests() -> None:
 def test_a_run_takes_its_content_to_other_processes() -> None:
     config = RunConfig.of(task="task.py:CSV", strategy="strategy.py:Mine")
     assert {*config.content} == {"task", "strategy", "data"}
-    there = pickle.loads(cloud(config))
+    there = pickle.datacache(cloud(config))
     Path("a.csv").unlink()
     edit("helper.py", "WIDTH = 2", "WIDTH = 4")
     assert there == config and there.content == config.sent if config.sent else there.sent
-    assert there.digest == pickle.loads(cloud(there)).digest
+    assert there.digest == pickle.datacache(cloud(there)).digest
 
 
 def cloud(config: RunConfig) -> bytes:
@@ -283,7 +283,7 @@ def cloud(config: RunConfig) -> bytes:
 
 
 def test_a_worker_whose_data_are_others_refuses() -> None:
-    there = pickle.loads(cloud(RunConfig.of(task="task.py:CSV")))
+    there = pickle.datacache(cloud(RunConfig.of(task="task.py:CSV")))
     edit("a.csv", "\n3,3,1\n", "\n3,4,1\n")
     with pytest.raises(DataError, match="not those with which the run was started .samples"):
         ClientData.of(there)
@@ -327,16 +327,16 @@ def test_imports_are_found_without_executing_them(tmp_path: Path) -> None:
 def test_a_data_folder_is_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "a.csv").write_text("1")
-    before = listed.content(tmp_path)
+    before = datafiles.content_digest(tmp_path)
     assert before.startswith("bytes ")
     for name in (".hidden", "task.py", "out/environment.json", "out/cells/a/summary.csv"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")  # results and code are no data
-    assert listed.content(tmp_path) == before
+    assert datafiles.content_digest(tmp_path) == before
     (tmp_path / "below" / "a.csv").write_text("2 ")
-    assert listed.content(tmp_path) != before
-    monkeypatch.setattr(listed, "WHOLE", 1)
-    assert listed.content(tmp_path).startswith("names, sizes and times ")
+    assert datafiles.content_digest(tmp_path) != before
+    monkeypatch.setattr(datafiles, "WHOLE", 1)
+    assert datafiles.content_digest(tmp_path).startswith("names, sizes and times ")
 
 
 @pytest.mark.parametrize("task", ["CSV", "OWN"])
@@ -386,21 +386,23 @@ def test_of_inputs_on_demand_the_files_count(monkeypatch: pytest.MonkeyPatch) ->
         return fedsim.Data(OnDemand(8), y, OnDemand(8), y, "files")
 
     task = replace(own, name="made", load=load)
-    before = loaded(task, "data", False).content
-    assert before.startswith("bytes ") and loaded(task, None, False).content.startswith("samples ")
+    before = load_data(task, "data", False).content
+    assert before.startswith("bytes ") and load_data(task, None, False).content.startswith(
+        "samples "
+    )
     Path("data", "nowhere").symlink_to("gone")
     os.mkfifo("data/pipe")
-    assert listed.content(Path("data")) == before
+    assert datafiles.content_digest(Path("data")) == before
     Path("data", "b.png").write_text("1")
-    assert loaded(task, "data", False).content != before
+    assert load_data(task, "data", False).content != before
 
     def refuse(path: Path) -> str:
         raise PermissionError(13, "Permission denied", str(path))
 
-    listed._digest.cache_clear()
-    monkeypatch.setattr(listed, "digest", refuse)
+    datafiles._digest.cache_clear()
+    monkeypatch.setattr(datafiles, "digest", refuse)
     with pytest.raises(DataError, match="data: .* cannot be read: Permission denied"):
-        listed.content(Path("data"))
+        datafiles.content_digest(Path("data"))
 
 
 @pytest.mark.parametrize("part", ["train_x", "train_y", "test_x", "test_y", "labels", "scale"])
@@ -415,8 +417,8 @@ def test_every_part_of_the_data_counts(part: str) -> None:
     }
     name = "train_x" if part == "scale" else part
     changed = other[part] if part in other else getattr(whole, part) + 1
-    assert samples.content_of(replace(whole, **{name: changed})) != samples.content_of(whole)
-    assert samples.content_of(replace(whole, source="b")) == samples.content_of(whole)
+    assert samples.memory_digest(replace(whole, **{name: changed})) != samples.memory_digest(whole)
+    assert samples.memory_digest(replace(whole, source="b")) == samples.memory_digest(whole)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -465,7 +467,7 @@ def test_load_sums_with_one_thread() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        loaded(replace(own, name="made", load=load), None, False)
+        load_data(replace(own, name="made", load=load), None, False)
         assert (seen, torch.get_num_threads()) == ([1], 2)
     finally:
         torch.set_num_threads(before)

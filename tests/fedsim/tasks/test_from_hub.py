@@ -13,7 +13,7 @@ from fedsim import Clients, RunConfig
 from fedsim.federation import ClientData
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.tasks import Task, from_hub
-from fedsim.tasks.loaded import loaded
+from fedsim.tasks.datacache import load_data
 
 SITES = ("oslo", "rome", "lima")
 
@@ -90,7 +90,7 @@ def test_what_is_held_out_is_in_no_client_s_part(folder):
 
 def test_the_partition_is_part_of_what_the_data_are(folder):
     one, other, same = (
-        loaded(task(folder, partitioner=SizePartitioner(sizes)), None, False).content
+        load_data(task(folder, partitioner=SizePartitioner(sizes)), None, False).content
         for sizes in ([10, 20, 30], [20, 10, 30], [10, 20, 30])
     )
     assert one == same != other
@@ -122,7 +122,7 @@ def test_data_that_cannot_be_are_refused(folder):
         ({"label": "species"}, "label is 'species'"),
     ):
         with pytest.raises(DataError, match=words):
-            loaded(task(folder, **options), None, False)
+            load_data(task(folder, **options), None, False)
     for options, words in (
         ({"partitioner": SizePartitioner([30, 30])}, "has 2 clients, and --clients is 3"),
         ({"partitioner": outside, "clients": 2}, "client 1 has the sample 60; .* 0 to 59"),

@@ -12,9 +12,9 @@ from fedsim.federation import ClientData
 from fedsim.ground.errors import PlacedError, UsageError
 from fedsim.runs.verify.permissions import Permissions
 from fedsim.settings.trust_check import check_trust as check_trusted
+from fedsim.tasks.data.filesplits import check_shards
 from fedsim.tasks.data.flowersplits import ROWS
-from fedsim.tasks.data.givensplits import checked
-from fedsim.tasks.data.partition import check, split
+from fedsim.tasks.data.partition import check_partition, split
 
 LABELS = np.repeat(np.arange(4), 25)
 NAMED = {
@@ -37,7 +37,7 @@ NAMED = {
 
 @pytest.mark.parametrize("spec", NAMED)
 def test_every_partitioner_of_rows_can_be_named(spec):
-    check(spec)
+    check_partition(spec)
     feature = np.arange(100) / 100.0
     parts, again = (split(LABELS, NAMED[spec], spec, 3, feature) for _ in range(2))
     assert [p.tolist() for p in parts] == [p.tolist() for p in again]
@@ -78,7 +78,7 @@ def test_a_named_partitioner_deals_as_that_of_flwr_datasets():
 )
 def test_a_partitioner_that_cannot_be_is_refused_before_any_data(spec, words):
     with pytest.raises(UsageError, match=words):
-        check(spec)
+        check_partition(spec)
 
 
 @pytest.mark.parametrize(
@@ -218,4 +218,4 @@ def test_shards_are_whole_numbers():
         ([[0.5]], "float64"), ([[[1]]], r"shape \(1, 1\)"), ({0: [1]}, "it gives a dict"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=f"mine: .*{words}"):
-            checked(parts, 3, 1, "mine")
+            check_shards(parts, 3, 1, "mine")

@@ -13,7 +13,7 @@ import torch
 
 from fedsim.ground.errors import DataError
 from fedsim.tasks import get_task
-from fedsim.tasks.data.idx import FILES, read
+from fedsim.tasks.data.idx import ARRAYS, read_idx
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -73,7 +73,7 @@ def test_missing_data_says_where_to_put_what(tmp_path, monkeypatch, name):
         assert f"--data {place}" in lines[1]
         assert f"$FEDSIM_DATA={place}" in lines[1]
         assert "--download" in lines[1]
-        assert all(file in lines[1] for file in FILES)
+        assert all(file in lines[1] for file in ARRAYS)
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -81,7 +81,7 @@ def test_three_files_are_not_enough(tmp_path, packed):
     write_set(tmp_path, packed=packed)
     next((tmp_path / "MNIST" / "raw").glob("t10k-labels*")).unlink()
     with pytest.raises(DataError, match="its files are not in"):
-        read("MNIST", tmp_path, False)
+        read_idx("MNIST", tmp_path, False)
 
 
 def damage(folder, packed, change):
@@ -112,17 +112,17 @@ def test_damaged_files_are_refused(tmp_path, packed, change):
     write_set(tmp_path, packed=packed)
     damage(tmp_path, packed, change)
     with pytest.raises(DataError) as refused:
-        read("MNIST", tmp_path, False)
+        read_idx("MNIST", tmp_path, False)
     assert len(str(refused.value).splitlines()) == 2
     assert str(refused.value).startswith("MNIST: ")
 
 
 def test_a_truncated_gzip_is_refused(tmp_path):
     write_set(tmp_path, packed=True)
-    path = tmp_path / "MNIST" / "raw" / f"{FILES[0]}.gz"
+    path = tmp_path / "MNIST" / "raw" / f"{ARRAYS[0]}.gz"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DataError, match=f"{FILES[0]}.gz is damaged"):
-        read("MNIST", tmp_path, False)
+    with pytest.raises(DataError, match=f"{ARRAYS[0]}.gz is damaged"):
+        read_idx("MNIST", tmp_path, False)
 
 
 def test_a_label_above_nine_is_refused(tmp_path):
@@ -130,7 +130,7 @@ def test_a_label_above_nine_is_refused(tmp_path):
     path = tmp_path / "MNIST" / "raw" / "t10k-labels-idx1-ubyte"
     path.write_bytes(idx_bytes(np.full(20, 11)))
     with pytest.raises(DataError, match="a test label is 11, above 9"):
-        read("MNIST", tmp_path, False)
+        read_idx("MNIST", tmp_path, False)
 
 
 @pytest.mark.parametrize(
@@ -145,9 +145,9 @@ def test_a_broken_torchvision_is_said_plainly(tmp_path, monkeypatch, code):
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.syspath_prepend(broken.parent)
     with pytest.raises(DataError, match="torchvision cannot be imported.*\nInstall the torchvis"):
-        read("MNIST", tmp_path, True)
+        read_idx("MNIST", tmp_path, True)
     write_set(tmp_path)  # files that are there are read without it
-    assert read("MNIST", tmp_path, True).train_x.shape == (30, 28, 28)
+    assert read_idx("MNIST", tmp_path, True).train_x.shape == (30, 28, 28)
 
 
 def test_a_failed_download_is_said(tmp_path, monkeypatch):
@@ -158,7 +158,7 @@ def test_a_failed_download_is_said(tmp_path, monkeypatch):
 
     monkeypatch.setattr(MNIST, "download", fail)
     with pytest.raises(DataError, match="cannot be downloaded into.*Error downloading.*\nPut"):
-        read("MNIST", tmp_path, True)
+        read_idx("MNIST", tmp_path, True)
 
 
 def test_nothing_is_downloaded_that_is_there(tmp_path, monkeypatch):
@@ -167,14 +167,14 @@ def test_nothing_is_downloaded_that_is_there(tmp_path, monkeypatch):
     monkeypatch.setattr(MNIST, "download", lambda self: pytest.fail("download was called"))
     write_set(tmp_path / "a")
     write_set(tmp_path / "b", packed=True)
-    assert len(read("MNIST", tmp_path / "a", True).train_x) == 30
-    assert len(read("MNIST", tmp_path / "b", True).train_x) == 30
+    assert len(read_idx("MNIST", tmp_path / "a", True).train_x) == 30
+    assert len(read_idx("MNIST", tmp_path / "b", True).train_x) == 30
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (SHARED / "MNIST").is_dir(), reason="real MNIST is not in ../shared/data")
 def test_real_mnist():
-    images = read("MNIST", SHARED, False)
+    images = read_idx("MNIST", SHARED, False)
     assert images.train_x.shape == (60000, 28, 28)
     assert np.bincount(images.test_y).tolist() == [
         980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009,
@@ -190,12 +190,12 @@ def test_real_fashion_mnist_both_ways(tmp_path):
     unpacked = tmp_path / "unpacked" / "FashionMNIST" / "raw"
     packed.mkdir(parents=True)
     unpacked.mkdir(parents=True)
-    for file in FILES:
+    for file in ARRAYS:
         os.symlink(FASHION / f"{file}.gz", packed / f"{file}.gz")
         with gzip.open(FASHION / f"{file}.gz") as source, open(unpacked / file, "wb") as target:
             shutil.copyfileobj(source, target)
-    first = read("FashionMNIST", tmp_path / "packed", False)
-    second = read("FashionMNIST", tmp_path / "unpacked", False)
+    first = read_idx("FashionMNIST", tmp_path / "packed", False)
+    second = read_idx("FashionMNIST", tmp_path / "unpacked", False)
     assert np.bincount(first.train_y).tolist() == [6000] * 10
     assert first.train_x.mean() / 255 == pytest.approx(0.2860, abs=1e-4)
     assert first.train_x.std() / 255 == pytest.approx(0.3530, abs=1e-4)

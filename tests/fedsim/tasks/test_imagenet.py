@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from fedsim import RunConfig, run
 from fedsim.ground.errors import DataError
 from fedsim.tasks import get_task, imagenet
-from fedsim.tasks.imagenet import Files, RandomCrops, crop_box, load
+from fedsim.tasks.imagenet import Files, RandomCrops, crop_box, load_imagenet
 
 pytest.importorskip("torchvision")
 
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_nothing_is_read_before_it_is_asked_for(folder: Path) -> None:
-    data = load(folder)
+    data = load_imagenet(folder)
     assert (len(data.train_x), len(data.test_x)) == (12, 3)
     assert data.train_y.tolist() == [0] * 4 + [1] * 4 + [2] * 4
     assert data.source == "ImageNet folder, 12 training and 3 validation images, 3 classes"
@@ -58,7 +58,7 @@ def test_evaluation_takes_the_middle(folder: Path) -> None:
 
     steps = [transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor(),
              transforms.Normalize(imagenet._MEAN, imagenet._STD)]  # fmt: skip
-    data = load(folder)
+    data = load_imagenet(folder)
     assert isinstance(data.test_x, Files)
     for number, path in enumerate(data.test_x.paths):
         with Image.open(path) as image:
@@ -68,7 +68,7 @@ def test_evaluation_takes_the_middle(folder: Path) -> None:
 
 
 def test_a_training_batch_follows_from_its_generator(folder: Path) -> None:
-    data, index = load(folder), torch.tensor([3, 8])
+    data, index = load_imagenet(folder), torch.tensor([3, 8])
     assert isinstance(data.draw, RandomCrops)
 
     def batch(seed: int) -> tuple[Tensor, Tensor]:
@@ -110,10 +110,10 @@ def test_what_is_no_imagenet_is_refused(
     empty.mkdir()
     for where in (None, empty):
         with pytest.raises(DataError, match=r"\nPut train/CLASS"):
-            load(where)
+            load_imagenet(where)
     write(folder / "imagenet" / "train" / "n04" / "0.JPEG", 99)
     with pytest.raises(DataError, match="4 classes in train, 3 in val"):
-        load(folder)
+        load_imagenet(folder)
 
 
 @pytest.mark.slow

@@ -22,9 +22,9 @@ from fedsim import Data, DataError, RunConfig, Task, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.stackable import fit_of
 from fedsim.tasks import from_datasets, from_torch, lazy_data
-from fedsim.tasks.base import check
+from fedsim.tasks.base import check_data
 from fedsim.tasks.data.lazy import Lazy
-from fedsim.tasks.loaded import loaded
+from fedsim.tasks.datacache import load_data
 from tests.support.encoders import Encoder, Sentences, padded
 from tests.support.markdown import ROOT
 from tests.support.runs import assert_same, rounds
@@ -94,7 +94,7 @@ def test_a_folder_of_images_is_never_whole_in_memory(tmp_path: Path) -> None:
     other = ran(tmp_path / "other", task, evaluate_every=1)
     assert_same(one, other)
     assert Folder.most <= 20 < Folder.read
-    data, index, noise = loaded(task, None, False).data, torch.arange(16), torch.Generator()
+    data, index, noise = load_data(task, None, False).data, torch.arange(16), torch.Generator()
     Folder.read = 0
     assert torch.equal(data.batch(index, noise)[0], data.batch(index, noise)[0])
     assert Folder.read == 32 and Folder.there == 0
@@ -226,7 +226,7 @@ def test_augmented_batches_draw_from_the_step_s_generator(tmp_path: Path) -> Non
 def test_a_digest_sees_other_samples() -> None:
     def content(*labels: int) -> str:
         rows = [([float(i)], y) for i, y in enumerate(labels)]
-        return loaded(from_torch(rows, 0.5, linear, name="mine", lazy=True), None, False).content
+        return load_data(from_torch(rows, 0.5, linear, name="mine", lazy=True), None, False).content
 
     assert content(0, 1, 0, 1) == content(0, 1, 0, 1)
     assert len({content(0, 1, 0, 1), content(1, 1, 0, 1), content(0, 1, 0, 1, 0, 1)}) == 3
@@ -243,7 +243,7 @@ def test_an_own_load_returns_it(make_data: Any, tmp_path: Path) -> None:
         nn.functional.cross_entropy, lambda outputs, y: (outputs.argmax(1) == y).sum(),
     )  # fmt: skip
     ran(tmp_path, task)
-    data = loaded(task, None, False).data
+    data = load_data(task, None, False).data
     assert data.labels is not None and data.labels.tolist() == [0, 1] * 10
 
 
@@ -318,4 +318,4 @@ def test_options_that_do_not_fit() -> None:
         lazy_data(Sentences(9), 0.01, "made up", name="mine")
     lazy, y = Lazy("mine", Sentences(9)), torch.zeros(9)
     with pytest.raises(DataError, match=r"train_y is a torch.Tensor, and train_x is Lazy"):
-        check("mine", Data(lazy, y, lazy, None, "made up"))
+        check_data("mine", Data(lazy, y, lazy, None, "made up"))

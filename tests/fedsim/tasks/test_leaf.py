@@ -13,8 +13,8 @@ from fedsim import Clients, RunConfig
 from fedsim.federation import ClientData
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.tasks import leaf_femnist, leaf_shakespeare, stack_overflow
+from fedsim.tasks.datacache import load_data
 from fedsim.tasks.leaf import word_accuracy, word_hits, word_loss
-from fedsim.tasks.loaded import loaded
 
 
 def written(file: Path, users: dict[str, tuple[list, list]]) -> None:
@@ -54,7 +54,7 @@ def test_a_role_s_text_is_leaf_s_numbers(tmp_path):
     text = "\n !" + "a" * 76 + "~"
     for role in ("train", "test"):
         written(tmp_path / role / "all.json", {"HAMLET": ([text], ["}"]), "OPHELIA": ([], [])})
-    data = loaded(leaf_shakespeare(tmp_path, clients=1), None, False).data
+    data = load_data(leaf_shakespeare(tmp_path, clients=1), None, False).data
     assert data.train_x.shape == (1, 80)
     assert data.train_x[0, [0, 1, 2, 3, 79]].tolist() == [0, 1, 2, 53, 79]
     assert data.train_y.tolist() == [79]
@@ -79,18 +79,18 @@ def test_a_file_that_is_not_leaf_s_is_refused(tmp_path, change, words):
     change(held)
     file.write_text(json.dumps(held))
     with pytest.raises(DataError, match=f"task leaf_femnist: .*all_data_a.json.*{words}"):
-        loaded(leaf_femnist(tmp_path / "data", tiny), None, False)
+        load_data(leaf_femnist(tmp_path / "data", tiny), None, False)
 
 
 def test_folders_that_lack_files_and_texts_of_another_length_are_refused(tmp_path):
     with pytest.raises(DataError, match="is not in"):
-        loaded(leaf_femnist(tmp_path / "none"), None, False)
+        load_data(leaf_femnist(tmp_path / "none"), None, False)
     (tmp_path / "train").mkdir()
     with pytest.raises(DataError, match=r"train has no file \*\.json"):
-        loaded(leaf_femnist(tmp_path), None, False)
+        load_data(leaf_femnist(tmp_path), None, False)
     written(tmp_path / "train" / "a.json", {"HAMLET": (["to be"], ["e"])})
     with pytest.raises(DataError, match="user 'HAMLET': a text has 5 characters; it has 80"):
-        loaded(leaf_shakespeare(tmp_path), None, False)
+        load_data(leaf_shakespeare(tmp_path), None, False)
 
 
 SENTENCES = {"12": ["a b a", "c"], "7": ["a " * 30], "99": ["b d"]}
@@ -108,7 +108,7 @@ def test_sentences_are_words_by_user(tmp_path):
     """By frequency a (32), b (2), c, d (1): with three words a, b, c are 4, 5, 6."""
     file = sentences(tmp_path / "train.h5")
     task = stack_overflow(file, file, vocabulary=3, clients=3, test_users=1)
-    data = loaded(task, None, False).data
+    data = load_data(task, None, False).data
     assert data.train_x[:2, :6].tolist() == [[2, 4, 5, 4, 3, 0], [2, 6, 3, 0, 0, 0]]
     assert data.train_y[:2, :5].tolist() == [[4, 5, 4, 3, 0], [6, 3, 0, 0, 0]]
     assert data.train_x[2].tolist() == [2] + [4] * 19 and data.train_y[2].tolist() == [4] * 20
@@ -117,7 +117,7 @@ def test_sentences_are_words_by_user(tmp_path):
     assert data.test_count == 2  # of the first user alone
     (tmp_path / "words").write_text("b 9\nd 8\na 7\n")
     listed = stack_overflow(file, file, vocabulary=2, words=tmp_path / "words", users=1)
-    assert loaded(listed, None, False).data.train_x[0, :5].tolist() == [2, 1, 4, 1, 3]
+    assert load_data(listed, None, False).data.train_x[0, :5].tolist() == [2, 1, 4, 1, 3]
 
 
 def test_a_model_of_words_is_scored_without_what_fills_up():
@@ -137,7 +137,7 @@ def test_files_of_sentences_that_cannot_be_are_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "h5py", None)
         with pytest.raises(DataError, match=r"needs h5py.*\n.*fedsim-lab\[hdf5\]"):
-            loaded(stack_overflow(*[tmp_path / "a.h5"] * 2), None, False)
+            load_data(stack_overflow(*[tmp_path / "a.h5"] * 2), None, False)
     pytest.importorskip("h5py", reason="HDF5 needs h5py (pip install 'fedsim-lab[hdf5]')")
     with pytest.raises(DataError, match="has no examples/USER/tokens"):
-        loaded(stack_overflow(*[tmp_path / "a.h5"] * 2), None, False)
+        load_data(stack_overflow(*[tmp_path / "a.h5"] * 2), None, False)

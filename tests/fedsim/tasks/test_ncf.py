@@ -11,7 +11,7 @@ from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks import get_task
-from fedsim.tasks.data.recommend import Known, interactions
+from fedsim.tasks.data.recommend import UserItems, interactions
 from fedsim.tasks.ncf import NeuMF, hits
 from tests.support.realdata import folder_with
 
@@ -66,9 +66,9 @@ def test_nobody_is_judged_on_what_he_rated_or_twice_on_the_same() -> None:
 
 
 def test_negatives_are_drawn_evenly_from_the_rest() -> None:
-    known = Known.of(torch.tensor([[0, 1], [0, 2], [1, 0]]), items=5)
+    known = UserItems.of(torch.tensor([[0, 1], [0, 2], [1, 0]]), items=5)
     generator = torch.Generator().manual_seed(0)
-    drawn = known.strangers(torch.tensor([0, 1]), 30_000, generator, apart=False)
+    drawn = known.sample_unrated(torch.tensor([0, 1]), 30_000, generator, distinct=False)
     counts = [row.bincount(minlength=5) / 30_000 for row in drawn]
     torch.testing.assert_close(counts[0], torch.tensor([1, 0, 0, 1, 1]) / 3, atol=0.02, rtol=0)
     torch.testing.assert_close(counts[1], torch.tensor([0, 1, 1, 1, 1]) / 4, atol=0.02, rtol=0)

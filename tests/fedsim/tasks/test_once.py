@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.tasks.data.once import once
+from fedsim.tasks.data.memo import read_once
 
 
 def test_threads_wait_for_one_copy() -> None:
     calls: list[str] = []
 
-    @once
+    @read_once
     def load(folder: Path | None, download: bool) -> list[str]:
         assert folder is not None
         calls.append(folder.name)
@@ -30,7 +30,7 @@ def test_threads_wait_for_one_copy() -> None:
 def test_the_folder_is_whole_and_the_environments_where_none_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = once(lambda folder, download: (folder, download))
+    load = read_once(lambda folder, download: (folder, download))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDSIM_DATA", "here")
     assert load() == (tmp_path.resolve() / "here", False)

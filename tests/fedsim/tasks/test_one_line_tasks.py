@@ -18,7 +18,7 @@ from fedsim import TASKS, Clients, DataError, RunConfig, SweepConfig, Task, Usag
 from fedsim.federation.clientdata import ClientData
 from fedsim.search.search import search
 from fedsim.tasks import from_csv, from_datasets, from_frame, from_torch
-from fedsim.tasks.loaded import loaded
+from fedsim.tasks.datacache import load_data
 from tests.support.markdown import ROOT, blocks
 
 PYTHON = [b.text for b in blocks(ROOT / "docs" / "own-data.md") if b.language == "python"]
@@ -195,10 +195,10 @@ def test_data_are_read_once_in_a_process_and_travel_with_the_task() -> None:
         return Pairs(IMAGES, LABELS)
 
     task = made(dataset)
-    first = loaded(task, None, False).data
-    assert loaded(task, None, False).data is first and len(calls) == 1
+    first = load_data(task, None, False).data
+    assert load_data(task, None, False).data is first and len(calls) == 1
     other = cloudpickle.loads(cloudpickle.dumps(task))
-    assert other == task and loaded(other, None, False).data is first and len(calls) == 1
+    assert other == task and load_data(other, None, False).data is first and len(calls) == 1
     assert torch.equal(read(other).train_y, first.train_y)
     large = made(lambda: Pairs(np.zeros((40, 3)), LABELS))
     assert len(cloudpickle.dumps(large)) < len(cloudpickle.dumps(made(Pairs(IMAGES, LABELS))))

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import SGD, Adam
 
 from fedsim import Data, DataError, RunConfig, RunFailed, Task, Training, UsageError, run
-from fedsim.tasks.base import check, correct
+from fedsim.tasks.base import check_data, correct
 from tests.support.owntasks import MODEL, X, Y, holding
 from tests.support.runs import make_task
 
@@ -84,10 +84,10 @@ def test_functions_that_do_not_tell_what_they_take(make_task: Any) -> None:
 def test_data_that_cannot_be(fields: dict[str, Any], words: str) -> None:
     data = replace(Data(X, Y, X, Y, "made up"), **fields)
     with pytest.raises(DataError) as error:
-        check("mine", data)
+        check_data("mine", data)
     assert words in str(error.value) and str(error.value).startswith("task mine: ")
     with pytest.raises(DataError, match="load returned tuple; it returns fedsim.Data"):
-        check("mine", (X, Y))
+        check_data("mine", (X, Y))
 
 
 # ---- rounds that fail

@@ -16,7 +16,7 @@ from fedsim import Clients, Data, RunConfig
 from fedsim.federation import ClientData
 from fedsim.ground.errors import UsageError
 from fedsim.tasks import get_task
-from fedsim.tasks.data.partition import check, split
+from fedsim.tasks.data.partition import check_partition, split
 
 LABELS = np.random.default_rng(0).integers(0, 10, 1003)
 SPECS = ["iid", "contiguous", "dirichlet(0.3)", "dirichlet(100)", "shards(2)", "pathological(7)",
@@ -82,7 +82,7 @@ def test_a_drawn_client_s_classes_have_the_shares_of_a_dirichlet_distribution():
                                   "drawn(x)", "drawn(2.5)", "drawn(SAMPLES=5)"])  # fmt: skip
 def test_a_drawn_split_says_what_to_write(spec):
     with pytest.raises(UsageError, match=r"give drawn\(SAMPLES\) or drawn\(SAMPLES, ALPHA\)"):
-        check(spec)
+        check_partition(spec)
 
 
 def test_a_client_cannot_draw_more_samples_than_there_are():
@@ -185,9 +185,9 @@ UNKNOWN = ["", "idd", "iid(3)", "dirichlet", "shards", "iid)", "dirichlet(0.3", 
     ],
 )  # fmt: skip
 def test_what_is_no_split_is_refused(spec, words):
-    check(" dirichlet( 0.3 ) ")  # spaces are free
+    check_partition(" dirichlet( 0.3 ) ")  # spaces are free
     with pytest.raises(UsageError, match=words) as refused:
-        check(spec)
+        check_partition(spec)
     assert repr(spec) in str(refused.value)
 
 

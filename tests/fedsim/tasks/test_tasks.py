@@ -118,10 +118,10 @@ def test_digits_do_not_touch_global_generators():
 
     np.random.seed(1)
     before = np.random.get_state()[1].copy(), torch.random.get_rng_state()
-    first = digits.load.__wrapped__(None, False)
+    first = digits.load_digits.__wrapped__(None, False)
     assert (np.random.get_state()[1] == before[0]).all()
     assert torch.equal(torch.random.get_rng_state(), before[1])
-    assert torch.equal(digits.load.__wrapped__(None, False).test_x, first.test_x)
+    assert torch.equal(digits.load_digits.__wrapped__(None, False).test_x, first.test_x)
 
 
 def test_digits_without_scikit_learn(monkeypatch):
@@ -129,7 +129,7 @@ def test_digits_without_scikit_learn(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(DataError, match="scikit-learn.*\n.*pip install scikit-learn"):
-        digits.load.__wrapped__(None, False)
+        digits.load_digits.__wrapped__(None, False)
 
 
 def test_digits_learn():

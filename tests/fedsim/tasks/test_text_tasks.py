@@ -125,7 +125,7 @@ def test_fewer_held_out_samples_are_spread(make_task: Any) -> None:
 
 
 def test_the_alphabet_is_that_of_the_text() -> None:
-    numbers, symbols = chars.encode("to be, or")
+    numbers, symbols = chars.encode_characters("to be, or")
     assert symbols == 7
     assert sorted(set(numbers.tolist())) == list(range(7))
 
@@ -133,7 +133,7 @@ def test_the_alphabet_is_that_of_the_text() -> None:
 def test_the_vocabulary_is_the_most_frequent_words() -> None:
     numbers = words.vocabulary(words.tokens("a a b b b c\n<unk> a d\n"), size=4)
     assert numbers == {"a": 0, "b": 1, "<eos>": 2, "<unk>": 3}
-    assert words.encode(["b", "zebra", "<eos>"], numbers).tolist() == [1, 3, 2]
+    assert words.encode_words(["b", "zebra", "<eos>"], numbers).tolist() == [1, 3, 2]
 
 
 def test_treebank_files_come_first_and_have_their_10_000(tmp_path: Path) -> None:

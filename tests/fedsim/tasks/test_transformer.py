@@ -9,7 +9,7 @@ from torch import nn
 
 from fedsim import DataError, RunConfig, UsageError, run
 from fedsim.tasks import get_task, transformer
-from fedsim.tasks.chars import HELD_OUT
+from fedsim.tasks.chars import TEST_CHARACTERS
 from fedsim.tasks.models.text import token_loss
 from fedsim.tasks.models.transformer import Adapted, Decoder, adapt
 from fedsim.tasks.pretrain_transformer import train
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     """With a text whose second half is 2,000 characters longer than what is held out."""
     path = tmp_path / "shakespeare" / "shakespeare_complete.txt"
     path.parent.mkdir()
-    whole = 2 * (HELD_OUT + 2000)
+    whole = 2 * (TEST_CHARACTERS + 2000)
     path.write_text((TEXT * (whole // len(TEXT) + 1))[:whole])
     return tmp_path
 
@@ -111,11 +111,11 @@ def test_only_adapters_travel(name: str, entries: int, folder: Path) -> None:
 
 def test_clients_hold_what_the_base_has_not_seen(folder: Path) -> None:
     first, second, _ = transformer.halves(folder)
-    data = transformer.load(folder)
-    assert len(first) == len(second) == HELD_OUT + 2000
+    data = transformer.load_halves(folder)
+    assert len(first) == len(second) == TEST_CHARACTERS + 2000
     assert data.train_x.shape[1:] == data.test_x.shape[1:] == (64,)
-    assert data.train_x[:].flatten().tolist() == transformer.encode(second[: 31 * 64]).tolist()
-    end = transformer.encode(second[-HELD_OUT:])
+    assert data.train_x[:].flatten().tolist() == transformer.encode_text(second[: 31 * 64]).tolist()
+    end = transformer.encode_text(second[-TEST_CHARACTERS:])
     assert data.test_y.flatten().tolist() == end[: 64 * len(data.test_y)].tolist()
     assert data.labels is not None and set(data.labels.tolist()) == {1, 2, 3}
 
@@ -146,15 +146,15 @@ def test_another_rank_and_rate() -> None:
 
 def test_weights_come_back_from_json_as_float16() -> None:
     weights = {"w": torch.tensor([[1.0, -0.1], [2.5, 3e-5]])}
-    packed = json.loads(transformer.pack(weights))
+    packed = json.loads(transformer.pack_weights(weights))
     assert packed["w"]["shape"] == [2, 2]
-    again = json.loads(transformer.pack(transformer.base()))
+    again = json.loads(transformer.pack_weights(transformer.base()))
     assert again == json.loads(Path(transformer.__file__).with_name(
         "char_transformer_base.json").read_text())  # fmt: skip
 
 
 def test_pretraining_learns_and_repeats() -> None:
-    numbers = transformer.encode(TEXT * 100)
+    numbers = transformer.encode_text(TEXT * 100)
     first, second = (train(numbers, 4) for _ in range(2))
     x, y = numbers[None, :64], numbers[None, 1:65]
     assert token_loss(first(x), y) < token_loss(train(numbers, 0)(x), y) - 0.01

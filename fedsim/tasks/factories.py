@@ -31,8 +31,8 @@ from fedsim.tasks.data.lazydata import (
     open_source,
     read_lazily,
 )
-from fedsim.tasks.data.samples import Part
-from fedsim.tasks.data.splits import Reading
+from fedsim.tasks.data.samples import SampleSet
+from fedsim.tasks.data.splits import SplitReader
 from fedsim.tasks.data.tables import (
     Split,
     Table,
@@ -47,13 +47,14 @@ from fedsim.tasks.optional import first_line
 if TYPE_CHECKING:  # for frames alone
     import pandas as pd
 
-Given = MapStyle | DataLoader[Any]
+TorchData = MapStyle | DataLoader[Any]
 """Samples, all of them in memory or, in a ``DataLoader``, read when a batch needs them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """A task's `load` that says which files it reads: `fedsim.tasks.loaded` calls it once for them.
+    """A task's `load` that says which files it reads: `fedsim.tasks.datacache` calls it once for
+    them.
 
     Attributes:
         read: what is called.
@@ -68,34 +69,38 @@ class Reader:
 
     def paths(self, folder: Path | None) -> list[Path]:
         """Where its files and folders are, as far as they are there."""
-        found = (found_in(given, start, folder) for given, start in self.files)
-        return [path for path in found if path is not None]
+        existing = (existing_path(name, start, folder) for name, start in self.files)
+        return [path for path in existing if path is not None]
 
 
 def task_of(
-    name: str, model: Callable[..., nn.Module], read: Callable[..., Data], own: dict[str, Any],
+    name: str, model: Callable[..., nn.Module], read: Callable[..., Data], options: dict[str, Any],
     files: Sequence[tuple[str, Path]] = (),
 ) -> Task:  # fmt: skip
     """The task `name`; `read` takes the data folder and, by name, whether targets are classes."""
-    known = [f.name for f in fields(Task) if f.init and f.name not in ("name", "build", "load")]
-    for option in own:
-        if option not in known:
-            raise UsageError(f"task {name}: {unknown('option', option, known)}")
-    if ("loss" in own) != ("metric" in own):
-        given, other = ("loss", "metric") if "loss" in own else ("metric", "loss")
-        raise UsageError(f"task {name}: {given} is given and {other} is not; give both, or neither")
+    field_names = [
+        f.name for f in fields(Task) if f.init and f.name not in ("name", "build", "load")
+    ]
+    for option in options:
+        if option not in field_names:
+            raise UsageError(f"task {name}: {unknown('option', option, field_names)}")
+    if ("loss" in options) != ("metric" in options):
+        present, other = ("loss", "metric") if "loss" in options else ("metric", "loss")
+        raise UsageError(
+            f"task {name}: {present} is given and {other} is not; give both, or neither"
+        )
     usual: dict[str, Any] = {
         "optimizer": partial(torch.optim.Adam, lr=0.001),
         "loss": cross_entropy,
         "metric": correct,
     }
-    load = Reader(partial(read, classes="loss" not in own), tuple(files))
-    return Task(name=name, build=model, load=load, **(usual | own))
+    load = Reader(partial(read, classes="loss" not in options), tuple(files))
+    return Task(name=name, build=model, load=load, **(usual | options))
 
 
 def from_torch(
-    train: Given | Callable[[], Given],
-    test: Given | Callable[[], Given] | float,
+    train: TorchData | Callable[[], TorchData],
+    test: TorchData | Callable[[], TorchData] | float,
     model: Callable[..., nn.Module],
     *,
     name: str,
@@ -149,38 +154,40 @@ def from_torch(
         (torch.Size([80, 2]), torch.Size([20, 2]))
     """
     share = check_share(name, test) if isinstance(test, int | float) else None
-    for role, given in (("train", train), *(() if share is not None else (("test", test),))):
-        sized = is_data(given) and (hasattr(given, "__len__") or isinstance(given, DataLoader))
-        if isinstance(given, Tensor) or not (sized or callable(given)):
+    for role, dataset in (("train", train), *(() if share is not None else (("test", test),))):
+        sized = is_data(dataset) and (
+            hasattr(dataset, "__len__") or isinstance(dataset, DataLoader)
+        )
+        if isinstance(dataset, Tensor) or not (sized or callable(dataset)):
             either = ", or a fraction of train (0.2)" if role == "test" else ""
             raise UsageError(
-                f"task {name}: {role} is of type {type(given).__name__}; it is a map-style data "
+                f"task {name}: {role} is of type {type(dataset).__name__}; it is a map-style data "
                 "set (len(it) and it[i]; of tensors: torch.utils.data.TensorDataset(x, y)), a "
                 f"DataLoader, or a function that makes one{either}"
             )
-        if isinstance(given, DataLoader):
-            open_source(name, role, given)
+        if isinstance(dataset, DataLoader):
+            open_source(name, role, dataset)
 
     # As they are now: what their owner changes later changes no run of this task.
-    train, test, groups = _as_now(train), _as_now(test), deepcopy(groups)
+    train, test, groups = _snapshot(train), _snapshot(test), deepcopy(groups)
     named = Columns(inputs, label)
 
     def read(folder: Path | None, classes: bool) -> Data:
-        here = open_source(name, "train", train)
-        there = share if share is not None else open_source(name, "test", test)
-        if isinstance(there, Source):
-            samples.check_classes(name, here.dataset, there.dataset)
-        what = type(here.dataset).__name__
-        if lazy or here.lazy or (isinstance(there, Source) and there.lazy):
-            return read_lazily(name, here, there, what, named, groups, augment)
+        train_source = open_source(name, "train", train)
+        test_source = share if share is not None else open_source(name, "test", test)
+        if isinstance(test_source, Source):
+            samples.check_classes(name, train_source.dataset, test_source.dataset)
+        what = type(train_source.dataset).__name__
+        if lazy or train_source.lazy or (isinstance(test_source, Source) and test_source.lazy):
+            return read_lazily(name, train_source, test_source, what, named, groups, augment)
         column = groups if isinstance(groups, str) else None
-        first = samples.read(name, here.dataset, named, column)
-        if (members := lazydata.members_of(name, here.dataset, groups)) is not None:
+        first = samples.read_samples(name, train_source.dataset, named, column)
+        if (members := lazydata.members_of(name, train_source.dataset, groups)) is not None:
             first = first._replace(groups=members)
-        if isinstance(there, Source):
-            second = samples.read(name, there.dataset, first.columns, column)
+        if isinstance(test_source, Source):
+            second = samples.read_samples(name, test_source.dataset, first.columns, column)
         else:
-            first, second = samples.held_out(name, first, there)
+            first, second = samples.held_out(name, first, test_source)
         return samples.data(name, what, first, second, classes, augment)
 
     return task_of(name, model, read, fields)
@@ -225,12 +232,12 @@ def from_datasets(
         check_share(name, test)
     start = Path(folder).resolve()
 
-    how = Reading(name, test, Columns(inputs, label), groups, transform, augment, lazy)
+    how = SplitReader(name, test, Columns(inputs, label), groups, transform, augment, lazy)
 
     def read(data_folder: Path | None, classes: bool) -> Data:
         path = path_of(name, folder, start, data_folder)
         try:
-            whole = import_module("datasets").load_from_disk(os.fspath(path))
+            dataset = import_module("datasets").load_from_disk(os.fspath(path))
         except ImportError as error:
             raise DataError(
                 f"task {name}: the package datasets cannot be imported ({first_line(error)}).\n"
@@ -241,8 +248,8 @@ def from_datasets(
                 f"task {name}: {path} is no folder that datasets' save_to_disk wrote "
                 f"({first_line(error)})"
             ) from error
-        splits = whole if isinstance(whole, dict) else None
-        return how.data(splits, whole, f"datasets, {start.name}", classes)
+        splits = dataset if isinstance(dataset, dict) else None
+        return how.data(splits, dataset, f"datasets, {start.name}", classes)
 
     return task_of(name, model, read, fields, [(os.fspath(folder), start)])
 
@@ -285,8 +292,8 @@ def from_csv(
     files = [(f, Path(f).resolve()) for f in names]
     inputs = deepcopy(inputs)
 
-    def parts(folder: Path | None) -> list[Part]:
-        paths = [path_of(name, given, start, folder) for given, start in files]
+    def parts(folder: Path | None) -> list[SampleSet]:
+        paths = [path_of(name, csv_file, start, folder) for csv_file, start in files]
         tables = [read_csv(name, path, label, groups) for path in paths]
         return read_tables(name, tables, flat_columns(inputs), label, groups)
 
@@ -335,28 +342,30 @@ def from_frame(
         tables.append(Table("the frame test", test.copy()))
     inputs = deepcopy(inputs)
 
-    def parts(folder: Path | None) -> list[Part]:
+    def parts(folder: Path | None) -> list[SampleSet]:
         return read_tables(name, tables, flat_columns(inputs), label, groups)
 
     return _of_rows(name, model, parts, "a frame", share, standardize, inputs, fields)
 
 
 def _of_rows(
-    name: str, model: Callable[..., nn.Module], parts: Callable[[Path | None], list[Part]],
+    name: str, model: Callable[..., nn.Module], parts: Callable[[Path | None], list[SampleSet]],
     what: str, share: float | None, standardize: bool, inputs: Split, fields: dict[str, Any],
     files: Sequence[tuple[str, Path]] = (),
 ) -> Task:  # fmt: skip
     """The task of a table of rows, and of another that is held out where no ``share`` is."""
 
     def read(folder: Path | None, classes: bool) -> Data:
-        found = parts(folder)
-        first, second = found if share is None else samples.held_out(name, found[0], share)
+        parts_read = parts(folder)
+        first, second = (
+            parts_read if share is None else samples.held_out(name, parts_read[0], share)
+        )
         if standardize and first.x.shape[1:] == second.x.shape[1:]:
             first, second = standardized(first, second)
         first, second = (
             part._replace(x=split_columns(part.x.float(), inputs)) for part in (first, second)
         )
-        return samples.data(name, what, first, second, classes, read=found)
+        return samples.data(name, what, first, second, classes, read=parts_read)
 
     return task_of(name, model, read, fields, files)
 
@@ -368,27 +377,27 @@ def check_share(task: str, test: float) -> float:
     return test
 
 
-def _as_now(given: Any) -> Any:
+def _snapshot(dataset: Any) -> Any:
     """A copy of a data set; a function, a fraction, and what cannot be copied are as they were."""
-    if not is_data(given):
-        return given
+    if not is_data(dataset):
+        return dataset
     try:
-        return deepcopy(given)
+        return deepcopy(dataset)
     except Exception:  # open files, locks: a user's own class may raise any
-        return given
+        return dataset
 
 
-def found_in(given: str | os.PathLike[str], start: Path, folder: Path | None) -> Path | None:
-    """``start``, where the task was made, or what ``given`` is in the data folder."""
-    there = [start, *([] if folder is None else [folder / given])]
-    return next((path for path in there if path.exists()), None)
+def existing_path(file: str | os.PathLike[str], start: Path, folder: Path | None) -> Path | None:
+    """``start``, where the task was made, or what ``file`` is in the data folder."""
+    candidates = [start, *([] if folder is None else [folder / file])]
+    return next((path for path in candidates if path.exists()), None)
 
 
 def path_of(
-    task: str, given: str | os.PathLike[str], start: Path, folder: Path | None
+    task: str, file: str | os.PathLike[str], start: Path, folder: Path | None
 ) -> Path:
-    """As ``found_in``; ``DataError`` where there is none."""
-    if (path := found_in(given, start, folder)) is not None:
+    """As ``existing_path``; ``DataError`` where there is none."""
+    if (path := existing_path(file, start, folder)) is not None:
         return path
     also = f", nor in {folder}" if folder is not None else " (--data DIR names another folder)"
-    raise DataError(f"task {task}: {os.fspath(given)} is not in {start.parent}{also}")
+    raise DataError(f"task {task}: {os.fspath(file)} is not in {start.parent}{also}")

@@ -9,15 +9,15 @@ from compressors.beside import staying
 from compressors.usercode import located, user_code
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.ground.threads import lock_of_process, one_thread
-from fedsim.tasks.base import Data, Task, check
-from fedsim.tasks.data import listed, samples
-from fedsim.tasks.given import Reader
-from fedsim.tasks.known import reads_ours
+from fedsim.tasks.base import Data, Task, check_data
+from fedsim.tasks.data import datafiles, samples
+from fedsim.tasks.factories import Reader
+from fedsim.tasks.registry import reads_builtin
 
 _ONE = lock_of_process()  # clients on several threads wait for one copy; tasks may nest
 
 
-class Loaded(NamedTuple):
+class LoadedData(NamedTuple):
     """Data, and a digest of them, after a word for what it is of.
 
     It is of the ``samples`` in memory. Where inputs are read when a batch needs them, it is of the
@@ -29,7 +29,7 @@ class Loaded(NamedTuple):
     content: str
 
 
-def loaded(task: Task, folder: str | None, download: bool) -> Loaded:
+def load_data(task: Task, folder: str | None, download: bool) -> LoadedData:
     """The data of a task.
 
     Args:
@@ -41,25 +41,27 @@ def loaded(task: Task, folder: str | None, download: bool) -> Loaded:
     """
     place = Path(folder) if folder else None
     with _ONE:
-        return _loaded(task, place, download, listed.stamp(_sources(task, place)))
+        return _load_data(task, place, download, datafiles.stamp(_sources(task, place)))
 
 
-def content_of(task: Task, folder: str | None, download: bool) -> str:
-    """``Loaded.content``; a user's data are loaded where it is not known yet."""
-    if reads_ours(task):
+def task_content(task: Task, folder: str | None, download: bool) -> str:
+    """``LoadedData.content``; a user's data are loaded where it is not known yet."""
+    if reads_builtin(task):
         return ""
     place = Path(folder) if folder else None
     with _ONE:
-        return known_content(task, place, download, listed.stamp(_sources(task, place)))
+        return cached_content(task, place, download, datafiles.stamp(_sources(task, place)))
 
 
 @lru_cache(maxsize=2)
-def _loaded(task: Task, folder: Path | None, download: bool, stamp: str) -> Loaded:
+def _load_data(task: Task, folder: Path | None, download: bool, stamp: str) -> LoadedData:
     try:
         with ExitStack() as inside:
             inside.enter_context(user_code())
             inside.enter_context(staying())
-            if not reads_ours(task):  # sums are the same in every process, with any number of cores
+            if not reads_builtin(
+                task
+            ):  # sums are the same in every process, with any number of cores
                 inside.enter_context(one_thread())
             data = task.load(folder, download)
     except UsageError:  # says itself what it misses
@@ -69,30 +71,34 @@ def _loaded(task: Task, folder: Path | None, download: bool, stamp: str) -> Load
         raise DataError(
             f"task {task.name}: load failed with folder {folder}{none}: {located(error)}"
         ) from error
-    check(task.name, data)
-    return Loaded(data, _content(task, data, folder))
+    check_data(task.name, data)
+    return LoadedData(data, _content(task, data, folder))
 
 
 def _content(task: Task, data: Data, folder: Path | None) -> str:
-    """``Loaded.content``; of files after ``load``, which may have written some of them."""
-    if reads_ours(task):
+    """``LoadedData.content``; of files after ``load``, which may have written some of them."""
+    if reads_builtin(task):
         return data.content
     files = [] if data.content or samples.in_memory(data) else _sources(task, folder)
-    known = data.content or ", ".join(map(listed.content, files)) or samples.content_of(data)
+    content = (
+        data.content
+        or ", ".join(map(datafiles.content_digest, files))
+        or samples.memory_digest(data)
+    )
     also = [] if data.shards is None else [samples.shards_digest(data.shards)]
-    return ", ".join([known, *also, *([f"base {data.base}"] if data.base else [])])
+    return ", ".join([content, *also, *([f"base {data.base}"] if data.base else [])])
 
 
 @lru_cache(maxsize=1024)
-def known_content(task: Task, folder: Path | None, download: bool, stamp: str) -> str:
-    """``content_of`` for files as they are, kept longer than the data."""
-    return _loaded(task, folder, download, stamp).content
+def cached_content(task: Task, folder: Path | None, download: bool, stamp: str) -> str:
+    """``task_content`` for files as they are, kept longer than the data."""
+    return _load_data(task, folder, download, stamp).content
 
 
 def _sources(task: Task, folder: Path | None) -> list[Path]:
     """The files and folders, as far as they are known, that a user's own task may read."""
     if isinstance(task.load, Reader):
         return task.load.paths(folder)
-    if folder is None or not folder.exists() or reads_ours(task):
+    if folder is None or not folder.exists() or reads_builtin(task):
         return []
     return [folder.resolve()]

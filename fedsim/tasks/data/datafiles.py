@@ -24,7 +24,7 @@ _MANY, _AGAIN = 1000, 20
 """A listing of so many files is believed for so many times as long as it took."""
 
 
-class Listed(NamedTuple):
+class DataFile(NamedTuple):
     """A file by its name below the folder that was listed, its place, its size and its time."""
 
     name: str
@@ -33,7 +33,7 @@ class Listed(NamedTuple):
     changed: int
 
 
-def listed(path: Path) -> list[Listed]:
+def list_files(path: Path) -> list[DataFile]:
     """A file, or the files below a folder, by name.
 
     Left out are hidden files and folders, Python's files and notebooks, folders of results, and
@@ -45,10 +45,10 @@ def listed(path: Path) -> list[Listed]:
         >>> folder = Path(tempfile.mkdtemp())
         >>> for name in ("b.csv", "a.csv", ".hidden", "task.py"):
         ...     _ = (folder / name).write_text("1")
-        >>> [file.name for file in listed(folder)]
+        >>> [file.name for file in list_files(folder)]
         ['a.csv', 'b.csv']
     """
-    found = []
+    files = []
     with _readable():
         for file in [path] if path.is_file() else files_below(path):
             try:
@@ -57,8 +57,8 @@ def listed(path: Path) -> list[Listed]:
                 continue
             if S_ISREG(stat.st_mode):
                 name = file.relative_to(path).as_posix()
-                found.append(Listed(name, file.resolve(), stat.st_size, stat.st_mtime_ns))
-    return sorted(found)
+                files.append(DataFile(name, file.resolve(), stat.st_size, stat.st_mtime_ns))
+    return sorted(files)
 
 
 @contextmanager
@@ -92,18 +92,18 @@ _LAST: dict[tuple[Path, ...], tuple[float, str]] = {}
 def stamp(paths: Iterable[Path]) -> str:
     """What changes where a file of these, or below these folders, does; empty for none."""
     key = tuple(paths)
-    until, made = _LAST.get(key, (0.0, ""))  # a sweep asks for each cell
+    until, text = _LAST.get(key, (0.0, ""))  # a sweep asks for each cell
     start = time.monotonic()
     if not key or start < until:
-        return made
-    lines = [f"{f.path} {f.size} {f.changed}" for path in key for f in listed(path)]
-    made = blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
+        return text
+    lines = [f"{f.path} {f.size} {f.changed}" for path in key for f in list_files(path)]
+    text = blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
     if len(lines) > _MANY:
-        _LAST[key] = start + (1 + _AGAIN) * (time.monotonic() - start), made
-    return made
+        _LAST[key] = start + (1 + _AGAIN) * (time.monotonic() - start), text
+    return text
 
 
-def content(path: Path) -> str:
+def content_digest(path: Path) -> str:
     """What a file or folder holds: ``bytes`` and a digest, or ``names, sizes and times`` and one.
 
     The digest of a file's bytes is known until its size or time changes.
@@ -112,17 +112,17 @@ def content(path: Path) -> str:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
         >>> _ = (folder / "a.csv").write_text("1")
-        >>> content(folder)
+        >>> content_digest(folder)
         'bytes c4867d9b2916cc92'
     """
-    files = listed(path)
-    whole = sum(file.size for file in files) <= WHOLE
+    files = list_files(path)
+    by_bytes = sum(file.size for file in files) <= WHOLE
     lines = [
-        f"{f.name} {_digest(f.path, f.size, f.changed) if whole else f'{f.size} {f.changed}'}"
+        f"{f.name} {_digest(f.path, f.size, f.changed) if by_bytes else f'{f.size} {f.changed}'}"
         for f in files
     ]
-    made = blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
-    return f"{'bytes' if whole else 'names, sizes and times'} {made}"
+    hexdigest = blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+    return f"{'bytes' if by_bytes else 'names, sizes and times'} {hexdigest}"
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from fedsim.ground.threads import lock_of_process
 D = TypeVar("D")
 
 
-def once(load: Callable[[Path | None, bool], D]) -> Callable[..., D]:
+def read_once(load: Callable[[Path | None, bool], D]) -> Callable[..., D]:
     """A task's ``load`` whose last data set stays in memory: asked again, it reads nothing.
 
     Clients on several threads wait for one copy instead of reading their own. The folder is the
@@ -21,7 +21,7 @@ def once(load: Callable[[Path | None, bool], D]) -> Callable[..., D]:
         load: (data folder or None, may download?) -> the data set.
 
     Example:
-        >>> @once
+        >>> @read_once
         ... def load(folder, download):
         ...     print("reading", folder.name)
         >>> load(Path("a")), load(Path("a"))
@@ -32,8 +32,8 @@ def once(load: Callable[[Path | None, bool], D]) -> Callable[..., D]:
 
     @wraps(load)
     def loaded(folder: Path | None = None, download: bool = False) -> D:
-        given = folder if folder is not None else os.environ.get("FEDSIM_DATA")
+        place = folder if folder is not None else os.environ.get("FEDSIM_DATA")
         with lock:
-            return cached(Path(given).resolve() if given else None, download)
+            return cached(Path(place).resolve() if place else None, download)
 
     return loaded

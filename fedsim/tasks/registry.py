@@ -10,31 +10,31 @@ from importlib import import_module
 
 from fedsim.ground.errors import UsageError, unknown
 from fedsim.tasks.base import Task
-from fedsim.tasks.place import SEPARATOR, load
+from fedsim.tasks.place import SEPARATOR, load_object
 from fedsim.tasks.tasklist import LISTED, OWN_TASK
 
-_OURS: dict[str, Task] = {}
+_BUILTIN: dict[str, Task] = {}
 for _name, _listed in LISTED.items():
     _module, _constant = _listed.place.split(":")
-    _OURS[_name] = getattr(import_module(f"fedsim.tasks.{_module}"), _constant)
+    _BUILTIN[_name] = getattr(import_module(f"fedsim.tasks.{_module}"), _constant)
 
-TASKS = dict(_OURS)
+TASKS = dict(_BUILTIN)
 
 
-def is_ours(task: Task) -> bool:
+def is_builtin(task: Task) -> bool:
     """Whether a task is one of fedsim's, as it comes.
 
     Example:
         >>> from dataclasses import replace
-        >>> is_ours(TASKS["digits"]), is_ours(replace(TASKS["digits"], name="mine"))
+        >>> is_builtin(TASKS["digits"]), is_builtin(replace(TASKS["digits"], name="mine"))
         (True, False)
     """
-    return _OURS.get(task.name) == task
+    return _BUILTIN.get(task.name) == task
 
 
-def reads_ours(task: Task) -> bool:
+def reads_builtin(task: Task) -> bool:
     """Whether a task's data are those of one of fedsim's: which they are is in their source."""
-    return any(task.load is ours.load for ours in _OURS.values())
+    return any(task.load is ours.load for ours in _BUILTIN.values())
 
 
 def get_task(name: str | Task) -> Task:
@@ -50,7 +50,7 @@ def get_task(name: str | Task) -> Task:
     if isinstance(name, Task):
         return name
     if SEPARATOR in name:
-        task: Task = load(name, "--task", Task, "fedsim.Task")
+        task: Task = load_object(name, "--task", Task, "fedsim.Task")
         return task
     try:
         return TASKS[name]
@@ -71,12 +71,16 @@ def adopt(task: str | Task) -> str | Task:
     """
     if not isinstance(task, str | Task):
         raise UsageError(f"--task is {task!r}: give the name of a task, or a fedsim.Task")
-    own = get_task(task)
-    if is_ours(own):
-        return own.name
-    if own.name in _OURS:
-        raise UsageError(f"--task is {own.name!r}: fedsim has one of that name; give yours another")
-    if isinstance(task, str) and SEPARATOR not in task and task != own.name:
-        raise UsageError(f"--task is {task!r}: TASKS has {own.name!r} there; give both one name")
-    TASKS[own.name] = own
-    return own
+    found_task = get_task(task)
+    if is_builtin(found_task):
+        return found_task.name
+    if found_task.name in _BUILTIN:
+        raise UsageError(
+            f"--task is {found_task.name!r}: fedsim has one of that name; give yours another"
+        )
+    if isinstance(task, str) and SEPARATOR not in task and task != found_task.name:
+        raise UsageError(
+            f"--task is {task!r}: TASKS has {found_task.name!r} there; give both one name"
+        )
+    TASKS[found_task.name] = found_task
+    return found_task

@@ -40,7 +40,7 @@ def is_file(spec: str) -> bool:
     return place.endswith(".csv") or ".py:" in place
 
 
-def settled(spec: str) -> str:
+def with_digest(spec: str) -> str:
     """The partition; of a file with its digest, which is read where the text lacks one.
 
     Raises:
@@ -81,9 +81,10 @@ def shards(
         seed: of the run.
 
     Raises:
-        UsageError: the file has changed or cannot be read; the function fails; or as ``checked``.
+        UsageError: the file has changed or cannot be read; the function fails; or as
+            ``check_shards``.
     """
-    spec = settled(spec)
+    spec = with_digest(spec)
     place, was = _place(spec), spec[-16:]
     if (now := _digest(place)) != was:
         raise UsageError(
@@ -94,11 +95,11 @@ def shards(
         parts: Sequence[Any] = _read(place, len(labels))
     else:
         parts = _called(place, labels, clients, seed)
-    return checked(parts, len(labels), clients, f"{_FLAG} is {place!r}")
+    return check_shards(parts, len(labels), clients, f"{_FLAG} is {place!r}")
 
 
-def checked(
-    parts: Sequence[Any], samples: int, clients: int, said: str
+def check_shards(
+    parts: Sequence[Any], samples: int, clients: int, prefix: str
 ) -> list[NDArray[np.int64]]:
     """The sample numbers of each client, ascending.
 
@@ -106,7 +107,7 @@ def checked(
         parts: of each client, whole numbers.
         samples: how many training samples there are.
         clients: of the run.
-        said: what a message begins with.
+        prefix: what a message begins with.
 
     Raises:
         UsageError: there are more or fewer parts than clients; a number is out of range or is given
@@ -117,50 +118,50 @@ def checked(
         [array([0, 2]), array([1])]
     """
     if not isinstance(parts, Sequence):
-        raise UsageError(f"{said}: it gives a {type(parts).__name__}, not a list of lists")
+        raise UsageError(f"{prefix}: it gives a {type(parts).__name__}, not a list of lists")
     if len(parts) != clients:
         raise UsageError(
-            f"{said}: it has {len(parts)} clients, and --clients is {clients}; give --clients "
+            f"{prefix}: it has {len(parts)} clients, and --clients is {clients}; give --clients "
             f"{len(parts)}"
         )
     owner = np.full(samples, -1)
-    found = []
+    shards = []
     for client, part in enumerate(parts):
         numbers = np.asarray(part)
         if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
             raise UsageError(
-                f"{said}: client {client} has an array of {numbers.dtype} and shape "
+                f"{prefix}: client {client} has an array of {numbers.dtype} and shape "
                 f"{numbers.shape}; give whole numbers, (N,)"
             )
         if not numbers.size:
-            raise UsageError(f"{said}: client {client} of {clients} has no samples")
+            raise UsageError(f"{prefix}: client {client} of {clients} has no samples")
         if len(odd := numbers[(numbers < 0) | (numbers >= samples)]):
             raise UsageError(
-                f"{said}: client {client} has the sample {odd[0]}; give numbers from 0 to "
+                f"{prefix}: client {client} has the sample {odd[0]}; give numbers from 0 to "
                 f"{samples - 1}"
             )
         rising = np.sort(numbers).astype(np.int64)
         twice = rising[:-1][np.diff(rising) == 0]
         if len(twice):
-            raise UsageError(f"{said}: client {client} has the sample {twice[0]} twice")
+            raise UsageError(f"{prefix}: client {client} has the sample {twice[0]} twice")
         if len(taken := rising[owner[rising] >= 0]):
             raise UsageError(
-                f"{said}: clients {owner[taken[0]]} and {client} both have the sample {taken[0]}"
+                f"{prefix}: clients {owner[taken[0]]} and {client} both have the sample {taken[0]}"
             )
         owner[rising] = client
-        found.append(rising)
-    return found
+        shards.append(rising)
+    return shards
 
 
-def restricted(
-    parts: Sequence[NDArray[np.int64]], left: NDArray[np.int64], said: str
+def restrict(
+    parts: Sequence[NDArray[np.int64]], left: NDArray[np.int64], prefix: str
 ) -> list[NDArray[np.int64]]:
     """The samples of each client that are among ``left``.
 
     Args:
         parts: sample numbers of each client, ascending.
         left: the numbers of the samples that may be trained on, ascending.
-        said: what a message begins with.
+        prefix: what a message begins with.
 
     Raises:
         UsageError: a client has none of them.
@@ -169,14 +170,14 @@ def restricted(
         >>> restricted([np.array([0, 2]), np.array([1, 3])], np.array([0, 1, 3]), "mine")
         [array([0]), array([1, 3])]
     """
-    found = [part[np.isin(part, left)] for part in parts]
-    for client, part in enumerate(found):
+    remaining = [part[np.isin(part, left)] for part in parts]
+    for client, part in enumerate(remaining):
         if not len(part):
             raise UsageError(
-                f"{said}: it takes all {len(parts[client])} samples of client {client}; every "
+                f"{prefix}: it takes all {len(parts[client])} samples of client {client}; every "
                 "client needs at least one"
             )
-    return found
+    return remaining
 
 
 def _place(spec: str) -> str:
@@ -201,10 +202,10 @@ def _digest(place: str) -> str:
 def _read(place: str, samples: int) -> list[list[int]]:
     """The sample numbers of each client, from a CSV file whose columns are client and index."""
     lines = Path(place).read_text(encoding="utf-8-sig").splitlines()
-    said = f"{_FLAG} is {place!r}"
+    prefix = f"{_FLAG} is {place!r}"
     header = [name.strip() for name in lines[0].split(",")] if lines else []
     if sorted(header) != ["client", "index"]:
-        raise UsageError(f"{said}: its first line names {header}; give client,index")
+        raise UsageError(f"{prefix}: its first line names {header}; give client,index")
     at = header.index("client")
     by_client: dict[int, list[int]] = {}
     for number, line in enumerate(lines[1:], 2):
@@ -218,20 +219,20 @@ def _read(place: str, samples: int) -> list[list[int]]:
             fits = False
         if not fits:
             raise UsageError(
-                f"{said}: line {number} is {line!r}; give a client from 0 and an index from 0 to "
+                f"{prefix}: line {number} is {line!r}; give a client from 0 and an index from 0 to "
                 f"{samples - 1}"
             )
         by_client.setdefault(client, []).append(index)
     if len(by_client) != max(by_client, default=-1) + 1:
         absent = next(i for i in range(max(by_client) + 1) if i not in by_client)
-        raise UsageError(f"{said}: client {absent} of {max(by_client) + 1} has no samples")
+        raise UsageError(f"{prefix}: client {absent} of {max(by_client) + 1} has no samples")
     return [by_client[client] for client in sorted(by_client)]
 
 
 def _called(place: str, labels: NDArray[Any], clients: int, seed: int) -> Sequence[Any]:
-    from fedsim.tasks.place import load  # torch, which settings need not
+    from fedsim.tasks.place import load_object  # torch, which settings need not
 
-    deal = load(place, _FLAG, Callable, "function(labels, clients, seed)")  # type: ignore[arg-type]
+    deal = load_object(place, _FLAG, Callable, "function(labels, clients, seed)")  # type: ignore[arg-type]
     try:
         with user_code():
             parts: Sequence[Any] = deal(labels.copy(), clients, seed)
