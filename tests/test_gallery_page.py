@@ -12,7 +12,7 @@ from PIL import Image
 
 from fedsim import plot
 from fedsim.commands.cli import parser
-from fedsim.commands.showing import FIGURES
+from fedsim.commands.show import FIGURES
 from tests.support.markdown import ROOT, blocks, links
 
 PAGE = ROOT / "docs" / "gallery.md"

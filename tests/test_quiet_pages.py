@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedsim.commands.creating import NEXT
+from fedsim.commands.new import NEXT
 from tests.support.markdown import PAGES, ROOT, blocks
 
 STARTS = ("flwr ", "flower-superlink ", "flower-supernode ")

@@ -14,39 +14,37 @@ from typing import Any, NoReturn, TextIO
 
 from compressors.printing import printable
 from compressors.usercode import typed
-from fedsim.commands import (
-    codec,
-    comparing,
-    completing,
-    creating,
-    deploying,
-    doctor,
-    experiment,
-    listing,
-    measuring,
-    pricing,
-    reporting,
-    running,
-    schema,
-    searching,
-    showing,
-    sweeping,
-    theory,
-    verifying,
-)
-from fedsim.commands.flags import KNOWN
-from fedsim.commands.stopping import STATUSES, Stop
+from fedsim.commands.codec import add_codec
+from fedsim.commands.compare import add_compare
+from fedsim.commands.completion import add_completion
+from fedsim.commands.deploy import add_deploy
+from fedsim.commands.doctor import add_doctor
+from fedsim.commands.experiment import add_experiment
+from fedsim.commands.flags import FLAG_SETTINGS
+from fedsim.commands.listing import add_list
+from fedsim.commands.measure import add_measure
+from fedsim.commands.new import add_new
+from fedsim.commands.price import add_price
+from fedsim.commands.report import add_report
+from fedsim.commands.run import add_run
+from fedsim.commands.schema import add_schema
+from fedsim.commands.search import add_search
+from fedsim.commands.show import add_show
+from fedsim.commands.signals import SIGNAL_STATUSES, Stop
+from fedsim.commands.sweep import add_sweep
+from fedsim.commands.theory import add_theory
+from fedsim.commands.verify import add_verify
 from fedsim.ground.errors import RunFailed, UsageError, unknown
 from fedsim.ground.extras import check_extra, named_extra
 from fedsim.ground.sigchld import children_waited
 from fedsim.ground.terminal import every_letter_shown
 
 COMMANDS = (
-    searching, sweeping, running, deploying, reporting, showing, comparing, verifying, pricing,
-    listing, codec, measuring, experiment, creating, schema, theory,
-    doctor, completing,
+    add_search, add_sweep, add_run, add_deploy, add_report, add_show, add_compare, add_verify,
+    add_price, add_list, add_codec, add_measure, add_experiment, add_new, add_schema, add_theory,
+    add_doctor, add_completion,
 )  # fmt: skip
-"""Each has ``add(subparsers)``, which sets ``command`` to a function of the parsed flags."""
+"""Each is called with the subparsers, and sets ``command`` to a function of the parsed flags."""
 
 DONE, SOME_FAILED, BAD_USAGE = 0, 1, 2
 
@@ -98,11 +96,11 @@ class Parser(argparse.ArgumentParser):
     Args:
         main: the flags of the page that ``--help`` prints, with a sentence or their own help,
             where ``--help-all`` prints all flags; empty: ``--help`` prints all.
-        given: as ``argparse`` takes them.
+        options: as ``argparse`` takes them.
     """
 
-    def __init__(self, main: Mapping[str, str] = MappingProxyType({}), **given: Any) -> None:
-        super().__init__(**given, allow_abbrev=False)
+    def __init__(self, main: Mapping[str, str] = MappingProxyType({}), **options: Any) -> None:
+        super().__init__(**options, allow_abbrev=False)
         self.main = main
         if main:
             self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all flags")
@@ -133,24 +131,24 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """See ``argparse``; nothing is left over."""
-        given = list(sys.argv[1:] if args is None else args)
+        words = list(sys.argv[1:] if args is None else args)
         # a flag as it is listed: --batch_size=8 is --batch-size=8
-        hyphens = [re.sub("^--[^=]*", lambda m: m[0].replace("_", "-"), word) for word in given]
+        hyphens = [re.sub("^--[^=]*", lambda m: m[0].replace("_", "-"), word) for word in words]
         parsed, extra = super().parse_known_args(hyphens, namespace)
         if extra:
-            flags = {setting.flag for setting in KNOWN.values()}
+            flags = {setting.flag for setting in FLAG_SETTINGS.values()}
             of_run = dict.fromkeys(name for word in extra if (name := word.split("=")[0]) in flags)
-            asked = ""
+            hint = ""
             names = [word.split("=")[0] for word in extra]
-            if here := dict.fromkeys(ELSEWHERE[name] for name in names if name in ELSEWHERE):
-                asked = f"; in fedsim: {', '.join(here)}"
-            elif meant := self._listed(given, extra) or self._nearest(extra, _ALIKE):
-                asked = f"; did you mean {meant}?"
+            if equivalents := dict.fromkeys(ELSEWHERE[name] for name in names if name in ELSEWHERE):
+                hint = f"; in fedsim: {', '.join(equivalents)}"
+            elif meant := self._listed(words, extra) or self._nearest(extra, _ALIKE):
+                hint = f"; did you mean {meant}?"
             elif of_run:
-                asked = f"; `fedsim run` takes {', '.join(of_run)}, and this command does not"
+                hint = f"; `fedsim run` takes {', '.join(of_run)}, and this command does not"
             elif meant := self._nearest(extra):
-                asked = f"; did you mean {meant}?"
-            self.error(f"unrecognized arguments: {' '.join(extra)}{asked}")
+                hint = f"; did you mean {meant}?"
+            self.error(f"unrecognized arguments: {' '.join(extra)}{hint}")
         return parsed, extra
 
     def _nearest(self, extra: list[str], cutoff: float = 0.6) -> str:
@@ -159,12 +157,12 @@ class Parser(argparse.ArgumentParser):
         near = [get_close_matches(word.split("=")[0], flags, n=1, cutoff=cutoff) for word in extra]
         return ", ".join(dict.fromkeys(match[0] for match in near if match))
 
-    def _listed(self, given: list[str], extra: list[str]) -> str:
+    def _listed(self, words: list[str], extra: list[str]) -> str:
         """The flag with commas, for values of a list with blanks between: ``--temporal 1 10``."""
         for flag, action in self._option_string_actions.items():
-            if flag in given and ",..." in str(action.metavar):
-                rest = given[given.index(flag) + 1 :]
-                values = list(takewhile(lambda word: not word.startswith("--"), rest))
+            if flag in words and ",..." in str(action.metavar):
+                following = words[words.index(flag) + 1 :]
+                values = list(takewhile(lambda word: not word.startswith("--"), following))
                 if len(values) > 1 and values[1:] == extra:
                     return f"{flag} {','.join(word.strip(',') for word in values)}"
         return ""
@@ -181,8 +179,8 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError:
             if action.type not in _NUMBERS:
                 raise
-            why = f"{_named(action)} is {arg_string!r}: give {_NUMBERS[action.type]}"
-            raise argparse.ArgumentError(None, why) from None
+            message = f"{_named(action)} is {arg_string!r}: give {_NUMBERS[action.type]}"
+            raise argparse.ArgumentError(None, message) from None
 
     def error(self, message: str) -> NoReturn:
         """See ``argparse``: exits with code 2."""
@@ -230,8 +228,8 @@ def parser() -> argparse.ArgumentParser:
         "or a folder of such: `fedsim --rows mine.py run --method mine`"
     )  # fmt: skip
     commands = top.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
-    for module in COMMANDS:
-        module.add(commands)
+    for add_command in COMMANDS:
+        add_command(commands)
     commands.choices["completion"].set_defaults(top=top, parsers=commands.choices)
     for command in commands.choices.values():  # both are allowed after the command too
         command.add_argument(
@@ -251,7 +249,7 @@ def _unread(stream: TextIO) -> bool:
 def script() -> NoReturn:
     """``main`` as a process of its own, which a signal ends without more tidying up."""
     code = main()
-    if code in STATUSES:
+    if code in SIGNAL_STATUSES:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FORMATS = "float32 in .npy, .pt, .pth or .safetensors"
 
 
-def add(commands: Any) -> None:
+def add_codec(commands: Any) -> None:
     """Adds both commands."""
     encode = commands.add_parser(
         "compress", help="encode an update in a file into a message",
@@ -70,7 +70,7 @@ def command_compress(flags: argparse.Namespace) -> int:
 
     method = compressor_of(flags.method)
     check_place(flags.output, "-o")
-    update = read(flags.file, flags).tensors
+    update = read_tensors(flags.file, flags).tensors
     start = time.perf_counter()
     try:
         packet, _ = compress(method, update, seed=flags.seed)
@@ -113,7 +113,7 @@ def command_decompress(flags: argparse.Namespace) -> int:
     from fedsim.settings.methods import compressor_of
 
     method = compressor_of(flags.method)
-    template = read(flags.like, flags, values=False)
+    template = read_tensors(flags.like, flags, values=False)
     tensorfiles.check_output(flags.output, len(template.tensors))
     check_place(flags.output, "-o")
     try:
@@ -135,7 +135,7 @@ def command_decompress(flags: argparse.Namespace) -> int:
     return 0
 
 
-def read(path: str, flags: argparse.Namespace, values: bool = True) -> TensorFile:
+def read_tensors(path: str, flags: argparse.Namespace, values: bool = True) -> TensorFile:
     """The tensors of a file, by ``--as-float32``; those left out are named on stderr."""
     from fedsim.measure import tensorfiles
 
@@ -152,8 +152,8 @@ def check_place(path: str | None, flag: str) -> None:
         return
     folder = Path(path).parent
     if Path(path).is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        why = "it is a directory" if Path(path).is_dir() else f"no folder to write to: {folder}"
-        raise UsageError(f"{flag} is {path}: cannot be written ({why})")
+        cause = "it is a directory" if Path(path).is_dir() else f"no folder to write to: {folder}"
+        raise UsageError(f"{flag} is {path}: cannot be written ({cause})")
 
 
 def _shapes(tensors: Tensors) -> dict[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from fedsim.ground.errors import UsageError
 _WIDTH = 16
 
 
-def add(commands: Any) -> None:
+def add_doctor(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "doctor", help="say what this machine has for runs, and what to do about the rest",
@@ -22,10 +22,10 @@ def add(commands: Any) -> None:
                         help="also look whether messages made on a GPU (cuda, cuda:1, ...) have "
                         "the host's bytes, and how fast it selects")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=_command)
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """0 where runs work on this machine, 1 where something is missing that every run needs."""
     kind, _, number = flags.device.partition(":")
     if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
@@ -67,5 +67,5 @@ def _usable(device: str) -> None:
         raise UsageError(
             f"--device is {device!r}: it needs numpy, torch and numba: {error}"
         ) from error
-    if why := absent(torch.device(device)):
-        raise UsageError(f"--device is {device!r}: there is no CUDA here: {why}")
+    if cause := absent(torch.device(device)):
+        raise UsageError(f"--device is {device!r}: there is no CUDA here: {cause}")

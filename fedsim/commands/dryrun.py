@@ -14,7 +14,7 @@ NOTE = (
 )
 
 
-def add(parser: Any) -> None:
+def add_dry_run(parser: Any) -> None:
     """Adds the flag."""
     parser.add_argument(
         "--dry-run", action="store_true",
@@ -22,18 +22,18 @@ def add(parser: Any) -> None:
     )  # fmt: skip
 
 
-def show(runs: Mapping[str, RunConfig], jobs: int | None, json: bool) -> int:
+def print_estimates(runs: Mapping[str, RunConfig], jobs: int | None, json: bool) -> int:
     """Prints the estimates of runs by name; ``jobs``: at the same time, None: one per core."""
     from fedsim.ground.files import cores
     from fedsim.runs.estimates import Trials
 
     trials = Trials()
-    made = {name: trials.of(config) for name, config in runs.items()}
-    at_once = min(len(made), jobs or cores())
-    whole = sum(one.seconds for one in made.values()) / at_once
+    estimates = {name: trials.of(config) for name, config in runs.items()}
+    at_once = min(len(estimates), jobs or cores())
+    seconds = sum(one.seconds for one in estimates.values()) / at_once
     if json:
-        listed = [{"name": name} | asdict(one) for name, one in made.items()]
-        print_document({"seconds": whole, "runs": listed})
+        listed = [{"name": name} | asdict(one) for name, one in estimates.items()]
+        print_document({"seconds": seconds, "runs": listed})
         return 0
     from rich.console import Console
 
@@ -42,12 +42,12 @@ def show(runs: Mapping[str, RunConfig], jobs: int | None, json: bool) -> int:
 
     rows: list[Row] = [
         ((name, str(one.rounds), bits(one.up_bits), bits(one.down_bits), duration(one.seconds)), "")
-        for name, one in made.items()
+        for name, one in estimates.items()
     ]
     headings = ("rounds", "bits up", "bits down", "time")
     columns = (Column("run", "name"), *(Column(name, right=True) for name in headings))
     console = Console()
     print_whole(console, laid(columns, rows, console.width, gap=2, caption=NOTE))
-    several = f"{len(made)} runs, {at_once} at a time" if len(made) > 1 else "1 run"
-    print(f"{several}: about {duration(whole)}")
+    several = f"{len(estimates)} runs, {at_once} at a time" if len(estimates) > 1 else "1 run"
+    print(f"{several}: about {duration(seconds)}")
     return 0

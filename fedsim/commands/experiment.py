@@ -32,7 +32,7 @@ def experiments() -> list[dict[str, str]]:
     return [{"name": file.parent.name, "kind": "experiment", **read_toml(file)} for file in files]
 
 
-def add(commands: Any) -> None:
+def add_experiment(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "experiment", help="rerun a published table or figure (see `fedsim list experiments`)",
@@ -59,10 +59,10 @@ def add(commands: Any) -> None:
         help="train nothing: list the runs and write runs.toml, which `fedsim sweep --config` "
         "runs; where runs are chosen by others, say how many there will be",
     )  # fmt: skip
-    parser.set_defaults(command=command, extra="sim")
+    parser.set_defaults(command=_command, extra="sim")
 
 
-def load(folder: Path, name: str) -> ModuleType:
+def load_experiment(folder: Path, name: str) -> ModuleType:
     """The ``run.py`` of an experiment, as ``experiments.NAME.run`` wherever the folder lies."""
     if not (folder / name / "run.py").exists():
         raise UsageError(f"experiment {name!r} has no run.py")
@@ -76,17 +76,17 @@ def load(folder: Path, name: str) -> ModuleType:
     return importlib.import_module(f"experiments.{name}.run")
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Runs an experiment; with ``--dry-run`` the experiment only lists its runs."""
     if flags.jobs < 1:
         raise UsageError(f"--jobs is {flags.jobs}: give a number above 0")
     folder = home()
     if folder is None:
         raise UsageError("experiments are part of a checkout of fedsim: run this from there")
-    known = [row["name"] for row in experiments()]
-    if flags.name not in known:
-        raise UsageError(unknown("experiment", flags.name, known))
-    experiment = load(folder, flags.name).EXPERIMENT
+    names = [row["name"] for row in experiments()]
+    if flags.name not in names:
+        raise UsageError(unknown("experiment", flags.name, names))
+    experiment = load_experiment(folder, flags.name).EXPERIMENT
     out = Path(flags.out or Path("fedsim-results") / f"{flags.name}-{flags.scale}")
     flags.stop.folder = out
     only = flags.only.split(",") if flags.only else None

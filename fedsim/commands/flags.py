@@ -17,7 +17,7 @@ from fedsim.settings.strategies import FLAGS, check_text
 from fedsim.settings.trust_check import CODE
 from fedsim.tasks.tasklist import LISTED, OWN_TASK
 
-KNOWN = {
+FLAG_SETTINGS = {
     **{name: setting for name, setting in SETTINGS.items() if not setting.group}, **FLAGS,
     **{name: setting for name, setting in SETTINGS.items() if setting.group},
 }  # fmt: skip
@@ -65,7 +65,7 @@ def add_settings(
 ) -> None:
     """Adds a flag for every setting but those in ``skip``; what is not given stays None."""
     groups: dict[str, Any] = {}
-    for name, setting in KNOWN.items():
+    for name, setting in FLAG_SETTINGS.items():
         if name in skip:
             continue
         place = "strategy" if name in FLAGS else setting.group
@@ -87,12 +87,12 @@ def add_settings(
             )  # fmt: skip
 
 
-def given(flags: argparse.Namespace, skip: Iterable[str] = ()) -> dict[str, Any]:
+def typed_settings(flags: argparse.Namespace, skip: Iterable[str] = ()) -> dict[str, Any]:
     """The settings that were given on the command line; ``UsageError`` for a value that is none."""
-    values = {name: getattr(flags, name, None) for name in KNOWN if name not in skip}
+    values = {name: getattr(flags, name, None) for name in FLAG_SETTINGS if name not in skip}
     typed = {name: value for name, value in values.items() if value is not None}
     for name, value in typed.items():
-        KNOWN[name].fitting(KNOWN[name].as_stored(value))
+        FLAG_SETTINGS[name].fitting(FLAG_SETTINGS[name].as_stored(value))
     check_text(typed.get("strategy", default_of("strategy")))
     _check_names(typed)
     return typed
@@ -115,7 +115,7 @@ def _check_names(typed: dict[str, Any]) -> None:
         raise UsageError(f"--method: method {shortened(method)}: {error}") from error
 
 
-def numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]:
+def parse_numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]:
     """The numbers of a comma-separated list; ``UsageError`` names the setting and the value.
 
     ``kind``: ``int`` or ``number``, which reads one of them.
@@ -126,12 +126,12 @@ def numbers(text: str, name: str, kind: Callable[[str], Any]) -> list[Any]:
             raise argparse.ArgumentTypeError(comma(text)[2:])
         return read
     except (ValueError, argparse.ArgumentTypeError) as error:
-        wanted = "whole numbers" if kind is int else "numbers"
+        kinds = "whole numbers" if kind is int else "numbers"
         example = "1,10,100" if kind is int else "1,0.1,0.01"
-        why = f"; {error}" if isinstance(error, argparse.ArgumentTypeError) else ""
+        cause = f"; {error}" if isinstance(error, argparse.ArgumentTypeError) else ""
         raise UsageError(
-            f"{flag(name)} is {text!r}: it takes {wanted} separated by commas, such as "
-            f"{example}{why}"
+            f"{flag(name)} is {text!r}: it takes {kinds} separated by commas, such as "
+            f"{example}{cause}"
         ) from error
 
 
@@ -180,8 +180,8 @@ def add_config(parser: Any, what: str) -> None:
 
 def trusted(flags: argparse.Namespace) -> list[str]:
     """The code that a command names by its flags."""
-    given = vars(flags)  # a command lacks some of them
-    return [*filter(None, map(given.get, (*CODE, "rows"))), *flags.own]
+    values = vars(flags)  # a command lacks some of them
+    return [*filter(None, map(values.get, (*CODE, "rows"))), *flags.own]
 
 
 def add_table(parser: Any, seeds: bool = True) -> None:

@@ -18,10 +18,10 @@ from fedsim.settings.samplers.registry import SAMPLERS
 from fedsim.tasks.tasklist import LISTED
 from strategies import algorithms
 
-Listed = dict[str, Any]
-CODERS = ("positions", "symbols", "coder")
+Entry = dict[str, Any]
+CODER_KINDS = ("positions", "symbols", "coder")
 _SOURCE = "Source: "
-METHODS = tuple(kind for kind in get_args(Kind) if kind not in CODERS)
+METHOD_KINDS = tuple(kind for kind in get_args(Kind) if kind not in CODER_KINDS)
 _HEADINGS = {
     "method": "Methods", "compressor": "Compressors", "codec": "Codecs", "coder": "Coders",
     "sparsifier": "Sparsifiers", "quantizer": "Quantizers", "positions": "Positions",
@@ -29,7 +29,7 @@ _HEADINGS = {
 }  # fmt: skip
 
 
-def _rows(kinds: tuple[str, ...]) -> list[Listed]:
+def _rows(kinds: tuple[str, ...]) -> list[Entry]:
     return [
         {"name": r.name, "kind": r.kind, "title": r.title, "source": r.source,
          "example": r.example}
@@ -37,7 +37,7 @@ def _rows(kinds: tuple[str, ...]) -> list[Listed]:
     ]  # fmt: skip
 
 
-def _strategies() -> list[Listed]:
+def _strategies() -> list[Entry]:
     """The first paragraph of each class's docstring and its source, read without torch."""
     base, listed = Path(algorithms.__file__).parent, []
     for name, place in algorithms.ALGORITHMS.items():
@@ -52,7 +52,7 @@ def _strategies() -> list[Listed]:
     return listed
 
 
-def _columns() -> list[Listed]:
+def _columns() -> list[Entry]:
     from fedsim.results.summaries import TABLES
 
     return [
@@ -62,13 +62,13 @@ def _columns() -> list[Listed]:
     ]  # fmt: skip
 
 
-WHAT: dict[str, Callable[[], list[Listed]]] = {
+WHAT: dict[str, Callable[[], list[Entry]]] = {
     "tasks": lambda: [
         {"name": name, "kind": "task", "title": listed.title, "source": listed.source}
         for name, listed in LISTED.items()
     ],
-    "methods": lambda: [row | {"bibtex": bibtex(row["source"])} for row in _rows(METHODS)],
-    "coders": lambda: _rows(CODERS),
+    "methods": lambda: [row | {"bibtex": bibtex(row["source"])} for row in _rows(METHOD_KINDS)],
+    "coders": lambda: _rows(CODER_KINDS),
     "strategies": _strategies,
     "networks": lambda: [
         {"name": name, "kind": "network", "title": f"{preset.title}: {preset.text}",
@@ -91,7 +91,7 @@ WHAT: dict[str, Callable[[], list[Listed]]] = {
 }  # fmt: skip
 
 
-def add(commands: Any) -> None:
+def add_list(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "list", help=f"list {', '.join([*WHAT][:-1])} or {[*WHAT][-1]}",
@@ -103,10 +103,10 @@ def add(commands: Any) -> None:
         "folder", nargs="?", metavar="DIR", help=f"of results, with `runs` (default: {USUAL})"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=_command)
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Prints the list, under a heading per kind where there are several kinds."""
     if flags.kind is None:
         raise UsageError(f"nothing to list is named: give one of {', '.join(WHAT)}")

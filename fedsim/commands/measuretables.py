@@ -57,7 +57,7 @@ def coders_tables(frame: pd.DataFrame, plan: Plan, width: int) -> list[Laid]:
     return tables
 
 
-def methods_table(frame: pd.DataFrame, width: int) -> Laid:
+def measured_table(frame: pd.DataFrame, width: int) -> Laid:
     """The frame of ``measure`` for the terminal; in a narrow terminal a time takes two lines."""
     columns, rows = _columns_and_rows(frame, stacked=False)
     gap = 3
@@ -76,13 +76,13 @@ def _score(value: float) -> str:
 def _columns_and_rows(frame: pd.DataFrame, stacked: bool) -> tuple[list[Column], list[Row]]:
     between = "\n" if stacked else " "
     numbers = ["wire", "bits/\nentry", "ratio", "error", "cosine"]
-    numbers += [f"{way}\nms{between}ns/entry" for way in ("compress", "decompress")]
+    numbers += [f"{direction}\nms{between}ns/entry" for direction in ("compress", "decompress")]
     columns = [Column("method", "name"), *(Column(heading) for heading in numbers)]
     rows: list[Row] = []
     for _, row in frame.iterrows():
         times = [
-            between.join((three(row[f"{way}_ms"]), three(row[f"{way}_ns_per_entry"])))
-            for way in ("compress", "decompress")
+            between.join((three(row[f"{direction}_ms"]), three(row[f"{direction}_ns_per_entry"])))
+            for direction in ("compress", "decompress")
         ]
         name = f"{row['method']}\n{row['error']}" if row["error"] else row["method"]
         cells = (
@@ -110,5 +110,5 @@ def three(value: float, digits: int = 3) -> str:
     """A value with ``digits`` significant digits: `0.440`, `12.3`, `4120`; empty for NaN."""
     if value != value:
         return ""
-    whole = abs(value) >= 10 ** (digits - 1) - 0.05
-    return f"{value:.0f}" if whole else f"{value:#.{digits}g}"
+    is_whole = abs(value) >= 10 ** (digits - 1) - 0.05
+    return f"{value:.0f}" if is_whole else f"{value:#.{digits}g}"

@@ -7,7 +7,7 @@ from fedsim.commands.document import print_document
 from fedsim.settings.jsonschema import schema
 
 
-def add(commands: Any) -> None:
+def add_schema(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "schema", help="print a JSON schema of all settings",
@@ -15,10 +15,10 @@ def add(commands: Any) -> None:
         "completes and checks by it: `fedsim schema > run.schema.json`, and "
         "`#:schema run.schema.json` in the first line of run.toml.",
     )  # fmt: skip
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=_command)
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Prints the schema."""
     print_document(schema())
     return 0

@@ -17,7 +17,7 @@ _LEFT = ("name", "approach", "method", "class", "note", "title", "source")
 _MOST = 10**12  # entries: a thousand times the largest models
 
 
-def add(commands: Any) -> None:
+def add_theory(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "theory", help="print the papers' theory, computed again",
@@ -29,10 +29,10 @@ def add(commands: Any) -> None:
     parser.add_argument("--entries", type=int, metavar="D",
                         help="entries of the vector (default: as in the paper)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=_command)
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Prints a table, or the list of tables."""
     from rich.console import Console
 

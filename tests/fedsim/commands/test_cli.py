@@ -10,7 +10,7 @@ import pytest
 import fedsim
 from fedsim import RunResult
 from fedsim.commands.cli import COMMANDS, main, parser
-from fedsim.commands.flags import KNOWN
+from fedsim.commands.flags import FLAG_SETTINGS
 from fedsim.results import schema
 from fedsim.show import report
 from tests.support.commands import SMALL, Typed, document, files, no_page, typed
@@ -48,7 +48,7 @@ def test_help_of_all(typed: Typed) -> None:
 
 def test_every_setting_is_a_flag_with_its_default(typed: Typed) -> None:
     text = " ".join(typed("run", "--help-all").out.split())
-    for name in KNOWN:
+    for name in FLAG_SETTINGS:
         assert f"--{name.replace('_', '-')} " in text
     assert "a name from `fedsim list tasks`, FILE.py:NAME for a task of your own" in text
     assert "or in Python a Task (default: digits)" in text

@@ -6,7 +6,7 @@ import pytest
 
 from compressors import ROWS
 from fedsim.commands.bibliography import PAPERS
-from fedsim.commands.listing import CODERS
+from fedsim.commands.listing import CODER_KINDS
 from strategies.algorithms import ALGORITHMS
 from tests.support.commands import Typed, document, typed
 
@@ -48,7 +48,7 @@ def test_methods_are_listed_by_kind(typed: Typed, monkeypatch: pytest.MonkeyPatc
     """Every name once, beneath the heading of its kind, and nothing cut at 80 columns."""
     monkeypatch.setenv("COLUMNS", "80")
     names = {row["name"] for row in document(typed("list", "methods", "--json").out)}
-    assert names == {row.name for row in ROWS if row.kind not in CODERS}
+    assert names == {row.name for row in ROWS if row.kind not in CODER_KINDS}
     said = typed("list", "methods")
     lines = said.out.splitlines()
     assert max(map(len, lines)) <= 80 and "…" not in said.out

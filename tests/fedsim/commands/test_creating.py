@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.commands.creating import NEXT
+from fedsim.commands.new import NEXT
 from tests.support.commands import Typed, refused, typed
 
 __all__ = ["typed"]  # the fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.commands.stopping import kept
+from fedsim.commands.signals import resume_note
 from fedsim.runs import checkpoint
 from tests.support.commands import Typed, typed
 from tests.support.markdown import ROOT
@@ -111,17 +111,17 @@ def test_what_a_folder_keeps(tmp_path: Path) -> None:
     one = tmp_path / "one"
     (one / "checkpoint-00000").mkdir(parents=True)  # of clients that keep their memory themselves
     (one / "config.toml").touch()
-    assert kept(one) == f" with round 1 ({one} keeps no checkpoint)"
+    assert resume_note(one) == f" with round 1 ({one} keeps no checkpoint)"
     (one / "checkpoint-00035").mkdir()
     (one / ".checkpoint-00040").mkdir()  # is being written
-    assert kept(one) == f" with round 36 ({one} keeps round 35)"
+    assert resume_note(one) == f" with round 36 ({one} keeps round 35)"
     for name, status in (("a", "done"), ("b", "failed"), ("c", None)):
         (tmp_path / "cells" / name).mkdir(parents=True)
         if status:
             summary = tmp_path / "cells" / name / "summary.json"
             summary.write_text(json.dumps({"status": status}))
     (tmp_path / "cells" / "c" / "checkpoint-00002").mkdir()
-    assert kept(tmp_path) == f" ({tmp_path} keeps 1 finished run and 1 checkpoint)"
+    assert resume_note(tmp_path) == f" ({tmp_path} keeps 1 finished run and 1 checkpoint)"
 
 
 def test_a_command_without_runs_promises_nothing(

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from fedsim import SweepConfig, run, sweep
-from fedsim.commands.verifying import one_line
+from fedsim.commands.verify import one_line
 from fedsim.ground.files import FILES, write_parquet
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs.verify.outputs import verify_outputs

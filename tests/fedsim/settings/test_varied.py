@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedsim import RunConfig, SweepConfig, UsageError
-from fedsim.commands import cli, sweeping
+from fedsim.commands import cli, sweep
 from fedsim.runs.sweep import claim, shared_digest
 from fedsim.settings import variations
 from fedsim.settings.grids import sweep_from_toml, sweep_to_toml
@@ -155,7 +155,7 @@ def test_a_setting_of_strategies_is_that_of_each_which_is_varied(how: str, typed
         grid = SweepConfig.of(method="raw", server_lr=0.5, vary=vary)
     else:
         line = ("sweep", "--vary", "strategy=fedadam,fedavgm", "--server-lr", "0.5")
-        made = sweeping.from_flags(cli.parser().parse_args([*line, "--method", "raw"]))
+        made = sweep.grid_from_flags(cli.parser().parse_args([*line, "--method", "raw"]))
         assert isinstance(made, SweepConfig)
         grid = made
     assert {cell.config.strategy for cell in grid.cells()} == {

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.commands.sweeping import show
+from fedsim.commands.sweep import print_sweep
 from fedsim.results.intervals import wilson
 from fedsim.show import figures
 from fedsim.show.headline import headline, interval_width
@@ -72,7 +72,7 @@ def test_a_lower_metric_leads_where_it_is_better() -> None:
 def test_a_sweep_and_its_page_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     summaries = make_sweep(tmp_path, (10,), (0.1, 0.01), seeds=(0, 1), baseline=False)
     runs = fedsim.load(tmp_path).runs
-    show(summaries, runs, tmp_path, "", None, False)
+    print_sweep(summaries, runs, tmp_path, "", None, False)
     told = " ".join(capsys.readouterr().out.split())
     assert headline(runs).startswith("Best of 2: ") and f"{headline(runs)} Results:" in told
     assert f"<p>{escape(headline(runs))}</p>" in _intro(fedsim.load(tmp_path))

@@ -8,7 +8,7 @@ import torch
 from rich.console import Console
 
 from compressors.theory_tables import TABLES
-from fedsim.commands import measured
+from fedsim.commands import measuretables
 from fedsim.commands.theory import _cell
 from fedsim.measure.coders import measure_coders
 from fedsim.measure.methods import measure
@@ -85,27 +85,27 @@ def test_lists(what: str, width: int, typed: Typed, monkeypatch: pytest.MonkeyPa
 def test_measured(width: int) -> None:
     update = {"w": torch.randn(30, 40, generator=torch.Generator().manual_seed(0))}
     frame = measure(update, f"sbc(0.01); {TOPK.replace('{p}', '0.0125')}; qsgd(1)", repeat=1)
-    shown = measured.methods_table(frame, width)
+    shown = measuretables.measured_table(frame, width)
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
         print_whole(console, shown)
     lines = lines_of(capture.get(), width)
     for _, row in frame.iterrows():
         for value in (row["bits_per_entry"], row["compress_ms"], row["decompress_ns_per_entry"]):
-            assert any(has(measured.three(value), line) for line in lines)
+            assert any(has(measuretables.three(value), line) for line in lines)
     assert any("0.0125" in line for line in lines)  # the number within a name that folds
     plan = choose_coders("golomb; ans")
     coders = measure_coders(update, "golomb; ans", repeat=1)
     with console.capture() as capture:
-        print_whole(console, *measured.coders_tables(coders, plan, width))
+        print_whole(console, *measuretables.coders_tables(coders, plan, width))
     lines = lines_of(capture.get(), width)
     for value in coders["ratio_to_entropy"].dropna():
-        assert any(has(measured.three(value, 4), line) for line in lines)
+        assert any(has(measuretables.three(value, 4), line) for line in lines)
 
 
 def test_measured_values_have_their_digits() -> None:
-    assert [measured.three(x) for x in (0.44, 12.34, 4120.4)] == ["0.440", "12.3", "4120"]
-    scores = [measured._score(x) for x in (0.25, 12345.6, 1e-6, 0.0, float("nan"))]
+    assert [measuretables.three(x) for x in (0.44, 12.34, 4120.4)] == ["0.440", "12.3", "4120"]
+    scores = [measuretables._score(x) for x in (0.25, 12345.6, 1e-6, 0.0, float("nan"))]
     assert scores == ["0.2500", "1.235e+04", "1.0e-06", "0", ""]
 
 

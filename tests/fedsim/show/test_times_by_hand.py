@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from fedsim import UsageError
-from fedsim.commands import pricing
+from fedsim.commands import price
 from fedsim.network import parse
 from fedsim.network.pricing import CLIENT_COLUMNS
 from fedsim.results.load import Results
@@ -72,7 +72,7 @@ def test_the_table_says_how_many_seeds_are_there() -> None:
     console = Console(width=100)
     with console.capture() as said:
         times = to_target(ROUNDS, 0.9)
-        console.print(pricing._laid(times, "4g", 0.9, "accuracy", False, "n", console))
+        console.print(price._network_table(times, "4g", 0.9, "accuracy", False, "n", console))
     lines = [" ".join(line.split()) for line in said.get().splitlines()]
     (two,), (both,) = ([x for x in lines if name in x] for name in ("two 1 0.1", "both 1 0.1"))
     assert "not reached" in two and "2 of 3" in two

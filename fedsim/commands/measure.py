@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedsim.commands.codec import add_shared, check_place, read
+from fedsim.commands.codec import add_shared, check_place, read_tensors
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError, unwritten
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
@@ -25,7 +25,7 @@ _ABOUT = (
 )
 
 
-def add(commands: Any) -> None:
+def add_measure(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "measure", help="compare methods on an update in a file", description=_ABOUT
@@ -58,7 +58,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--seed", type=int, default=0, help="for random methods (default: 0)")
     parser.add_argument("--csv", metavar="FILE", help="write the table there too, with all digits")
     add_shared(parser)
-    parser.set_defaults(command=command, extra="report")
+    parser.set_defaults(command=_command, extra="report")
 
 
 class _Job(NamedTuple):
@@ -70,7 +70,7 @@ class _Job(NamedTuple):
     table: Callable[[pd.DataFrame, int], list[Laid]]
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Measures and prints the table; 1 if a method or coder could not carry the updates."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -81,7 +81,7 @@ def command(flags: argparse.Namespace) -> int:
 
     job = _methods(flags) if flags.coders is None else _coders(flags)
     check_place(flags.csv, "--csv")
-    updates = [read(file, flags).tensors for file in flags.file]
+    updates = [read_tensors(file, flags).tensors for file in flags.file]
     tell = Console(stderr=True, quiet=flags.json)
     columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Bar(*columns, console=tell, transient=True, disable=not tell.is_terminal) as bar:
@@ -116,7 +116,7 @@ def command(flags: argparse.Namespace) -> int:
 
 def _methods(flags: argparse.Namespace) -> _Job:
     """Whole methods; a bad text is refused before files are read."""
-    from fedsim.commands.measuretables import methods_table
+    from fedsim.commands.measuretables import measured_table
     from fedsim.measure.inputs import choose
     from fedsim.measure.methods import measure
 
@@ -129,7 +129,7 @@ def _methods(flags: argparse.Namespace) -> _Job:
         lambda updates, progress: measure(
             updates, methods, flags.density, flags.repeat, flags.seed, progress
         ),
-        {}, "methods", lambda frame, width: [methods_table(frame, width)],
+        {}, "methods", lambda frame, width: [measured_table(frame, width)],
     )  # fmt: skip
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from compressors.printing import printable
+from fedsim.commands import browser
 from fedsim.commands import flags as shared
-from fedsim.commands import opening
 from fedsim.commands.document import print_document, records
 
 
-def add(commands: Any) -> None:
+def add_report(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "report",
@@ -31,11 +31,11 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    opening.add(parser)
-    parser.set_defaults(command=command, extra="report")
+    browser.add_open(parser)
+    parser.set_defaults(command=_command, extra="report")
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Writes the report and prints the table."""
     from rich.console import Console
 
@@ -64,5 +64,5 @@ def command(flags: argparse.Namespace) -> int:
             print_whole(console, answers)
         print(printable(f"Report: {page}"))
     if flags.open:
-        opening.open_page(page)
+        browser.open_page(page)
     return 0

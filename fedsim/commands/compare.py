@@ -24,7 +24,7 @@ FEW = 5
 """With fewer seeds, a table has a remark on it."""
 
 
-def add(commands: Any) -> None:
+def add_compare(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "compare",
@@ -55,10 +55,10 @@ def add(commands: Any) -> None:
     parser.add_argument("--csv", metavar="FILE", help="write every pair of methods there")
     parser.add_argument("--figure", metavar="FILE", help="draw mean ranks there: PNG, PDF or SVG")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=command, extra="report")
+    parser.set_defaults(command=_command, extra="report")
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Prints the table, or two: cell by cell, and method by method."""
     for name in ("csv", "figure"):
         check_place(getattr(flags, name), f"--{name}")
@@ -68,116 +68,118 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.show.blocks import blocks_of, compared_blocks
     from fedsim.show.layout import wrapped
 
-    lots = by_folder(*flags.folders)
-    two = len(lots) == 2 and all(without_reference(lot.runs)["label"].nunique() < 2 for lot in lots)
+    groups = by_folder(*flags.folders)
+    two = len(groups) == 2 and all(
+        without_reference(group.runs)["label"].nunique() < 2 for group in groups
+    )
     cells = compare(*flags.folders) if two else None
-    blocks, found, why = None, None, ""
+    blocks, result, cause = None, None, ""
     try:
-        budgets = [own for own in flags.budget.split(",") if own.strip()]
-        blocks = blocks_of(lots, budgets, flags.budget_of)
-        found = compared_blocks(blocks, flags.reference, flags.margin, flags.test)
+        budgets = [budget for budget in flags.budget.split(",") if budget.strip()]
+        blocks = blocks_of(groups, budgets, flags.budget_of)
+        result = compared_blocks(blocks, flags.reference, flags.margin, flags.test)
     except UsageError as error:
         # Cells may be compared where the best ones have no seeds in common, or one name.
-        if cells is None or _asked(flags):
+        if cells is None or _wants_methods(flags):
             raise
-        why = str(error)
-    _write(flags, found)
+        cause = str(error)
+    _write(flags, result)
     if flags.json:
-        print_document(_document(cells, found))
+        print_document(_document(cells, result))
         return 0
     if cells is not None:
         _print_cells(cells)
-    if found is not None and blocks is not None and (cells is None or _asked(flags)):
-        _print_methods(found, blocks)
-    answer = found.answer if found is not None else f"No answer: {why}."
+    if result is not None and blocks is not None and (cells is None or _wants_methods(flags)):
+        _print_methods(result, blocks)
+    answer = result.answer if result is not None else f"No answer: {cause}."
     print(wrapped(answer, Console().width))
     return 0
 
 
-def _asked(flags: argparse.Namespace) -> bool:
+def _wants_methods(flags: argparse.Namespace) -> bool:
     """Whether a flag asks for the comparison of methods."""
     names = ("reference", "margin", "budget", "csv", "figure")
     return flags.test != "t" or any(getattr(flags, name) not in (None, "") for name in names)
 
 
-def _write(flags: argparse.Namespace, found: "Comparison | None") -> None:
+def _write(flags: argparse.Namespace, result: "Comparison | None") -> None:
     """The files that flags name."""
-    if found is not None and flags.csv:
+    if result is not None and flags.csv:
         from fedsim.ground.files import write_text
         from fedsim.results.neutral import csv_text
 
         try:
-            write_text(flags.csv, csv_text(found.pairs))
+            write_text(flags.csv, csv_text(result.pairs))
         except OSError as error:
             raise unwritten("--csv", flags.csv, error) from error
-    if found is not None and flags.figure:
+    if result is not None and flags.figure:
         from fedsim.show.plot import critical_difference, save
         from fedsim.show.plot.paper import without_rc
 
         with without_rc():
-            save(critical_difference(found), flags.figure)
+            save(critical_difference(result), flags.figure)
 
 
-def _document(cells: "pd.DataFrame | None", found: "Comparison | None") -> dict[str, Any]:
+def _document(cells: "pd.DataFrame | None", result: "Comparison | None") -> dict[str, Any]:
     """What ``--json`` prints; without ``cells`` where there are no two methods alone."""
     document: dict[str, Any] = {} if cells is None else {"cells": records(cells)}
-    if found is not None:
+    if result is not None:
         document |= {
-            "answer": found.answer, "reference": found.reference, "blocks": found.blocks,
-            "left_out": found.left_out, "metric_name": found.metric_name, "margin": found.margin,
-            "test": found.test, "friedman_chi2": found.chi2,
-            "friedman_p_value": found.chi2_p_value, "iman_davenport_f": found.f_value,
-            "iman_davenport_p_value": found.f_p_value,
-            "critical_difference": found.critical_difference,
-            "methods": records(found.methods), "pairs": records(found.pairs),
+            "answer": result.answer, "reference": result.reference, "blocks": result.blocks,
+            "left_out": result.left_out, "metric_name": result.metric_name, "margin": result.margin,
+            "test": result.test, "friedman_chi2": result.chi2,
+            "friedman_p_value": result.chi2_p_value, "iman_davenport_f": result.f_value,
+            "iman_davenport_p_value": result.f_p_value,
+            "critical_difference": result.critical_difference,
+            "methods": records(result.methods), "pairs": records(result.pairs),
         }  # fmt: skip
     return document
 
 
-def _print_methods(found: "Comparison", blocks: "Blocks") -> None:
+def _print_methods(result: "Comparison", blocks: "Blocks") -> None:
     """Prints a row per method, the best first, and the results of the tests below."""
     from rich.console import Console
 
     from fedsim.show.layout import Column, laid, print_whole
 
-    console, name = Console(), found.metric_name
+    console, name = Console(), result.metric_name
     kinds = {"method": "name", "better": "words"}
     heads = ("method", "n", "p", name, "up" if blocks.budget_of == "up" else "bits",
              "difference", "rank", "p-value", "better")  # fmt: skip
     columns = [Column(head, kinds.get(head, "number")) for head in heads]  # type: ignore[arg-type]
-    rows = [(_method(row, found, blocks), "") for row in found.methods.to_dict("records")]
+    rows = [(_method(row, result, blocks), "") for row in result.methods.to_dict("records")]
     words = (
-        f"Of {found.blocks} blocks (task and seed) that all methods have. Difference: to "
-        f"{found.reference}, with its paired interval of 95 % (Student's t, uncorrected). "
-        f"p-value: {'paired t-test' if found.test == 't' else 'Wilcoxon'}, corrected for "
-        f"{len(found.pairs)} pairs (Holm). Rank: the mean, 1 is the best; ranks that differ by "
-        f"less than {found.critical_difference:.3g} cannot be told apart (Nemenyi)."
+        f"Of {result.blocks} blocks (task and seed) that all methods have. Difference: to "
+        f"{result.reference}, with its paired interval of 95 % (Student's t, uncorrected). "
+        f"p-value: {'paired t-test' if result.test == 't' else 'Wilcoxon'}, corrected for "
+        f"{len(result.pairs)} pairs (Holm). Rank: the mean, 1 is the best; ranks that differ by "
+        f"less than {result.critical_difference:.3g} cannot be told apart (Nemenyi)."
     )
-    if not isnan(found.chi2):
+    if not isnan(result.chi2):
         words += (
-            f" Friedman: chi2 {found.chi2:.3g}, p {found.chi2_p_value:.2g}; Iman-Davenport: "
-            f"F {found.f_value:.3g}, p {found.f_p_value:.2g}."
+            f" Friedman: chi2 {result.chi2:.3g}, p {result.chi2_p_value:.2g}; Iman-Davenport: "
+            f"F {result.f_value:.3g}, p {result.f_p_value:.2g}."
         )
     if (blocks.cells["cells"] > 1).any():
         words += " Each method counts with its best cell (n, p), chosen by the same seeds."
-    if found.left_out:
-        words += f" Left out: {found.left_out} blocks that some methods lack."
+    if result.left_out:
+        words += f" Left out: {result.left_out} blocks that some methods lack."
     if blocks.failed:
         words += f" Failed runs count nowhere: {blocks.failed}."
-    title = f"{len(found.methods)} methods by the last evaluation"
+    title = f"{len(result.methods)} methods by the last evaluation"
     print_whole(console, laid(columns, rows, console.width, keys=1, title=title, caption=words))
 
 
-def _method(row: dict[str, Any], found: "Comparison", blocks: "Blocks") -> list[str]:
+def _method(row: dict[str, Any], result: "Comparison", blocks: "Blocks") -> list[str]:
     """The row of a method; n and p are empty where tasks or budgets have unlike best cells."""
-    name, own = found.metric_name, blocks.cells[blocks.cells["label"] == row["label"]]
-    alone = len(own[["temporal", "gradient"]].drop_duplicates()) == 1
-    where = [str(own["temporal"].iloc[0]), units.plain(own["gradient"].iloc[0])]
-    is_reference = row["label"] == found.reference
+    name, cells = result.metric_name, blocks.cells[blocks.cells["label"] == row["label"]]
+    has_one_cell = len(cells[["temporal", "gradient"]].drop_duplicates()) == 1
+    where = [str(cells["temporal"].iloc[0]), units.plain(cells["gradient"].iloc[0])]
+    is_reference = row["label"] == result.reference
     sign = "+" if row["difference"] > 0 else ""
     return [
-        row["label"], *(where if alone else ["", ""]), units.score(row["metric"], name),
-        units.bits(own["bits"].mean()),
+        row["label"], *(where if has_one_cell else ["", ""]), units.score(row["metric"], name),
+        units.bits(cells["bits"].mean()),
         "" if is_reference else sign + units.averaged(row["difference"], row["half"], name),
         f"{row['rank']:.2f}",
         "" if isnan(row["p_corrected"]) else f"{row['p_corrected']:.2g}",

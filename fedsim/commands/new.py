@@ -28,7 +28,7 @@ NEXT = {
 """By kind, what to type next."""
 
 
-def add(commands: Any) -> None:
+def add_new(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "new", help="write a task, a method, a strategy or a Flower app to begin with",
@@ -37,10 +37,10 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("kind", choices=tuple(NEXT), help="what to write")
     parser.add_argument("name", metavar="NAME", help="a name of Python: letters, digits and _")
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=_command)
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Writes the files and prints what to type next."""
     name = flags.name
     if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
@@ -61,8 +61,8 @@ def command(flags: argparse.Namespace) -> int:
 def _files(kind: str, name: str) -> dict[Path, str]:
     """The texts to write, by path."""
     if kind == "app":
-        found = sorted((_TEMPLATES / kind).rglob("*.txt"))
-        paths = {Path(name) / path.relative_to(_TEMPLATES / kind): path for path in found}
+        templates = sorted((_TEMPLATES / kind).rglob("*.txt"))
+        paths = {Path(name) / path.relative_to(_TEMPLATES / kind): path for path in templates}
     else:
         paths = {Path(f"{name}.py.txt"): _TEMPLATES / f"{kind}.py.txt",
                  Path(f"test_{name}.py.txt"): _TEMPLATES / f"{kind}_test.py.txt"}  # fmt: skip

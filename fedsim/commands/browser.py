@@ -8,7 +8,7 @@ from typing import Any
 from compressors.printing import printable
 
 
-def add(parser: Any) -> None:
+def add_open(parser: Any) -> None:
     """Adds the flag."""
     parser.add_argument("--open", action="store_true", help="open report.html in a browser")
 
@@ -16,10 +16,10 @@ def add(parser: Any) -> None:
 def open_page(page: Path) -> bool:
     """Whether a browser opens the page; a line on stderr has the reason where none does."""
     if not page.is_file():
-        why = f"{page} does not exist"
+        cause = f"{page} does not exist"
     elif webbrowser.open(page.resolve().as_uri()):
         return True
     else:
-        why = f"no browser on this machine; the page is {page}"
-    print(printable(f"--open: {why}"), file=sys.stderr)
+        cause = f"no browser on this machine; the page is {page}"
+    print(printable(f"--open: {cause}"), file=sys.stderr)
     return False

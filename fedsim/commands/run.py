@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from compressors.printing import printable
-from fedsim.commands import drying, opening
+from fedsim.commands import browser, dryrun
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
@@ -21,7 +21,7 @@ from fedsim.settings.config import (
 from fedsim.settings.versions import read
 
 
-def add(commands: Any) -> None:
+def add_run(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "run",
@@ -36,19 +36,19 @@ def add(commands: Any) -> None:
         "--ray-address", metavar="ADDRESS", help="a running Ray cluster, for --engine ray or flower"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    opening.add(parser)
+    browser.add_open(parser)
     shared.add_table(parser, seeds=False)
-    drying.add(parser)
+    dryrun.add_dry_run(parser)
     shared.add_settings(parser)
-    parser.set_defaults(command=command, extra="sim")
+    parser.set_defaults(command=_command, extra="sim")
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
-    config = from_flags(flags)  # a wrong value is refused before torch is imported
+    config = run_from_flags(flags)  # a wrong value is refused before torch is imported
     columns = shared.columns(flags)
     if flags.dry_run:
-        return drying.show({"run": config}, 1, flags.json)
+        return dryrun.print_estimates({"run": config}, 1, flags.json)
     from fedsim.results.schema import write_summary
     from fedsim.runs.progress import Bars, Named, short_rounds
     from fedsim.runs.run import run
@@ -84,16 +84,16 @@ def command(flags: argparse.Namespace) -> int:
         print(printable(f"Results: {out}"))
         print(printable(f"Report:  {out / 'report.html'}"))
     if flags.open:
-        opening.open_page(out / "report.html")
+        browser.open_page(out / "report.html")
     return 0
 
 
-def from_flags(flags: argparse.Namespace) -> RunConfig:
+def run_from_flags(flags: argparse.Namespace) -> RunConfig:
     """The run that the flags ask for; flags go over the settings of a TOML file."""
     written = read(Path(flags.config)) if flags.config else {}
     if TABLE in written:
         raise UsageError(f"{flags.config}: it lists cells, which `fedsim sweep --config` runs")
-    typed = shared.given(flags)
+    typed = shared.typed_settings(flags)
     values = over(flat_settings(written, flags.config), typed)
     if "temporal" not in values and isinstance(budget := values.get("iterations"), int):
         values["temporal"] = min(default_of("temporal"), max(1, budget))  # a short run is one round

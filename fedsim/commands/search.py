@@ -6,8 +6,8 @@ from contextlib import nullcontext
 from typing import Any
 
 from compressors.printing import printable
+from fedsim.commands import browser
 from fedsim.commands import flags as shared
-from fedsim.commands import opening
 from fedsim.commands.document import print_document, records
 from fedsim.ground.errors import UsageError
 
@@ -16,7 +16,7 @@ _SEARCHED = ("method", "temporal", "local_epochs", "gradient", "rounds", "contro
              "gpus_per_client", "validation")  # fmt: skip
 
 
-def add(commands: Any) -> None:
+def add_search(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "search",
@@ -68,12 +68,12 @@ def add(commands: Any) -> None:
         help="run the trials on a Ray cluster; its machines need not see --out",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    opening.add(parser)
+    browser.add_open(parser)
     shared.add_settings(parser, skip=_SEARCHED)
-    parser.set_defaults(command=command, extra="search")
+    parser.set_defaults(command=_command, extra="search")
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Searches and reports; 1 where no trial has an evaluation that counts."""
     from fedsim.settings.config import run_from_flat
     from fedsim.settings.strategies import adds_codes
@@ -83,7 +83,7 @@ def command(flags: argparse.Namespace) -> int:
             f"--strategy is {flags.strategy!r}, which takes methods of its own: a search compares "
             "methods that any strategy takes, raw sending among them"
         )
-    base = run_from_flat({"method": "raw", "temporal": 1} | shared.given(flags))
+    base = run_from_flat({"method": "raw", "temporal": 1} | shared.typed_settings(flags))
     from rich.console import Console  # a wrong value is refused before torch is imported
     from rich.live import Live
 
@@ -95,15 +95,15 @@ def command(flags: argparse.Namespace) -> int:
 
     goal = flags.budget or ("front" if flags.target is None else f"{flags.target:g}")
     out = shared.folder(flags, f"{base.plan.task.name}-search-{goal}", base, base.digest_of)
-    told = Console(stderr=True)
+    err_console = Console(stderr=True)
 
     def say(line: str) -> None:
-        told.print(line, soft_wrap=True, highlight=False, markup=False)
+        err_console.print(line, soft_wrap=True, highlight=False, markup=False)
 
     def follow(standings: Any) -> Any:
         """The candidates below the lines, where that can be seen."""
         shown = {"get_renderable": standings.shown, "refresh_per_second": 2, "transient": True}
-        return Live(console=told, **shown) if told.is_terminal else nullcontext()
+        return Live(console=err_console, **shown) if err_console.is_terminal else nullcontext()
 
     result = search(
         base, out, budget=flags.budget, target=flags.target, methods=flags.methods,
@@ -111,7 +111,7 @@ def command(flags: argparse.Namespace) -> int:
         ray_address=flags.ray_address, say=say, follow=follow,
     )  # fmt: skip
     if flags.open:
-        opening.open_page(result.out / "report.html")
+        browser.open_page(result.out / "report.html")
     if flags.json:
         print_document({
             "out": str(result.out), "goal": result.goal.words(),

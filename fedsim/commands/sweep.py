@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compressors.printing import printable
-from fedsim.commands import drying, opening
+from fedsim.commands import browser, dryrun
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError
@@ -29,7 +29,7 @@ _LISTS = ("temporal", "local_epochs", "gradient")
 """Settings of a run that take several values here."""
 
 
-def add(commands: Any) -> None:
+def add_sweep(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "sweep",
@@ -77,30 +77,30 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     shared.add_table(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    opening.add(parser)
-    drying.add(parser)
+    browser.add_open(parser)
+    dryrun.add_dry_run(parser)
     shared.add_settings(parser, skip=(*_LISTS, "seed"))
-    parser.set_defaults(command=command, extra="sim")
+    parser.set_defaults(command=_command, extra="sim")
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
     columns = shared.columns(flags)
-    config = from_flags(flags)  # a wrong value is refused before torch is imported
+    config = grid_from_flags(flags)  # a wrong value is refused before torch is imported
     from fedsim.runs import sweep
     from fedsim.runs.progress import Bars, short_rounds
     from fedsim.settings import grids
     from fedsim.settings.masks import much_forgotten
 
     cells = config.cells() if isinstance(config, grids.SweepConfig) else config
-    out = shared.folder(flags, *named(config, cells, flags.config))
+    out = shared.folder(flags, *folder_name(config, cells, flags.config))
     if isinstance(config, grids.SweepConfig):
         config, cells = sweep.in_folder(config, out)
     cells = sweep.part_of(cells, flags.only)
     many = len(cells) >= 4 and all(cell.config.machine.engine == "local" for cell in cells)
     jobs = 1 if flags.jobs is None and not many else flags.jobs
     if flags.dry_run:
-        return drying.show({cell.name: cell.config for cell in cells}, jobs, flags.json)
+        return dryrun.print_estimates({cell.name: cell.config for cell in cells}, jobs, flags.json)
     rounds = {cell.name: cell.config.plan.rounds for cell in cells}
     metric, missing = cells[0].config.plan.task.metric_name, ""
     with Bars(rounds, metric, quiet=flags.json) as bars:
@@ -125,10 +125,10 @@ def command(flags: argparse.Namespace) -> int:
     if flags.json:
         print_document({"out": str(out), "cells": summaries})
     else:
-        runs = shown(out, [cell.name for cell in cells], summaries)
-        show(summaries, runs, out, missing, columns, flags.per_seed)
+        runs = sweep_rows(out, [cell.name for cell in cells], summaries)
+        print_sweep(summaries, runs, out, missing, columns, flags.per_seed)
     if flags.open:
-        opening.open_page(out / "report.html")
+        browser.open_page(out / "report.html")
     return int(any(s["status"] != "done" for s in summaries))
 
 
@@ -140,9 +140,9 @@ def _part(text: str) -> tuple[int, int]:
     return int(number), int(parts)
 
 
-def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
+def grid_from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell]:
     """A grid, or the cells of a TOML file; flags go over the settings of the file."""
-    given = shared.given(flags, skip=_LISTS)
+    flag_values = shared.typed_settings(flags, skip=_LISTS)
     from fedsim.settings import cellfile, grids, trust_check, variations
     from fedsim.settings.methods import takes_fraction
 
@@ -155,35 +155,39 @@ def from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids.Cell
                 )
         if flags.no_baseline:
             raise UsageError(f"--no-baseline: {flags.config} lists cells, it is not a grid")
-        return cellfile.from_values(written, flags.config, given, shared.trusted(flags))
+        return cellfile.from_values(written, flags.config, flag_values, shared.trusted(flags))
     typed = variations.parse_vary(flags.vary)
-    own = grids.flat_grid(written, flags.config)
-    values = {name: value for name, value in own.items() if name not in typed}
-    vary = {**own.get("vary", {}), **typed}
+    file_values = grids.flat_grid(written, flags.config)
+    values = {name: value for name, value in file_values.items() if name not in typed}
+    vary = {**file_values.get("vary", {}), **typed}
     # Each varied strategy has its own settings, not the default strategy's.
-    merged = values | given if {"strategy", *given} & vary.keys() else over(values, given)
+    merged = (
+        values | flag_values
+        if {"strategy", *flag_values} & vary.keys()
+        else over(values, flag_values)
+    )
     values = merged | ({"vary": vary} if vary else {})
     if flags.temporal is not None or flags.local_epochs is not None:  # over those of the file
         values = {name: x for name, x in values.items() if name not in ("temporal", "local_epochs")}
     for name in ("temporal", "local_epochs"):
         if (text := getattr(flags, name)) is not None:
-            values[name] = shared.numbers(text, name, int)
+            values[name] = shared.parse_numbers(text, name, int)
     if flags.gradient is not None:
-        values["gradient"] = shared.numbers(flags.gradient, "gradient", shared.number)
+        values["gradient"] = shared.parse_numbers(flags.gradient, "gradient", shared.number)
     methods = variations.check_values(vary, "--vary").get("method", (values.get("method", "sbc"),))
     if "gradient" not in values and any(map(takes_fraction, methods)):
         values["gradient"] = [GRADIENT]
     if flags.seeds is not None:
-        seeds = shared.numbers(flags.seeds, "seeds", int)
+        seeds = shared.parse_numbers(flags.seeds, "seeds", int)
         values["seeds"] = seeds if "," in flags.seeds else seeds[0]
     if flags.no_baseline:
         values["baseline"] = False
-    named = (place for own in typed.values() for place in own if isinstance(place, str))
-    trust_check.check_trust(values, flags.config or "--vary", [*shared.trusted(flags), *named])
+    places = (place for choices in typed.values() for place in choices if isinstance(place, str))
+    trust_check.check_trust(values, flags.config or "--vary", [*shared.trusted(flags), *places])
     return grids.sweep_from_flat(values, flags.config or "sweep")
 
 
-def named(
+def folder_name(
     config: grids.SweepConfig | list[grids.Cell], cells: list[grids.Cell], file: str | None
 ) -> tuple[str, RunConfig, Callable[[bool], str]]:
     """A folder name for the settings that all cells of a grid share, so that it can grow there.
@@ -198,13 +202,13 @@ def named(
     if not isinstance(config, grids.SweepConfig):
         name = Path(file or cellfile.FILE).stem
         return name, cells[0].config, partial(cellfile.cells_digest, config)
-    said = "methods" if "method" in config.vary else config.base.method
-    method = "".join(c if c.isalnum() else "-" for c in said).strip("-")
+    title = "methods" if "method" in config.vary else config.base.method
+    method = "".join(c if c.isalnum() else "-" for c in title).strip("-")
     name = f"{config.base.plan.task.name}-{method[:40]}"
     return name, cells[0].config, partial(sweep.shared_digest, config)
 
 
-def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.DataFrame:
+def sweep_rows(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.DataFrame:
     """The rows of these cells, with the same columns of settings as on the page.
 
     Cells that cannot share a page have their names as labels, and are not averaged.
@@ -222,7 +226,7 @@ def shown(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> pd.Da
     return runs[runs.index.isin(names)]
 
 
-def show(
+def print_sweep(
     summaries: list[dict[str, Any]], runs: pd.DataFrame, out: Path, missing: str,
     columns: list[str] | None, per_seed: bool,
 ) -> None:  # fmt: skip

@@ -16,7 +16,7 @@ COMPLETED = {
 """Flag -> the names that are completed after it."""
 
 
-def add(commands: Any) -> None:
+def add_completion(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "completion",
@@ -27,10 +27,10 @@ def add(commands: Any) -> None:
         "`_fedsim` in a folder of $fpath.",
     )
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=" or ".join(SHELLS))
-    parser.set_defaults(command=command, extra="completion")
+    parser.set_defaults(command=_command, extra="completion")
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Prints the script."""
     import shtab
 

@@ -24,7 +24,7 @@ _NOT_HERE = (
 _FLOWERS = "most of it Flower's, which asks for messages every 3 s and starts a process for each"
 
 
-def add(commands: Any) -> None:
+def add_deploy(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "deploy",
@@ -39,16 +39,16 @@ def add(commands: Any) -> None:
     parser.add_argument("--port", type=int, metavar="INT", help="of the SuperLink; default: free")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     shared.add_settings(parser, skip=_NOT_HERE)
-    parser.set_defaults(command=command, extra="sim")
+    parser.set_defaults(command=_command, extra="sim")
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
-    from fedsim.commands.running import from_flags
+    from fedsim.commands.run import run_from_flags
     from fedsim.settings.strategies import check_deployed
 
     check_deployed(flags.strategy)
-    config = from_flags(flags)  # a wrong value is refused before torch is imported
+    config = run_from_flags(flags)  # a wrong value is refused before torch is imported
     check_deployed(config.strategy)
     for name, value in config.flat().items():
         if name in _NOT_HERE and name != "engine" and value != SETTINGS[name].default:
@@ -110,7 +110,7 @@ def deploy(config: RunConfig, out: Path, port: int | None, console: Any) -> dict
     del settings["engine"]
     for name in {"data", "weights"} & settings.keys():
         settings[name] = str(Path(settings[name]).resolve())
-    given = {name.replace("_", "-"): getattr(x, "written", x) for name, x in settings.items()}
+    values = {name.replace("_", "-"): getattr(x, "written", x) for name, x in settings.items()}
     clients, began = config.plan.clients, time.monotonic()
     federation = Deployment(clients, out, port)
     where = f"SuperLink on port {federation.port} and {clients} SuperNodes"
@@ -123,7 +123,7 @@ def deploy(config: RunConfig, out: Path, port: int | None, console: Any) -> dict
     with going_on(out):
         with federation:
             say(f"all are there after {time.monotonic() - began:.0f} s; the app starts")
-            last_lines = federation.run(given, out, say, at_work).last_lines()
+            last_lines = federation.run(values, out, say, at_work).last_lines()
         if not (out / "summary.json").exists():
             raise RunFailed(f"the app ended without results:{last_lines}")
         summary = read_finished(out)

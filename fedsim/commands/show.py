@@ -26,7 +26,7 @@ _OF_DATA = ("task", "clients", "partition", "seed", "validation", "data", "downl
 """The settings by which samples are dealt."""
 
 
-def add(commands: Any) -> None:
+def add_show(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "show",
@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
     for name, sentence in FIGURES.items():
         one = figures.add_parser(name, help=sentence, description=f"Draws {sentence}.")
         if name == "partition":
-            shared.add_settings(one, skip={*shared.KNOWN} - {*_OF_DATA})
+            shared.add_settings(one, skip={*shared.FLAG_SETTINGS} - {*_OF_DATA})
         else:
             one.add_argument("folders", metavar="DIR", nargs="+", help="what run or sweep wrote")
         if name in ("curves", "budget", "pareto"):
@@ -69,14 +69,14 @@ def add(commands: Any) -> None:
         )  # fmt: skip
         one.add_argument("--figsize", metavar="W,H", help="width and height in inches")
         one.add_argument("--out", metavar="FILE", help="the file (default: FIGURE.png)")
-        one.set_defaults(command=command, figure=name, extra="report")
+        one.set_defaults(command=_command, figure=name, extra="report")
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Draws the figure and says where it is."""
     size = None
     if flags.figsize is not None:
-        inches = shared.numbers(flags.figsize, "figsize", shared.number)
+        inches = shared.parse_numbers(flags.figsize, "figsize", shared.number)
         if len(inches) != 2 or not all(0 < one <= 100 for one in inches):
             raise UsageError(f"--figsize is {flags.figsize!r}: it takes two numbers of inches, "
                              "above 0 and up to 100, such as 3.4,2.5")  # fmt: skip
@@ -94,12 +94,12 @@ def command(flags: argparse.Namespace) -> int:
 
 def _partition(flags: argparse.Namespace, how: dict[str, Any]) -> Axes:
     """Who holds which labels with the settings of the flags."""
-    given = shared.given(flags)
+    settings = shared.typed_settings(flags)
     from fedsim.federation import ClientData
     from fedsim.settings.config import run_from_flat
     from fedsim.show.plot import partition
 
-    config = run_from_flat(given)
+    config = run_from_flat(settings)
     held = ClientData.of(config).held()
     held.attrs["title"] = f"{config.plan.task.name}: {config.plan.partition}, seed {config.seed}"
     return partition(held, **how)

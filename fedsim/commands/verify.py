@@ -9,7 +9,7 @@ from compressors.printing import printable
 from fedsim.commands.document import print_document
 
 
-def add(commands: Any) -> None:
+def add_verify(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "verify",
@@ -36,10 +36,10 @@ def add(commands: Any) -> None:
         help="weights, a network or a trace that the runs name, and that may be opened",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=command, extra="report")
+    parser.set_defaults(command=_command, extra="report")
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Says a line about every run, about the tables made of them, and what was not checked.
 
     Returns 1 where something differs.
@@ -55,9 +55,13 @@ def command(flags: argparse.Namespace) -> int:
     from fedsim.runs.verify.verify import NOT_COMPARED, folders, verify
 
     span, place = None if flags.rerun is None else Span.parse(flags.rerun), Path(flags.folder)
-    runs, told = folders(place), Console(stderr=True)
+    runs, console = folders(place), Console(stderr=True)
     shown = track(
-        runs, "verifying", console=told, transient=True, disable=flags.json or not told.is_terminal
+        runs,
+        "verifying",
+        console=console,
+        transient=True,
+        disable=flags.json or not console.is_terminal,
     )
     verdicts = []
     for folder in shown:
@@ -65,23 +69,23 @@ def command(flags: argparse.Namespace) -> int:
             verdicts.append(verify(folder, span, flags.own, flags.data, flags.file))
         if not flags.json:
             print(one_line(verdicts[-1].line))
-    made = verify_outputs(place, Permissions(flags.own, flags.data, flags.file))
+    table_verdicts = verify_outputs(place, Permissions(flags.own, flags.data, flags.file))
     wrong = sum(bool(verdict.failures) for verdict in verdicts)
-    of_tables = [what for one in made for what in one.unchecked]
-    unchecked = [*summed([one.unchecked for one in verdicts]), *of_tables, NOT_COMPARED]
+    of_tables = [what for one in table_verdicts for what in one.unchecked]
+    unchecked = [*counted_notes([one.unchecked for one in verdicts]), *of_tables, NOT_COMPARED]
     if flags.json:
         print_document({
             "runs": [vars(verdict) for verdict in verdicts], "differ": wrong,
-            "tables": [vars(verdict) for verdict in made], "unchecked": unchecked,
+            "tables": [vars(verdict) for verdict in table_verdicts], "unchecked": unchecked,
         })  # fmt: skip
     else:
-        for verdict in made:
+        for verdict in table_verdicts:
             if verdict.looked or verdict.failures:
                 print(one_line(verdict.line))
         if len(runs) > 1:
             print(f"{len(runs) - wrong} of {len(runs)} runs agree with what they recorded")
         print(one_line(f"not checked: {'; '.join(unchecked)}"))
-    return int(wrong > 0 or any(verdict.failures for verdict in made))
+    return int(wrong > 0 or any(verdict.failures for verdict in table_verdicts))
 
 
 def one_line(text: str) -> str:
@@ -94,18 +98,18 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", "\\n")
 
 
-def summed(unchecked: Sequence[Sequence[str]]) -> list[str]:
+def counted_notes(unchecked: Sequence[Sequence[str]]) -> list[str]:
     """The checks that were not made, each once, with the number of runs that it is of.
 
     Example:
-        >>> summed([["a"], ["a", "b"]])
+        >>> counted_notes([["a"], ["a", "b"]])
         ['a (2 of 2)', 'b (1 of 2)']
-        >>> summed([["a"]])
+        >>> counted_notes([["a"]])
         ['a']
     """
     many: dict[str, int] = {}
-    for own in unchecked:
-        for what in own:
+    for notes in unchecked:
+        for what in notes:
             many[what] = many.get(what, 0) + 1
     of_all = len(unchecked)
     return [f"{x} ({count} of {of_all})" if of_all > 1 else x for x, count in many.items()]

@@ -23,7 +23,7 @@ _NETWORK = (
 )
 
 
-def add(commands: Any) -> None:
+def add_price(commands: Any) -> None:
     """Adds the command."""
     parser = commands.add_parser(
         "price",
@@ -43,10 +43,10 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--out", metavar="DIR", help="write times.csv and figures there")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=command, extra="report")
+    parser.set_defaults(command=_command, extra="report")
 
 
-def command(flags: argparse.Namespace) -> int:
+def _command(flags: argparse.Namespace) -> int:
     """Prices the runs, prints a table per network, and writes files where asked."""
     from rich.console import Console
 
@@ -76,8 +76,8 @@ def command(flags: argparse.Namespace) -> int:
     if not networks:
         rounds = dict([own_times(results)])
     tables = {name: to_target(frame, target, results.runs) for name, frame in rounds.items()}
-    across, there = None, next(iter(tables.values()))
-    if networks and flags.target is not None and (there["reached"] == there["seeds"]).any():
+    across, times = None, next(iter(tables.values()))
+    if networks and flags.target is not None and (times["reached"] == times["seeds"]).any():
         across = over_bandwidths(results, networks[0], flags.target, flops=run_flops)
     if flags.out is not None:
         _write(Path(flags.out), rounds, tables, across, flags.target)
@@ -87,8 +87,8 @@ def command(flags: argparse.Namespace) -> int:
         return 0
     console, symbol = Console(), delay_symbol(results.runs)
     for name, table in tables.items():
-        laid = _laid(table, name, flags.target, metric, not networks, symbol, console)
-        print_whole(console, laid)
+        layout = _network_table(table, name, flags.target, metric, not networks, symbol, console)
+        print_whole(console, layout)
         if downlink := download_told(rounds[name]):
             console.print(downlink, highlight=False)
     if networks and flags.target is not None:
@@ -117,11 +117,11 @@ _COUNTED = dict[tuple[str, int, str], float]()
 """By task, samples a batch and precision."""
 
 
-def _laid(
-    table: "pd.DataFrame", name: str, target: float | None, metric: str, own: bool, symbol: str,
+def _network_table(
+    table: "pd.DataFrame", name: str, target: float | None, metric: str, clocked: bool, symbol: str,
     console: Any,
 ) -> Any:  # fmt: skip
-    """A network's table; ``own``: the runs went by that clock themselves."""
+    """A network's table; ``clocked``: the runs went by that clock themselves."""
     from fedsim.show.layout import Column, Row, laid
 
     tasks = ["task"] if table["task"].nunique() > 1 else []
@@ -142,7 +142,7 @@ def _laid(
                for head in headings]  # fmt: skip
     return laid(
         columns, rows, console.width, keys=3 + len(tasks), title=f"Simulated time on {name}",
-        caption="As the runs went, by their own clocks." if own else
+        caption="As the runs went, by their own clocks." if clocked else
         "Computed from message lengths and the time per iteration; nothing is trained.",
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ SIGNALS: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
 if sys.platform != "win32":
     SIGNALS += (signal.SIGHUP,)
 
-STATUSES = tuple(128 + number for number in SIGNALS)
+SIGNAL_STATUSES = tuple(128 + number for number in SIGNALS)
 """The exit statuses of commands that a signal has stopped: 130, 143 and 129."""
 
 
@@ -67,11 +67,11 @@ class Stop:
             self._by = signal.Signals(number)
             for stream in (1, 2):
                 _leave(stream)
-            said = f"stopped by {self._by.name}"
+            message = f"stopped by {self._by.name}"
             if self.folder is not None:
-                said += f"; the same command goes on{kept(self.folder)}"
+                message += f"; the same command goes on{resume_note(self.folder)}"
             with suppress(OSError):
-                print(printable(f"fedsim: {said}"), file=sys.stderr, flush=True)
+                print(printable(f"fedsim: {message}"), file=sys.stderr, flush=True)
         raise KeyboardInterrupt
 
 
@@ -83,14 +83,14 @@ def _leave(stream: int) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
-def kept(folder: Path) -> str:
+def resume_note(folder: Path) -> str:
     """What a results folder keeps of its runs, and so where the same command goes on.
 
     Args:
         folder: of one run, of a sweep or of a search.
 
     Example:
-        >>> kept(Path("/nowhere"))
+        >>> resume_note(Path("/nowhere"))
         ' (/nowhere keeps no finished run and no checkpoint)'
     """
     if (folder / "config.toml").exists():
