@@ -26,7 +26,7 @@
     gives some of them twice.
 
 `NAMEPartitioner(ARGUMENT=VALUE, ...)`: a partitioner of flwr-datasets (`flowersplits`).
-`FILE.csv`, `FILE.py:FUNCTION`: a user's own partition (`givensplits`).
+`FILE.csv`, `FILE.py:FUNCTION`: a user's own partition (`filesplits`).
 `fixed`: the shards that the data have themselves (`Data.shards`).
 
 A client's draw follows from the seed and the client's number, and is computed on access.
