@@ -47,7 +47,7 @@ def with_digest(spec: str) -> str:
         UsageError: there is no such file.
 
     Example:
-        >>> settled("split.csv@0123456789abcdef"), settled("shards(2)")
+        >>> with_digest("split.csv@0123456789abcdef"), with_digest("shards(2)")
         ('split.csv@0123456789abcdef', 'shards(2)')
     """
     if not is_file(spec) or _DIGEST.search(spec):
@@ -114,7 +114,7 @@ def check_shards(
             twice; or a client has no samples.
 
     Example:
-        >>> checked([[2, 0], [1]], 3, 2, "mine")
+        >>> check_shards([[2, 0], [1]], 3, 2, "mine")
         [array([0, 2]), array([1])]
     """
     if not isinstance(parts, Sequence):
@@ -167,7 +167,7 @@ def restrict(
         UsageError: a client has none of them.
 
     Example:
-        >>> restricted([np.array([0, 2]), np.array([1, 3])], np.array([0, 1, 3]), "mine")
+        >>> restrict([np.array([0, 2]), np.array([1, 3])], np.array([0, 1, 3]), "mine")
         [array([0]), array([1, 3])]
     """
     remaining = [part[np.isin(part, left)] for part in parts]

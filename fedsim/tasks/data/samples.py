@@ -243,7 +243,7 @@ def parts_digest(parts: Iterable[SampleSet]) -> str:
     """The digest of samples as they were read: what is computed of them differs by machine.
 
     Example:
-        >>> part = Part(torch.ones(2, 3), np.array(["a", "b"]))
+        >>> part = SampleSet(torch.ones(2, 3), np.array(["a", "b"]))
         >>> parts_digest([part]) == parts_digest([part._replace(y=np.array(["a", "c"]))])
         False
     """

@@ -202,7 +202,7 @@ def standardized(train: SampleSet, test: SampleSet) -> tuple[SampleSet, SampleSe
     """Both with every column less its mean over ``train``, divided by its deviation there.
 
     Example:
-        >>> part = Part(torch.tensor([[1.0, 5.0], [3.0, 5.0]]), np.array([0, 1]))
+        >>> part = SampleSet(torch.tensor([[1.0, 5.0], [3.0, 5.0]]), np.array([0, 1]))
         >>> standardized(part, part)[0].x.tolist()  # a column that never changes is zero
         [[-1.0, 0.0], [1.0, 0.0]]
     """
