@@ -29,10 +29,10 @@ def add_theory(commands: Any) -> None:
     parser.add_argument("--entries", type=int, metavar="D",
                         help="entries of the vector (default: as in the paper)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(command=_command)
+    parser.set_defaults(command=command_theory)
 
 
-def _command(flags: argparse.Namespace) -> int:
+def command_theory(flags: argparse.Namespace) -> int:
     """Prints a table, or the list of tables."""
     from rich.console import Console
 

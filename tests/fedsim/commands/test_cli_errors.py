@@ -266,7 +266,7 @@ def test_a_broken_pipe_is_well_where_it_is_the_output_alone(
     def broken(flags: object) -> int:
         raise BrokenPipeError("Broken pipe")
 
-    monkeypatch.setattr(theory, "command", broken)
+    monkeypatch.setattr(theory, "command_theory", broken)
     reads, writes = os.pipe()
     with os.fdopen(writes, "w") as stdout:
         if not reader_is_there:

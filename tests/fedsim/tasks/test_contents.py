@@ -26,7 +26,7 @@ from fedsim.settings import contents
 from fedsim.settings.config import from_toml
 from fedsim.settings.grids import Cell
 from fedsim.settings.masks import resolve_masking
-from fedsim.tasks import load_data as datacache
+from fedsim.tasks import datacache
 from fedsim.tasks.data import datafiles, samples
 from fedsim.tasks.data.images import Pixels
 from fedsim.tasks.datacache import load_data
@@ -268,11 +268,11 @@ def test_fedsim_s_own_have_no_digests() -> None:
 def test_a_run_takes_its_content_to_other_processes() -> None:
     config = RunConfig.of(task="task.py:CSV", strategy="strategy.py:Mine")
     assert {*config.content} == {"task", "strategy", "data"}
-    there = pickle.datacache(cloud(config))
+    there = pickle.loads(cloud(config))
     Path("a.csv").unlink()
     edit("helper.py", "WIDTH = 2", "WIDTH = 4")
     assert there == config and there.content == config.sent if config.sent else there.sent
-    assert there.digest == pickle.datacache(cloud(there)).digest
+    assert there.digest == pickle.loads(cloud(there)).digest
 
 
 def cloud(config: RunConfig) -> bytes:
@@ -283,7 +283,7 @@ def cloud(config: RunConfig) -> bytes:
 
 
 def test_a_worker_whose_data_are_others_refuses() -> None:
-    there = pickle.datacache(cloud(RunConfig.of(task="task.py:CSV")))
+    there = pickle.loads(cloud(RunConfig.of(task="task.py:CSV")))
     edit("a.csv", "\n3,3,1\n", "\n3,4,1\n")
     with pytest.raises(DataError, match="not those with which the run was started .samples"):
         ClientData.of(there)
