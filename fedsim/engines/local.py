@@ -105,11 +105,9 @@ class LocalGrid(NumberedGrid):
     A node answers one message after the other, as Flower's do. A worker takes one message, or
     ``at_once`` of a call in their order, which go to ``answer_several``: groups do not depend on
     the number of workers. Without workers, the caller serves the nodes itself while it waits for
-    replies: no timeout ends that. With ``numbered`` a strategy need not ask which client a node is: a
-    million clients would be asked before the first round.
-    ``together``: the caller only wakes when
-    all replies are there, or the time is over. ``end``
-    is called when the threads have ended.
+    replies: no timeout ends that. With ``numbered`` a strategy need not ask which client a node is:
+    a million clients would be asked before the first round. ``together``: the caller only wakes
+    when all replies are there, or the time is over. ``end`` is called when the threads have ended.
     """
 
     def __init__(

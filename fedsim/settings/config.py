@@ -268,7 +268,8 @@ def flat_settings(
         values: as TOML has them; in Python a group may be its value.
         origin: the beginning of error messages.
         flags: whether a setting of a group may be outside of the group, by the name of its flag.
-        other_keys: other keys that are allowed there; the message on an unknown key suggests them, too.
+        other_keys: other keys that are allowed there; the message on an unknown key suggests them,
+            too.
         newer: whether keys that are not known, and values of other types, are kept: a newer version
             wrote them.
 

@@ -66,7 +66,9 @@ def moves(out: Path, runs: Sequence[RunConfig]) -> dict[str, str]:
                 path = now.get((setting, digest)) if isinstance(digest, str) else None
                 if path is not None and isinstance(place, str):
                     new_places[literal_origin(place)] = path
-    return {old: new for old, new in new_places.items() if old != literal_origin(f"{new}{SEPARATOR}")}
+    return {
+        old: new for old, new in new_places.items() if old != literal_origin(f"{new}{SEPARATOR}")
+    }
 
 
 def _places(run: RunConfig) -> dict[str, str]:
