@@ -293,7 +293,8 @@ def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
         if (folder / "summary.json").exists():
             done = read_finished(folder)
             if done["status"] == "done" or folder.name not in again:
-                strategy, content = read_settings(folder).get("strategy", ""), recorded_content(folder)
+                content = recorded_content(folder)
+                strategy = read_settings(folder).get("strategy", "")
                 _alike(out, recorded_facts, folder.name, done["task"], content, str(strategy))
 
 
