@@ -21,12 +21,12 @@ from fedsim import RunConfig, Training
 from fedsim.ground import units
 from fedsim.runs.sweep import run_cells
 from fedsim.search.curves import read_curve
-from fedsim.search.exploring import at
-from fedsim.search.finals import Finalist, Lot
+from fedsim.search.exploration import at
+from fedsim.search.finals import Finalist, SeedScores
 from fedsim.search.goal import Goal
 from fedsim.search.methods import OWN
 from fedsim.search.picture import chart
-from fedsim.search.search import Found, search
+from fedsim.search.search import SearchResult, search
 from fedsim.settings.grids import Cell
 from fedsim.show.plot.paper import drawn, save
 
@@ -64,7 +64,7 @@ def plane_cells() -> list[Cell]:
     ]  # fmt: skip
 
 
-def rows(result: Found, out: Path) -> pd.DataFrame:
+def rows(result: SearchResult, out: Path) -> pd.DataFrame:
     """A row per setting and seed: the finalists, then the plane's cells, on held-out samples.
 
     A finalist of which no run had ended when the time was over has no row.
@@ -91,7 +91,7 @@ def markdown(table: pd.DataFrame) -> str:
     lines += ["| --- | --- | --: | --- | --: |"]
     for (by, setting), own in table.groupby(["found by", "setting"], sort=False):
         points = tuple(zip(own["bits"], own["accuracy"], strict=True))
-        lot = Lot(points, ())
+        lot = SeedScores(points, ())
         mean, seeds = lot.metric(), ", ".join(f"{a:.4f}" for a in own["accuracy"])
         setting = str(setting).replace("|", "\\|")  # coders
         lines.append(f"| {by} | {setting} | {mean.value:.4f} ± {mean.half:.4f} | {seeds} "
@@ -117,8 +117,8 @@ def finalists() -> list[Finalist]:
         params = {"method": told["method"], "coder": told["coder"] or OWN,
                   "temporal": int(told["temporal"]), "lr": float(told["lr"]),
                   "gradient": None if told["gradient"] is None else float(told["gradient"])}
-        held = Lot(tuple(zip(own["bits"], own["accuracy"], strict=True)), ())
-        found.append(Finalist(-1, params, None, Lot((), ()), held, "tie" in str(by), BASE))
+        held = SeedScores(tuple(zip(own["bits"], own["accuracy"], strict=True)), ())
+        found.append(Finalist(-1, params, None, SeedScores((), ()), held, "tie" in str(by), BASE))
     return found
 
 

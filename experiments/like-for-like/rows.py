@@ -7,7 +7,7 @@ from typing import Any
 
 from compressors import CATALOGUE
 from fedsim import UsageError
-from fedsim.search import chosen
+from fedsim.search import select_methods
 
 KNOBS: dict[str, tuple[Any, ...]] = {  # from weak to strong: by the bits of a message
     "p": tuple(float(f"{d}e-{e}") for e in (5, 4, 3, 2, 1) for d in (1, 2.5, 5)),
@@ -114,7 +114,7 @@ def added(text: str) -> dict[str, Row]:
     if any(row.spelled == other.spelled for other in ROWS.values()):
         raise UsageError(f"--add is {text!r}: this is compared already, see --only")
     try:
-        chosen([row.at(row.strengths[len(row.strengths) // 2])[0]])
+        select_methods([row.at(row.strengths[len(row.strengths) // 2])[0]])
     except UsageError as error:
         raise UsageError(str(error).replace("--methods", "--add", 1)) from error
     return {name: row}

@@ -17,15 +17,15 @@ def to_toml(final: Finalist, goal: Goal) -> str:
     """
     config = final.config
     point = final.held.points[0]
-    said = goal.words()
-    lines = [f"{said[0].upper()}{said[1:]}, as a search found it."]
+    goal_text = goal.words()
+    lines = [f"{goal_text[0].upper()}{goal_text[1:]}, as a search found it."]
     if point is not None:
         score, bits = units.score(point[1], goal.name), units.bits(point[0])
         lines.append(
             f"This run: {goal.name} {score} on held-out samples with {bits} per client {goal.ways}."
         )
-    for name, own in (("task", config.task), ("strategy", config.strategy)):
-        if not isinstance(own, str) and not own.place:
+    for name, part in (("task", config.task), ("strategy", config.strategy)):
+        if not isinstance(part, str) and not part.place:
             lines.append(f"The {name} is made in Python: run it from there, with these settings.")
     settings = {
         name: value for name, value in config.flat().items()

@@ -15,7 +15,7 @@ from fedsim.results.values import REACHED
 from fedsim.runs.parallel import Ended, RunSpec, run_here
 from fedsim.runs.processes import run_beside
 from fedsim.search import curves
-from fedsim.search.exploring import OVER, Limits, Say
+from fedsim.search.exploration import OVER, Limits, Say
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.space import Params, Space
 from fedsim.search.standings import Standings
@@ -27,7 +27,7 @@ _PACE = 1.1  # times a trial's seconds that its finals take, until some have bee
 
 
 @dataclass(frozen=True)
-class Lot:
+class SeedScores:
     """A setting's runs on fresh seeds.
 
     Attributes:
@@ -46,12 +46,12 @@ class Lot:
         """By which lots are sorted: the seeds without a point, the others' mean loss, the misses'.
 
         Example:
-            >>> Lot((None, (9.0, 0.5)), (inf, -0.5)).place()
+            >>> SeedScores((None, (9.0, 0.5)), (inf, -0.5)).place()
             (1, -0.5, inf)
         """
-        known = [loss for loss in self.losses if loss < inf]
-        missing = len(self.losses) - len(known)
-        return missing, _last(mean(known).value), _last(mean(self.misses).value)
+        finite = [loss for loss in self.losses if loss < inf]
+        missing = len(self.losses) - len(finite)
+        return missing, _last(mean(finite).value), _last(mean(self.misses).value)
 
     def metric(self) -> Mean:
         """The mean metric of the seeds that have a point."""
@@ -82,8 +82,8 @@ class Finalist:
     trial: int
     params: Params
     point: tuple[float, float] | None
-    validated: Lot
-    held: Lot
+    validated: SeedScores
+    held: SeedScores
     tie: bool
     config: RunConfig
 
@@ -97,19 +97,19 @@ def by_value(study: Study) -> list[FrozenTrial]:
     return sorted(trials, key=lambda t: (t.values[-1], *t.user_attrs[EQUALS], t.number))
 
 
-def chosen(study: Study, most: int = ON_FRONT) -> list[FrozenTrial]:
+def select_finalists(study: Study, limit: int = ON_FRONT) -> list[FrozenTrial]:
     """The trials that go to the finals: the best, or those on the front; each setting once.
 
     Args:
         study: of the trials.
-        most: how many at most.
+        limit: how many at most.
     """
     trials = by_value(study)
     if study.space.goal.front:
         points = [(np.array(t.values), t) for t in trials]  # none is as good in both, better in one
         front = [
-            t for own, t in points
-            if not any((point <= own).all() and (point < own).any() for point, _ in points)
+            t for values, t in points
+            if not any((point <= values).all() and (point < values).any() for point, _ in points)
         ]  # fmt: skip
         ranked = sorted(front, key=lambda t: t.values[0])
     else:
@@ -119,16 +119,16 @@ def chosen(study: Study, most: int = ON_FRONT) -> list[FrozenTrial]:
         first.setdefault(trial.user_attrs[CELL], trial)
     once = list(first.values())
     if not study.space.goal.front:
-        return once[: min(most, FINALISTS)]
-    most = min(most, len(once))
-    if most == 1:  # the best metric
+        return once[: min(limit, FINALISTS)]
+    limit = min(limit, len(once))
+    if limit == 1:  # the best metric
         return once[-1:]
-    places = {round(k * (len(once) - 1) / (most - 1)) for k in range(most)}  # evenly
+    places = {round(k * (len(once) - 1) / (limit - 1)) for k in range(limit)}  # evenly
     return [once[place] for place in sorted(places)]
 
 
 @dataclass(frozen=True)
-class Lineup:
+class Bracket:
     """Which runs the finals have.
 
     Attributes:
@@ -142,10 +142,10 @@ class Lineup:
     needed: float
 
 
-def fitting(
+def fit_bracket(
     study: Study, out: Path, seeds: int, jobs: int, left: float = inf, pace: float = _PACE,
     ran: Container[str] = (),
-) -> Lineup:
+) -> Bracket:
     """The finalists and seeds whose runs fit into the seconds ``left``, one of each at least.
 
     Where the time is short there are fewer finalists, down to two; then fewer seeds; then one
@@ -153,9 +153,9 @@ def fitting(
     does one whose name ``ran`` holds: it failed.
     """
     first = study.space.base.seed + 1
-    fewer = [(most, seeds) for most in range(ON_FRONT, 1, -1)]
-    for most, count in [*fewer, *((2, k) for k in range(seeds - 1, 0, -1)), (1, 1)]:
-        trials, fresh, needed = chosen(study, most), range(first, first + count), 0.0
+    fewer = [(limit, seeds) for limit in range(ON_FRONT, 1, -1)]
+    for limit, count in [*fewer, *((2, k) for k in range(seeds - 1, 0, -1)), (1, 1)]:
+        trials, fresh, needed = select_finalists(study, limit), range(first, first + count), 0.0
         for t in trials:
             waiting = sum(
                 name not in ran and not _done(folder)
@@ -164,10 +164,10 @@ def fitting(
             needed += pace * waiting * t.user_attrs[TOOK] / jobs
         if needed <= left:
             break
-    return Lineup(trials, fresh, needed)
+    return Bracket(trials, fresh, needed)
 
 
-def play(
+def run_bracket(
     study: Study, out: Path, seeds: int, jobs: int, ray_address: str | None, limits: Limits,
     say: Say, standings: Standings | None = None,
 ) -> tuple[list[Finalist], str]:  # fmt: skip
@@ -191,46 +191,48 @@ def play(
         standings: receive the progress of the finals; None: no table is shown.
     """
     space, ran, pace = study.space, set[str](), _PACE
-    lineup = fitting(study, out, seeds, jobs, limits.left())
+    bracket = fit_bracket(study, out, seeds, jobs, limits.left())
     while True:
-        work = [(w, t) for t in lineup.trials for w in _runs(space, t, lineup.seeds, out)]
+        work = [(w, t) for t in bracket.trials for w in _runs(space, t, bracket.seeds, out)]
         waiting = [(w, t) for w, t in work if not _done(w[2]) and w[0] not in ran]
-        words = f"{_of(len(lineup.trials), len(chosen(study)), 'setting')}, "
-        words += f"{_of(len(lineup.seeds), seeds, 'fresh seed')} each"
+        words = f"{_of(len(bracket.trials), len(select_finalists(study)), 'setting')}, "
+        words += f"{_of(len(bracket.seeds), seeds, 'fresh seed')} each"
         few = ": the time is enough for no more" if " of " in words else ""
         say(f"finals: {words}{few}; {len(waiting)} of {len(work)} runs to do")
         cells = {w[0]: t.user_attrs[CELL] for w, t in work}
         done = Counter(cells[w[0]] for w, _ in work if _done(w[2]))
 
-        def told(name: str, cells: dict[str, str] = cells, done: Counter[str] = done) -> None:
+        def count_ended(
+            name: str, cells: dict[str, str] = cells, done: Counter[str] = done
+        ) -> None:
             done[cells[name]] += 1
             if standings is not None:
                 of = sum(cell == cells[name] for cell in cells.values())
                 standings.final(cells[name], done[cells[name]], of)
 
-        before, took = limits.spent(), sum(t.user_attrs[TOOK] for _, t in waiting) / jobs
-        _run(study, [w for w, _ in waiting], jobs, ray_address, limits, say, told)
+        before, trial_seconds = limits.spent(), sum(t.user_attrs[TOOK] for _, t in waiting) / jobs
+        _run(study, [w for w, _ in waiting], jobs, ray_address, limits, say, count_ended)
         ran |= {w[0] for w, _ in waiting}
-        pace = (limits.spent() - before) / took if took else pace
-        more = fitting(study, out, seeds, jobs, limits.left(), pace, ran)
+        pace = (limits.spent() - before) / trial_seconds if trial_seconds else pace
+        more = fit_bracket(study, out, seeds, jobs, limits.left(), pace, ran)
         if not waiting or not more.needed < limits.left() or not more.needed:
             break
-        lineup = more
-    finalists = [_finalist(space, t, lineup.seeds, out) for t in lineup.trials]
+        bracket = more
+    finalists = [_finalist(space, t, bracket.seeds, out) for t in bracket.trials]
     return _ranked(finalists, space.goal), words
 
 
-def _of(there: int, every: int, what: str) -> str:
+def _of(count: int, total: int, what: str) -> str:
     """`2 of 4 settings`; `4 settings` where that is all."""
-    many = what if every == 1 else f"{what}s"
-    return f"{there} {many}" if there == every else f"{there} of {every} {many}"
+    many = what if total == 1 else f"{what}s"
+    return f"{count} {many}" if count == total else f"{count} of {total} {many}"
 
 
 def _run(
     study: Study, waiting: Sequence[RunSpec], jobs: int, ray_address: str | None, limits: Limits,
-    say: Say, told: Ended,
+    say: Say, on_end: Ended,
 ) -> None:  # fmt: skip
-    """Runs what waits until the time is over; ``told`` of each that has ended."""
+    """Runs what waits until the time is over; ``on_end`` of each that has ended."""
     ends = 0
 
     def in_time() -> Iterator[RunSpec]:
@@ -249,7 +251,7 @@ def _run(
         nonlocal ends
         ends += 1
         study.seconds = limits.spent()
-        told(name)
+        on_end(name)
         say(f"finals: {ends} of {len(waiting)} runs have ended ({name})")
 
     if waiting and jobs == 1 and ray_address is None:
@@ -284,24 +286,25 @@ def _finalist(space: Space, trial: FrozenTrial, seeds: Sequence[int], out: Path)
         curves.read_curve(folder, budget_of) if _done(folder) else Curve((), ())
         for _, _, folder in _runs(space, trial, seeds, out)
     ]
-    own = curves.read_curve(out / "cells" / trial.user_attrs[CELL], budget_of)
+    curve = curves.read_curve(out / "cells" / trial.user_attrs[CELL], budget_of)
     config = space.cell(trial.params, seeds[0], validation=False).config
     return Finalist(
-        trial.number, space.used(trial.params), space.goal.point(own),
-        _lot(space.goal, runs[::2]), _lot(space.goal, runs[1::2]), False, config,
+        trial.number, space.used(trial.params), space.goal.point(curve),
+        _seed_scores(space.goal, runs[::2]), _seed_scores(space.goal, runs[1::2]), False, config,
     )  # fmt: skip
 
 
-def _lot(goal: Goal, runs: Sequence[Curve]) -> Lot:
+def _seed_scores(goal: Goal, runs: Sequence[Curve]) -> SeedScores:
     points = tuple(goal.point(curve) for curve in runs)
     pairs = [*zip(points, map(goal.loss, runs), strict=True)]
     losses = tuple(inf if not point or loss is None else loss for point, loss in pairs)
     misses = tuple(loss for point, loss in pairs if not point and loss is not None)
-    return Lot(points, losses, tuple(goal.task_loss(curve) for curve in runs), misses)
+    return SeedScores(points, losses, tuple(goal.task_loss(curve) for curve in runs), misses)
 
 
 def _ranked(finalists: list[Finalist], goal: Goal) -> list[Finalist]:
-    """By ``Lot.place``; on the front by bits, what has none last. Ties are those with the first.
+    """By ``SeedScores.place``; on the front by bits, what has none last. Ties are those with the
+    first.
 
     Of equal means the least mean of the task's loss goes first, then the fewest bits; where the
     metric cannot rise any more, the fewest bits do.
@@ -310,9 +313,9 @@ def _ranked(finalists: list[Finalist], goal: Goal) -> list[Finalist]:
         return sorted(finalists, key=lambda f: _last(f.validated.bits()))
 
     def place(final: Finalist) -> tuple[float, ...]:
-        lot = final.validated
-        learned = 0.0 if goal.saturated(lot.metric().value) else mean(lot.task_losses).value
-        return *lot.place(), _last(learned), _last(lot.bits()), final.trial
+        scores = final.validated
+        learned = 0.0 if goal.saturated(scores.metric().value) else mean(scores.task_losses).value
+        return *scores.place(), _last(learned), _last(scores.bits()), final.trial
 
     ranked = sorted(finalists, key=place)
     return [

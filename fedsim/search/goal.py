@@ -39,8 +39,8 @@ class Curve:
     def reaches(self, target: float, higher: bool) -> int | None:
         """The place of the first evaluation that reaches the target; None: none does."""
         sign = 1 if higher else -1
-        there = (place for place, score in enumerate(self.metric) if sign * score >= sign * target)
-        return next(there, None)
+        places = (place for place, score in enumerate(self.metric) if sign * score >= sign * target)
+        return next(places, None)
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ class Goal:
             >>> Goal(True, "accuracy", target=0.9).reached(0.9), Goal(True, "accuracy").reached(1.0)
             (True, False)
         """
-        there = Curve((0.0,), (metric,))
-        return self.target is not None and there.reaches(self.target, self.higher) is not None
+        curve = Curve((0.0,), (metric,))
+        return self.target is not None and curve.reaches(self.target, self.higher) is not None
 
     def _place(self, curve: Curve) -> int | None:
         if self.budget is not None:

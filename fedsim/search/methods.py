@@ -46,7 +46,7 @@ _RATED = {"signsgd": "signsgd({lr})"}
 """Methods whose step, in the place of the clients' rate, is what they learn by."""
 
 
-def chosen(methods: str | Sequence[str]) -> list[str]:
+def select_methods(methods: str | Sequence[str]) -> list[str]:
     """The texts of the methods that are searched over; ``{p}`` stands for the fraction sent.
 
     Args:
@@ -58,7 +58,7 @@ def chosen(methods: str | Sequence[str]) -> list[str]:
         UsageError: no text, or one that cannot be read.
 
     Example:
-        >>> chosen("sbc,raw"), chosen("topk(0.1) | cnat; stc")
+        >>> select_methods("sbc,raw"), select_methods("topk(0.1) | cnat; stc")
         (['sbc', 'raw'], ['topk(0.1) | cnat', 'stc'])
     """
     if isinstance(methods, str):
@@ -75,8 +75,8 @@ def chosen(methods: str | Sequence[str]) -> list[str]:
         raise UsageError(f"--methods is {methods!r}: it takes all, published, or methods' texts")
     for method in texts:
         if re.fullmatch(r"\w+", method) and method not in CATALOGUE:
-            known = [row.name for row in CATALOGUE.values() if row.kind == "method"]
-            listed = unknown("method", method, ["all", "published", *known])
+            names = [row.name for row in CATALOGUE.values() if row.kind == "method"]
+            listed = unknown("method", method, ["all", "published", *names])
             raise UsageError(f"--methods: {listed}")
         try:
             resolve(at_rate(method), 0.01 if takes_fraction(method) else None)
@@ -100,29 +100,31 @@ def _text(row: Row) -> str:
     if row.name in _RATED:
         return _RATED[row.name]
     taken = signature(row.make).parameters
-    free = all(own.default is not own.empty for name, own in taken.items() if name != "p")
+    free = all(
+        parameter.default is not parameter.empty for name, parameter in taken.items() if name != "p"
+    )
     return row.name if "p" in taken and free else at(row, "{p}")
 
 
 @lru_cache
-def most(method: str) -> float:
+def max_fraction(method: str) -> float:
     """The greatest fraction that a method takes, of two digits: 1, or what its settings allow.
 
     Raises:
         UsageError: the method takes no fraction from 1e-4 up.
 
     Example:
-        >>> most("sbc"), most("cocktailsgd")
+        >>> max_fraction("sbc"), max_fraction("cocktailsgd")
         (1.0, 0.1)
     """
     for p in (1.0, *(digits / 10**e for e in range(2, 6) for digits in range(99, 9, -1))):
         try:
             resolve(at_rate(method), p)
         except UsageError as error:
-            why = error
+            refusal = error
         else:
             return p
-    raise why
+    raise refusal
 
 
 def sent_down(params: Mapping[str, Any]) -> str:
@@ -158,8 +160,8 @@ def compressor(method: str, p: float | None, coder: str, lr: float = 0.01) -> Co
         >>> text(compressor("sbc", 0.01, "ans | ans"))
         'ef(per_tensor(one_sided(0.01) | mean | ans | ans), mask=true)'
     """
-    made = resolve(at_rate(method, lr), p).compressor
-    return made if coder == OWN else _recoded(made, coder)
+    pipeline = resolve(at_rate(method, lr), p).compressor
+    return pipeline if coder == OWN else _recoded(pipeline, coder)
 
 
 def takes_coder(method: str, p: float | None, coder: str) -> bool:
@@ -176,10 +178,10 @@ def _recoded(part: Any, coder: str) -> Any:
     changed: Any = replace(part, **{name: _recoded(value, coder) for name, value in inner.items()})
     if not isinstance(changed, Pipeline):
         return changed
-    whole: Any = parse(f"topk(0.1) | float32 | {coder}")
-    changed = _replaced(changed, symbols=whole.codec.symbols)
+    coded: Any = parse(f"topk(0.1) | float32 | {coder}")
+    changed = _replaced(changed, symbols=coded.codec.symbols)
     lossy = isinstance(changed.positions, Lossy)
-    return changed if lossy else _replaced(changed, positions=whole.codec.positions)
+    return changed if lossy else _replaced(changed, positions=coded.codec.positions)
 
 
 def _replaced(pipeline: Pipeline, **code: Any) -> Pipeline:

@@ -10,7 +10,7 @@ import pandas as pd
 from optuna.visualization.matplotlib import plot_param_importances
 
 from fedsim.search import tables
-from fedsim.search.exploring import at
+from fedsim.search.exploration import at
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.picture import chart
@@ -47,7 +47,7 @@ def page(
     title = f"{facts['task']}: {goal.words()}"
     answer = "<p>No trial has an evaluation that counts.</p>"
     answer = answer if winner is None else _answer(winner, goal, facts["again"])
-    items = [f"<li><code>{escape(m)}</code>: {escape(why)}</li>" for m, why in left.items()]
+    items = [f"<li><code>{escape(m)}</code>: {escape(reason)}</li>" for m, reason in left.items()]
     drawn = [charted("trials", "Trials", chart(frame, finalists, winner, goal, facts["task"]))]
     table = tables.for_page(tables.methods_table(methods, goal), "Methods")
     ranked = tables.for_page(tables.finalists_table(finalists, goal), "Finalists")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.ground import units
-from fedsim.search.exploring import at
+from fedsim.search.exploration import at
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.methods import short
@@ -40,12 +40,12 @@ def best_so_far(frame: pd.DataFrame, goal: Goal) -> pd.DataFrame:
     return rows[losses < losses.cummin().shift(fill_value=float("inf"))]
 
 
-def coloured(frame: pd.DataFrame, goal: Goal, first: str = "", most: int = NAMED) -> list[str]:
+def coloured(frame: pd.DataFrame, goal: Goal, first: str = "", limit: int = NAMED) -> list[str]:
     """The methods with a colour: ``first``, those of the front, then those of the best trials."""
     rows = frame.dropna(subset=["bits", "metric"])
     ranked = rows.assign(loss=rows["metric"].map(goal.worse)).sort_values("loss")
     names = [first, *best_so_far(frame, goal)["method"][::-1], *ranked["method"]]
-    return [name for name in dict.fromkeys(map(str, names)) if name in {*rows["method"]}][:most]
+    return [name for name in dict.fromkeys(map(str, names)) if name in {*rows["method"]}][:limit]
 
 
 def chart(
@@ -88,9 +88,9 @@ def chart(
                        f"{score} at {units.bits(final.held.bits())}"],
             ))  # fmt: skip
     marks += stars[::-1]  # the winner last: it lies on top
-    own = {"trial, validation samples": [False], "trial that was ended early": [True]}
+    ends = {"trial, validation samples": [False], "trial that was ended early": [True]}
     marks += [Marks(kind="points", look=Look(GREY, 0, 0), hollow=hollow, name=name)
-              for name, hollow in own.items()]  # fmt: skip
+              for name, hollow in ends.items()]  # fmt: skip
     if len(stars) > (winner is not None):
         marks.append(Marks(kind="points", look=Look("#999999", 0, _STAR), size=9,
                            name="finalist, held-out samples"))  # fmt: skip

@@ -12,7 +12,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from fedsim.results.intervals import tied, wilson
 from fedsim.search import curves
-from fedsim.search.finals import Finalist, Lot, by_value
+from fedsim.search.finals import Finalist, SeedScores, by_value
 from fedsim.search.goal import Goal
 from fedsim.search.methods import short
 from fedsim.search.quiet import quiet
@@ -36,8 +36,8 @@ def trials(study: Study, out: Path) -> pd.DataFrame:
     goal, rows = study.space.goal, []
     for trial in study.trials:
         folder = out / "cells" / str(trial.user_attrs[CELL])
-        there = (folder / "summary.json").exists()
-        curve = curves.read_curve(folder, goal.budget_of) if there else None
+        ended = (folder / "summary.json").exists()
+        curve = curves.read_curve(folder, goal.budget_of) if ended else None
         point = goal.point(curve) if curve else None
         if point is None and curve is not None and curve.bits:
             point = curve.bits[-1], curve.metric[-1]
@@ -67,16 +67,18 @@ def finalists(ranked: Sequence[Finalist], goal: Goal) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _columns(part: str, lot: Lot, goal: Goal) -> dict[str, Any]:
-    there = [point for point in lot.points if point]
-    metric = lot.metric()
-    seeds = {f"{part}_seed{k}": point[1] if point else None for k, point in enumerate(lot.points)}
+def _columns(part: str, scores: SeedScores, goal: Goal) -> dict[str, Any]:
+    judged = [point for point in scores.points if point]
+    metric = scores.metric()
+    seeds = {
+        f"{part}_seed{k}": point[1] if point else None for k, point in enumerate(scores.points)
+    }
     columns: dict[str, Any] = {
-        f"{part}_seeds": len(there), f"{part}_metric": metric.value, f"{part}_half": metric.half,
-        f"{part}_bits": lot.bits(), **seeds,
+        f"{part}_seeds": len(judged), f"{part}_metric": metric.value, f"{part}_half": metric.half,
+        f"{part}_bits": scores.bits(), **seeds,
     }  # fmt: skip
     if goal.target is not None:
-        bits = lot.log_bits()
+        bits = scores.log_bits()
         reached = isfinite(bits.value)
         for end, side in (("low", -1), ("high", 1)):
             bound = 10 ** (bits.value + side * bits.half) if reached else None
@@ -109,13 +111,15 @@ def methods(
     counts = counts.reindex([short(name) for name in study.space.methods], fill_value=0)
     order = [*([] if goal.front else finals), *(t.number for t in by_value(study))]
     best = frame.set_index("trial", drop=False).loc[order].drop_duplicates("method")
-    lots = [finals[k].validated if k in finals else Lot((), ()) for k in best["trial"]]
-    seeds = pd.DataFrame([lot.metric() for lot in lots], best.index, ["value", "half", "count"])
+    validated = [finals[k].validated if k in finals else SeedScores((), ()) for k in best["trial"]]
+    seeds = pd.DataFrame(
+        [scores.metric() for scores in validated], best.index, ["value", "half", "count"]
+    )
     ends_at = [_interval(row, goal, out) for row in best.to_dict("records")]
     best[["low", "high"]] = np.reshape(ends_at, (-1, 2))
     best[["fresh_metric", "fresh_half", "fresh_seeds"]] = seeds
-    best["tie"] = [k > 0 and _tie(lots[0], lot, ends_at[0], ends_at[k])
-                   for k, lot in enumerate(lots)]  # fmt: skip
+    best["tie"] = [k > 0 and _tie(validated[0], scores, ends_at[0], ends_at[k])
+                   for k, scores in enumerate(validated)]  # fmt: skip
     best = best.drop(columns=["state", "why", "cell"]).set_index("method")
     none = [name for name in counts.index if name not in best.index]
     return counts.join(best).loc[[*best.index, *none]].rename_axis("method").reset_index()
@@ -130,7 +134,7 @@ def _interval(row: dict[str, Any], goal: Goal, out: Path) -> tuple[float, float]
 
 
 def _tie(
-    first: Lot, other: Lot, best: tuple[float, float], interval: tuple[float, float]
+    first: SeedScores, other: SeedScores, best: tuple[float, float], interval: tuple[float, float]
 ) -> bool:
     """Whether a method cannot be told from the first: by their seeds, else by their intervals."""
     if first.points and other.points:

@@ -17,11 +17,11 @@ from fedsim.results.neutral import csv_text
 from fedsim.runs import lock
 from fedsim.runs.folder import as_there, goes_on
 from fedsim.runs.sweep import check, check_folder
-from fedsim.search import best, exploring, finals, record, tables
-from fedsim.search.exploring import Exploration, Limits, Say
+from fedsim.search import best, exploration, finals, record, tables
+from fedsim.search.exploration import Exploration, Limits, Say
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import SATURATED, Goal
-from fedsim.search.methods import chosen
+from fedsim.search.methods import select_methods
 from fedsim.search.page import page
 from fedsim.search.picture import chart
 from fedsim.search.sizes import Sizes
@@ -43,7 +43,7 @@ _KEPT = "2"  # what a study keeps of its trials; one that kept less is not gone 
 
 
 @dataclass(frozen=True, repr=False)
-class Found:
+class SearchResult:
     """The result of a search.
 
     Attributes:
@@ -75,16 +75,16 @@ class Found:
 
     def __repr__(self) -> str:
         """The result in a line."""
-        first = "nothing" if self.winner is None else exploring.at(self.winner.params)
-        return f"Found({self.goal.words()}: {first}; {str(self.out)!r})"
+        first = "nothing" if self.winner is None else exploration.at(self.winner.params)
+        return f"SearchResult({self.goal.words()}: {first}; {str(self.out)!r})"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the trials as a picture, the methods and the finalists."""
         file = self.out / "search.png"
-        seen = markup.picture(file.read_bytes(), repr(self)) if file.exists() else ""
+        picture = markup.picture(file.read_bytes(), repr(self)) if file.exists() else ""
         methods = tables.methods_table(self.methods, self.goal)
         ranked = tables.finalists_table(self.finalists, self.goal)
-        return seen + tables.for_page(methods, "Methods") + tables.for_page(ranked, "Finalists")
+        return picture + tables.for_page(methods, "Methods") + tables.for_page(ranked, "Finalists")
 
 
 def search(
@@ -92,7 +92,7 @@ def search(
     target: float | None = None, methods: str | Sequence[str] = "published",
     time: str | float | None = None, trials: int | None = None, seeds: int = SEEDS, jobs: int = 1,
     ray_address: str | None = None, say: Say = print, follow: Follow = nullcontext,
-) -> Found:  # fmt: skip
+) -> SearchResult:  # fmt: skip
     """Searches method, n, p, coder, rates and downlink for a task, in the folder ``out``.
 
     The same call goes on where it was stopped. Scores come from a validation part of the training
@@ -105,7 +105,7 @@ def search(
             bits count; with ``base.budget_of`` ``total``, those of both ways. Then the downlink is
             searched, too, unless ``base`` gives one.
         target: the metric that is to be reached with the fewest bits.
-        methods: ``"published"``, ``"all"`` or texts (``fedsim.search.methods.chosen``).
+        methods: ``"published"``, ``"all"`` or texts (``fedsim.search.methods.select_methods``).
         time: for everything but the preparation, over all calls: ``"30min"``; None: 10 minutes
             without ``trials``.
         trials: how many, in place of a time. Every method gets the same number, so a multiple of
@@ -132,15 +132,15 @@ def search(
     if before != base:
         say(goes_on(out))
         base = before
-    task, texts = base.plan.task, chosen(methods)
+    task, texts = base.plan.task, select_methods(methods)
     bits = None if budget is None else quantity(budget, "--budget", "bits")
     goal = Goal(task.higher_is_better, task.metric_name, bits, target, base.budget_of)
     say(f"preparing: data, model and a message of each of {len(texts)} methods; a first search "
         "compiles their kernels, which can take minutes; --time begins after it")  # fmt: skip
     sizes = Sizes(base)
     fit, left = fitting(base, goal, texts, sizes)
-    for method, why in left.items():
-        say(f"left out: {method}: {why}")
+    for method, reason in left.items():
+        say(f"left out: {method}: {reason}")
     if trials is not None and trials % len(fit):
         fewest, some = divmod(trials, len(fit))
         say(f"--trials is {trials}: {some} of {len(fit)} methods get {fewest + 1}, the others "
@@ -158,7 +158,7 @@ def search(
                     f"the time, {units.duration(limits.seconds)}, was over before a trial had "
                     "ended; give more --time: the same folder goes on"
                 )
-            ranked, played = finals.play(
+            ranked, played = finals.run_bracket(
                 study, out, seeds, jobs, ray_address, limits, say, standings
             )
         study.seconds = limits.spent()
@@ -188,8 +188,8 @@ def _limits(time: str | float | None, trials: int | None, seeds: int) -> Limits:
             raise UsageError(f"{flag} is {value}: give a number above 0")
     if isinstance(time, str) and time.strip().replace(".", "", 1).isdecimal():
         raise UsageError(f"--time is {time!r}: it needs a unit: s, min or h, such as {time}min")
-    whole = quantity(TIME if time is None else time, "--time", "time")
-    return Limits(trials, None if trials is not None else whole)
+    duration = quantity(TIME if time is None else time, "--time", "time")
+    return Limits(trials, None if trials is not None else duration)
 
 
 def _name(space: Space) -> str:
@@ -203,12 +203,12 @@ def _reserved(study: Study, out: Path, seeds: int, jobs: int, limit: float | Non
     """The seconds that the finals will take: as many as are within their part of the time."""
     if limit is None:
         return 0.0
-    return min(_MOST * limit, finals.fitting(study, out, seeds, jobs, _MOST * limit).needed)
+    return min(_MOST * limit, finals.fit_bracket(study, out, seeds, jobs, _MOST * limit).needed)
 
 
 def _written(
     study: Study, ranked: list[Finalist], played: str, left: dict[str, str], out: Path
-) -> Found:
+) -> SearchResult:
     """Writes tables, page, picture and the winner's settings."""
     goal, base = study.space.goal, study.space.base
     frame = record.trials(study, out)
@@ -243,7 +243,7 @@ def _written(
         write_text(out / "report.html", text)
         if frame["metric"].notna().any():
             save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")
-    return Found(
+    return SearchResult(
         goal, frame, methods, tuple(ranked), first, shares, few, left, out, saturated, played
     )
 
@@ -252,5 +252,5 @@ def rerun(out: Path) -> str:
     """The command that runs the winner again; it names the user's own code, which is executed."""
     config, best = (shlex.quote(str(out / name)) for name in ("best.toml", "best"))
     written = read_toml(out / "best.toml") if (out / "best.toml").exists() else {}
-    own = "".join(f" --own {shlex.quote(place)}" for place in trust_check.named_code(written))
-    return f"fedsim run --config {config}{own} --out {best}"
+    own_flags = "".join(f" --own {shlex.quote(place)}" for place in trust_check.named_code(written))
+    return f"fedsim run --config {config}{own_flags} --out {best}"

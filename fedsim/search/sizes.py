@@ -39,12 +39,12 @@ class Sizes:
 
     def _bits(self, method: str, p: float | None, coder: str) -> int:
         """The bits of a first message (wire)."""
-        made = compressor(method, p, coder)
-        packet, _ = compress(made, self.update, made.init(self.update), seed=0)
+        codec = compressor(method, p, coder)
+        packet, _ = compress(codec, self.update, codec.init(self.update), seed=0)
         return 8 * len(packet.payload)
 
     def try_out(self, method: str, p: float | None, coder: str) -> None:
         """Encodes and decodes a message: what that compiles is there for the runs."""
-        made = compressor(method, p, coder)
-        packet, _ = compress(made, self.update, made.init(self.update), seed=0)
-        decompress(made, packet.payload, self.update)
+        codec = compressor(method, p, coder)
+        packet, _ = compress(codec, self.update, codec.init(self.update), seed=0)
+        decompress(codec, packet.payload, self.update)

@@ -18,7 +18,7 @@ from fedsim.search.methods import (
     OWN,
     at_rate,
     compressor,
-    most,
+    max_fraction,
     sent_down,
     short,
     takes_coder,
@@ -61,9 +61,9 @@ class Space:
     @cached_property
     def limits(self) -> dict[str, tuple[float, float]]:
         """The least and the greatest value of every number."""
-        rate, most = self.sizes.rate, max(1, self.base.plan.iterations // 2)
+        rate, longest = self.sizes.rate, max(1, self.base.plan.iterations // 2)
         limits: dict[str, tuple[float, float]] = {
-            "temporal": (1, most),
+            "temporal": (1, longest),
             "gradient": (self.least, 1.0),
             "lr": (rate / _RATES, rate * _RATES),
         }
@@ -92,8 +92,8 @@ class Space:
             return ()
         named = [d for d in dict.fromkeys(("raw", "relay", *self.methods)) if d == at_rate(d)]
         below = {d: with_fraction(d, self.least) if takes_fraction(d) else d for d in named}
-        return tuple(d for d, given in below.items()
-                     if not why_not(self.base, "raw", downlink=given))  # fmt: skip
+        return tuple(d for d, downlink in below.items()
+                     if not why_not(self.base, "raw", downlink=downlink))  # fmt: skip
 
     @property
     def least(self) -> float:
@@ -106,14 +106,18 @@ class Space:
         Example: a method without a fraction has ``gradient`` None.
         """
         method = params["method"]
-        p = min(_two(params["gradient"]), most(method)) if takes_fraction(method) else None
+        p = min(_two(params["gradient"]), max_fraction(method)) if takes_fraction(method) else None
         coder = params["coder"] if takes_coder(method, p, params["coder"]) else OWN
         n = 1 if method in self.at_one else int(_two(params["temporal"]))
         point = {"method": method, "coder": coder, "temporal": n, "gradient": p}
         point |= {k: _two(params[k]) for k in ("lr", "server_lr") if k in self.limits}
         if self.downlinks:
             down = params["downlink"]
-            p = min(_two(params["down_gradient"]), most(down)) if takes_fraction(down) else None
+            p = (
+                min(_two(params["down_gradient"]), max_fraction(down))
+                if takes_fraction(down)
+                else None
+            )
             point |= {"downlink": down, "down_gradient": p}
         return point
 
@@ -157,16 +161,16 @@ class Space:
             shown = f"{shown}, {used['coder']}"
         n = used["temporal"]
         rounds = -(-self.base.plan.iterations // n)
-        every = max(1, rounds // _FINE)
+        evaluate_every = max(1, rounds // _FINE)
         if self.goal.budget is not None:
             down = self.down(params)  # with every round but the first
             each = self.bits(params) + down
             within = min(rounds, max(1, int((self.goal.budget + down) / each)))
-            every = max(1, within // _EVALUATIONS)
+            evaluate_every = max(1, within // _EVALUATIONS)
         more: dict[str, Any] = {k: used[k] for k in ("lr", "server_lr") if k in used}
         more |= {"downlink": sent_down(used)} if self.downlinks else {}
         return self.base.but(
-            method=method, gradient=p, temporal=n, label=shown, evaluate_every=every,
+            method=method, gradient=p, temporal=n, label=shown, evaluate_every=evaluate_every,
             stop_at_bits=self.goal.budget, **more,
         )  # fmt: skip
 
@@ -270,8 +274,8 @@ def fitting(
     bits: dict[str, int] = {}
     least = min(0.5, max(_LEAST, 1 / sizes.entries))
     for method in methods:
-        if why := why_not(base, method):
-            left[method] = why
+        if reason := why_not(base, method):
+            left[method] = reason
             continue
         p = least if takes_fraction(method) else None
         bits[method] = sizes.bits(method, p, OWN)
@@ -283,8 +287,8 @@ def fitting(
             f"--budget is {goal.budget:g} bit: one message of {short(smallest)} has "
             f"{bits[smallest]} bit for this model, and no other method's is smaller"
         )
-    for method, own in list(bits.items()):
-        if goal.budget is not None and own > goal.budget:
-            left[method] = f"its smallest message has {own} bit"
+    for method, message_bits in list(bits.items()):
+        if goal.budget is not None and message_bits > goal.budget:
+            left[method] = f"its smallest message has {message_bits} bit"
             del bits[method]
     return tuple(bits), left

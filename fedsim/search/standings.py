@@ -59,14 +59,18 @@ class Standings:
 
     def round(self, cell: str, row: Mapping[str, Any]) -> None:
         """A round of it is done; ``row``: as ``Row`` of ``fedsim.runs.callbacks``."""
-        if not isnan(row["metric"]) and (own := self._all.get(cell)):
-            bits, loss = (*own.curve.bits, row["spent"]), float(row.get("loss", inf))
-            curve = Curve(bits, (*own.curve.metric, row["metric"]), (*own.curve.losses, loss))
-            self._all[cell] = replace(own, curve=curve)
+        if not isnan(row["metric"]) and (candidate := self._all.get(cell)):
+            bits, loss = (*candidate.curve.bits, row["spent"]), float(row.get("loss", inf))
+            curve = Curve(
+                bits, (*candidate.curve.metric, row["metric"]), (*candidate.curve.losses, loss)
+            )
+            self._all[cell] = replace(candidate, curve=curve)
 
-    def end(self, cell: str, point: str, curve: Curve, why: str = "", counts: bool = True) -> None:
+    def end(
+        self, cell: str, point: str, curve: Curve, reason: str = "", counts: bool = True
+    ) -> None:
         """Notes that a trial has ended; arguments as of ``begin`` and ``Study.tell``."""
-        self._all[cell] = Candidate(point, why or "done", counts, curve)
+        self._all[cell] = Candidate(point, reason or "done", counts, curve)
 
     def final(self, cell: str, done: int, of: int) -> None:
         """So many of a finalist's runs are done."""
@@ -75,29 +79,29 @@ class Standings:
     def ranked(self) -> list[Candidate]:
         """The candidates, the best first; those that ended early come last."""
 
-        def place(own: Candidate) -> tuple[bool, float]:
-            value = self.goal.value(own.curve)
-            return not own.counts, inf if value is None else value
+        def place(candidate: Candidate) -> tuple[bool, float]:
+            value = self.goal.value(candidate.curve)
+            return not candidate.counts, inf if value is None else value
 
         return sorted([*self._all.values()], key=place)
 
     def shown(self) -> Group:
         """How far the search is, in a line; and its first candidates, in a table."""
-        every, goal = self.ranked(), self.goal
-        running = sum(own.stage == RUNNING for own in every)
-        words = [f"{goal.words()}: {len(every)} tried, {running} running"]
+        candidates, goal = self.ranked(), self.goal
+        running = sum(candidate.stage == RUNNING for candidate in candidates)
+        words = [f"{goal.words()}: {len(candidates)} tried, {running} running"]
         words += [f"{units.duration(max(0.0, left))} left"] if isfinite(left := self.left()) else []
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for heading in ("", "setting", "stage"):
             table.add_column(heading, overflow="fold")
         for heading in (goal.name, "loss", "bits"):
             table.add_column(heading, justify="right", no_wrap=True)
-        for rank, own in enumerate(every[:MOST], start=1):
-            curve, texts = own.curve, ["", "", ""]
+        for rank, candidate in enumerate(candidates[:MOST], start=1):
+            curve, texts = candidate.curve, ["", "", ""]
             if curve.bits:
                 bits, metric = goal.point(curve) or (curve.bits[-1], curve.metric[-1])
                 loss = goal.task_loss(curve)
                 texts = [units.score(metric, goal.name), units.digits(loss) if isfinite(loss)
                          else "", units.bits(bits)]  # fmt: skip
-            table.add_row(str(rank), *map(Text, (own.point, own.stage, *texts)))
+            table.add_row(str(rank), *map(Text, (candidate.point, candidate.stage, *texts)))
         return Group(Text(" · ".join(words)), table)

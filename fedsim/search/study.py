@@ -102,7 +102,7 @@ class Study:
                 directions=["minimize"] * (2 if many else 1), load_if_exists=True,
             )  # fmt: skip
             self._study.get_trials(deepcopy=False)  # all of them can be read
-        self._asked: dict[int, Trial] = {}
+        self._open_trials: dict[int, Trial] = {}
 
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
@@ -114,9 +114,9 @@ class Study:
         if self.space.downlinks:
             distributions["downlink"] = CategoricalDistribution(self.space.downlinks)
         for name, (low, high) in self.space.limits.items():
-            whole = name == "temporal"
+            integer = name == "temporal"
             distributions[name] = (
-                IntDistribution(int(low), int(high), log=True) if whole
+                IntDistribution(int(low), int(high), log=True) if integer
                 else FloatDistribution(low, high, log=True)
             )  # fmt: skip
         return distributions
@@ -141,28 +141,29 @@ class Study:
         trials = self._study.get_trials(deepcopy=False)
         return all(t.user_attrs.get(WHY) == ADOPTED for t in trials)
 
-    def adopt(self, params: Params, cell: str, curve: Curve, took: float) -> bool:
-        """Takes a run of ``took`` seconds that was there before as a trial; whether it was taken.
+    def adopt(self, params: Params, cell: str, curve: Curve, seconds: float) -> bool:
+        """Takes a run of ``seconds`` seconds that was there before as a trial; whether it was
+        taken.
 
         A trial of that run is not taken twice, nor is a point outside of the space.
         """
-        known = {t.user_attrs.get(CELL) for t in self._study.get_trials(deepcopy=False)}
+        cells = {t.user_attrs.get(CELL) for t in self._study.get_trials(deepcopy=False)}
         limits = self.space.limits
         in_space = all(low <= params[name] <= high for name, (low, high) in limits.items())
         values = self._values(curve)
-        if cell in known or not in_space or values is None:
+        if cell in cells or not in_space or values is None:
             return False
         self._study.add_trial(optuna.create_trial(
             values=values, params=params, distributions=self.distributions,
-            user_attrs={CELL: cell, WHY: ADOPTED, TOOK: took, EQUALS: self._equals(curve)},
+            user_attrs={CELL: cell, WHY: ADOPTED, TOOK: seconds, EQUALS: self._equals(curve)},
         ))  # fmt: skip
         return True
 
     def left_running(self) -> Iterator[tuple[int, Params]]:
         """The trials that a kill has interrupted, to be done again."""
         for frozen in self._study.get_trials(states=(TrialState.RUNNING,)):
-            if frozen.number not in self._asked:
-                trial = self._asked[frozen.number] = Trial(self._study, frozen._trial_id)
+            if frozen.number not in self._open_trials:
+                trial = self._open_trials[frozen.number] = Trial(self._study, frozen._trial_id)
                 with quiet():  # the values that it had, and those that it lacked
                     for name, space in self.distributions.items():
                         if isinstance(space, CategoricalDistribution):
@@ -180,7 +181,7 @@ class Study:
             if not any(t.state == TrialState.WAITING for t in trials):  # one that a kill left
                 self._study.enqueue_trial(self._proposed(trials))
             trial = self._study.ask(self.distributions)
-        self._asked[trial.number] = trial
+        self._open_trials[trial.number] = trial
         return trial.number, dict(trial.params)
 
     def _proposed(self, trials: Sequence[FrozenTrial]) -> Params:
@@ -205,8 +206,8 @@ class Study:
         return {"method": method, **stratum.ask(spaces).params}
 
     def tell(
-        self, number: int, cell: str, curve: Curve, why: str = "", good: bool = True,
-        took: float = 0.0,
+        self, number: int, cell: str, curve: Curve, reason: str = "", good: bool = True,
+        seconds: float = 0.0,
     ) -> None:  # fmt: skip
         """A trial has ended.
 
@@ -214,14 +215,14 @@ class Study:
             number: of the trial.
             cell: its folder.
             curve: its evaluations.
-            why: why it ended early; empty: by itself.
+            reason: why it ended early; empty: by itself.
             good: whether its point counts; else it ended for being behind, or has none.
-            took: the seconds that it ran.
+            seconds: the seconds that it ran.
         """
-        trial = self._asked.pop(number)
+        trial = self._open_trials.pop(number)
         trial.set_user_attr(CELL, cell)
-        trial.set_user_attr(WHY, why)
-        trial.set_user_attr(TOOK, took)
+        trial.set_user_attr(WHY, reason)
+        trial.set_user_attr(TOOK, seconds)
         trial.set_user_attr(EQUALS, self._equals(curve))
         values = self._values(curve)
         if good and values is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.ground import units
-from fedsim.search.finals import Finalist, Lot
+from fedsim.search.finals import Finalist, SeedScores
 from fedsim.search.goal import NOT_REACHED, Goal
 from fedsim.search.methods import OWN, sent_down, short
 from fedsim.search.space import Params
@@ -33,7 +33,8 @@ def finalists_table(finalists: Sequence[Finalist], goal: Goal) -> pd.DataFrame:
     return _joined([
         {
             "": f"{rank} tie" if final.tie else str(rank), **point_texts(final.params),
-            **_lot(final.validated, goal, "validation"), **_lot(final.held, goal, "held-out"),
+            **_score_texts(final.validated, goal, "validation"),
+            **_score_texts(final.held, goal, "held-out"),
         } for rank, final in enumerate(finalists, start=1)
     ])  # fmt: skip
 
@@ -90,20 +91,20 @@ def _joined(rows: Sequence[dict[str, str]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(longest)).fillna("")
 
 
-def _lot(lot: Lot, goal: Goal, part: str) -> dict[str, str]:
+def _score_texts(scores: SeedScores, goal: Goal, part: str) -> dict[str, str]:
     """The metric and the bits of a setting's seeds."""
-    there, every = sum(p is not None for p in lot.points), len(lot.points)
+    reached, total = sum(p is not None for p in scores.points), len(scores.points)
     names = f"{goal.name}, {part}", f"bits{', held-out' if part == 'held-out' else ''}"
-    if not there:
+    if not reached:
         none = "none", "not reached" if goal.target is not None else "none"
         return dict(zip(names, none, strict=True))
-    metric = lot.metric()
+    metric = scores.metric()
     half = "" if isnan(metric.half) else f" ± {units.score(metric.half, goal.name)}"
-    bits = units.bits(lot.bits())
-    if there < every:
-        bits += f" ({there} of {every} seeds)"
+    bits = units.bits(scores.bits())
+    if reached < total:
+        bits += f" ({reached} of {total} seeds)"
     elif goal.target is not None:
-        logs = lot.log_bits()
+        logs = scores.log_bits()
         if isfinite(logs.half):
             low, high = (10 ** (logs.value + side * logs.half) for side in (-1, 1))
             bits = f"{units.bits(10**logs.value)} ({units.bits(low)} to {units.bits(high)})"

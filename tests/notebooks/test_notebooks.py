@@ -35,7 +35,11 @@ def test_the_question_takes_ten_cells_and_shows_its_answers() -> None:
     for cell in code:
         (output,) = cell["outputs"]  # and no error
         shown["".join(output["data"]["text/plain"])] = "".join(output["data"]["text/html"])
-    for start in ("RunResult(tumours, sbc", "Results('fedsim-results/frame-sbc'", "Found(best acc"):
+    for start in (
+        "RunResult(tumours, sbc",
+        "Results('fedsim-results/frame-sbc'",
+        "SearchResult(best acc",
+    ):
         (html,) = (html for text, html in shown.items() if text.startswith(start))
         assert "data:image/png;base64," in html and "<table>" in html
 

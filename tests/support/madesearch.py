@@ -12,8 +12,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from fedsim import RunConfig
 from fedsim.search import study
-from fedsim.search.exploring import Exploration
-from fedsim.search.finals import Finalist, Lot
+from fedsim.search.exploration import Exploration
+from fedsim.search.finals import Finalist, SeedScores
 from fedsim.search.goal import Curve, Goal
 from fedsim.search.study import CELL, EQUALS, TOOK, Study
 
@@ -39,13 +39,13 @@ def trial(
 
 
 def study_of(goal: Goal, trials: Sequence[FrozenTrial]) -> Any:
-    """What ``finals.chosen`` looks at of a study."""
+    """What ``finals.select_finalists`` looks at of a study."""
     return SimpleNamespace(trials=list(trials), space=SimpleNamespace(goal=goal))
 
 
-def lot(losses: Sequence[float], bits: float = 100.0) -> Lot:
+def lot(losses: Sequence[float], bits: float = 100.0) -> SeedScores:
     """A lot of seeds of these losses, each a metric of the other sign after so many bits."""
-    return Lot(tuple((bits, -loss) for loss in losses), tuple(losses))
+    return SeedScores(tuple((bits, -loss) for loss in losses), tuple(losses))
 
 
 def finalist(

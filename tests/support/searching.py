@@ -9,7 +9,7 @@ from torch import nn
 from torch.optim import SGD
 
 from fedsim import Data, RunConfig, Task
-from fedsim.search.search import Found, search
+from fedsim.search.search import SearchResult, search
 from fedsim.tasks.base import correct, cross_entropy
 
 _X = torch.randn(160, 6, generator=torch.Generator().manual_seed(3))
@@ -23,14 +23,14 @@ TINY = Task(
 )  # fmt: skip
 
 
-def searched(out: Path, **how: Any) -> Found:
+def searched(out: Path, **how: Any) -> SearchResult:
     """A search of the tiny task that says nothing."""
     given = {"budget": "20kbit", "methods": "sbc,stc", "seeds": 2, "trials": 8} | how
     given.setdefault("say", lambda line: None)
     return search(given.pop("base", RunConfig(task=TINY, method="raw", temporal=1)), out, **given)
 
 
-def told(found: Found) -> list[tuple[Any, ...]]:
+def told(found: SearchResult) -> list[tuple[Any, ...]]:
     """What two equal searches share: every trial, every finalist."""
     trials = found.trials.drop(columns="why").round(12).astype(str)
     finals = [(f.trial, f.params, f.validated, f.held, f.tie) for f in found.finalists]

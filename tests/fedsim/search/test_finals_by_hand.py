@@ -10,9 +10,9 @@ import pytest
 from optuna.trial import TrialState
 
 from fedsim.results.intervals import mean, tied
-from fedsim.search import exploring, finals, stopping, tables
-from fedsim.search.exploring import Limits
-from fedsim.search.finals import Lot, _lot, _ranked, chosen, winner
+from fedsim.search import exploration, finals, stopping, tables
+from fedsim.search.exploration import Limits
+from fedsim.search.finals import SeedScores, _ranked, _seed_scores, select_finalists, winner
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.record import finalists as rows_of
 from tests.support.madesearch import SEED, Cells, curve, finalist, lot, study_of, trial
@@ -24,7 +24,7 @@ FRONT = Goal(True, "accuracy")
 
 def numbers(goal: Goal, *trials: Any) -> list[int]:
     """Which trials go to the finals, in their order."""
-    return [t.number for t in chosen(study_of(goal, trials))]
+    return [t.number for t in select_finalists(study_of(goal, trials))]
 
 
 # --- which trials ---------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_seeds_without_a_point_leave_the_ranks_to_the_others() -> None:
     none, far, near = curve(), curve((100, 0.1), (200, 0.2)), curve((100, 0.8), (200, 0.89))
 
     def of(goal: Goal, number: int, *runs: Curve) -> Any:
-        return replace(finalist(number, []), validated=_lot(goal, runs))
+        return replace(finalist(number, []), validated=_seed_scores(goal, runs))
 
     good, bad = [curve((900, x)) for x in (0.94, 0.96)], [curve((800, x)) for x in (0.31, 0.32)]
     ranked = _ranked([of(BUDGET, 1, *bad, none), of(BUDGET, 2, *good, none)], BUDGET)
@@ -222,7 +222,7 @@ def test_the_winner_of_a_front_has_the_fewest_bits_of_those_that_tie_with_the_be
 
 def test_a_finalist_whose_seeds_all_failed_is_the_last_of_a_front() -> None:
     """Of 300 bits, none and 100 bits: 100 first, which wins, for it ties with 300."""
-    none = replace(finalist(1, [inf, inf]), validated=Lot((None, None), (inf, inf)))
+    none = replace(finalist(1, [inf, inf]), validated=SeedScores((None, None), (inf, inf)))
     found = [finalist(0, [-0.5, -0.5], 300.0), none, finalist(2, [-0.5, -0.5], 100.0)]
     ranked = _ranked(found, FRONT)
     first = winner(ranked, FRONT)
@@ -251,10 +251,10 @@ def test_held_out_scores_decide_nothing() -> None:
 
 def test_a_lot_tells_the_seeds_that_have_a_point() -> None:
     """Bits 100 and 10,000 of two seeds of three: mean 5,050; of logarithms 2 and 4: none."""
-    own = Lot(((100.0, 0.5), None, (10_000.0, 0.7)), (2.0, inf, 4.0))
+    own = SeedScores(((100.0, 0.5), None, (10_000.0, 0.7)), (2.0, inf, 4.0))
     assert own.metric().value == pytest.approx(0.6) and own.metric().count == 2
     assert own.bits() == 5050 and own.log_bits().value == inf
-    whole = Lot((own.points[0], own.points[2]), (2.0, 4.0))
+    whole = SeedScores((own.points[0], own.points[2]), (2.0, 4.0))
     assert whole.log_bits().value == 3
     assert whole.log_bits().half == pytest.approx(12.7062047 / 2 * 2, rel=1e-8)
 
@@ -262,7 +262,7 @@ def test_a_lot_tells_the_seeds_that_have_a_point() -> None:
 def test_the_rows_of_finalists_have_the_bits_interval_of_a_target() -> None:
     """Logarithms 2 and 2.2 of two seeds: 10^(2.1 -+ 12.706 * 0.1)."""
     points = ((100.0, 0.9), (10**2.2, 0.91))
-    own = replace(finalist(3, [2.0, 2.2]), validated=Lot(points, (2.0, 2.2)))
+    own = replace(finalist(3, [2.0, 2.2]), validated=SeedScores(points, (2.0, 2.2)))
     (row,) = rows_of([own], TARGET).to_dict("records")
     assert (row["rank"], row["tie"], row["trial"], row["method"]) == (1, False, 3, "sbc")
     assert (row["validation_seeds"], row["validation_seed0"], row["validation_seed1"]) == (
@@ -279,14 +279,14 @@ def test_a_table_says_how_many_seeds_reached_a_target() -> None:
     Within a budget, too, a setting that lacks seeds says so.
     """
     def texts(points: tuple[Any, ...], losses: tuple[float, ...]) -> list[str]:
-        own = replace(finalist(0, [0.0]), validated=Lot(points, losses))
+        own = replace(finalist(0, [0.0]), validated=SeedScores(points, losses))
         return tables.finalists_table([own], TARGET).iloc[0].tolist()[6:8]
 
     assert texts(((1000.0, 0.9), None), (3.0, inf)) == ["0.9000", "1.00 kbit (1 of 2 seeds)"]
     assert texts((None, None), (inf, inf)) == ["none", "not reached"]
     same = ((1000.0, 0.9), (1000.0, 0.9))
     assert texts(same, (3.0, 3.0))[1] == "1.00 kbit (1.00 kbit to 1.00 kbit)"
-    lacking = replace(finalist(0, []), validated=Lot(((1000.0, 0.9), None), (-0.9, inf)))
+    lacking = replace(finalist(0, []), validated=SeedScores(((1000.0, 0.9), None), (-0.9, inf)))
     assert tables.finalists_table([lacking], BUDGET)["bits"][0] == "1.00 kbit (1 of 2 seeds)"
 
 
@@ -340,7 +340,7 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
         (tmp_path.name, "two"): curve((800, 0.6)),
     }
     played, said = Played(monkeypatch, found), list[str]()
-    ranked, words = finals.play(study, tmp_path, 2, 1, None, Limits(), said.append)
+    ranked, words = finals.run_bracket(study, tmp_path, 2, 1, None, Limits(), said.append)
     assert SEED not in {int(name.rsplit("s", 1)[1]) for _, name, _ in played.ran}
     assert sorted(played.ran) == sorted(
         (part, f"sbc-n{n}-s{seed}", scored)
@@ -350,15 +350,17 @@ def test_finals_run_on_fresh_seeds_first_validated_then_held_out(
     first, second = ranked
     assert (first.trial, second.trial) == (0, 1)
     unknown = (inf, inf)  # the task's losses
-    assert first.validated == Lot(((500, 0.6), (1000, 0.7)), (-0.6, -0.7), unknown)
-    assert first.held == Lot(((400, 0.1), (400, 0.2)), (-0.1, -0.2), unknown)
-    assert second.validated == Lot(((300, 0.9), None), (-0.9, inf), unknown)
+    assert first.validated == SeedScores(((500, 0.6), (1000, 0.7)), (-0.6, -0.7), unknown)
+    assert first.held == SeedScores(((400, 0.1), (400, 0.2)), (-0.1, -0.2), unknown)
+    assert second.validated == SeedScores(((300, 0.9), None), (-0.9, inf), unknown)
     assert second.held == replace(lot([-0.3, -0.4], bits=300), task_losses=unknown)
     assert first.point == (700, 0.5) and first.config == ("sbc-n1-s8", "held-out")
     assert words == "2 settings, 2 fresh seeds each"
     assert said[0] == f"finals: {words}; 8 of 8 runs to do"
     played.ran.clear()
-    finals.play(study, tmp_path, 2, 1, None, Limits(), said.append)  # what is done is not run again
+    finals.run_bracket(
+        study, tmp_path, 2, 1, None, Limits(), said.append
+    )  # what is done is not run again
     assert played.ran == [("finals", "sbc-n2-s9", "validation")]
 
 
@@ -370,9 +372,9 @@ def test_finals_say_of_how_many_settings_and_seeds_the_time_is_enough_for(
     study.space, said = Cells(BUDGET), list[str]()
     monkeypatch.setattr(finals, "run_here", lambda work, progress, told: None)
     monkeypatch.setattr(finals.curves, "read_curve", lambda folder, of="up": curve((500, 0.6)))
-    limits = Limits(seconds=100.0, started=exploring.clock())
-    monkeypatch.setattr(exploring, "clock", lambda: limits.started)
-    _, words = finals.play(study, tmp_path, 3, 1, None, limits, said.append)
+    limits = Limits(seconds=100.0, started=exploration.clock())
+    monkeypatch.setattr(exploration, "clock", lambda: limits.started)
+    _, words = finals.run_bracket(study, tmp_path, 3, 1, None, limits, said.append)
     assert words == "2 of 3 settings, 2 of 3 fresh seeds each"
     assert said[0] == f"finals: {words}: the time is enough for no more; 8 of 8 runs to do"
 
@@ -384,7 +386,7 @@ def test_finals_that_failed_make_no_fewer_finalists(
     study: Any = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=10.0) for k in range(4)])
     study.space, now, failed = Cells(BUDGET), [0.0], set[Path]()
     failing = {("held-out", "sbc-n1-s8"), ("held-out", "sbc-n4-s8"), ("held-out", "sbc-n4-s9")}
-    monkeypatch.setattr(exploring, "clock", lambda: now[0])
+    monkeypatch.setattr(exploration, "clock", lambda: now[0])
     of: Any = defaultdict(lambda: curve((500, 0.6)))
     of |= {("finals", f"sbc-n4-s{seed}"): curve((500, 0.99)) for seed in (8, 9)}
     played = Played(monkeypatch, of)
@@ -400,7 +402,9 @@ def test_finals_that_failed_make_no_fewer_finalists(
             played._run([(name, config, folder)], progress, told)
 
     monkeypatch.setattr(finals, "run_here", run)
-    ranked, words = finals.play(study, tmp_path, 2, 1, None, Limits(seconds=185.0), [].append)
+    ranked, words = finals.run_bracket(
+        study, tmp_path, 2, 1, None, Limits(seconds=185.0), [].append
+    )
     assert words == "4 settings, 2 fresh seeds each" and ranked[0].trial == 3
 
 
@@ -417,7 +421,7 @@ def test_finals_that_take_less_than_their_trials_did_are_followed_by_others(
     the other 14 runs 28 s; or 7 s, and a second seed 28 s; or 15 s, and there are 10 s left."""
     study: Any = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=10.0) for k in range(3)])
     study.space, now = Cells(BUDGET), [0.0]
-    monkeypatch.setattr(exploring, "clock", lambda: now[0])
+    monkeypatch.setattr(exploration, "clock", lambda: now[0])
     found: Any = defaultdict(lambda: curve((500, 0.6)))
     played = Played(monkeypatch, found)
     monkeypatch.setattr(finals.curves, "ended", lambda folder: (
@@ -433,7 +437,7 @@ def test_finals_that_take_less_than_their_trials_did_are_followed_by_others(
         played._run(later(), progress, told)
 
     monkeypatch.setattr(finals, "run_here", run)
-    _, words = finals.play(study, tmp_path, 3, 1, None, Limits(seconds=70.0), [].append)
+    _, words = finals.run_bracket(study, tmp_path, 3, 1, None, Limits(seconds=70.0), [].append)
     assert len(played.ran) == ran and words == wanted and now[0] <= 70
 
 
@@ -456,13 +460,13 @@ def test_a_final_ends_at_the_target(
 
 
 def test_a_final_that_ended_at_the_target_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    for error, done in ((stopping.REACHED, True), (exploring.OVER, False)):
+    for error, done in ((stopping.REACHED, True), (exploration.OVER, False)):
         summary = {"status": "stopped", "error": error}
         monkeypatch.setattr(finals.curves, "ended", lambda folder, own=summary: own)
         assert finals._done(Path("a")) is done
 
 
-@pytest.mark.parametrize(("left", "why"), [(0.5, None), (0.0, exploring.OVER)])
+@pytest.mark.parametrize(("left", "why"), [(0.5, None), (0.0, exploration.OVER)])
 def test_a_final_goes_on_until_no_time_is_left(
     monkeypatch: pytest.MonkeyPatch, left: float, why: str | None
 ) -> None:
@@ -472,7 +476,7 @@ def test_a_final_goes_on_until_no_time_is_left(
         finals, "run_here", lambda work, progress, told: asked.append(progress("a", row))
     )
     limits = Limits(seconds=10.0)
-    monkeypatch.setattr(exploring, "clock", lambda: limits.started + 10.0 - left)
+    monkeypatch.setattr(exploration, "clock", lambda: limits.started + 10.0 - left)
     finals._run(study, [("a", None, Path("a"))], 1, None, limits, [].append, [].append)
     assert asked == [why]
 

@@ -9,7 +9,7 @@ import pytest
 
 from fedsim.results.intervals import wilson
 from fedsim.search import record, tables
-from fedsim.search.exploring import TOO_LONG, at, outcome
+from fedsim.search.exploration import TOO_LONG, at, outcome
 from fedsim.search.goal import Curve, Goal
 from fedsim.search.picture import best_so_far, coloured
 from fedsim.search.record import importance, too_few, trials
@@ -58,7 +58,7 @@ def test_which_methods_have_a_colour() -> None:
     """The winner's, those of the front from its dear end, then those of the best trials."""
     rows = frame(("a", 20, 0.5), ("b", 10, 0.4), ("c", 10, 0.5), ("d", 30, 0.7), ("e", 40, 0.6))
     assert coloured(rows, FRONT, "b") == ["b", "d", "c", "e", "a"]
-    assert coloured(rows, FRONT, most=2) == ["d", "c"] and coloured(rows, FRONT, "x")[0] == "d"
+    assert coloured(rows, FRONT, limit=2) == ["d", "c"] and coloured(rows, FRONT, "x")[0] == "d"
 
 
 def test_the_table_has_the_best_first_and_those_ended_early_last() -> None:

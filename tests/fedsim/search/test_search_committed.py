@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedsim.results.intervals import tied
-from fedsim.search.exploring import TOO_LONG
+from fedsim.search.exploration import TOO_LONG
 from fedsim.search.record import FEWEST, too_few
 from tests.support.markdown import ROOT
 

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Engine
 
 from fedsim.ground import files
 from fedsim.ground.errors import RunFailed
-from fedsim.search.exploring import Exploration
+from fedsim.search.exploration import Exploration
 from fedsim.search.quiet import quiet
 from fedsim.search.study import _storage, journal
 from tests.support.searching import searched

@@ -9,7 +9,7 @@ from compressors import CATALOGUE, text
 from fedsim import Evaluation, RunConfig, UsageError
 from fedsim.results.intervals import mean, tied
 from fedsim.search.goal import Goal
-from fedsim.search.methods import CODERS, OWN, chosen, compressor
+from fedsim.search.methods import CODERS, OWN, compressor, select_methods
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
 from fedsim.settings.methods import takes_fraction
@@ -20,11 +20,11 @@ def test_published_are_all_that_run_under_any_server() -> None:
     """And DGC, which keeps a momentum. FetchSGD has a server of its own; FedScalar wants a server's
     step of its own.
     """
-    published = chosen("published")
+    published = select_methods("published")
     names = {name for method in published for name in re.findall("[a-z_]+[a-z0-9_]*", method)}
     rows = {row.name for row in CATALOGUE.values() if row.kind == "method"}
     assert rows - {"fetchsgd", "fedscalar"} <= names
-    assert "raw" in published and set(published) < set(chosen("all"))
+    assert "raw" in published and set(published) < set(select_methods("all"))
 
 
 def test_a_method_that_steps_by_a_constant_is_tuned_by_its_step() -> None:
@@ -38,7 +38,7 @@ def test_a_method_that_steps_by_a_constant_is_tuned_by_its_step() -> None:
     assert space.bits(point) == space.bits(point | {"lr": 0.5})
 
 
-@pytest.mark.parametrize("method", chosen("all"))
+@pytest.mark.parametrize("method", select_methods("all"))
 def test_every_method_has_a_compressor_with_every_coder(method: str) -> None:
     p = 0.05 if takes_fraction(method) else None
     assert all(text(compressor(method, p, coder)) for coder in CODERS)
@@ -61,7 +61,7 @@ def test_other_coders_make_no_other_method() -> None:
 )
 def test_methods_that_are_none_are_refused(methods: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        chosen(methods)
+        select_methods(methods)
 
 
 def test_ties_are_what_the_seeds_cannot_tell_apart() -> None:

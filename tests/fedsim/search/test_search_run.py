@@ -17,11 +17,11 @@ from fedsim.commands.cli import main
 from fedsim.federation.clientdata import ClientData
 from fedsim.ground.errors import RunFailed
 from fedsim.runs.parallel import run_here
-from fedsim.search import exploring, finals, study
+from fedsim.search import exploration, finals, study
 from fedsim.search import space as space_module
 from fedsim.search.curves import read_curve
 from fedsim.search.goal import Goal
-from fedsim.search.methods import chosen
+from fedsim.search.methods import select_methods
 from fedsim.search.search import rerun
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
@@ -108,8 +108,8 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr(exploring, "clock", lambda: self.now)
-        monkeypatch.setattr(exploring, "run_here", self._run)
+        monkeypatch.setattr(exploration, "clock", lambda: self.now)
+        monkeypatch.setattr(exploration, "run_here", self._run)
         monkeypatch.setattr(finals, "run_here", self._run)
 
     def _run(self, work: Any, progress: Any, ended: Any) -> None:
@@ -257,7 +257,7 @@ def test_bad_searches_are_refused_before_work(
 
 def test_methods_that_cannot_run_are_left_out_with_the_reason() -> None:
     goal = Goal(True, "accuracy", budget=20e3)
-    fit, left = fitting(BASE, goal, chosen("sbc; dgc({p})"), Sizes(BASE))
+    fit, left = fitting(BASE, goal, select_methods("sbc; dgc({p})"), Sizes(BASE))
     assert fit == ("sbc",) and "--momentum 0" in left["dgc({p})"]
 
 
@@ -265,7 +265,7 @@ def test_methods_that_cannot_run_are_left_out_with_the_reason() -> None:
 def test_every_point_of_every_published_method_can_be_run() -> None:
     """Two take no fraction above a tenth, or a half, and the first points are drawn up to 1."""
     goal, sizes = Goal(True, "accuracy", budget=20e3), Sizes(BASE)
-    space = Space(BASE, goal, fitting(BASE, goal, chosen("published"), sizes)[0], sizes)
+    space = Space(BASE, goal, fitting(BASE, goal, select_methods("published"), sizes)[0], sizes)
     for number, method in enumerate(space.methods):
         point = space.draw(number, method, seed=0) | {"gradient": 1.0}
         p = space.used(point)["gradient"]

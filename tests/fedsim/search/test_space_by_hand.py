@@ -14,10 +14,10 @@ import pytest
 from fedsim import RunConfig, UsageError
 from fedsim.ground.version import VERSION
 from fedsim.search import best
-from fedsim.search.exploring import _place
-from fedsim.search.finals import Lot
+from fedsim.search.exploration import _place
+from fedsim.search.finals import SeedScores
 from fedsim.search.goal import Goal
-from fedsim.search.methods import CODERS, OWN, chosen, most
+from fedsim.search.methods import CODERS, OWN, max_fraction, select_methods
 from fedsim.search.search import _base, _name
 from fedsim.search.space import Space, fitting, why_not
 from tests.support.madesearch import finalist
@@ -103,9 +103,8 @@ def test_a_point_has_no_more_than_its_method_takes() -> None:
 
 
 def test_the_greatest_fraction_of_a_method() -> None:
-    assert (most("sbc"), most("cocktailsgd"), most("rtopk({p}, 0.5) | float32 | golomb")) == (
-        1.0, 0.1, 0.5,
-    )  # fmt: skip
+    methods = "sbc", "cocktailsgd", "rtopk({p}, 0.5) | float32 | golomb"
+    assert [*map(max_fraction, methods)] == [1.0, 0.1, 0.5]
 
 
 def test_the_coders_that_can_be_drawn() -> None:
@@ -219,9 +218,9 @@ def test_why_a_method_cannot_be_run() -> None:
 
 
 def test_methods_are_taken_once_and_between_commas_outside_of_brackets() -> None:
-    assert chosen("sbc, raw; sbc") == ["sbc", "raw"]
-    assert chosen("rtopk(0.1, 0.5) | float32, stc") == ["rtopk(0.1, 0.5) | float32", "stc"]
-    assert chosen("published") == chosen("all")[:-8]
+    assert select_methods("sbc, raw; sbc") == ["sbc", "raw"]
+    assert select_methods("rtopk(0.1, 0.5) | float32, stc") == ["rtopk(0.1, 0.5) | float32", "stc"]
+    assert select_methods("published") == select_methods("all")[:-8]
 
 
 # --- runs that were there before ----------------------------------------------------------------
@@ -384,7 +383,7 @@ def test_the_winner_s_file_has_what_is_not_at_its_default() -> None:
         method="sbc", gradient=0.1, temporal=10, seed=8, validation=None, lr=0.05, device="cpu",
     )  # fmt: skip
     own = finalist(0, [-0.9])
-    held = Lot(((1500.0, 0.875), (1200.0, 0.5)), (-0.875, -0.5))
+    held = SeedScores(((1500.0, 0.875), (1200.0, 0.5)), (-0.875, -0.5))
     own = replace(own, config=config, held=held)
     assert best.to_toml(own, BUDGET).splitlines() == [
         "# Best accuracy within 2 kbit per client upstream, as a search found it.",
@@ -393,5 +392,5 @@ def test_the_winner_s_file_has_what_is_not_at_its_default() -> None:
         "temporal = 10", "gradient = 0.1",
         "iterations = 100", "seed = 8", "", "[training]", "lr = 0.05",
     ]  # fmt: skip
-    never = replace(own, held=Lot((None,), (1.0,)))
+    never = replace(own, held=SeedScores((None,), (1.0,)))
     assert "This run" not in best.to_toml(never, BUDGET)

@@ -12,9 +12,9 @@ from optuna.trial import TrialState
 
 from fedsim import Evaluation, RunConfig
 from fedsim.ground.errors import RESUMES, RunFailed, UsageError
-from fedsim.search import exploring, finals, search
+from fedsim.search import exploration, finals, search
 from fedsim.search.curves import curve_of
-from fedsim.search.exploring import NONE_WITHIN, OVER, REPEATED, TOO_LONG, Exploration, Limits
+from fedsim.search.exploration import NONE_WITHIN, OVER, REPEATED, TOO_LONG, Exploration, Limits
 from fedsim.search.goal import NOT_REACHED, Curve, Goal
 from fedsim.search.stopping import BEHIND, DEARER, REACHED
 from fedsim.search.study import CELL, WHY
@@ -223,9 +223,11 @@ class Made:
         self.ran, self.said, self.of = list[str](), list[str](), of
         self.study = made_study(goal, bits, str(out / "study.db"))
         self.done: dict[str, tuple[dict[str, Any], Curve]] = {} if before is None else before.done
-        monkeypatch.setattr(exploring, "run_here", self._run)
-        monkeypatch.setattr(exploring.curves, "ended", self._ended)
-        monkeypatch.setattr(exploring.curves, "read_curve", lambda f, of="up": self.done[f.name][1])
+        monkeypatch.setattr(exploration, "run_here", self._run)
+        monkeypatch.setattr(exploration.curves, "ended", self._ended)
+        monkeypatch.setattr(
+            exploration.curves, "read_curve", lambda f, of="up": self.done[f.name][1]
+        )
         Exploration(self.study, out, Limits(trials), self.said.append).run(1, None)
 
     def _run(self, work: Any, progress: Any, ended: Any) -> None:
@@ -432,9 +434,9 @@ def test_runs_that_the_folder_holds_are_trials_where_they_are_done_and_have_a_pl
     done = {"status": "done", "error": None, "seconds": 9.0}
     ends = [done, ended("NaN")[0], None, done]
     runs = {f.name: (own, curve((500, 0.8))) for f, own in zip(folders, ends, strict=True) if own}
-    monkeypatch.setattr(exploring, "run_folders", lambda out: folders)
-    monkeypatch.setattr(exploring, "check_tasks", lambda out, configs: None)
-    monkeypatch.setattr(exploring, "_place", lambda c, s: POINT if c.temporal == 4 else None)
+    monkeypatch.setattr(exploration, "run_folders", lambda out: folders)
+    monkeypatch.setattr(exploration, "check_tasks", lambda out, configs: None)
+    monkeypatch.setattr(exploration, "_place", lambda c, s: POINT if c.temporal == 4 else None)
     before = cast(Made, SimpleNamespace(done=runs))
     made = Made(monkeypatch, tmp_path, BUDGET, lambda name: ended(""), trials=1, before=before)
     assert [(t.user_attrs[CELL], t.values) for t in made.study.trials] == [("a", [-0.8])]
@@ -474,10 +476,10 @@ def test_a_cell_that_runs_already_is_not_run_beside_itself(
 
 def test_the_time_is_over_with_what_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 100 s, 30 spent before and 20 now, 50 reserved: over; a second less reserved: not."""
-    monkeypatch.setattr(exploring, "clock", lambda: 1000.0)
+    monkeypatch.setattr(exploration, "clock", lambda: 1000.0)
     limits = Limits(seconds=100.0, reserved=50.0)
     limits.begin(30.0)
-    monkeypatch.setattr(exploring, "clock", lambda: 1020.0)
+    monkeypatch.setattr(exploration, "clock", lambda: 1020.0)
     assert limits.spent() == 50 == limits.left() and limits.trials_over()
     limits.reserved = 49.0
     assert not limits.trials_over() and not Limits(trials=3, started=0.0).trials_over()
@@ -510,7 +512,7 @@ def test_finalists_then_seeds_are_fewer_where_the_time_is_short(
     took = {0: 10.0, 1: 20.0, 2: 10.0}
     study = study_of(BUDGET, [trial(k, -0.9 + k / 10, took=s) for k, s in took.items()])
     study.space = Cells(BUDGET)
-    lineup = finals.fitting(study, tmp_path, 3, 1, left)
+    lineup = finals.fit_bracket(study, tmp_path, 3, 1, left)
     assert [t.number for t in lineup.trials] == kept
     assert list(lineup.seeds) == list(range(SEED + 1, SEED + 1 + seeds))
 
@@ -537,7 +539,7 @@ def test_a_search_says_once_that_it_is_saturated_and_goes_for_fewer_bits(
     made = Made(monkeypatch, tmp_path, BUDGET, runs.__getitem__, trials=2)
     assert [line.split(": ")[0] for line in made.said] == ["trial 0", "saturated", "trial 1"]
     assert made.said[2].endswith("at 90 bit · best so far")
-    assert [t.number for t in finals.chosen(made.study)] == [1, 0]
+    assert [t.number for t in finals.select_finalists(made.study)] == [1, 0]
 
 
 def test_without_a_number_of_trials_a_search_takes_ten_minutes() -> None:

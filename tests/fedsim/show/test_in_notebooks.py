@@ -114,7 +114,9 @@ def test_a_search_shows_its_trials_and_finalists(tmp_path: Path) -> None:
     found = searched(tmp_path, trials=4, seeds=1)
     html = found._repr_html_()
     about, png = picture(html)
-    assert png == (tmp_path / "search.png").read_bytes() and about.startswith("Found(best accuracy")
+    assert png == (tmp_path / "search.png").read_bytes() and about.startswith(
+        "SearchResult(best accuracy"
+    )
     assert found.winner is not None
     assert html.count("<tr>") == 2 + len(found.methods) + len(found.finalists)
     assert f"n = {found.winner.params['temporal']}" in repr(found)

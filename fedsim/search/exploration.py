@@ -17,7 +17,7 @@ from fedsim.runs.parallel import RunSpec, run_here
 from fedsim.runs.processes import run_beside
 from fedsim.search import curves, stopping
 from fedsim.search.goal import SATURATED, Curve, Goal
-from fedsim.search.methods import CODERS, OWN, compressor, most, sent_down, short
+from fedsim.search.methods import CODERS, OWN, compressor, max_fraction, sent_down, short
 from fedsim.search.space import Params, Space
 from fedsim.search.standings import Standings
 from fedsim.search.study import Study
@@ -119,13 +119,13 @@ class Exploration:
                     continue
                 config = read_run(folder / "config.toml", trust_code=True)
                 params, stop = _place(config, self.space), config.plan.stop_at_bits
-                whole = self.goal.budget is None or stop is None or stop >= self.goal.budget
-                if params is not None and whole:
-                    curve, took = self._curve(folder), float(summary["seconds"])
-                    taken += self.study.adopt(params, folder.name, curve, took)
+                covers_budget = self.goal.budget is None or stop is None or stop >= self.goal.budget
+                if params is not None and covers_budget:
+                    curve, seconds = self._curve(folder), float(summary["seconds"])
+                    taken += self.study.adopt(params, folder.name, curve, seconds)
             if folders:
-                there = f"{taken} of {len(folders)} runs in {self.cells}"
-                self.say(f"{there} are trials of this search")
+                adopted = f"{taken} of {len(folders)} runs in {self.cells}"
+                self.say(f"{adopted} are trials of this search")
         self.limits.begin(self.study.seconds)
         for trial in self.study.trials:
             if trial.values is not None and trial.state.name == "COMPLETE":
@@ -154,7 +154,7 @@ class Exploration:
         self._saturated |= point is not None and self.goal.saturated(point[1])
 
     def _work(self) -> Iterator[RunSpec]:
-        for number, params in self._asked():
+        for number, params in self._next_trials():
             try:
                 cell = self.space.cell(params)
             except UsageError as error:  # its settings do not go together, such as n and a buffer
@@ -167,9 +167,9 @@ class Exploration:
             elif cell.name in self._running:
                 self._tell(number, params, cell.name, Curve((), ()), REPEATED)
             elif summary is not None and summary["status"] != "failed" and summary["error"] != OVER:
-                why = summary["error"] if summary["status"] == "stopped" else ""
-                took = float(summary.get("seconds") or 0.0)
-                self._tell(number, params, cell.name, self._curve(folder), why, took)
+                reason = summary["error"] if summary["status"] == "stopped" else ""
+                seconds = float(summary.get("seconds") or 0.0)
+                self._tell(number, params, cell.name, self._curve(folder), reason, seconds)
             else:
                 self._running[cell.name] = number, params, clock()
                 self.standings.begin(cell.name, at(self.space.used(params)))
@@ -177,7 +177,7 @@ class Exploration:
                 self.stoppers[params["method"]].begin(cell.name, saved.rounds if saved else ())
                 yield cell.name, cell.config, folder
 
-    def _asked(self) -> Iterator[tuple[int, Params]]:
+    def _next_trials(self) -> Iterator[tuple[int, Params]]:
         """The trials that a kill or the time's end interrupted, then new ones in the limits."""
         self.limits.reserved = self.limits.reserve()
         if not self.limits.trials_over():  # else the same command would train a round of each
@@ -186,8 +186,8 @@ class Exploration:
             if self._again:
                 yield self._again.pop()
                 continue
-            asked = len(self.study.trials) + len(self._running) + self._left
-            if self.limits.trials is not None and asked >= self.limits.trials:
+            begun = len(self.study.trials) + len(self._running) + self._left
+            if self.limits.trials is not None and begun >= self.limits.trials:
                 return
             self._still_there()
             yield self.study.ask()
@@ -207,34 +207,42 @@ class Exploration:
     def _ended(self, name: str) -> None:
         self._still_there()
         (number, params, began), folder = self._running.pop(name), self.cells / name
-        summary, took = curves.ended(folder), clock() - began
-        why = NO_SUMMARY  # its folder is gone, or was never written
+        summary, seconds = curves.ended(folder), clock() - began
+        reason = NO_SUMMARY  # its folder is gone, or was never written
         if summary is not None:
-            why = "" if summary["status"] == "done" else str(summary["error"])
-        if why.endswith(RESUMES):  # it failed by its files, and not by its point
+            reason = "" if summary["status"] == "done" else str(summary["error"])
+        if reason.endswith(RESUMES):  # it failed by its files, and not by its point
             if number in self._failed:
-                raise RunFailed(f"trial {number}: {why}")
+                raise RunFailed(f"trial {number}: {reason}")
             self._failed.add(number)
             self._again.append((number, params))
-            self.say(f"trial {number}: {why}; it is tried once more")
+            self.say(f"trial {number}: {reason}; it is tried once more")
             return
-        if why == OVER:  # it goes on where more time is given
+        if reason == OVER:  # it goes on where more time is given
             self._left += 1
             self.study.seconds = self.limits.spent()
-            self.standings.end(name, at(self.space.used(params)), self._curve(folder), why, False)
+            self.standings.end(
+                name, at(self.space.used(params)), self._curve(folder), reason, False
+            )
             self.say(f"trial {number}: {at(self.space.used(params))}: {OVER}; more --time goes on")
             return
-        if why not in ("", stopping.REACHED):  # a finalist runs to its end, or to the target
-            took *= self.space.base.plan.iterations / self._iteration.get(name, inf)
-        self._tell(number, params, name, self._curve(folder), why, took)
+        if reason not in ("", stopping.REACHED):  # a finalist runs to its end, or to the target
+            seconds *= self.space.base.plan.iterations / self._iteration.get(name, inf)
+        self._tell(number, params, name, self._curve(folder), reason, seconds)
 
     def _tell(
-        self, number: int, params: Params, name: str, curve: Curve, why: str, took: float = 0.0
+        self,
+        number: int,
+        params: Params,
+        name: str,
+        curve: Curve,
+        reason: str,
+        seconds: float = 0.0,
     ) -> None:
-        if not why and self.goal.budget is not None and self.goal.point(curve) is None:
-            why = NONE_WITHIN  # its first messages were longer than the one that was tried
-        good = why in ("", stopping.REACHED) or (self.goal.front and why == stopping.BEHIND)
-        self.study.tell(number, name, curve, why, good, took)
+        if not reason and self.goal.budget is not None and self.goal.point(curve) is None:
+            reason = NONE_WITHIN  # its first messages were longer than the one that was tried
+        good = reason in ("", stopping.REACHED) or (self.goal.front and reason == stopping.BEHIND)
+        self.study.tell(number, name, curve, reason, good, seconds)
         value = self.goal.value(curve) if good else None
         better, before = value is not None and value < self._best, self._saturated
         if good:
@@ -243,9 +251,9 @@ class Exploration:
         self.limits.reserved = self.limits.reserve()
         best = " · best so far" if better else ""
         point = at(self.space.used(params))
-        if name and why != REPEATED:
-            self.standings.end(name, point, curve, why, good)
-        self.say(f"trial {number}: {point}: {outcome(curve, self.goal, why)}{best}")
+        if name and reason != REPEATED:
+            self.standings.end(name, point, curve, reason, good)
+        self.say(f"trial {number}: {point}: {outcome(curve, self.goal, reason)}{best}")
         if self._saturated and not before:
             self.say(SATURATED.format(name=self.goal.name))
 
@@ -262,41 +270,46 @@ def at(params: Params) -> str:
     return ", ".join(parts)
 
 
-def outcome(curve: Curve, goal: Goal, why: str) -> str:
+def outcome(curve: Curve, goal: Goal, reason: str) -> str:
     """The outcome of a trial, in words."""
     point = goal.point(curve) or ((curve.bits[-1], curve.metric[-1]) if curve.bits else None)
-    said = "no evaluation" if point is None else (
+    score = "no evaluation" if point is None else (
         f"{goal.name} {units.score(point[1], goal.name)} at {units.bits(point[0])}"
     )  # fmt: skip
-    return said + (f" ({why})" if why else "")
+    return score + (f" ({reason})" if reason else "")
 
 
 def _place(config: RunConfig, space: Space) -> Params | None:
     """The point at which a run lies; None where it has other settings than this search."""
-    mine, its = space.base.chosen(), config.chosen()
-    masked = its.get("momentum_masking")
+    base_settings, run_settings = space.base.chosen(), config.chosen()
+    masked = run_settings.get("momentum_masking")
     keys = {*SETTINGS} - _SEARCHED - ({"downlink"} if space.downlinks else set())
-    if any(mine.get(key) != its.get(key) for key in keys):
+    if any(base_settings.get(key) != run_settings.get(key) for key in keys):
         return None
     rates = {"lr": config.training.lr or space.sizes.rate}
     ours, rule = space.base.strategy, config.strategy
-    if "server_lr" in space.limits and "server_lr" in (its := flags_of(config.plan.algorithm)):
-        rates["server_lr"] = its["server_lr"]
-        ours = with_settings(ours, {"server_lr": its["server_lr"]}, anew=True)
+    if "server_lr" in space.limits and "server_lr" in (
+        run_settings := flags_of(config.plan.algorithm)
+    ):
+        rates["server_lr"] = run_settings["server_lr"]
+        ours = with_settings(ours, {"server_lr": run_settings["server_lr"]}, anew=True)
     if rule != ours:
         return None
     below = _down(config, space) if space.downlinks else {}
     if below is None:
         return None
-    p, whole = config.plan.method.gradient, config.plan.method.text
+    p, method_text = config.plan.method.gradient, config.plan.method.text
     for method in space.methods:
-        own = p if takes_fraction(method) else None
-        if own is not None and own > most(method):
+        fraction = p if takes_fraction(method) else None
+        if fraction is not None and fraction > max_fraction(method):
             continue
         for coder in CODERS:
-            made = compressor(method, own, coder, rates["lr"])
-            there = whole == message_text(made) and space.base.but(method=text(made)).identity()
-            if there and there.get("momentum_masking") == masked:
+            pipeline = compressor(method, fraction, coder, rates["lr"])
+            identity = (
+                method_text == message_text(pipeline)
+                and space.base.but(method=text(pipeline)).identity()
+            )
+            if identity and identity.get("momentum_masking") == masked:
                 return {"method": method, "coder": coder, "temporal": config.temporal,
                         "gradient": p, **rates, **below}  # fmt: skip
     return None
@@ -304,13 +317,13 @@ def _place(config: RunConfig, space: Space) -> Params | None:
 
 def _down(config: RunConfig, space: Space) -> Params | None:
     """The downlink of a run as part of a point; None where the search does not try it."""
-    given = config.downlink or "raw"
-    p = 1.0 if given == "relay" else resolve(given, None).gradient
+    downlink = config.downlink or "raw"
+    p = 1.0 if downlink == "relay" else resolve(downlink, None).gradient
     for down in space.downlinks:
-        if takes_fraction(down) and p > most(down):
+        if takes_fraction(down) and p > max_fraction(down):
             continue
-        own = with_fraction(down, p) if takes_fraction(down) else down
-        there = "relay" not in (own, given) and message_text(config.plan.downlink)
-        if own == given or there and message_text(parse(own)) == there:
+        candidate = with_fraction(down, p) if takes_fraction(down) else down
+        message = "relay" not in (candidate, downlink) and message_text(config.plan.downlink)
+        if candidate == downlink or message and message_text(parse(candidate)) == message:
             return {"downlink": down, "down_gradient": p}
     return None
