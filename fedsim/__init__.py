@@ -41,8 +41,8 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.show.answer import best
     from fedsim.show.blocks import compare_methods
     from fedsim.show.export import table
-    from fedsim.show.loaded import load
     from fedsim.show.report import report
+    from fedsim.show.results_view import load
     from fedsim.tasks import TASKS, Data, Task
 
 __all__ = [

@@ -140,7 +140,7 @@ def _print_methods(result: "Comparison", blocks: "Blocks") -> None:
     """Prints a row per method, the best first, and the results of the tests below."""
     from rich.console import Console
 
-    from fedsim.show.layout import Column, laid, print_whole
+    from fedsim.show.layout import Column, print_whole, terminal_table
 
     console, name = Console(), result.metric_name
     kinds = {"method": "name", "better": "words"}
@@ -167,7 +167,9 @@ def _print_methods(result: "Comparison", blocks: "Blocks") -> None:
     if blocks.failed:
         words += f" Failed runs count nowhere: {blocks.failed}."
     title = f"{len(result.methods)} methods by the last evaluation"
-    print_whole(console, laid(columns, rows, console.width, keys=1, title=title, caption=words))
+    print_whole(
+        console, terminal_table(columns, rows, console.width, keys=1, title=title, caption=words)
+    )
 
 
 def _method(row: dict[str, Any], result: "Comparison", blocks: "Blocks") -> list[str]:
@@ -192,7 +194,7 @@ def _print_cells(table: "pd.DataFrame") -> None:
     """Two methods, a row per cell."""
     from rich.console import Console
 
-    from fedsim.show.layout import Column, laid, print_whole
+    from fedsim.show.layout import Column, print_whole, terminal_table
 
     console = Console()
     first, other = table["method"].iloc[0], table["other_method"].iloc[0]
@@ -215,7 +217,9 @@ def _print_cells(table: "pd.DataFrame") -> None:
         )
     columns = [Column(head, "words" if head == "better" else "number") for head in HEADINGS]
     rows = [(_texts(cell), "") for cell in table.to_dict("records")]
-    print_whole(console, laid(columns, rows, console.width, keys=3, title=title, caption=words))
+    print_whole(
+        console, terminal_table(columns, rows, console.width, keys=3, title=title, caption=words)
+    )
 
 
 def _texts(cell: dict[str, Any]) -> list[str]:

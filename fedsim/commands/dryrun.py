@@ -38,7 +38,7 @@ def print_estimates(runs: Mapping[str, RunConfig], jobs: int | None, json: bool)
     from rich.console import Console
 
     from fedsim.ground.units import bits, duration
-    from fedsim.show.layout import Column, Row, laid, print_whole
+    from fedsim.show.layout import Column, Row, print_whole, terminal_table
 
     rows: list[Row] = [
         ((name, str(one.rounds), bits(one.up_bits), bits(one.down_bits), duration(one.seconds)), "")
@@ -47,7 +47,7 @@ def print_estimates(runs: Mapping[str, RunConfig], jobs: int | None, json: bool)
     headings = ("rounds", "bits up", "bits down", "time")
     columns = (Column("run", "name"), *(Column(name, right=True) for name in headings))
     console = Console()
-    print_whole(console, laid(columns, rows, console.width, gap=2, caption=NOTE))
+    print_whole(console, terminal_table(columns, rows, console.width, gap=2, caption=NOTE))
     several = f"{len(estimates)} runs, {at_once} at a time" if len(estimates) > 1 else "1 run"
     print(f"{several}: about {duration(seconds)}")
     return 0

@@ -118,7 +118,7 @@ def _command(flags: argparse.Namespace) -> int:
         return 0
     from rich.console import Console
 
-    from fedsim.show.layout import Column, Row, laid, print_whole
+    from fedsim.show.layout import Column, Row, print_whole, terminal_table
 
     last = {"columns": "unit", "runs": "date"}.get(flags.kind, "source")
     kinds = [] if flags.kind == "runs" else list(dict.fromkeys(row["kind"] for row in listed))
@@ -133,5 +133,5 @@ def _command(flags: argparse.Namespace) -> int:
     columns = (name, Column("title", "words"), Column(last, "words"))
     console = Console()
     gap = 2 if console.width >= 80 else 1
-    print_whole(console, laid(columns, rows, console.width, gap=gap))
+    print_whole(console, terminal_table(columns, rows, console.width, gap=gap))
     return 0

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from fedsim.ground import units
-from fedsim.show.layout import Column, Laid, Row, laid, unbroken_width
+from fedsim.show.layout import Column, Row, TerminalTable, terminal_table, unbroken_width
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ _CODERS = (
 _UNIT = {"positions": "index", "symbols": "value"}
 
 
-def coders_tables(frame: pd.DataFrame, plan: Plan, width: int) -> list[Laid]:
+def coders_tables(frame: pd.DataFrame, plan: Plan, width: int) -> list[TerminalTable]:
     """The frame of ``measure_coders`` for the terminal: a table per kind that the frame has."""
     from fedsim.measure.plan import OFS
 
@@ -53,18 +53,18 @@ def coders_tables(frame: pd.DataFrame, plan: Plan, width: int) -> list[Laid]:
             lines.append((cells, "red" if row["error"] else ""))
         gap = 3 if unbroken_width(columns, lines, 3) <= width else 1
         caption = _CODERS if of == [*by_kind][-1] else ""
-        tables.append(laid(columns, lines, width, gap=gap, title=title, caption=caption))
+        tables.append(terminal_table(columns, lines, width, gap=gap, title=title, caption=caption))
     return tables
 
 
-def measured_table(frame: pd.DataFrame, width: int) -> Laid:
+def measured_table(frame: pd.DataFrame, width: int) -> TerminalTable:
     """The frame of ``measure`` for the terminal; in a narrow terminal a time takes two lines."""
     columns, rows = _columns_and_rows(frame, stacked=False)
     gap = 3
     if unbroken_width(columns, rows, gap) > width:
         (columns, rows), gap = _columns_and_rows(frame, stacked=True), 1
     title = f"{frame['entries'].iloc[0]} entries"
-    return laid(columns, rows, width, gap=gap, title=title, caption=_METHODS)
+    return terminal_table(columns, rows, width, gap=gap, title=title, caption=_METHODS)
 
 
 def _score(value: float) -> str:

@@ -122,7 +122,7 @@ def _network_table(
     console: Any,
 ) -> Any:  # fmt: skip
     """A network's table; ``clocked``: the runs went by that clock themselves."""
-    from fedsim.show.layout import Column, Row, laid
+    from fedsim.show.layout import Column, Row, terminal_table
 
     tasks = ["task"] if table["task"].nunique() > 1 else []
     energy = ["energy"] if "energy_joules" in table else []
@@ -140,7 +140,7 @@ def _network_table(
         rows.append((texts, ""))
     columns = [Column(head, "name" if head in ("task", "method") else "number")
                for head in headings]  # fmt: skip
-    return laid(
+    return terminal_table(
         columns, rows, console.width, keys=3 + len(tasks), title=f"Simulated time on {name}",
         caption="As the runs went, by their own clocks." if clocked else
         "Computed from message lengths and the time per iteration; nothing is trained.",

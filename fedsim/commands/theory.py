@@ -11,7 +11,7 @@ from fedsim.ground.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from compressors.theory_tables import TableDict
-    from fedsim.show.layout import Laid
+    from fedsim.show.layout import TerminalTable
 
 _LEFT = ("name", "approach", "method", "class", "note", "title", "source")
 _MOST = 10**12  # entries: a thousand times the largest models
@@ -70,8 +70,8 @@ def command_theory(flags: argparse.Namespace) -> int:
     return 0
 
 
-def _shown(title: str, rows: list[TableDict], notes: tuple[str, ...], width: int) -> Laid:
-    from fedsim.show.layout import Column, Kind, laid, unbroken_width
+def _shown(title: str, rows: list[TableDict], notes: tuple[str, ...], width: int) -> TerminalTable:
+    from fedsim.show.layout import Column, Kind, terminal_table, unbroken_width
 
     names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]
     if "method" in names and "name" in names:
@@ -87,7 +87,7 @@ def _shown(title: str, rows: list[TableDict], notes: tuple[str, ...], width: int
             kind: Kind = "words" if ranges else "number"
             columns.append(Column(name.replace("_", "\n"), kind, right=True))
     gap = 2 if unbroken_width(columns, lines, 2) <= width else 1
-    return laid(columns, lines, width, gap=gap, title=title, caption="\n".join(notes))
+    return terminal_table(columns, lines, width, gap=gap, title=title, caption="\n".join(notes))
 
 
 def _cell(value: Any) -> str:

@@ -10,7 +10,7 @@ from fedsim.runs.progress import Bars
 from fedsim.runs.sweep import run_cells
 from fedsim.settings import cellfile
 from fedsim.settings.grids import Cell
-from fedsim.show.loaded import load
+from fedsim.show.results_view import load
 
 
 def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None:

@@ -17,7 +17,7 @@ from fedsim.settings.config import RunConfig
 if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd
 
-    from fedsim.show.loaded import Loaded
+    from fedsim.show.results_view import ResultsView
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,11 +71,11 @@ class RunResult:
         return load_file(self.folder / "model.safetensors")
 
     @cached_property
-    def results(self) -> Loaded:
+    def results(self) -> ResultsView:
         """The run as ``fedsim.load`` gives runs: for tables, figures and what is best."""
         from fedsim.results.load import join_runs
         from fedsim.settings.grids import Cell
-        from fedsim.show.loaded import load, shown
+        from fedsim.show.results_view import load, shown
 
         if self.folder is not None:
             return load(self.folder)

@@ -27,7 +27,7 @@ _SHARES = (
 )
 
 
-def page(
+def search_page(
     frame: pd.DataFrame, methods: pd.DataFrame, finalists: Sequence[Finalist],
     winner: Finalist | None, goal: Goal, mattered: str | Mapping[str, optuna.Study],
     facts: dict[str, str], left: dict[str, str],

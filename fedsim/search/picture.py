@@ -70,7 +70,9 @@ def chart(
     marks = [_trials(rows[rows["method"] == name], looks[name], name, goal) for name in named]
     if len(others):
         name = f"{others['method'].nunique()} other methods"
-        marks.insert(0, replace(_trials(others, Look("#bbbbbb", 0, 0), name, goal), apart=False))
+        marks.insert(
+            0, replace(_trials(others, Look("#bbbbbb", 0, 0), name, goal), direct_label=False)
+        )
     front = best_so_far(frame, goal)
     if len(front):
         marks.append(front_of(front["bits"], front["metric"], "front of the trials"))
@@ -83,7 +85,7 @@ def chart(
                 x=[final.held.bits()], y=np.array([mean.value]), kind="points", size=9,
                 low=np.array([mean.value - half]), high=np.array([mean.value + half]),
                 look=Look("#000000" if final is winner else "#999999", 0, _STAR),
-                name="winner, held-out samples" if final is winner else "", apart=False,
+                name="winner, held-out samples" if final is winner else "", direct_label=False,
                 texts=[f"finalist {place}: {short(final.params['method'])}\nheld-out {goal.name} "
                        f"{score} at {units.bits(final.held.bits())}"],
             ))  # fmt: skip

@@ -22,7 +22,7 @@ from fedsim.search.exploration import Exploration, Limits, Say
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import SATURATED, Goal
 from fedsim.search.methods import select_methods
-from fedsim.search.page import page
+from fedsim.search.page import search_page
 from fedsim.search.picture import chart
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
@@ -239,7 +239,7 @@ def _written(
     }  # fmt: skip
     with without_rc():
         mattered = few or record.explained(frame, goal)
-        text = page(frame, methods, ranked, first, goal, mattered, facts, left)
+        text = search_page(frame, methods, ranked, first, goal, mattered, facts, left)
         write_text(out / "report.html", text)
         if frame["metric"].notna().any():
             save(drawn(chart(frame, ranked, first, goal, facts["task"])), out / "search.png")

@@ -13,7 +13,7 @@ from rich.text import Text
 from fedsim.ground import units
 from fedsim.search.goal import Curve, Goal
 
-MOST = 10
+MAX_CANDIDATES = 10
 """Candidates that the table shows."""
 
 RUNNING = "running"
@@ -96,7 +96,7 @@ class Standings:
             table.add_column(heading, overflow="fold")
         for heading in (goal.name, "loss", "bits"):
             table.add_column(heading, justify="right", no_wrap=True)
-        for rank, candidate in enumerate(candidates[:MOST], start=1):
+        for rank, candidate in enumerate(candidates[:MAX_CANDIDATES], start=1):
             curve, texts = candidate.curve, ["", "", ""]
             if curve.bits:
                 bits, metric = goal.point(curve) or (curve.bits[-1], curve.metric[-1])

@@ -57,7 +57,7 @@ def journal(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def readable(file: Path) -> Iterator[None]:
+def storage_errors(file: Path) -> Iterator[None]:
     """Names a study's file where it is none that fedsim wrote; what a disk refuses passes.
 
     Raises ``UsageError``.
@@ -96,7 +96,7 @@ class Study:
     def __init__(self, space: Space, file: Path, name: str) -> None:
         self.space, self.seed, self.file = space, space.base.seed, file
         many = space.goal.front
-        with quiet(), readable(file):
+        with quiet(), storage_errors(file):
             self._study = optuna.create_study(
                 storage=_storage(file), study_name=name,
                 directions=["minimize"] * (2 if many else 1), load_if_exists=True,

@@ -12,7 +12,7 @@ from fedsim.search.goal import NOT_REACHED, Goal
 from fedsim.search.methods import OWN, sent_down, short
 from fedsim.search.space import Params
 from fedsim.show import markup
-from fedsim.show.layout import Column, Laid, laid
+from fedsim.show.layout import Column, TerminalTable, terminal_table
 
 CAPTION = (
     "Validation: a part of the training samples that no run trained on. Held-out: the same seeds "
@@ -111,12 +111,12 @@ def _score_texts(scores: SeedScores, goal: Goal, part: str) -> dict[str, str]:
     return dict(zip(names, (f"{units.score(metric.value, goal.name)}{half}", bits), strict=True))
 
 
-def for_terminal(texts: pd.DataFrame, width: int, title: str, caption: str) -> Laid:
+def for_terminal(texts: pd.DataFrame, width: int, title: str, caption: str) -> TerminalTable:
     """A table for a terminal of ``width`` columns; if it is cut, its first two are repeated."""
     names = ("method", "coder", "downlink")
     columns = [Column(head, "name" if head in names else "number") for head in texts]
     rows = [(row, "") for row in texts.to_numpy().tolist()]
-    return laid(columns, rows, width, keys=2, title=title, caption=caption)
+    return terminal_table(columns, rows, width, keys=2, title=title, caption=caption)
 
 
 def for_page(texts: pd.DataFrame, about: str) -> str:

@@ -12,7 +12,7 @@ from fedsim.results.load import Results
 from fedsim.show.columns import framing_told
 from fedsim.show.curves import spent_so_far
 from fedsim.show.inputs import check_frame, check_task, of_done
-from fedsim.show.layout import Column, Laid, Row, laid
+from fedsim.show.layout import Column, Row, TerminalTable, terminal_table
 from fedsim.show.style import higher_is_better, metric_name
 from fedsim.show.within import Steps, steps_of
 
@@ -61,8 +61,8 @@ def best(
     """
     rounds = _rounds(results)
     budget = quantity(up_bits, "up_bits", "bits")
-    found = _within(_cells(rounds, budget_of), budget, higher_is_better(rounds))
-    return found.rename(columns={"spent": _USED[budget_of][0]})
+    table = _within(_cells(rounds, budget_of), budget, higher_is_better(rounds))
+    return table.rename(columns={"spent": _USED[budget_of][0]})
 
 
 def ladder(results: Results | pd.DataFrame, budget_of: str = "up") -> pd.DataFrame:
@@ -76,7 +76,7 @@ def ladder(results: Results | pd.DataFrame, budget_of: str = "up") -> pd.DataFra
     """
     rounds = _rounds(results)
     cells, higher = _cells(rounds, budget_of), higher_is_better(rounds)
-    spent = np.concatenate([own.budgets for _, own in cells])
+    spent = np.concatenate([cell.budgets for _, cell in cells])
     spent = spent[spent > 0] if (spent > 0).any() else np.ones(1)  # a cell may have sent nothing
     low, high = spent.min(), spent.max()
     powers = range(int(log10(low)) - 1, int(log10(high)) + 2)
@@ -119,11 +119,11 @@ def _cells(rounds: pd.DataFrame, budget_of: str) -> _Cells:
 
 def _within(cells: _Cells, budget: float, higher: bool) -> pd.DataFrame:
     """The best cell of every method within a budget, the best method first."""
-    most = max((own.seeds for _, own in cells), default=0)
+    most_seeds = max((cell.seeds for _, cell in cells), default=0)
     rows = [
-        (*key, own.seeds, most, round(own.iteration[place]), own.metric[place], own.spread[place],
-         own.spent[place])
-        for key, own in cells if (place := int(own.at(budget))) >= 0
+        (*key, cell.seeds, most_seeds, round(cell.iteration[place]), cell.metric[place],
+         cell.spread[place], cell.spent[place])
+        for key, cell in cells if (place := int(cell.at(budget))) >= 0
     ]  # fmt: skip
     affordable = pd.DataFrame(rows, columns=_SHOWN)
     affordable = affordable.sort_values(["metric", "spent"], ascending=[not higher, True])
@@ -131,8 +131,8 @@ def _within(cells: _Cells, budget: float, higher: bool) -> pd.DataFrame:
     missing = sorted({key[0] for key, _ in cells} - {*reached["label"]})
     parts = [reached, pd.DataFrame({"label": missing})] if missing else [reached]
     table = pd.concat(parts, ignore_index=True)[_SHOWN]
-    whole = ("temporal", "seeds", "most_seeds", "iteration")
-    return table.astype(dict.fromkeys(whole, "Int64" if missing else "int64"))
+    integers = ("temporal", "seeds", "most_seeds", "iteration")
+    return table.astype(dict.fromkeys(integers, "Int64" if missing else "int64"))
 
 
 def texts(table: pd.DataFrame, name: str, symbol: str = "n") -> tuple[list[str], list[list[str]]]:
@@ -166,7 +166,7 @@ def texts(table: pd.DataFrame, name: str, symbol: str = "n") -> tuple[list[str],
 
 def best_table(
     results: Results, up_bits: float, width: int, budget_of: str = "up", framing: bool = True
-) -> Laid:
+) -> TerminalTable:
     """The result of `best`, for a terminal of `width` columns.
 
     ``framing``: whether the caption has the lengths with Flower's framing; not below another table
@@ -179,7 +179,7 @@ def best_table(
     columns = [Column(head, "name" if head == "method" else "number") for head in headings]
     lines: list[Row] = [(row, "") for row in rows]
     ways = "both ways" if budget_of == "total" else "upstream"
-    return laid(
+    return terminal_table(
         columns, lines, width, keys=3,  # every part has method, n and p
         title=f"Best within {units.bits(up_bits)} per client {ways}",
         caption=f"{SEEDS} Bits of payloads. none: no evaluation within the budget."

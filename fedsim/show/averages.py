@@ -4,19 +4,19 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-CELL = ("task", "method", "label", "temporal", "gradient")
+CELL_COLUMNS = ("task", "method", "label", "temporal", "gradient")
 """What runs have in common that differ in their seeds alone."""
 
 SPREAD = ("metric", "difference", "loss")
 """The columns whose standard deviation is shown: results of learning, not bits."""
 
 
-def repeated(runs: pd.DataFrame, beside: Sequence[str] = ()) -> pd.Series:
+def repeated(runs: pd.DataFrame, extra: Sequence[str] = ()) -> pd.Series:
     """Rows that only the names of their runs tell apart: of one cell and one seed.
 
-    ``beside``: further columns that tell cells apart, where labels do not.
+    ``extra``: further columns that tell cells apart, where labels do not.
     """
-    return runs.duplicated([*CELL, "seed", *beside], keep=False)
+    return runs.duplicated([*CELL_COLUMNS, "seed", *extra], keep=False)
 
 
 def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
@@ -30,9 +30,9 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
     Args:
         runs: the frame of `fedsim.load(...).runs`, in any order; its order is kept.
     """
-    alone = repeated(runs).to_numpy()
-    places = [place if repeats else -1 for place, repeats in enumerate(alone)]
-    groups = runs.assign(_run=places).groupby([*CELL, "_run"], sort=False, dropna=False)
+    mask = repeated(runs).to_numpy()
+    places = [place if repeats else -1 for place, repeats in enumerate(mask)]
+    groups = runs.assign(_run=places).groupby([*CELL_COLUMNS, "_run"], sort=False, dropna=False)
     rows = []
     for _, cell in groups:
         done = cell[cell["status"] == "done"]

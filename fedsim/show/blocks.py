@@ -90,12 +90,12 @@ def compared_blocks(
 
 
 def blocks_of(
-    lots: Sequence[Results], budgets: Sequence[float | str] = (), budget_of: str = "up"
+    results: Sequence[Results], budgets: Sequence[float | str] = (), budget_of: str = "up"
 ) -> Blocks:
     """The blocks of several results.
 
     Args:
-        lots: results whose methods have the same labels in all (``by_folder``).
+        results: results whose methods have the same labels in all (``by_folder``).
         budgets, budget_of: as of ``compare_methods``.
 
     Raises:
@@ -103,33 +103,37 @@ def blocks_of(
     """
     limits = [quantity(budget, "--budget", "bits") for budget in budgets] or [float("inf")]
     both_ways(budget_of)  # refuses another word
-    kept = [replace(lot, runs=without_reference(lot.runs)) for lot in lots]
-    runs = pd.concat([lot.runs for lot in kept])
+    compressed = [replace(result, runs=without_reference(result.runs)) for result in results]
+    runs = pd.concat([result.runs for result in compressed])
     metrics = sorted({*runs["metric_name"]})
     if len(metrics) > 1:
         raise UsageError(f"the runs have {len(metrics)} metrics ({', '.join(metrics)}): "
                          "differences need one; give the folders of one")  # fmt: skip
-    places = [str(lot.folders.get(str(run), run)) for lot in kept for run in lot.runs.index]
+    places = [
+        str(result.folders.get(str(run), run)) for result in compressed for run in result.runs.index
+    ]
     _check_repeated(
         runs.set_axis(places).drop_duplicates([*_CELL, "seed", "metric", "up_wire_bits"])
     )
-    scores = pd.concat([_scores(lot, limit, budget_of) for lot in kept for limit in limits])
+    scores = pd.concat(
+        [_scores(result, limit, budget_of) for result in compressed for limit in limits]
+    )
     scores = scores.drop_duplicates([*_CELL, "seed", "budget"])  # a run that several folders hold
     _check_reached(runs, scores, limits)
     best = _best_cells(scores, bool(runs["higher_is_better"].all()))
     chosen = scores.merge(best[[*_CELL, "budget"]])
-    every = chosen.pivot_table(
+    lists = chosen.pivot_table(
         index=["task", "seed"], columns="label", values="metric", aggfunc=list, sort=True
     )
-    whole = every.map(lambda own: len(own) == len(limits) if isinstance(own, list) else False)
-    values = every[whole.all(axis=1)].map(lambda own: sum(own) / len(own))
+    complete = lists.map(lambda x: len(x) == len(limits) if isinstance(x, list) else False)
+    values = lists[complete.all(axis=1)].map(lambda x: sum(x) / len(x))
     failed = sum(
-        int(((lot.runs["status"] == "failed") & lot.runs["label"].isin(runs["label"])).sum())
-        for lot in lots
+        int(((result.runs["status"] == "failed") & result.runs["label"].isin(runs["label"])).sum())
+        for result in results
     )
     return Blocks(
         values.astype(float), best, "".join(metrics), bool(runs["higher_is_better"].all()),
-        len(every) - len(values), failed, budget_of,
+        len(lists) - len(values), failed, budget_of,
     )  # fmt: skip
 
 

@@ -60,8 +60,8 @@ def budgets(
     sign = 1 if higher else -1
     by_method = rounds.assign(_coded=~rounds["dense"]).groupby(["_coded", "label"])
     methods = []
-    for (compressed, name), own in by_method:
-        table, cells = evaluated(own, x, bits, budget_of)
+    for (compressed, name), group in by_method:
+        table, cells = evaluated(group, x, bits, budget_of)
         reached = steps_of(table, x)
         spent = np.unique(np.concatenate([cell.budgets for cell in reached]))
         spent = spent[spent > 0]  # a logarithmic axis has no zero
@@ -91,16 +91,18 @@ def leaders(methods: Sequence[Budget], higher: bool) -> list[tuple[float, float,
     """
     sign = 1 if higher else -1
     turns = list[tuple[float, str]]()
-    for budget in sorted({float(bits) for own in methods for bits in own.bits}):
-        there = [own for own in methods if own.bits[0] <= budget]
-        places = [int(np.searchsorted(own.bits, budget, side="right")) - 1 for own in there]
+    for budget in sorted({float(bits) for curve in methods for bits in curve.bits}):
+        affordable = [curve for curve in methods if curve.bits[0] <= budget]
+        places = [
+            int(np.searchsorted(curve.bits, budget, side="right")) - 1 for curve in affordable
+        ]
         _, _, best = min(
-            (-sign * float(own.metric[at]), float(own.bits[at]), own.method)
-            for own, at in zip(there, places, strict=True)
+            (-sign * float(curve.metric[at]), float(curve.bits[at]), curve.method)
+            for curve, at in zip(affordable, places, strict=True)
         )
         if not turns or turns[-1][1] != best:
             turns.append((budget, best))
-    last = {own.method: own.end for own in methods}
+    last = {curve.method: curve.end for curve in methods}
     ends = [bits for bits, _ in turns[1:]] + [max(last.values())]
     return [
         (start, min(end, last[method]), method)

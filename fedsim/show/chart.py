@@ -92,7 +92,7 @@ class Marks:
         low, high: (N,) the range of each: a line has a band, other marks have bars.
         start: (N,) where bars begin; they end at x.
         hollow: (N,) which marks are; empty: none, and all have a black edge.
-        apart: whether its name may be written next to it instead of in the legend.
+        direct_label: whether its name may be written next to it instead of in the legend.
         size: of a mark, in points.
         width: of a line, in points.
     """
@@ -107,7 +107,7 @@ class Marks:
     high: np.ndarray | None = None
     start: np.ndarray | Sequence[float] = ()
     hollow: Sequence[bool] = ()
-    apart: bool = True
+    direct_label: bool = True
     size: float = 4
     width: float = 1.7
 
@@ -197,7 +197,7 @@ def stacked(
     for name, (colour, lengths, texts) in parts.items():
         marks.append(Marks(
             x=start + lengths, y=np.arange(len(rows)), start=start, kind="bars", texts=texts,
-            look=Look(colour, 0, None), name=name if len(parts) > 1 else "", apart=False,
+            look=Look(colour, 0, None), name=name if len(parts) > 1 else "", direct_label=False,
         ))  # fmt: skip
         start = start + lengths
     return Chart(title="", x=x, y=Axis(rows=rows), marks=marks)

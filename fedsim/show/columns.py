@@ -75,11 +75,11 @@ def failures_told(runs: pd.DataFrame) -> list[str]:
     """A line per run with failures: its name, how many replies were not used, why, their bits."""
     lines = []
     for name, run in runs[has_failures(runs)].iterrows():
-        why = f" ({run['failure_reasons']})" if isinstance(run["failure_reasons"], str) else ""
+        reasons = f" ({run['failure_reasons']})" if isinstance(run["failure_reasons"], str) else ""
         sent = units.bits(run["failed_up_bits"])
         bits = f"; such uploads: {sent}" if run["failed_up_bits"] > 0 else ""
         whose = f"; {x}" if isinstance(x := run.get("failed_clients"), str) else ""
-        lines.append(f"{name}: replies not used {int(run['failures'])}{why}{bits}{whose}")
+        lines.append(f"{name}: replies not used {int(run['failures'])}{reasons}{bits}{whose}")
     return lines
 
 
@@ -140,19 +140,19 @@ def delay_told(runs: pd.DataFrame) -> str:
     return f"{symbol}: {what[symbol]}"
 
 
-def caption(runs: pd.DataFrame, columns: Collection[str]) -> str:
+def table_caption(runs: pd.DataFrame, columns: Collection[str]) -> str:
     """The caption of a table: what its columns mean, including those that few tables have.
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
         columns: those that the table shows.
     """
-    told = {*columns, *("bits" for name in columns if "_bits" in name)}
-    told |= {"ratio_wire"} if "ratio_both" in told else set()
-    terms = delay_told(runs) if "temporal" in told else ""
-    terms += "".join(text for name, text in _TERMS.items() if name in told)
+    named = {*columns, *("bits" for name in columns if "_bits" in name)}
+    named |= {"ratio_wire"} if "ratio_both" in named else set()
+    terms = delay_told(runs) if "temporal" in named else ""
+    terms += "".join(text for name, text in _TERMS.items() if name in named)
     notes = "".join(note for name, note in _NOTES.items() if name in columns)
-    notes += framing_told(runs) if "bits" in told else ""
+    notes += framing_told(runs) if "bits" in named else ""
     notes += downlink_told(runs)
     text = f"{terms}." if terms else ""
     return f"{text}{notes}".lstrip(". \n")

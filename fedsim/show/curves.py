@@ -12,7 +12,7 @@ from fedsim.ground.rounds import receivers
 from fedsim.results.labels import EPOCHS, FACTS, VARIANT, delay_symbol, several
 from fedsim.results.schema import KEYS
 from fedsim.show.inputs import check_task
-from fedsim.show.style import CellKey, beside
+from fedsim.show.style import CellKey, shared_reference
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,8 @@ def by_cell(table: pd.DataFrame) -> tuple[pd.DataFrame, list[CellKey]]:
     """`table` with a column `_cell`, each row's index into the list of cells; and that list."""
     many = several(table)
     columns = [
-        table["temporal"], table["gradient"], [False] * len(table) if many else beside(table),
+        table["temporal"], table["gradient"],
+        [False] * len(table) if many else shared_reference(table),
         table["label"] if many else [""] * len(table), table["dense"],
     ]  # fmt: skip
     symbol = delay_symbol(table)
@@ -234,25 +235,27 @@ def _series(table: pd.DataFrame, x: str, y: str, along: list[str]) -> list[Serie
     xs, over = by_point[x].mean(), by_point[y]
     of_cell = xs.index.get_level_values("_cell")
     seeds = keyed.groupby("_cell")["seed"].nunique()
-    whole = by_point.size().to_numpy() == seeds.loc[of_cell].to_numpy()
+    complete = by_point.size().to_numpy() == seeds.loc[of_cell].to_numpy()
     parts = (over.mean(), over.min(), over.max(), over.std())
-    numbers = [xs.to_numpy(), *(own.to_numpy(float) for own in parts)]
+    numbers = [xs.to_numpy(), *(rows.to_numpy(float) for rows in parts)]
     lines = []
     for place, cell in enumerate(cells):
-        own = of_cell == place
-        points = [values[own] for values in numbers]
-        if not whole[own].all():
+        rows = of_cell == place
+        points = [values[rows] for values in numbers]
+        if not complete[rows].all():
             points = _between(keyed[keyed["_cell"] == place], x, y)
-        there = points[0] > (0 if x.endswith("_bits") else -np.inf)
-        if there.any():
-            at, mean, low, high, spread = (values[there] for values in points)
+        positive = points[0] > (0 if x.endswith("_bits") else -np.inf)
+        if positive.any():
+            at, mean, low, high, spread = (values[positive] for values in points)
             lines.append(Series(cell, at, mean, low, high, int(seeds.loc[place]), spread))
     return lines
 
 
 def _between(table: pd.DataFrame, x: str, y: str) -> list[np.ndarray]:
     """(N,) x, and mean, least, greatest y and deviation of seeds evaluated in unlike rounds."""
-    seeds = [(own[x].to_numpy(float), own[y].to_numpy(float)) for _, own in table.groupby("seed")]
+    seeds = [
+        (group[x].to_numpy(float), group[y].to_numpy(float)) for _, group in table.groupby("seed")
+    ]
     first, last = max(at[0] for at, _ in seeds), min(at[-1] for at, _ in seeds)
     places = np.unique(table[x].to_numpy(float))
     places = places[(places >= first) & (places <= last)]

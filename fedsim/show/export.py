@@ -145,7 +145,9 @@ def paper_table(runs: pd.DataFrame, columns: Sequence[str] | None = None) -> str
     best = _best(full)
     cells = [
         [(text, is_metric and is_best) for text, is_metric in zip(row, bold, strict=True)]
-        for row, is_best in zip(zip(*(own.texts for own in shown), strict=True), best, strict=True)
+        for row, is_best in zip(
+            zip(*(shown_column.texts for shown_column in shown), strict=True), best, strict=True
+        )
     ]
     tasks, clients, iterations = (
         " or ".join(f"{value}" for value in sorted(runs[name].dropna().unique()))
@@ -220,7 +222,7 @@ def _scores(full: pd.DataFrame, name: str) -> list[str]:
     for row, spread in zip(full.to_dict("records"), spreads, strict=True):
         text = text_of(row[name], spread, "loss" if name == "loss" else row["metric_name"])
         if averaged and text:
-            seeds, most = row[counted], row.get("most_seeds", 0)
-            text += f" ({seeds} of {most})" if seeds < most else f" ({seeds})"
+            seeds, most_seeds = row[counted], row.get("most_seeds", 0)
+            text += f" ({seeds} of {most_seeds})" if seeds < most_seeds else f" ({seeds})"
         texts.append(text)
     return texts

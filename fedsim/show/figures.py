@@ -147,8 +147,8 @@ def pareto(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Ch
     leading = {point.cell for point in best}
     named, reading = legend(styles, lines=False)
     symbol = delay_symbol(runs)
-    most = max(point.seeds for point in points)
-    if any(point.seeds < most for point in points):
+    most_seeds = max(point.seeds for point in points)
+    if any(point.seeds < most_seeds for point in points):
         look = Look(GREY, 0, 0)
         reading.append(Marks(look=look, kind="points", size=8, hollow=[True], name=_FEWER))
     marks = [front_of([float(p.x[0]) for p in best], [float(p.y[0]) for p in best])]
@@ -158,8 +158,9 @@ def pareto(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Ch
         marks.append(Marks(
             x=point.x, y=point.y, low=low, high=high, kind="points", size=8,
             look=styles[point.cell], name=named[point.cell],
-            hollow=[True] if point.seeds < most else (),
-            texts=[f"{text}\n{point.seeds} of {most} seeds" if point.seeds < most else text
+            hollow=[True] if point.seeds < most_seeds else (),
+            texts=[f"{text}\n{point.seeds} of {most_seeds} seeds" if point.seeds < most_seeds
+                   else text
                    for text in _texts(point, units.bits, name)],
         ))  # fmt: skip
         if point.cell.method and point.cell in leading:  # the others' notes would cover each other
@@ -186,9 +187,9 @@ def intervals(
         name: what the metric is called: a fraction's interval ends at 0 and 1.
     """
     many = [p for p in points if p.seeds > 1 and p.deviation is not None]
-    known = [float(p.deviation[0]) for p in many if p.deviation is not None]
-    known = [own for own in known if isfinite(own)]
-    shared, freedom = median(known) if known else 0.0, sum(p.seeds - 1 for p in many)
+    deviations = [float(p.deviation[0]) for p in many if p.deviation is not None]
+    deviations = [deviation for deviation in deviations if isfinite(deviation)]
+    shared, freedom = median(deviations) if deviations else 0.0, sum(p.seeds - 1 for p in many)
     ends: list[tuple[np.ndarray | None, np.ndarray | None]] = []
     for point in points:
         if point.seeds > 1 and point.deviation is not None:
@@ -206,7 +207,7 @@ def intervals(
 
 def front_of(x: Collection[float], y: Collection[float], name: str = "front") -> Marks:
     """The line that joins what no other beats."""
-    return Marks(x=[*x], y=[*y], kind="steps", name=name, width=1, apart=False)
+    return Marks(x=[*x], y=[*y], kind="steps", name=name, width=1, direct_label=False)
 
 
 def limit_of(name: str) -> Marks:
@@ -301,7 +302,7 @@ def legend(styles: Mapping[CellKey, Look], lines: bool) -> tuple[dict[CellKey, s
             tuple(sorted({c.gradient for c in styles if c.method == name}, reverse=True))
             for name in first
         }
-        several = [own for own in fractions if len(own) > 1]
+        several = [values for values in fractions if len(values) > 1]
         text = f" ({', '.join(map(units.plain, several[0]))})" if len(several) == 1 else ""
         look = Look("#cccccc", 0, 0)
         reading.append(Marks(look=look, kind="points", size=8, name=f"paler: smaller p{text}"))

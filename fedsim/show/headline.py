@@ -11,7 +11,7 @@ from fedsim.results.compare import LEVEL, holm, p_value, without_reference
 from fedsim.results.intervals import half_of, mean, wilson
 from fedsim.results.labels import delay_symbol, several
 from fedsim.results.power import repetitions
-from fedsim.show.averages import CELL
+from fedsim.show.averages import CELL_COLUMNS
 from fedsim.show.layout import print_whole, wrapped
 from fedsim.show.tables import summary_table
 
@@ -40,23 +40,23 @@ def headline(runs: pd.DataFrame) -> str:
         One to three sentences. Empty without a finite metric, of several tasks, and where a cell
         and seed has several runs.
     """
-    kept = without_reference(runs)
-    cells = _cells(kept)
-    if not cells or kept["task"].nunique() > 1:
+    compressed = without_reference(runs)
+    cells = _cells(compressed)
+    if not cells or compressed["task"].nunique() > 1:
         return ""
     name, higher = cells[0].metric_name, cells[0].higher
-    ranked = sorted(cells, key=lambda own: -own.middle if higher else own.middle)
+    ranked = sorted(cells, key=lambda cell: -cell.middle if higher else cell.middle)
     best, others = ranked[0], ranked[1:]
-    named, symbol = several(kept), delay_symbol(kept)
+    named, symbol = several(compressed), delay_symbol(compressed)
     first = f"Best of {len(cells)}: " if others else ""
     parts = [f"{first}{best.called(symbol, named)}, {name} {best.shown()}."]
     if not others:
         return parts[0]
     untold = _untold(best, others)
     if untold:
-        alone = f"It and {untold[0].called(symbol, named)} cannot be told apart"
+        one = f"It and {untold[0].called(symbol, named)} cannot be told apart"
         more = f"It and {len(untold)} others cannot be told apart"
-        parts.append(f"{alone if len(untold) == 1 else more}{_seeds_told(best, untold)}.")
+        parts.append(f"{one if len(untold) == 1 else more}{_seeds_told(best, untold)}.")
     else:
         parts.append(f"It is told from {'the other' if len(others) == 1 else 'all others'}"
                      f"{_seeds_told(best, others) if best.count < 2 else ''}.")  # fmt: skip
@@ -122,16 +122,16 @@ def samples_of(runs: pd.DataFrame) -> int | None:
     """The fewest test samples of runs, where their metric is a share of them; else None."""
     if SAMPLES not in runs.columns or not {*runs["metric_name"].dropna()} <= BINOMIAL:
         return None
-    known = runs[SAMPLES].dropna()
-    return int(known.min()) if len(known) and known.min() > 0 else None
+    counts = runs[SAMPLES].dropna()
+    return int(counts.min()) if len(counts) and counts.min() > 0 else None
 
 
 def _cells(runs: pd.DataFrame) -> list[Setting]:
     """The cells whose seeds all have a finite metric; none where a seed has two runs."""
-    if runs.duplicated([*CELL, "seed"]).any():
+    if runs.duplicated([*CELL_COLUMNS, "seed"]).any():
         return []
-    lots = [own for _, own in runs.groupby([*CELL], sort=False)]
-    return [Setting(own) for own in lots if own["metric"].map(isfinite).all()]
+    groups = [group for _, group in runs.groupby([*CELL_COLUMNS], sort=False)]
+    return [Setting(group) for group in groups if group["metric"].map(isfinite).all()]
 
 
 def _untold(best: Setting, others: list[Setting]) -> list[Setting]:
@@ -157,15 +157,17 @@ def _chance(best: Setting, other: Setting) -> float:
 
 def _seeds_told(best: Setting, others: list[Setting]) -> str:
     """How many seeds would tell a difference of 1 point, or 1 % of the best."""
-    lots = [own for other in others if len(own := best.differences(other)) > 1]
-    if not lots:
+    differences_of = [
+        differences for other in others if len(differences := best.differences(other)) > 1
+    ]
+    if not differences_of:
         return f": one seed says nothing of training's own chance, use --seeds {_FEW}"
     point = best.metric_name in units.FRACTIONS
-    wanted = 0.01 if point else 0.01 * abs(best.middle)
-    needed = repetitions(wanted, median(stdev(own) for own in lots))
+    half_width = 0.01 if point else 0.01 * abs(best.middle)
+    needed = repetitions(half_width, median(stdev(differences) for differences in differences_of))
     if needed is None:
         return ""
-    what = "1 point" if point else f"{units.digits(wanted)} (1 %)"
+    what = "1 point" if point else f"{units.digits(half_width)} (1 %)"
     return f"; about {max(needed, _FEW)} seeds would tell a difference of {what}"
 
 
@@ -192,11 +194,15 @@ def interval_width(
         >>> round(interval_width([float("nan")], [1], 0.95, 600), 4)
         0.0352
     """
-    known = [(own, n) for own, n in zip(deviations, counts, strict=True) if own == own and n > 1]
-    if known:
-        freedom = sum(n - 1 for _, n in known)
-        seeds = int(median(n for _, n in known))
-        return 2 * half_of(median(own for own, _ in known), seeds, freedom)
+    pairs = [
+        (deviation, n)
+        for deviation, n in zip(deviations, counts, strict=True)
+        if deviation == deviation and n > 1
+    ]
+    if pairs:
+        freedom = sum(n - 1 for _, n in pairs)
+        seeds = int(median(n for _, n in pairs))
+        return 2 * half_of(median(deviation for deviation, _ in pairs), seeds, freedom)
     if samples is None or not 0 <= typical <= 1:
         return 0.0
     low, high = wilson(typical, samples)

@@ -15,7 +15,14 @@ from fedsim.show.figures import titled
 from fedsim.show.headline import interval_width, samples_of
 from fedsim.show.inputs import check_frame
 from fedsim.show.planes import Plane, planes
-from fedsim.show.style import CellKey, beside, cell_label, higher_is_better, ink, metric_name
+from fedsim.show.style import (
+    CellKey,
+    cell_label,
+    higher_is_better,
+    ink,
+    metric_name,
+    shared_reference,
+)
 
 _FAR = 3.0  # times the middle half's width beyond it: Tukey's "far out"
 _LEAST_ERROR = 1e-4
@@ -51,34 +58,34 @@ class Shades:
     widened: bool = False
 
     @classmethod
-    def of(cls, known: np.ndarray, name: str, turned: bool, least: float = 0.0) -> "Shades":
+    def of(cls, values: np.ndarray, name: str, turned: bool, least: float = 0.0) -> "Shades":
         """The scale of known values of a column or metric, which spans ``least`` or more."""
         scale: Literal["plain", "ratios", "error"] = "plain"
         if name in units.FRACTIONS and not turned:
             scale = "error"
-        elif (name.startswith("ratio") or name.endswith(units.OF_BITS)) and (known > 0).all():
+        elif (name.startswith("ratio") or name.endswith(units.OF_BITS)) and (values > 0).all():
             scale = "ratios"
-        if len(np.unique(known)) < 2:  # a single value is drawn bright, not in the middle's grey
-            value = float(known[0]) if len(known) else 0.5
+        if len(np.unique(values)) < 2:  # a single value is drawn bright, not in the middle's grey
+            value = float(values[0]) if len(values) else 0.5
             below, above = (1, 3) if turned else (3, 1)
             if scale == "ratios":
                 return cls(value / 10**below, value * 10**above, scale, turned, True)
             return cls(value - below, value + above, "plain", turned, True)
-        if len(np.unique(_steps(known, scale))) < 2:  # errors too small to tell apart
+        if len(np.unique(_steps(values, scale))) < 2:  # errors too small to tell apart
             scale = "plain"
-        steps = _steps(known, scale)
+        steps = _steps(values, scale)
         first, third = np.quantile(steps, (0.25, 0.75))
         reach = _FAR * max(third - first, 1e-12)
-        near = known[(steps >= first - reach) & (steps <= third + reach)]
+        near = values[(steps >= first - reach) & (steps <= third + reach)]
         if len(np.unique(_steps(near, scale))) < 2:  # what differs is what there is to see
-            near = known
+            near = values
         low, high = float(near.min()), float(near.max())
         if widened := high - low < least:
             middle = (low + high) / 2
             low, high = middle - least / 2, middle + least / 2
             if name in units.FRACTIONS:
                 low, high = max(low, 0.0), min(high, 1.0)
-        beyond = (bool(known.min() < low), bool(known.max() > high))
+        beyond = (bool(values.min() < low), bool(values.max() > high))
         return cls(low, high, scale, turned, False, beyond, widened)
 
     def place(self, values: np.ndarray) -> np.ndarray:
@@ -102,23 +109,25 @@ class Shades:
 
     def ticks(self, name: str) -> list[tuple[float, str]]:
         """Places on the scale of round values of the column `name`, with their texts, ascending."""
-        known = self.round_values()
+        rounded = self.round_values()
         text_of = (lambda x: f"{x:.10g}") if self.scale == "plain" else (
             lambda x: tick_text(x, name))  # fmt: skip
-        marks = {x: text_of(x) for x in known if self.low <= x <= self.high}
+        marks = {x: text_of(x) for x in rounded if self.low <= x <= self.high}
         if len(marks) < 2:
-            marks = {x: value_text(x, name) for x in (self.low, self.high)}
+            marks = {x: shade_text(x, name) for x in (self.low, self.high)}
         for end, outside, sign in zip((self.low, self.high), self.beyond, "≤≥", strict=True):
             if outside:
                 span = abs(self.place(np.array([*marks, end])))
                 near = {x for x, at in zip(marks, span, strict=False) if abs(at - span[-1]) < 0.08}
                 marks = {x: text for x, text in marks.items() if x not in near}
-                marks[end] = f"{sign} {value_text(end, name)}"
-        apart: list[tuple[float, str]] = []
+                marks[end] = f"{sign} {shade_text(end, name)}"
+        spaced: list[tuple[float, str]] = []
         for at, text in sorted((float(self.place(np.array(x))), t) for x, t in marks.items()):
-            if not apart or at - apart[-1][0] > _APART:  # else one would be written over the other
-                apart.append((at, text))
-        return apart
+            if (
+                not spaced or at - spaced[-1][0] > _APART
+            ):  # else one would be written over the other
+                spaced.append((at, text))
+        return spaced
 
     def ink(self, value: float) -> str:
         """The colour of a text on that of a value: black or white."""
@@ -150,7 +159,7 @@ class Heat:
         return any(grid.diagonals() for grid in self.panels.values())
 
     @property
-    def told(self) -> str:
+    def legend_text(self) -> str:
         """Sentences that explain colours and hatching; empty where there is nothing to add."""
         texts = {"error": f" Colours go by the logarithm of the error, 1 - {self.name}.",
                  "ratios": " Colours are logarithmic."}  # fmt: skip
@@ -175,7 +184,7 @@ class Heat:
 
     def lines(self, grid: Plane, at: tuple[int, int]) -> list[str]:
         """The texts of a cell: its value, and of several seeds their deviation and number."""
-        value, spread = value_text(float(grid.values[at]), self.name), float(grid.spread[at])
+        value, spread = shade_text(float(grid.values[at]), self.name), float(grid.spread[at])
         count = f"{grid.done[at]} of {self.seeds}" if self.fewer(grid, at) else f"{grid.done[at]}"
         if spread == spread:
             if not self.name.startswith("ratio") and not self.name.endswith(units.OF_BITS):
@@ -187,7 +196,7 @@ class Heat:
         """The lines above a plane, next to its title: the dense reference that is off the grid."""
         dense = () if grid.dense is None else (grid.dense,)
         symbol = next(iter(self.panels.values())).symbol
-        return [f"dense reference ({symbol} = 1, p = 1): {value_text(x, self.name)}" for x in dense]
+        return [f"dense reference ({symbol} = 1, p = 1): {shade_text(x, self.name)}" for x in dense]
 
 
 def spread_text(value: float, seeds: int | str, name: str) -> str:
@@ -199,7 +208,7 @@ def spread_text(value: float, seeds: int | str, name: str) -> str:
     return f"± {text} ({seeds})"
 
 
-def value_text(value: float, name: str) -> str:
+def shade_text(value: float, name: str) -> str:
     """A value of the column or metric `name` as a cell shows it."""
     if name.startswith("ratio"):
         return units.ratio(value)
@@ -215,20 +224,20 @@ def heat(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -
     values = np.concatenate([grid.values.ravel() for grid in grids.values()])
     turned = value in _COSTS or value.endswith((*units.OF_BITS, "seconds"))
     turned |= value in _METRICS and not higher_is_better(shown)
-    known = values[np.isfinite(values)]
-    least = _noise(grids, known, samples_of(shown)) if value == "metric" else 0.0
-    return Heat(titled(shown), name, grids, Shades.of(known, name, turned, least))
+    finite = values[np.isfinite(values)]
+    least = _noise(grids, finite, samples_of(shown)) if value == "metric" else 0.0
+    return Heat(titled(shown), name, grids, Shades.of(finite, name, turned, least))
 
 
-def _noise(grids: Mapping[str, Plane], known: np.ndarray, samples: int | None) -> float:
+def _noise(grids: Mapping[str, Plane], values: np.ndarray, samples: int | None) -> float:
     """The width of a typical cell's interval."""
-    if not len(known):
+    if not len(values):
         return 0.0
     spread, done = (
         np.concatenate([part.ravel() for part in parts]).tolist()
         for parts in ([g.spread for g in grids.values()], [g.done for g in grids.values()])
     )
-    return interval_width(spread, done, float(np.median(known)), samples)
+    return interval_width(spread, done, float(np.median(values)), samples)
 
 
 def _steps(values: np.ndarray, scale: str) -> np.ndarray:
@@ -264,7 +273,7 @@ def cell_texts(runs: pd.DataFrame, grid: Plane) -> np.ndarray:
         runs: those of the plane's method.
         grid: the plane.
     """
-    runs = runs[~beside(runs)]
+    runs = runs[~shared_reference(runs)]
     name, done = metric_name(runs), runs[runs["status"] == "done"]
     by_cell = done.assign(_other=sends_other_shares(done)).groupby(["temporal", "gradient"])
     means = by_cell.mean(numeric_only=True).to_dict("index")
@@ -275,19 +284,19 @@ def cell_texts(runs: pd.DataFrame, grid: Plane) -> np.ndarray:
         if grid.symbol == "n":  # of epochs only the data tell n
             lines.append(f"total sparsity p/n = {units.fraction(p / n)}")
         if (n, p) in means:
-            own, seeds = means[n, p], int(grid.done[at])
+            means_of, seeds = means[n, p], int(grid.done[at])
             spread = by_cell["metric"].get_group((n, p)).std(ddof=1)
             deviation = spread_text(spread, seeds, name) if seeds > 1 else ""
-            share = f"share of entries that travelled: {units.fraction(own.get('up_share'))}"
+            share = f"share of entries that travelled: {units.fraction(means_of.get('up_share'))}"
             lines += [
-                *([share] if own["_other"] else []),
-                f"{name} {units.score(own['metric'], name)} {deviation}".strip(),
-                f"up {units.bits(own['up_wire_bits'])} (wire), "
-                f"{units.bits(own['up_content_bits'])} (content)",
-                f"down {units.bits(own['down_wire_bits'])} (wire)",
-                f"ratio {units.ratio(own['ratio_wire'])} (wire), "
-                f"{units.ratio(own['ratio_content'])} (content)",
-                f"{units.seconds(own['seconds'])} s",
+                *([share] if means_of["_other"] else []),
+                f"{name} {units.score(means_of['metric'], name)} {deviation}".strip(),
+                f"up {units.bits(means_of['up_wire_bits'])} (wire), "
+                f"{units.bits(means_of['up_content_bits'])} (content)",
+                f"down {units.bits(means_of['down_wire_bits'])} (wire)",
+                f"ratio {units.ratio(means_of['ratio_wire'])} (wire), "
+                f"{units.ratio(means_of['ratio_content'])} (content)",
+                f"{units.seconds(means_of['seconds'])} s",
             ]
         failed = f", {grid.failed[at]} failed" if grid.failed[at] else ""
         texts[at] = "\n".join([*lines, f"runs: {grid.done[at]} done{failed}"])

@@ -47,7 +47,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Laid:
+class TerminalTable:
     """A table, or several below each other, that print as wide as they must be.
 
     Attributes:
@@ -72,10 +72,10 @@ class Laid:
             yield Text("\n".join(lines), style="table.caption")
 
 
-def laid(
+def terminal_table(
     columns: Sequence[Column], rows: Sequence[Row], width: int, *,
     keys: int = 1, gap: int = 1, title: str = "", caption: str = "",
-) -> Laid:  # fmt: skip
+) -> TerminalTable:  # fmt: skip
     """A table for a terminal of `width` characters, in which no number is cut or broken.
 
     Where not all columns fit, however narrow their names, some go into further tables below, each
@@ -94,8 +94,8 @@ def laid(
     least = [column.least(text) for column, text in zip(columns, texts, strict=True)]
     blocks = [[*range(keys)]]
     for place in range(keys, len(columns)):
-        wanted = [*blocks[-1], place]
-        if len(blocks[-1]) > keys and _sum((least[k] for k in wanted), gap) > width:
+        block_columns = [*blocks[-1], place]
+        if len(blocks[-1]) > keys and _sum((least[k] for k in block_columns), gap) > width:
             blocks.append([*range(keys)])
         blocks[-1].append(place)
     tables = []
@@ -114,18 +114,21 @@ def laid(
         table = Table(
             box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False, show_edge=False
         )
-        for k, own in widths.items():
+        for k, column_width in widths.items():
             column = columns[k]
             right = column.right or column.kind == "number"
             table.add_column(
-                column.heading, justify="right" if right else "left", width=own, overflow="fold",
-                no_wrap=column.kind != "words",
+                column.heading, justify="right" if right else "left", width=column_width,
+                overflow="fold", no_wrap=column.kind != "words",
             )  # fmt: skip
         for row, style in rows:  # Text, not str: a method's brackets are not markup
-            cells = (folded(row[k], own) if k in names else row[k] for k, own in widths.items())
+            cells = (
+                folded(row[k], column_width) if k in names else row[k]
+                for k, column_width in widths.items()
+            )
             table.add_row(*map(Text, cells), style=style)
         tables.append((table, _sum(widths.values(), gap)))
-    return Laid(tables, printable(title), printable(caption))
+    return TerminalTable(tables, printable(title), printable(caption))
 
 
 def unbroken_width(columns: Sequence[Column], rows: Sequence[Row], gap: int = 1) -> int:
@@ -134,7 +137,7 @@ def unbroken_width(columns: Sequence[Column], rows: Sequence[Row], gap: int = 1)
     return _sum(map(longest, texts), gap)
 
 
-def print_whole(console: Console, *parts: Laid) -> None:
+def print_whole(console: Console, *parts: TerminalTable) -> None:
     """Prints tables below each other; a line that is longer than the terminal is not cropped."""
     for number, part in enumerate(parts):
         if number:
@@ -156,7 +159,9 @@ def folded(text: str, width: int) -> str:
         ['gradient', '_droppin', 'g(0.01)']
     """
     lines = []
-    for line in (line for own in text.split("\n") for line in broken(own, width).split("\n")):
+    for line in (
+        line for paragraph in text.split("\n") for line in broken(paragraph, width).split("\n")
+    ):
         start = 0
         while len(line) - start > width:
             end = start + width
@@ -196,5 +201,5 @@ def wrapped(text: str, width: int) -> str:
 
 
 def _sum(widths: Iterable[int], gap: int) -> int:
-    known = list(widths)
-    return sum(known) + gap * (len(known) - 1)
+    sizes = list(widths)
+    return sum(sizes) + gap * (len(sizes) - 1)

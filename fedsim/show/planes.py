@@ -15,7 +15,7 @@ from fedsim.results.labels import (
     several,
 )
 from fedsim.show.inputs import check_task
-from fedsim.show.style import beside
+from fedsim.show.style import shared_reference
 
 _NAMED = 4
 """Titles name as many methods; legends and tables name all."""
@@ -90,16 +90,16 @@ def plane(runs: pd.DataFrame, value: str = "metric") -> Plane:
     if several(runs):
         names = ", ".join(methods_of(runs))
         raise UsageError(f"the runs are of several methods ({names}): name one, method=...")
-    mine = runs[~beside(runs)]
-    repeated = mine[mine.duplicated(["temporal", "gradient", "seed"])]
+    unshared = runs[~shared_reference(runs)]
+    repeated = unshared[unshared.duplicated(["temporal", "gradient", "seed"])]
     if len(repeated):
         n, p, seed = repeated.iloc[0][["temporal", "gradient", "seed"]]
         delay = f"{delay_symbol(runs)} = {n}"
         raise UsageError(f"several runs of {delay}, p = {p:g}, seed {seed}: choose one of them.")
     compared = reference(runs)
     others = runs[~compared]
-    whole = not len(others) or not compared.any()
-    on_grid = whole or (ends_dense(others) and _holes(runs) <= _holes(others))
+    single = not len(others) or not compared.any()
+    on_grid = single or (ends_dense(others) and _holes(runs) <= _holes(others))
     shown = runs if on_grid else others
     dense = runs.loc[compared & (runs["status"] == "done"), value].mean()
     rows = tuple(sorted(int(n) for n in shown["temporal"].unique()))
@@ -159,7 +159,7 @@ def method_text(runs: pd.DataFrame) -> str:
         names = methods_of(runs)
         return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} methods"
     sparse = runs[runs["gradient"] != 1]
-    rows = sparse if len(sparse) else runs[~beside(runs)]
+    rows = sparse if len(sparse) else runs[~shared_reference(runs)]
     return ", ".join(dict.fromkeys(rows["label"]))
 
 

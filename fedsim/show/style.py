@@ -64,7 +64,7 @@ class CellKey(NamedTuple):
     symbol: str = "n"
 
 
-def beside(runs: pd.DataFrame) -> pd.Series:
+def shared_reference(runs: pd.DataFrame) -> pd.Series:
     """The rows of the dense reference where another method has its cell too; else none."""
     dense = reference(runs)
     shared = (runs["temporal"] == 1) & (runs["gradient"] == 1) & ~dense
@@ -108,8 +108,8 @@ def _by_method(keys: Sequence[CellKey], temporals: Sequence[int]) -> dict[CellKe
         greys = [_hex(3 * [x]) for x in np.linspace(0, lightest, len(dense))]
     styles = {}
     for key in keys:
-        mine = sorted({k.gradient for k in keys if k.method == key.method}, reverse=True)
-        pale = 0.55 * mine.index(key.gradient) / max(1, len(mine) - 1)
+        fractions = sorted({k.gradient for k in keys if k.method == key.method}, reverse=True)
+        pale = 0.55 * fractions.index(key.gradient) / max(1, len(fractions) - 1)
         if key.method in raw:
             number = dense.index(key.method)
             base = greys[number]
@@ -151,9 +151,9 @@ def metric_name(runs: pd.DataFrame) -> str:
 
 def higher_is_better(runs: pd.DataFrame) -> bool:
     """Whether a higher metric is better; true where no run says it."""
-    there = "higher_is_better" in runs.columns
-    known = runs["higher_is_better"].dropna() if there else runs[:0]
-    return bool(known.iloc[0]) if len(known) else True
+    has_column = "higher_is_better" in runs.columns
+    values = runs["higher_is_better"].dropna() if has_column else runs[:0]
+    return bool(values.iloc[0]) if len(values) else True
 
 
 def label(name: str) -> str:

@@ -23,9 +23,9 @@ from fedsim.results.labels import (
 from fedsim.results.schema import COLUMNS, OF_BOTH, both_ways
 from fedsim.results.summaries import TABLES
 from fedsim.settings.fields import SETTINGS
-from fedsim.show.averages import CELL, over_seeds, repeated
-from fedsim.show.columns import PER_CLIENT, caption, failures_told, worth_a_column
-from fedsim.show.layout import Column, Kind, Laid, Row, laid, longest
+from fedsim.show.averages import CELL_COLUMNS, over_seeds, repeated
+from fedsim.show.columns import PER_CLIENT, failures_told, table_caption, worth_a_column
+from fedsim.show.layout import Column, Kind, Row, TerminalTable, longest, terminal_table
 from fedsim.show.planes import method_text
 
 _Shown = Mapping[Any, Any]
@@ -78,15 +78,17 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
     """
     varied = runs if VARIANT in runs.columns else runs.assign(**{VARIANT: ""})
     dense = varied[reference(varied) & (varied["status"] == "done")]
-    known = dense.groupby(["task", "seed", VARIANT])["metric"].mean().to_dict()
+    metrics = dense.groupby(["task", "seed", VARIANT])["metric"].mean().to_dict()
     shared = dense.assign(**{VARIANT: dense[VARIANT].map(of_dense)})
-    known = shared.groupby(["task", "seed", VARIANT])["metric"].mean().to_dict() | known
-    every = dense.groupby(["task", "seed"])[VARIANT].unique()
-    only = {key: variants[0] for key, variants in every.items() if len(variants) == 1}
+    metrics = shared.groupby(["task", "seed", VARIANT])["metric"].mean().to_dict() | metrics
+    variants_of = dense.groupby(["task", "seed"])[VARIANT].unique()
+    only = {key: variants[0] for key, variants in variants_of.items() if len(variants) == 1}
     base = []
-    for task, seed, own in zip(varied["task"], varied["seed"], varied[VARIANT], strict=True):
-        named = (own, of_dense(own), only.get((task, seed)))
-        base.append(next((known[task, seed, v] for v in named if (task, seed, v) in known), nan))
+    for task, seed, variant in zip(varied["task"], varied["seed"], varied[VARIANT], strict=True):
+        named = (variant, of_dense(variant), only.get((task, seed)))
+        base.append(
+            next((metrics[task, seed, v] for v in named if (task, seed, v) in metrics), nan)
+        )
     return runs.assign(difference=runs["metric"] - pd.Series(base, index=runs.index, dtype=float))
 
 
@@ -98,22 +100,22 @@ def add_told(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_columns(
-    columns: Sequence[str], known: Iterable[str] = KNOWN, where: str = "columns"
+    columns: Sequence[str], allowed: Iterable[str] = KNOWN, where: str = "columns"
 ) -> None:
     """Refuses names of columns that a table lacks.
 
     Raises:
         UsageError: a name is unknown. `where` is the place of the names, for the message.
     """
-    known = [*known]
-    if unknown := [name for name in columns if name not in known]:
-        raise UsageError(f"{where} has {', '.join(unknown)}: it may name {', '.join(known)}.")
+    allowed = [*allowed]
+    if unknown := [name for name in columns if name not in allowed]:
+        raise UsageError(f"{where} has {', '.join(unknown)}: it may name {', '.join(allowed)}.")
 
 
 def summary_table(
     rows: pd.DataFrame, width: int | None = None, columns: Sequence[str] | None = None,
     per_seed: bool = False,
-) -> Laid:  # fmt: skip
+) -> TerminalTable:  # fmt: skip
     """Runs for the terminal: a row per cell, failed ones too; seeds are averaged.
 
     Bits are those of a client of every round, summed over rounds, of payloads; "content",
@@ -137,8 +139,8 @@ def summary_table(
         rich.print(summary_table(fedsim.load("results/sbc").runs))
     """
     width = rich.get_console().width if width is None else width
-    full, lines, told = _rows(rows, columns, per_seed)
-    names, left = _chosen(full, lines, columns, told), list[str]()
+    full, lines, differing = _rows(rows, columns, per_seed)
+    names, left = _chosen(full, lines, columns, differing), list[str]()
     table = [_column(name, full, lines) for name in names]
     for name in _FIRST_LEFT_OUT if columns is None else ():
         if _width(table) <= width:
@@ -151,16 +153,18 @@ def summary_table(
     shown: list[Row] = [
         (row, _KINDS[kind]) for row, (_, kind) in zip(texts, lines, strict=True)
     ]
-    text = caption(rows, names)
+    text = table_caption(rows, names)
     if "metric" in names and rows["seed"].nunique() > 1:
         text += " Mean ± sample standard deviation (seeds)."
     text += " Points: percentage points." if _points(full) and "difference" in names else ""
     text += f" Not shown here: {', '.join(left)} (--columns)." if left else ""
     text = "\n".join([text.lstrip(), *failures_told(rows)])
-    plain = full.drop(columns=VARIANT) if told else rows
+    plain = full.drop(columns=VARIANT) if differing else rows
     title = f"{', '.join(rows['task'].unique())}: {method_text(plain)}"
-    keys = max(1, sum(name in (*_KEYS, *told) for name in names)) if columns is None else 1
-    return laid([column for column, _ in table], shown, width, keys=keys, title=title, caption=text)
+    keys = max(1, sum(name in (*_KEYS, *differing) for name in names)) if columns is None else 1
+    return terminal_table(
+        [column for column, _ in table], shown, width, keys=keys, title=title, caption=text
+    )
 
 
 def summary_texts(
@@ -177,17 +181,17 @@ def summary_texts(
     Raises:
         UsageError: as there.
     """
-    full, lines, told = _rows(rows, columns, per_seed)
-    table = [_column(name, full, lines) for name in _chosen(full, lines, columns, told)]
-    texts = [list(row) for row in zip(*(own for _, own in table), strict=True)]
+    full, lines, differing = _rows(rows, columns, per_seed)
+    table = [_column(name, full, lines) for name in _chosen(full, lines, columns, differing)]
+    texts = [list(row) for row in zip(*(texts_of for _, texts_of in table), strict=True)]
     kinds = [kind for _, kind in lines]
     return [column.heading for column, _ in table], list(zip(texts, kinds, strict=True))
 
 
 def summary_meanings(rows: pd.DataFrame, per_seed: bool = False) -> list[str]:
     """What each column of `summary_texts` holds; empty of one that its heading explains."""
-    full, lines, told = _rows(rows, None, per_seed)
-    return [_MEANINGS.get(name, "") for name in _chosen(full, lines, None, told)]
+    full, lines, differing = _rows(rows, None, per_seed)
+    return [_MEANINGS.get(name, "") for name in _chosen(full, lines, None, differing)]
 
 
 def ordered(runs: pd.DataFrame) -> pd.DataFrame:
@@ -211,18 +215,18 @@ def _rows(
         full = cells
     lines = [(row, _kind(row)) for row in full.to_dict("records")]
     if per_seed and many:  # the mean of a cell's seeds after them
-        alone, lines = rows[repeated(rows)].groupby([*CELL]).groups, []
-        means = {tuple(row[name] for name in CELL): row for row in cells.to_dict("records")}
-        for key, own in rows.groupby([*CELL], sort=False):
-            lines += [(row, _kind(row)) for row in own.to_dict("records")]
-            if key not in alone and (mean := means[key])["seeds"] > 1:
+        repeats, lines = rows[repeated(rows)].groupby([*CELL_COLUMNS]).groups, []
+        means = {tuple(row[name] for name in CELL_COLUMNS): row for row in cells.to_dict("records")}
+        for key, group in rows.groupby([*CELL_COLUMNS], sort=False):
+            lines += [(row, _kind(row)) for row in group.to_dict("records")]
+            if key not in repeats and (mean := means[key])["seeds"] > 1:
                 lines.append((mean | {"seed": "mean", "status": "", "run": ""}, "seeds"))
-    told = settings_in_labels(runs)
-    if not told or columns is not None and not {*told} <= {*columns}:
+    differing = settings_in_labels(runs)
+    if not differing or columns is not None and not {*differing} <= {*columns}:
         return full, lines, []
     names = dict(zip(full["label"], without_settings(full), strict=True))
     lines = [({**row, "label": names[row["label"]]}, kind) for row, kind in lines]
-    return full.assign(label=full["label"].map(names)), lines, told
+    return full.assign(label=full["label"].map(names)), lines, differing
 
 
 def _kind(row: _Shown) -> str:
@@ -231,25 +235,25 @@ def _kind(row: _Shown) -> str:
 
 def _chosen(
     full: pd.DataFrame, lines: list[tuple[_Shown, str]], columns: Sequence[str] | None,
-    told: list[str],
+    differing: list[str],
 ) -> list[str]:  # fmt: skip
-    """The names of the columns that are shown; ``told``: settings, shown with the method."""
+    """The names of the columns that are shown; ``differing``: settings, shown with the method."""
     if columns is not None:
         check_columns(columns, [*full.columns])
         return [*columns]
     seeds = {row["seed"] for row, _ in lines}
     worth = worth_a_column(full) | {  # a column's width only where its values differ
         "task": full["task"].nunique() > 1,
-        "label": several(full.drop(columns=VARIANT) if told else full),
+        "label": several(full.drop(columns=VARIANT) if differing else full),
         "seed": "seeds" not in full.columns and len(seeds) > 1,
-        "run": bool(repeated(full, told).any()),
+        "run": bool(repeated(full, differing).any()),
         "metric_name": full["metric_name"].nunique() > 1,
         "difference": bool(full["difference"].notna().any()),
         **{name: name in full and bool(full[name].notna().any()) for name in PRIVACY},
         "status": any(row["status"] not in ("done", "") for row, _ in lines),
     }
     place = _COLUMNS.index("label") + 1
-    names = (*_COLUMNS[:place], *told, *_COLUMNS[place:])
+    names = (*_COLUMNS[:place], *differing, *_COLUMNS[place:])
     return [name for name in names if worth.get(name, True)]
 
 

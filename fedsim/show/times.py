@@ -53,10 +53,10 @@ def priced(results: Results, network: Network, flops: Flops | None = None) -> pd
     """
     tables = []
     for run in _runs(results, network, flops):
-        given = run.rounds, run.clients, run.network, run.federation, run.seed
-        tables.append(price(*given)[0])
+        arguments = run.rounds, run.clients, run.network, run.federation, run.seed
+        tables.append(price(*arguments)[0])
         if network.spends:
-            tables[-1]["energy_joules"] = joules(*given)
+            tables[-1]["energy_joules"] = joules(*arguments)
     return pd.concat(tables, ignore_index=True)
 
 
@@ -152,9 +152,9 @@ it.'
     if not shares.max() > _DECIDES:
         return ""
     _, label, n, _ = shares.idxmax()
-    most = f"{'up to ' if (shares > _DECIDES).sum() > 1 else ''}{100 * shares.max():.0f} %"
+    percent = f"{'up to ' if (shares > _DECIDES).sum() > 1 else ''}{100 * shares.max():.0f} %"
     delay = f"{delay_symbol(rounds)} = {n}"
-    return (f"The raw downlink takes {most} of the seconds of {label}, {delay}: "
+    return (f"The raw downlink takes {percent} of the seconds of {label}, {delay}: "
             "--downlink METHOD compresses it.")  # fmt: skip
 
 
@@ -220,11 +220,11 @@ def over_bandwidths(
     sign = 1 if higher_is_better(results.runs) else -1
     rows = []
     for run in _runs(results, replace(network, name=""), flops):
-        there = np.flatnonzero((sign * run.rounds["metric"] >= sign * target).to_numpy())
+        reached = np.flatnonzero((sign * run.rounds["metric"] >= sign * target).to_numpy())
         seconds = np.full(len(rates), np.nan)
-        if len(there):
-            given = run.rounds, run.clients, run.network, run.federation, run.seed
-            seconds = ends_over_rates(*given, np.asarray(rates, float))[there[0]]
+        if len(reached):
+            arguments = run.rounds, run.clients, run.network, run.federation, run.seed
+            seconds = ends_over_rates(*arguments, np.asarray(rates, float))[reached[0]]
         rows.append(run.rounds[CELL].iloc[:1].assign(**{str(k): x for k, x in enumerate(seconds)}))
     table = pd.concat(rows).groupby(CELL).agg(lambda x: x.mean(skipna=False)).dropna()
     table = table[_lost(results.runs).reindex(table.index, fill_value=0) == 0]
@@ -249,26 +249,26 @@ class _Run(NamedTuple):
     network: Network
 
 
-def _decided_by_the_clock(given: Mapping[str, Any], network: Network) -> str:
+def _decided_by_the_clock(config: Mapping[str, Any], network: Network) -> str:
     """The setting by which simulated time or the links decided what a run trained; empty: none.
 
     ``network``: on which the run is to be told, without a name: at many rates; a controller that
     looks at the links orders the same work on the network that the run had, however it was typed.
     """
     for key in ("deadline", "ask"):
-        if given.get(key) is not None:
+        if config.get(key) is not None:
             return key
-    if "battery" in str(given.get("network")):
+    if "battery" in str(config.get("network")):
         return "network"
-    there = given.get("availability")
-    if there is not None and parse_availability(str(there)).by_the_clock:
+    availability = config.get("availability")
+    if availability is not None and parse_availability(str(availability)).by_the_clock:
         return "availability"
-    sampler = str(given.get("sampler") or UNIFORM)
+    sampler = str(config.get("sampler") or UNIFORM)
     if sampler != UNIFORM:
         return "sampler"  # it draws by the clock, or asks clients for what no row of theirs has
-    controller = given.get("controller")
-    own = given.get("network") if network.name else None
-    same = own is not None and replace(parse(own), name=network.name) == network
+    controller = config.get("controller")
+    recorded = config.get("network") if network.name else None
+    same = recorded is not None and replace(parse(recorded), name=network.name) == network
     if controller is None or same:
         return ""
     try:
@@ -294,18 +294,18 @@ def _runs(results: Results, network: Network, count: Flops | None) -> list[_Run]
             "give it those of a local iteration, such as flops=0.3GFLOP"
         )
     for name, cell in results.done.iterrows():
-        given, folder = results.configs.get(str(name), {}), results.folders[str(name)]
+        config, folder = results.configs.get(str(name), {}), results.folders[str(name)]
         rounds = by_run[name]
-        if key := _decided_by_the_clock(given, network):
+        if key := _decided_by_the_clock(config, network):
             raise UsageError(
-                f"{folder} was run with {key} = {given[key]}: "
+                f"{folder} was run with {key} = {config[key]}: "
                 "times decided what it trained, and it has no price on another network"
             )
         if network.topology == "allreduce":
             lossless = (cell["method"], cell["downlink"]) == ("raw", "raw")
             everyone = (rounds["clients"] == cell["clients"]).all()
-            added_up = lossless and averages(given) and everyone
-            if not added_up or given.get("controller") is not None:
+            added_up = lossless and averages(config) and everyone
+            if not added_up or config.get("controller") is not None:
                 raise UsageError(f"{folder} has no time with topology=allreduce: {ALLREDUCE}")
         if "in_flight" in rounds and rounds["in_flight"].notna().any():
             raise UsageError(

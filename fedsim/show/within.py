@@ -60,20 +60,20 @@ def steps_of(table: pd.DataFrame, spent: str) -> list[Steps]:
     for rows in np.split(np.arange(len(order)), cuts):
         seeds.setdefault(int(cell[rows[0]]), []).append(rows)
     steps = []
-    for own in seeds.values():
-        bits = [columns[spent][rows] for rows in own]  # of each seed, by round
+    for runs_rows in seeds.values():
+        bits = [columns[spent][rows] for rows in runs_rows]  # of each seed, by round
         budgets = np.unique(np.concatenate(bits))
         budgets = budgets[budgets >= max(of[0] for of in bits)]
         last = [
             rows[np.searchsorted(of, budgets, side="right") - 1]
-            for rows, of in zip(own, bits, strict=True)
+            for rows, of in zip(runs_rows, bits, strict=True)
         ]
         metric, iteration, used = (
             np.stack([columns[name][rows] for rows in last])
             for name in ("metric", "iteration", spent)
         )
-        spread = metric.std(axis=0, ddof=1) if len(own) > 1 else np.full(len(budgets), np.nan)
+        spread = metric.std(axis=0, ddof=1) if len(runs_rows) > 1 else np.full(len(budgets), np.nan)
         steps.append(
-            Steps(budgets, metric.mean(0), spread, iteration.mean(0), used.mean(0), len(own))
+            Steps(budgets, metric.mean(0), spread, iteration.mean(0), used.mean(0), len(runs_rows))
         )
     return steps

@@ -12,7 +12,7 @@ from fedsim.show.chart import Chart, Marks
 from fedsim.show.plot.styles import Style
 from fedsim.show.style import readable
 
-MOST = 6
+MAX_LABELS = 6
 """Names that a legend has at most, if each could be next to its line."""
 
 _WIDE, _HIGH = 0.56, 1.2  # of a letter, of a line: times the size of the letters
@@ -43,10 +43,10 @@ class _Box(NamedTuple):
 
 def named(chart: Chart) -> list[Marks]:
     """The marks whose names may be written next to them."""
-    return [m for m in chart.marks if m.name and len(m.x) and m.apart]
+    return [m for m in chart.marks if m.name and len(m.x) and m.direct_label]
 
 
-def label(axes: Axes, chart: Chart, style: Style, names: Collection[str]) -> bool:
+def place_labels(axes: Axes, chart: Chart, style: Style, names: Collection[str]) -> bool:
     """Writes the names of marks next to their ends, and a chart's notes next to their points.
 
     Each text is placed where it covers least, with a line to its point where that is far. Returns
@@ -56,13 +56,13 @@ def label(axes: Axes, chart: Chart, style: Style, names: Collection[str]) -> boo
     if (engine := figure.get_layout_engine()) is not None:
         engine.execute(figure)  # places what there is: names need to know where
     points, to_paper = 72 / figure.dpi, axes.transData.transform
-    apart = [marks for marks in named(chart) if marks.name in names]
-    texts = [(m.name, m.end(chart.higher), m.look.colour) for m in apart]
+    labelled = [marks for marks in named(chart) if marks.name in names]
+    texts = [(m.name, m.end(chart.higher), m.look.colour) for m in labelled]
     texts += [(note, (x, y), "#000000") for x, y, note in chart.notes]
     places = to_paper([end for _, end, _ in texts]) * points
     frame = _Box(*axes.bbox.extents * points)
     sizes = [(_WIDE * style.small * len(text), _HIGH * style.small) for text, _, _ in texts]
-    joined = not chart.notes and all(marks.kind != "points" for marks in apart)
+    joined = not chart.notes and all(marks.kind != "points" for marks in labelled)
     clear = True
     if joined and frame.right - places[:, 0].min() < _SAME * (frame.right - frame.left):
         order = np.argsort(places[:, 1])
@@ -107,12 +107,12 @@ def spread(heights: np.ndarray, step: float) -> np.ndarray:
             continue
         groups[place : place + 2] = [[(low * few + high * many) / (few + many), few + many]]
         place = max(0, place - 1)
-    own = [middle + step * (np.arange(count) - (count - 1) / 2) for middle, count in groups]
-    return np.concatenate(own)
+    moved = [middle + step * (np.arange(count) - (count - 1) / 2) for middle, count in groups]
+    return np.concatenate(moved)
 
 
 def _where_room_is(
-    ends: np.ndarray, sizes: Sequence[tuple[float, float]], there: np.ndarray, frame: _Box,
+    ends: np.ndarray, sizes: Sequence[tuple[float, float]], target: np.ndarray, frame: _Box,
     gap: float,
 ) -> tuple[dict[int, tuple[float, float]], bool]:  # fmt: skip
     """Each name at the side of its end where the fewest points and names are, in points from it.
@@ -122,7 +122,7 @@ def _where_room_is(
     Args:
         ends: (N, 2) in points.
         sizes: width and height of the N names.
-        there: (M, 2) what is drawn.
+        target: (M, 2) what is drawn.
         frame: of the axes.
         gap: from an end to its name at the side.
     """
@@ -137,10 +137,10 @@ def _where_room_is(
             box = _Box(x + dx, y + dy - high / 2, x + dx + wide, y + dy + high / 2)
             if up == 0 and sideways == -wide / 2:
                 continue  # on its own mark
-            crowd = 5 * sum(box.overlap(other) for other in taken) + 40 * box.holds(there)
+            crowd = 5 * sum(box.overlap(other) for other in taken) + 40 * box.holds(target)
             crowd += 9 * (wide * high - box.overlap(frame))
-            if (own := crowd + 6 * far) < cost:
-                cost, room, offsets[int(place)], free = own, box, (dx, dy), crowd < _CLEAR
+            if (total := crowd + 6 * far) < cost:
+                cost, room, offsets[int(place)], free = total, box, (dx, dy), crowd < _CLEAR
         taken.append(room)
         clear = clear and free
     return offsets, clear
@@ -154,4 +154,4 @@ def _covered(points: np.ndarray, marks: Marks, style: Style) -> np.ndarray:
         return (points[:, None] + np.vstack([ring, 2 * [(0, 0)]])).reshape(-1, 2)
     along = np.concatenate([[0], np.hypot(*np.diff(points, axis=0).T).cumsum()])
     steps = np.arange(0, along[-1] + 3, 3)
-    return np.column_stack([np.interp(steps, along, own) for own in points.T])
+    return np.column_stack([np.interp(steps, along, column) for column in points.T])

@@ -103,7 +103,7 @@ def heatmap(
     if lines:
         title(figure, "\n".join(lines))
     _scale_beside(image, drawn, shown, look)
-    text = f"{JOINED if shown.joined else ''}{shown.told}".strip()
+    text = f"{JOINED if shown.joined else ''}{shown.legend_text}".strip()
     if text and look.titled:
         lines = wrap(text, int(15 * figure.get_figwidth()))
         figure.supxlabel("\n".join(lines), fontsize=8, x=0.02, ha="left")

@@ -121,16 +121,16 @@ def _drawn(
 
     ``named``: whether names may be written next to lines.
     """
-    look, apart = style_of(style), labels.named(chart)
-    lines = all(marks.kind != "points" for marks in apart)
-    many = len(apart) > (1 if lines and style == "paper" else labels.MOST)
+    look, labelled = style_of(style), labels.named(chart)
+    lines = all(marks.kind != "points" for marks in labelled)
+    many = len(labelled) > (1 if lines and style == "paper" else labels.MAX_LABELS)
     page = style == "page"  # there the pointer tells lines apart
     direct = many and not (lines and (page or not named))
-    beside = {marks.name for marks in apart} if direct else set()
-    entries = [m.name for m in chart.marks if m.name and m.name not in beside]
+    direct_names = {marks.name for marks in labelled} if direct else set()
+    entries = [m.name for m in chart.marks if m.name and m.name not in direct_names]
     if ax is None:
         wide = 0.0 if look.column else 0.6 + 0.08 * max(map(len, entries), default=0)
-        room = 0.16 * len(apart) if direct else 0.0  # inches of so many names
+        room = 0.16 * len(labelled) if direct else 0.0  # inches of so many names
         high = max(look.height, 0.8 + room)
         if chart.y.rows:
             high = 0.9 + chart.y.height * len(chart.y.rows)
@@ -141,10 +141,10 @@ def _drawn(
     else:
         axes = ax
     for marks in chart.marks:
-        _draw(axes, marks, "" if marks.name in beside else plain(marks.name), look.scale)
+        _draw(axes, marks, "" if marks.name in direct_names else plain(marks.name), look.scale)
     if chart.notes:
         axes.margins(x=0.18, y=0.1)
-    elif direct and any(marks.kind == "points" for marks in apart):  # names are around them
+    elif direct and any(marks.kind == "points" for marks in labelled):  # names are around them
         axes.margins(x=0.1, y=0.2)
     for at, line in ((chart.at_x, axes.axvline), (chart.at_y, axes.axhline)):
         if at is not None:
@@ -166,13 +166,13 @@ def _drawn(
         title(whole_of(axes), chart.title)
     if entries:
         _legend(axes, entries, look, ax is None)
-    clear = not (direct or chart.notes) or labels.label(axes, chart, look, beside)
+    clear = not (direct or chart.notes) or labels.place_labels(axes, chart, look, direct_names)
     return axes, clear or not lines
 
 
-def _legend(axes: Axes, entries: Sequence[str], look: Style, own: bool) -> None:
-    """The legend: on the figure where the axes have it to themselves (``own``)."""
-    if not own:
+def _legend(axes: Axes, entries: Sequence[str], look: Style, outside: bool) -> None:
+    """The legend: on the figure where the axes have it to themselves (``outside``)."""
+    if not outside:
         axes.legend(frameon=False, fontsize=look.small, loc="best")
         return
     handles = axes.get_legend_handles_labels()
@@ -226,10 +226,10 @@ def _draw(axes: Axes, marks: Marks, name: str, scale: float) -> None:
     if marks.kind != "points":
         steps = marks.kind == "steps"
         few = len(x) <= _MOST * scale
-        every: Any = max(1, len(x) // 8) if not few else range(len(x) - 1) if steps else 1
+        step: Any = max(1, len(x) // 8) if not few else range(len(x) - 1) if steps else 1
         axes.plot(
             x, y, drawstyle="steps-post" if steps else "default", lw=scale * marks.width,
-            marker=symbol, markersize=scale * marks.size, markevery=every,
+            marker=symbol, markersize=scale * marks.size, markevery=step,
             linestyle=_LINES[look.place % len(_LINES)], zorder=2 if symbol else 1, **style,
         )  # fmt: skip
         if (ranges := marks.ranges) is not None:
@@ -240,12 +240,12 @@ def _draw(axes: Axes, marks: Marks, name: str, scale: float) -> None:
         x = y = np.array([np.nan])
     bars, hollow = marks.ranges, np.array(marks.hollow or [False] * len(x), bool)
     edge, wide = (look.colour, 1.0) if marks.hollow else ("black", 0.6)
-    for here, fill in ((~hollow, look.colour), (hollow, "none")):
-        if here.any():  # all by errorbar: the legend has one kind of artist after the other
+    for mask, face in ((~hollow, look.colour), (hollow, "none")):
+        if mask.any():  # all by errorbar: the legend has one kind of artist after the other
             axes.errorbar(
-                x[here], y[here], None if bars is None else bars[:, here], linestyle="",
+                x[mask], y[mask], None if bars is None else bars[:, mask], linestyle="",
                 marker=symbol, markersize=scale * marks.size, markeredgecolor=edge,
-                markeredgewidth=scale * wide, markerfacecolor=fill, elinewidth=1.5 * scale,
+                markeredgewidth=scale * wide, markerfacecolor=face, elinewidth=1.5 * scale,
                 zorder=2, **style,
             )  # fmt: skip
             style["label"] = "_"

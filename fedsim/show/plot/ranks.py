@@ -60,8 +60,8 @@ def critical_difference(
     axes.annotate(f"CD = {comparison.critical_difference:.2f}", (1 + length, -1.7),
                   xytext=(6, 0), textcoords="offset points", va="center",
                   fontsize=look.small)  # fmt: skip
-    for place, own in enumerate(groups):
-        ends = ranks[own[0]], ranks[own[-1]]
+    for place, group in enumerate(groups):
+        ends = ranks[group[0]], ranks[group[-1]]
         axes.plot(ends, [0.3 + _BAR * place] * 2, color="black", lw=4 * look.scale,
                   solid_capstyle="round")  # fmt: skip
     for place, label in enumerate(labels):

@@ -88,8 +88,8 @@ def read(
 
 def counted(results: Results, budget_of: str | None = None) -> str:
     """Which bits a page's budgets count: as asked for, else what all of its runs were given."""
-    given = {str(own.get("budget_of") or "up") for own in results.configs.values()}
-    return budget_of or (given.pop() if len(given) == 1 else "up")
+    kinds = {str(config.get("budget_of") or "up") for config in results.configs.values()}
+    return budget_of or (kinds.pop() if len(kinds) == 1 else "up")
 
 
 def written(

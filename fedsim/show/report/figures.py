@@ -68,9 +68,9 @@ def figures(
         with suppress(NothingToDraw):
             shown = described.curves(rounds, x, name=name)
             sections.append(charted(key, f"Learning over {key}", shown))
-    if len(own := timed(rounds)):
+    if len(rows := timed(rounds)):
         with suppress(NothingToDraw):
-            shown = described.curves(own, TIME, name=name)
+            shown = described.curves(rows, TIME, name=name)
             key, title, text = charted("time", "Learning over simulated time", shown)
             sections.append((key, title, sentence(results) + text))
         key, title = "timeline", "A round on the simulated clock"
@@ -81,9 +81,9 @@ def figures(
         plane = heat(runs, value)
         length = "iterations" if delay_symbol(runs) == "n" else "epochs"
         text = _PLANE.format(length) + (f" {JOINED}" if plane.joined else "")
-        left = [name for name in _apart(runs) if name and name not in plane.panels]
+        left = [name for name in _runs_by_method(runs) if name and name not in plane.panels]
         text += f" Left out, with one cell each: {', '.join(left)}." if left else ""
-        text += plane.told
+        text += plane.legend_text
         title = f"Matrix: {label(plane.name)}"
         many, draw = several(runs), dict[str, Figure]()
         for name, grid in plane.panels.items():
@@ -99,15 +99,15 @@ def parts(results: Results) -> list[Section]:
     if not len(done):
         return []
     text = _PARTS + "".join(_BESIDE[part] for part in sent_beside(done))
-    apart = _apart(results.runs).items()
-    bars = {name: chart for name, own in apart if (chart := split(own)) is not None}
+    by_method = _runs_by_method(results.runs).items()
+    bars = {name: chart for name, of_label in by_method if (chart := split(of_label)) is not None}
     sections = [section("split", "What the bits are", text, bars)] if bars else []
     if len(results.layers) and (shown := layers(results.layers)):
         sections.append(charted("layers", "What each layer sends", shown))
     return sections
 
 
-def _apart(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def _runs_by_method(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The runs of each method by its label; of one method all, without a name."""
     if not several(runs):
         return {"": runs}

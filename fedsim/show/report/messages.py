@@ -39,15 +39,15 @@ def split(runs: pd.DataFrame) -> Chart | None:
     columns = {part: (f"up_{part}_bits", colour) for part, colour in _PARTS.items()}
     columns |= {part: _BESIDE[part] for part in sent_beside(done)}
     names = [name for name, _ in columns.values()]
-    cells = {cell_label(cell): own[names].mean() for cell, own in cells_of(done)}
+    cells = {cell_label(cell): group[names].mean() for cell, group in cells_of(done)}
     means = pd.DataFrame(cells).T.fillna(0.0)  # a run without a controller has no reports
     means = means[means.sum(axis=1) > 0]
     if not len(means):
         return None
-    whole, parts = means.sum(axis=1), {}
+    all_bits, parts = means.sum(axis=1), {}
     for part, (name, colour) in columns.items():
-        share = 100 * means[name] / whole
-        rows = zip(means.index, means[name], whole, share, strict=True)
+        share = 100 * means[name] / all_bits
+        rows = zip(means.index, means[name], all_bits, share, strict=True)
         texts = [
             f"{bar}\n{part}: {units.bits(bits)} of {units.bits(total)}, {percent:.1f} %"
             for bar, bits, total, percent in rows
@@ -75,8 +75,8 @@ def layers(table: pd.DataFrame) -> Chart | None:
     named, reading = legend({cells[place]: styles[cells[place]] for place in partial}, lines=False)
     marks = []
     for lane, place in enumerate(partial):
-        cell, own = cells[place], means.loc[place].reindex(order)
-        shown = own[own["density"] > 0]
+        cell, densities = cells[place], means.loc[place].reindex(order)
+        shown = densities[densities["density"] > 0]
         texts = [
             f"{cell_label(cell)}\n{tensor}: {sent:.4g} of {entries:.0f} entries, "
             f"{100 * density:.3g} %"
@@ -84,8 +84,8 @@ def layers(table: pd.DataFrame) -> Chart | None:
         ]
         height = _LANES * ((lane + 0.5) / len(partial) - 0.5)
         marks.append(Marks(
-            x=list(100 * shown["density"]), y=np.flatnonzero(own["density"] > 0) + height,
-            kind="points", look=styles[cell], name=named[cell], texts=texts, apart=False,
+            x=list(100 * shown["density"]), y=np.flatnonzero(densities["density"] > 0) + height,
+            kind="points", look=styles[cell], name=named[cell], texts=texts, direct_label=False,
             size=6 if len(partial) < 3 else 5,
         ))  # fmt: skip
     x = Axis("entries sent per message (% of the tensor)", "percent")

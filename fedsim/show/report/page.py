@@ -85,8 +85,8 @@ def page(results: Results, budget: float | None = None, budget_of: str = "up") -
         ("versions", "Versions", versions(results)),
     ]
     kind = "several" if results.several else "one"
-    made = Generated(budget, budget_of)
-    return document(title, _intro(results), sections, kind, made.meta())
+    generator = Generated(budget, budget_of)
+    return document(title, _intro(results), sections, kind, generator.meta())
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class Generated:
             Generated(budget=2000000.0, budget_of='up')
         """
         budget = "" if self.budget is None else f"{float(self.budget)!r}"
-        said = f"fedsim {VERSION}; {_DRAWN_BY}; budget={budget}; of={self.budget_of}"
-        return f'<meta name="generator" content="{escape(said)}">'
+        content = f"fedsim {VERSION}; {_DRAWN_BY}; budget={budget}; of={self.budget_of}"
+        return f'<meta name="generator" content="{escape(content)}">'
 
 
 _DRAWN_BY = f"matplotlib {matplotlib.__version__}"
@@ -122,10 +122,10 @@ _GENERATED = re.compile(
 
 def generated(text: str) -> Generated | None:
     """What a page was made with; None where other versions of fedsim or matplotlib made it."""
-    found = _GENERATED.search(text)
-    if found is None or found.group(1, 2) != (VERSION, _DRAWN_BY):
+    parts = _GENERATED.search(text)
+    if parts is None or parts.group(1, 2) != (VERSION, _DRAWN_BY):
         return None
-    return Generated(float(found[3]) if found[3] else None, found[4])
+    return Generated(float(parts[3]) if parts[3] else None, parts[4])
 
 
 def document(
@@ -221,20 +221,20 @@ def answer(runs: pd.DataFrame) -> str:
     best = cells.sort_values(["metric", "up_wire_bits"], ascending=[not higher, True]).iloc[0]
     ways, parts = ["up_wire_bits", "down_wire_bits"], []
     for count, what in ((1, "its uplink"), (2, "all bits")):
-        bits, own = dense[ways[:count]].sum(axis=1).iloc[0], best[ways[:count]].sum()
+        bits, spent = dense[ways[:count]].sum(axis=1).iloc[0], best[ways[:count]].sum()
         if bits > 0:  # else none of its replies was used
-            part = f"1/{units.digits(bits / own)}" if own > 0 else "none"
-            parts.append(f"{part if bits >= own else f'{own / bits:.3g} times'} of {what}")
+            part = f"1/{units.digits(bits / spent)}" if spent > 0 else "none"
+            parts.append(f"{part if bits >= spent else f'{spent / bits:.3g} times'} of {what}")
     unit = "points " if name in units.FRACTIONS else ""
     over = round(best["difference"], 9)  # of the seeds that both have
     gap = units.difference(abs(over), name, signed=False)
     placed = f"{gap} {unit}{'above' if over > 0 else 'below'} dense" if over else "as dense does"
     which = "" if len(cells) == 1 else f", the best of {len(cells)} compressed cells,"
     seeds, pairs = best["seeds"], best["difference_seeds"]
-    most = max(*cells["seeds"], *dense["seeds"])
-    counted = f"{seeds} of {most} seeds" if seeds < most else f"mean of {seeds} seeds"
+    most_seeds = max(*cells["seeds"], *dense["seeds"])
+    counted = f"{seeds} of {most_seeds} seeds" if seeds < most_seeds else f"mean of {seeds} seeds"
     counted += f", {pairs} of them with a reference" if pairs < seeds else ""
-    counted = f" ({counted})" if most > 1 else ""
+    counted = f" ({counted})" if most_seeds > 1 else ""
     return (
         f"{best['label']} with {delay_symbol(runs)} = {best['temporal']}, "
         f"p = {units.plain(best['gradient'])}{which} ends at {name} "
@@ -254,8 +254,8 @@ def _intro(results: Results) -> str:
         notes.append(f"Not finished, and left out: {', '.join(results.unfinished)}.")
     references = runs[reference(runs)]
     name, lines = metric_name(runs), []
-    for label, own in references[references["status"] == "done"].groupby("label"):
-        score, bits = units.score(own["metric"].mean(), name), own["up_wire_bits"].mean()
+    for label, group in references[references["status"] == "done"].groupby("label"):
+        score, bits = units.score(group["metric"].mean(), name), group["up_wire_bits"].mean()
         dense = f"{name} {score} with {units.bits(bits)} per client upstream"
         which = f"{label}: " if VARIANT in runs.columns else ""
         lines.append(escape(f"{which}{dense}"))
@@ -264,8 +264,8 @@ def _intro(results: Results) -> str:
         if not len(references):
             first = f"There is no dense reference (raw, {symbol} = 1) among the cells."
         notes.insert(0, first)
-    told = answer(runs)
-    words = f"<p><strong>{escape(told)}</strong></p>" if told else ""
+    sentence = answer(runs)
+    words = f"<p><strong>{escape(sentence)}</strong></p>" if sentence else ""
     if sure := headline(runs):
         words += f"<p>{escape(sure)}</p>"
     if lines:

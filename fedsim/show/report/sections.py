@@ -109,15 +109,15 @@ def settings(results: Results) -> str:
     for name, trained in results.trained.items():
         for key, value in trained.items():
             text = value if isinstance(value, str) else json.dumps(value)
-            given, whose = results.configs[name].get(key), ""
+            typed, whose = results.configs[name].get(key), ""
             if key in (*OF_TASK, "optimizer", "lr_steps", "weight_decay"):
-                whose = "the task's default" if given is None else ""
-            elif key in {**SETTINGS, **FLAGS} and given in (None, default_of(key)):
+                whose = "the task's default" if typed is None else ""
+            elif key in {**SETTINGS, **FLAGS} and typed in (None, default_of(key)):
                 whose = "default"  # what is not known, a newer version wrote
             shown = f"{text} ({whose})" if whose else text
             if value not in (None, []) and shown not in values.setdefault(key, []):
                 values[key].append(shown)
-    table = facts({key: _several(seen) for key, seen in values.items() if seen})
+    table = facts({key: _several(texts) for key, texts in values.items() if texts})
     if table:
         table = f"<h3>What trained the models</h3>{table}<h3>As given</h3>"
     given_tables = {name: table or None for name, table in results.configs.items()}
@@ -128,15 +128,17 @@ def _by_method(results: Results) -> str:
     """A table of the settings in which methods differ, a row per method; empty where none do."""
     if VARIANT not in results.runs.columns:
         return ""
-    known = settings_of(results.configs)
-    keys = differing_keys(known)
+    settings_by_run = settings_of(results.configs)
+    keys = differing_keys(settings_by_run)
     rows = ""
     for label, runs in results.runs.groupby("label"):
-        own = [known[str(name)] for name in runs.index if str(name) in known]
-        values = [[settings[key] for settings in own] for key in keys]
-        seen = [dict.fromkeys("default" if x is None else str(x) for x in of) for of in values]
+        of_label = [
+            settings_by_run[str(name)] for name in runs.index if str(name) in settings_by_run
+        ]
+        values = [[settings[key] for settings in of_label] for key in keys]
+        distinct = [dict.fromkeys("default" if x is None else str(x) for x in of) for of in values]
         rows += f'<tr><th scope="row">{escape(str(label))}</th>'
-        rows += "".join(f"<td>{_several(list(of))}</td>" for of in seen) + "</tr>"
+        rows += "".join(f"<td>{_several(list(of))}</td>" for of in distinct) + "</tr>"
     head = "".join(f'<th scope="col">{escape(key)}</th>' for key in ("method", *keys))
     return (
         '<h3>In which methods differ</h3><div class="wide"><table>'
@@ -168,9 +170,9 @@ def _listing(tables: Mapping[str, Any], file: str) -> str:
     values: dict[str, list[str]] = {}
     for table in tables.values():
         for key, value in _flat({} if table is None else table).items():
-            seen = values.setdefault(_UNITS.get(key, key), [])
-            if value not in seen:
-                seen.append(value)
+            distinct = values.setdefault(_UNITS.get(key, key), [])
+            if value not in distinct:
+                distinct.append(value)
     shown = facts({key: _several(of) for key, of in values.items()})
     if unread := [name for name, table in tables.items() if table is None]:
         shown += f'<p class="note">{file} cannot be read in: {escape(", ".join(unread))}.</p>'

@@ -16,7 +16,7 @@ from fedsim.show.style import higher_is_better
 
 # Paul Tol's "bright" scheme, safe for the colour-blind; waiting is pale.
 _COLOURS = {"download": "#4477aa", "compute": "#ccbb44", "upload": "#ee6677", "waiting": "#dddddd"}
-MOST = 30
+MAX_CLIENTS = 30
 """Clients that one figure can hold; of more, the slowest."""
 
 ROUNDS = 3
@@ -58,11 +58,11 @@ def timed(rounds: pd.DataFrame) -> pd.DataFrame:
 def middle_rounds(results: Results) -> dict[str, Chart]:
     """The middle round of the first runs that had a network, by the run's name."""
     shown: dict[str, Chart] = {}
-    for name, own in timed(results.done_rounds).groupby("run", sort=False):
+    for name, rows in timed(results.done_rounds).groupby("run", sort=False):
         folder = results.folders[str(name)]
         if len(shown) == ROUNDS or not (folder / "clients.parquet").exists():
             continue
-        number = own["round"].iloc[len(own) // 2]
+        number = rows["round"].iloc[len(rows) // 2]
         clients = clients_of(folder)
         if SECONDS[0] in clients:
             title = f"{name}, round {number}"
@@ -75,7 +75,9 @@ def caption(results: Results) -> str:
     rounds = timed(results.done_rounds)
     many = rounds["run"].nunique() > ROUNDS
     text = _TIMELINE + (f" The first {ROUNDS} runs." if many else "")
-    return text + (f" The {MOST} slowest clients." if (rounds["clients"] > MOST).any() else "")
+    return text + (
+        f" The {MAX_CLIENTS} slowest clients." if (rounds["clients"] > MAX_CLIENTS).any() else ""
+    )
 
 
 def timeline(clients: pd.DataFrame) -> Chart:
@@ -84,9 +86,9 @@ def timeline(clients: pd.DataFrame) -> Chart:
     Args:
         clients: the rows of `clients.parquet` of one round.
     """
-    there = clients.dropna(subset=list(SECONDS))
-    busy = there[list(SECONDS[:3])].sum(axis=1)
-    shown = there.loc[busy.sort_values(ascending=False, kind="stable").index[:MOST]]
+    complete = clients.dropna(subset=list(SECONDS))
+    busy = complete[list(SECONDS[:3])].sum(axis=1)
+    shown = complete.loc[busy.sort_values(ascending=False, kind="stable").index[:MAX_CLIENTS]]
     names = [
         f"client {row['client']}" + (" (not used)" if row["failures"] else "")
         for row in shown.to_dict("records")

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from fedsim.commands.cli import main
-from fedsim.show.layout import Column, laid
+from fedsim.show.layout import Column, terminal_table
 from tests.support.runs import finished
 
 __all__ = ["finished"]  # the fixture
@@ -41,6 +41,8 @@ def test_an_unknown_word_is_told_as_text(capfd: pytest.CaptureFixture[str]) -> N
 
 def test_a_cell_of_a_table_is_text() -> None:
     console = Console(width=60, record=True, file=StringIO())
-    console.print(laid([Column("a", "name")], [([f"x{CLEAR}"], "")], 60, title=f"t{CLEAR}"))
+    console.print(
+        terminal_table([Column("a", "name")], [([f"x{CLEAR}"], "")], 60, title=f"t{CLEAR}")
+    )
     told = console.export_text(styles=True)
     assert SHOWN in told and CLEAR not in told

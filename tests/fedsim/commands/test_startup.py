@@ -92,7 +92,7 @@ except AttributeError as error:
 
 
 def test_a_module_is_there_without_an_import_of_its_own() -> None:
-    assert fedsim.show.loaded.load is fedsim.load
+    assert fedsim.show.results_view.load is fedsim.load
     assert fedsim.measure is not sys.modules["fedsim.measure"]  # the function, not the folder
 
 

@@ -149,14 +149,14 @@ def test_a_link_inside_the_folder_is_followed(tmp_path: Path) -> None:
     b"no database" * 100, None,
 ])  # fmt: skip
 def test_a_forged_study_is_refused(content: bytes | None, tmp_path: Path) -> None:
-    from fedsim.search.study import readable
+    from fedsim.search.study import storage_errors
 
     file = tmp_path / "study.db"
     if content is None:
         os.mkfifo(file)
     else:
         file.write_bytes(content)
-    with pytest.raises(UsageError, match=r"study\.db cannot be read"), readable(file):
+    with pytest.raises(UsageError, match=r"study\.db cannot be read"), storage_errors(file):
         connection = sqlite3.connect(file)
         try:
             connection.execute("select * from trials")

@@ -15,8 +15,8 @@ from fedsim.federation.evaluation import local_loss
 from fedsim.federation.trainer import Trainer
 from fedsim.network import parse
 from fedsim.runs.verify.verify import verify
-from fedsim.show.loaded import load
 from fedsim.show.report import write
+from fedsim.show.results_view import load
 from fedsim.show.times import priced
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import assert_same, make_task, small

@@ -9,7 +9,7 @@ from matplotlib import pyplot
 
 from fedsim.search import tables
 from fedsim.search.goal import Goal
-from fedsim.search.page import page
+from fedsim.search.page import search_page
 from fedsim.search.picture import chart
 from fedsim.search.record import explained
 from fedsim.search.search import rerun
@@ -34,7 +34,7 @@ def test_the_winner_lies_on_top_in_black() -> None:
     stars = [marks for marks in made.marks if "finalist" in "".join(marks.texts)]
     assert [marks.look.colour for marks in stars] == ["#999999", "#000000"]
     assert [marks.name for marks in stars] == ["", "winner, held-out samples"]
-    assert not any(marks.apart for marks in stars)
+    assert not any(marks.direct_label for marks in stars)
     assert made.title.splitlines()[1] == "found: sbc, n = 4, p = 0.1, lr = 0.02"
     assert [marks.name for marks in made.marks[:2]] == ["sbc", "stc"]  # the winner's method first
     assert made.x.title == "bits that a client has sent (wire)" and made.x.scale == "bits"
@@ -57,20 +57,20 @@ def test_trials_that_were_ended_early_are_hollow() -> None:
 def test_the_page_says_what_was_found_and_what_was_left_out() -> None:
     facts = {"task": "digits", "again": rerun(Path("out"))}
     left = {"raw": "one message is <dear>"}
-    text = page(ROWS, METHODS, RANKED, RANKED[0], GOAL, "too <few>", facts, left)
+    text = search_page(ROWS, METHODS, RANKED, RANKED[0], GOAL, "too <few>", facts, left)
     assert "sbc, n = 4, p = 0.1, lr = 0.02</strong>: accuracy 0.5000 on held-out" in text
     assert "<pre>fedsim run --config out/best.toml --out out/best</pre>" in text
     assert 'id="methods"' in text and '<p class="note">too &lt;few&gt;</p>' in text
     assert "<li><code>raw</code>: one message is &lt;dear&gt;</li>" in text
     assert "winner, held-out samples" in text
-    assert "No trial has" in page(ROWS[:0], METHODS, [], None, GOAL, "", facts, {})
+    assert "No trial has" in search_page(ROWS[:0], METHODS, [], None, GOAL, "", facts, {})
 
 
 def test_importance_is_drawn_and_leaves_matplotlib_s_settings_alone() -> None:
     rows = pd.concat([ROWS[ROWS["state"] == "complete"]] * 20).assign(lr=[0.1, 0.2] * 20)
     before = dict(matplotlib.rcParams)
     facts = {"task": "digits", "again": ""}
-    text = page(rows, METHODS, [], None, GOAL, explained(rows, GOAL), facts, {})
+    text = search_page(rows, METHODS, [], None, GOAL, explained(rows, GOAL), facts, {})
     assert 'alt="importance of each setting for accuracy"' in text and "PED-ANOVA" in text
     assert dict(matplotlib.rcParams) == before and not pyplot.get_fignums()
 

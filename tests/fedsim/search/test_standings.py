@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fedsim.commands.cli import main
 from fedsim.search.goal import Goal
-from fedsim.search.standings import MOST, Standings
+from fedsim.search.standings import MAX_CANDIDATES, Standings
 from tests.support.madesearch import curve
 
 BUDGET = Goal(True, "accuracy", budget=1000.0)
@@ -50,10 +50,14 @@ def test_candidates_stand_by_what_they_have_come_to() -> None:
 
 def test_the_table_has_the_best_alone_and_no_time_where_there_is_no_limit() -> None:
     standings = Standings(BUDGET, lambda: inf)
-    for place in range(MOST + 5):
+    for place in range(MAX_CANDIDATES + 5):
         standings.end(str(place), f"n = {place}", curve((500, place / 100)))
     title, _, _, *rows = table(standings)
-    assert len(rows) == MOST and rows[0][1] == f"n = {MOST + 4}" and "left" not in title[0]
+    assert (
+        len(rows) == MAX_CANDIDATES
+        and rows[0][1] == f"n = {MAX_CANDIDATES + 4}"
+        and "left" not in title[0]
+    )
 
 
 @pytest.mark.slow

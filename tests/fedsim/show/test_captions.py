@@ -12,7 +12,7 @@ from fedsim.ground import units
 from fedsim.results.load import load
 from fedsim.results.schema import COLUMNS, frame, read_summary
 from fedsim.show.answer import best_table
-from fedsim.show.columns import caption, framing_told
+from fedsim.show.columns import framing_told, table_caption
 from fedsim.show.export import paper_table
 from fedsim.show.report import write
 from tests.support.sweepmaker import make_cell, runs_of
@@ -32,9 +32,9 @@ def two() -> pd.DataFrame:
 
 @pytest.mark.parametrize("columns", [("up_wire_bits",), ("ratio_wire", "up_content_bits")])
 def test_a_caption_of_bits_says_payloads_and_what_messages_come_to(columns: Any) -> None:
-    text = caption(two(), columns)
+    text = table_caption(two(), columns)
     assert "Bits are of payloads" in text and "whole messages" not in text and SAID in text
-    assert caption(two(), ("temporal", "metric")).find("framing") == -1
+    assert table_caption(two(), ("temporal", "metric")).find("framing") == -1
 
 
 def test_a_folder_without_messages_is_told_of_none() -> None:
@@ -60,7 +60,7 @@ def test_every_caption_s_bits_are_those_of_its_column(tmp_path: Path) -> None:
     write(tmp_path / "run")
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
     texts = {
-        "terminal": caption(results.runs, ["up_wire_bits"]), "page": page,
+        "terminal": table_caption(results.runs, ["up_wire_bits"]), "page": page,
         "paper": paper_table(results.runs), "best": str(best_table(results, 1e9, 200).caption),
     }  # fmt: skip
     for name, text in texts.items():

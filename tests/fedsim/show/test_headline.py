@@ -94,7 +94,7 @@ def test_colours_span_a_cells_interval() -> None:
     assert shades.widened and shades.high - shades.low == pytest.approx(high - low)
     places = shades.place(np.array([0.945, 0.95]))
     assert 0.3 < places[0] < places[1] < 0.7
-    assert "may be chance" in heat(runs).told
+    assert "may be chance" in heat(runs).legend_text
     far = heat(runs.assign(metric=[0.95, 0.6])).shades
     assert not far.widened and (far.low, far.high) == (0.6, 0.95)
     assert heat(runs.drop(columns="scored_samples")).shades.low == 0.945

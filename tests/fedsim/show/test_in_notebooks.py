@@ -11,7 +11,7 @@ import pytest
 
 import fedsim
 from fedsim import UsageError, run
-from fedsim.show.loaded import Loaded, load
+from fedsim.show.results_view import ResultsView, load
 from tests.support.markdown import ROOT
 from tests.support.runs import small
 from tests.support.searching import searched
@@ -47,7 +47,7 @@ def test_a_run_shows_its_curve_and_its_row() -> None:
 
 def test_a_run_in_memory_has_the_results_of_one_in_a_folder(tmp_path: Path) -> None:
     here, there = run(small(label="mine")).results, run(small(label="mine"), tmp_path).results
-    assert isinstance(here, Loaded) and isinstance(there, fedsim.Results)
+    assert isinstance(here, ResultsView) and isinstance(there, fedsim.Results)
     left = {"seconds", "files", "run"}
     for name in ("runs", "rounds", "layers"):
         one, other = (getattr(lot, name) for lot in (here, there))

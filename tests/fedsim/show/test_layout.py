@@ -14,7 +14,7 @@ from fedsim.measure.coders import measure_coders
 from fedsim.measure.methods import measure
 from fedsim.measure.plan import choose_coders
 from fedsim.results.load import load
-from fedsim.show.layout import Column, folded, laid, print_whole
+from fedsim.show.layout import Column, folded, print_whole, terminal_table
 from fedsim.show.tables import summary_texts
 from tests.support.commands import Typed, typed
 from tests.support.sweepmaker import TOPK, make_sweep
@@ -119,7 +119,7 @@ def test_columns_that_do_not_fit_go_below_and_too_wide_a_table_is_not_cropped() 
     columns = [Column("method", "name"), *(Column(f"number {k}") for k in range(4))]
     rows = [(["sbc", *(f"{k}2345678" for k in range(4))], "")]
     for width, tables in ((60, 1), (24, 2), (10, 4)):
-        layout = laid(columns, rows, width)
+        layout = terminal_table(columns, rows, width)
         assert len(layout.tables) == tables
         console = Console(width=width, color_system=None)
         with console.capture() as capture:

@@ -182,12 +182,12 @@ def test_one_outlier_does_not_take_the_scale() -> None:
     cells = [cell(n, 0.1, score) for n, score in enumerate((*SCORES, 0.0001), start=1)]
     shown = heat(runs_of(cells).assign(metric_name="score"))
     assert (shown.shades.low, shown.shades.high) == (0.93, 0.97)
-    assert shown.shades.beyond == (True, False) and "far from all others" in shown.told
+    assert shown.shades.beyond == (True, False) and "far from all others" in shown.legend_text
     places = shown.shades.place(np.array([0.0001, 0.93, 0.95, 0.97]))
     assert places.tolist() == pytest.approx([0, 0, 0.5, 1])
     assert shown.shades.ticks("score")[0][1] == "≤ 0.93"
     even = heat(runs_of(cells[:5]).assign(metric_name="score"))
-    assert even.shades.beyond == (False, False) and even.told == ""
+    assert even.shades.beyond == (False, False) and even.legend_text == ""
 
 
 def test_an_accuracy_is_coloured_by_the_logarithm_of_its_error() -> None:
@@ -197,7 +197,7 @@ def test_an_accuracy_is_coloured_by_the_logarithm_of_its_error() -> None:
     assert shown.shades.place(np.array([0.9, 0.99, 0.999])).tolist() == pytest.approx([0, 0.5, 1])
     ticks = {text: place for place, text in shown.shades.ticks("accuracy")}
     assert ticks["0.99"] == pytest.approx(0.5) and {"0.9", "0.999"} < {*ticks}
-    assert "logarithm of the error" in shown.told
+    assert "logarithm of the error" in shown.legend_text
     perfect = heat(runs_of([cell(1, p, score) for p, score in ((0.3, 0.9), (0.2, 1.0))]))
     assert np.isfinite(perfect.shades.place(np.array([0.9, 1.0]))).all()
 
@@ -211,7 +211,7 @@ def test_a_cell_of_fewer_seeds_is_hatched() -> None:
     texts = "\n".join(text.get_text() for text in axes.texts)
     assert "(2 of 3)" in texts and "(1 of 3)" in texts and "(3)" in texts
     shown = heat(runs)
-    assert "fewer seeds" in shown.told
+    assert "fewer seeds" in shown.legend_text
     assert len([patch for patch in heatmap(shown, style="page").patches if patch.get_hatch()]) == 2
     assert not plot.matrix(runs_of(cells)).patches
 

@@ -20,7 +20,7 @@ from fedsim.show.planes import method_text, one_celled
 _SHOWN = ("label", "temporal", "gradient", "metric", "up_wire_bits", "ratio_wire", "ratio_both")
 
 
-class Loaded(Results):
+class ResultsView(Results):
     """Results as ``load`` gives them, which say what is best and which method is better.
 
     A notebook shows the plane of a sweep, or learning curves where there is no plane, and a table.
@@ -57,10 +57,10 @@ class Loaded(Results):
         Example:
             fedsim.load("results/sbc", "results/dropping").compare("sbc", "gradient_dropping")
         """
-        known = sorted({*self.runs["label"]})
+        names = sorted({*self.runs["label"]})
         for label in (first, other):
-            if label not in known:
-                raise UsageError(unknown("method", label, known))
+            if label not in names:
+                raise UsageError(unknown("method", label, names))
         labels = self.runs["label"]
         return compare_frames(*((self.runs[labels == label], label) for label in (first, other)))
 
@@ -83,14 +83,14 @@ class Loaded(Results):
         Example:
             fedsim.load("results/sbc", "results/dropping").compare_methods().answer
         """
-        known = sorted({*self.runs["label"]})
+        names = sorted({*self.runs["label"]})
         for label in labels:
-            if label not in known:
-                raise UsageError(unknown("method", label, known))
+            if label not in names:
+                raise UsageError(unknown("method", label, names))
         chosen = self.runs[self.runs["label"].isin(labels)] if labels else self.runs
-        lots = [replace(self, runs=own) for _, own in chosen.groupby("label")]
-        lots = lots if labels else [self]
-        return compared_blocks(blocks_of(lots, budgets, budget_of), reference, margin, test)
+        groups = [replace(self, runs=group) for _, group in chosen.groupby("label")]
+        groups = groups if labels else [self]
+        return compared_blocks(blocks_of(groups, budgets, budget_of), reference, margin, test)
 
     def html(self) -> str:
         """What a notebook shows: the plane, or curves where there is none, and a table.
@@ -116,7 +116,7 @@ class Loaded(Results):
     _repr_html_ = html
 
 
-def load(*paths: Path | str) -> Loaded:
+def load(*paths: Path | str) -> ResultsView:
     """The results in a sweep's folder (`cells/*/`), in that of a single run, or in several of them.
 
     A failed run is in `.runs`, and in `.rounds` with the rounds that it did. Of several folders,
@@ -139,6 +139,6 @@ def load(*paths: Path | str) -> Loaded:
     return shown(files.load(*paths))
 
 
-def shown(results: Results) -> Loaded:
+def shown(results: Results) -> ResultsView:
     """The same results, which show themselves."""
-    return Loaded(**{field.name: getattr(results, field.name) for field in fields(Results)})
+    return ResultsView(**{field.name: getattr(results, field.name) for field in fields(Results)})
