@@ -24,7 +24,7 @@ from fedsim.search.curves import read_curve
 from fedsim.search.exploration import at
 from fedsim.search.finals import Finalist, SeedScores
 from fedsim.search.goal import Goal
-from fedsim.search.methods import OWN
+from fedsim.search.methods import OWN_CODER
 from fedsim.search.picture import chart
 from fedsim.search.search import SearchResult, search
 from fedsim.settings.grids import Cell
@@ -114,7 +114,7 @@ def finalists() -> list[Finalist]:
     for (by, setting), own in ranked.groupby(["found by", "setting"], sort=False):
         told = _SETTING.fullmatch(str(setting))
         assert told is not None, setting
-        params = {"method": told["method"], "coder": told["coder"] or OWN,
+        params = {"method": told["method"], "coder": told["coder"] or OWN_CODER,
                   "temporal": int(told["temporal"]), "lr": float(told["lr"]),
                   "gradient": None if told["gradient"] is None else float(told["gradient"])}
         held = SeedScores(tuple(zip(own["bits"], own["accuracy"], strict=True)), ())

@@ -19,10 +19,10 @@ REFUSED = {
 }  # fmt: skip
 """Participles, adverbs and pronouns: nobody can search for them, or knows what they hold."""
 
-REFUSED_USES = {"compressors": 3, "strategies": 0, "fedsim": 2018}
+REFUSED_USES = {"compressors": 3, "strategies": 0, "fedsim": 33}
 """At most how often they are used in each package: lower a number when uses go."""
 
-PUBLIC_NAMES_OF_TWO_MODULES = {"compressors": 43, "strategies": 0, "fedsim": 105}
+PUBLIC_NAMES_OF_TWO_MODULES = {"compressors": 43, "strategies": 0, "fedsim": 50}
 """At most how many names are public in more than one module."""
 
 
@@ -106,7 +106,16 @@ def test_public_names_of_two_modules_only_shrink(package: str) -> None:
     only_shrinks("names of two", package, len(twice), PUBLIC_NAMES_OF_TWO_MODULES, twice)
 
 
-@pytest.mark.parametrize("package", ["compressors", "strategies"])
+STORED = {
+    "fedsim/settings/controllers/adacomm.py: every",
+    "fedsim/settings/controllers/links.py: most",
+    "fedsim/settings/controllers/plateau.py: most",
+    "fedsim/settings/fields.py: every",
+}
+"""Keys of settings, which files of earlier versions have."""
+
+
+@pytest.mark.parametrize("package", REFUSED_USES)
 def test_no_public_signature_has_a_refused_name(package: str) -> None:
     refused = {
         f"{file.relative_to(ROOT)}: {name}"
@@ -114,7 +123,7 @@ def test_no_public_signature_has_a_refused_name(package: str) -> None:
         for name in signatures(tree)
         if is_refused(name.lower())
     }
-    assert not refused
+    assert refused <= STORED
 
 
 def test_a_refused_name_is_seen_in_every_place() -> None:

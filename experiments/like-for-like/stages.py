@@ -13,7 +13,7 @@ from experiments.common.budgets import KEPT
 from experiments.common.staged import Runs, within
 from fedsim import Cell, RunConfig, load
 from fedsim.network import parse
-from fedsim.search import OWN, Sizes
+from fedsim.search import OWN_CODER, Sizes
 from fedsim.show import priced
 
 from .rows import DENSE, Row, Scale, Task
@@ -79,7 +79,7 @@ class Stages(Runs):
         self._sizes = Sizes(base)
         buffers = base.plan.task.build().buffers()
         self._buffers = 32 * sum(b.numel() for b in buffers if b.is_floating_point())
-        self._raw = self._sizes.bits("raw", None, OWN)
+        self._raw = self._sizes.bits("raw", None, OWN_CODER)
         self.dense = 2 * self._raw * self.iterations
         self.bits = lru_cache(maxsize=None)(self._bits)
         self.rows = {name: row for name, row in rows.items() if self._takes(row)}
@@ -101,14 +101,14 @@ class Stages(Runs):
         """Bits of a round, up and down, of a client of the cohort; and once, of first models."""
         row = self.rows[method]
         text, down = row.at(row.strengths[strength])
-        up, raw = self._sizes.bits(text, None, OWN), self._raw
+        up, raw = self._sizes.bits(text, None, OWN_CODER), self._raw
         cohort = self.task.cohort or self.task.clients
         gap, new = self.task.clients / cohort, (self.task.clients - cohort) / cohort * raw
         if down == "relay":
             others = (up + 24.0) * (cohort - 1 if gap == 1 else gap * cohort)
             back = others if gap == 1 else min(others, raw)
         else:  # what a client missed, where that is shorter than the model
-            back = min(gap * self._sizes.bits(down, None, OWN), raw)
+            back = min(gap * self._sizes.bits(down, None, OWN_CODER), raw)
         return up + back + 2 * self._buffers, new
 
     def strengths(self, case: Case, rounds: int) -> list[int]:

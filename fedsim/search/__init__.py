@@ -8,9 +8,11 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from fedsim.results.intervals import Mean, mean, tied
     from fedsim.search.curves import ended, read_curve
     from fedsim.search.goal import Curve
-    from fedsim.search.methods import OWN, select_methods
+    from fedsim.search.methods import OWN_CODER, select_methods
     from fedsim.search.sizes import Sizes
 
-__all__ = ["OWN", "Curve", "Mean", "Sizes", "ended", "mean", "read_curve", "select_methods", "tied"]
+__all__ = [
+    "OWN_CODER", "Curve", "Mean", "Sizes", "ended", "mean", "read_curve", "select_methods", "tied",
+]  # fmt: skip
 
 make_lazy(__name__)

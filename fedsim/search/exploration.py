@@ -17,7 +17,7 @@ from fedsim.runs.parallel import RunSpec, run_here
 from fedsim.runs.processes import run_beside
 from fedsim.search import curves, stopping
 from fedsim.search.goal import SATURATED, Curve, Goal
-from fedsim.search.methods import CODERS, OWN, compressor, max_fraction, sent_down, short
+from fedsim.search.methods import CODERS, OWN_CODER, compressor, max_fraction, sent_down, short
 from fedsim.search.space import Params, Space
 from fedsim.search.standings import Standings
 from fedsim.search.study import Study
@@ -263,7 +263,7 @@ def at(params: Params) -> str:
     p, coder = params["gradient"], params["coder"]
     parts = [short(params["method"]), f"n = {params['temporal']}"]
     parts += [f"p = {units.plain(p)}"] if p is not None else []
-    parts += [f"coders {coder}"] if coder != OWN else []
+    parts += [f"coders {coder}"] if coder != OWN_CODER else []
     rates = {"lr": "lr", "server_lr": "server lr"}
     parts += [f"{rates[k]} = {units.plain(params[k])}" for k in rates if k in params]
     parts += [f"downlink {down}"] if (down := sent_down(params)) else []

@@ -14,10 +14,10 @@ from fedsim.ground.errors import UsageError, unknown
 from fedsim.measure.inputs import at
 from fedsim.settings.methods import resolve, takes_fraction, with_fraction
 
-OWN = "own"
+OWN_CODER = "own"
 CODERS = (
-    OWN, "golomb | fixed", "golomb | huffman", "golomb | ans", "ans | ans", "huffman | huffman",
-    "context | fixed", "context | ans",
+    OWN_CODER, "golomb | fixed", "golomb | huffman", "golomb | ans", "ans | ans",
+    "huffman | huffman", "context | fixed", "context | ans",
 )  # fmt: skip
 """Coders of positions and symbols; own: as the method has them. All are lossless."""
 
@@ -161,12 +161,12 @@ def compressor(method: str, p: float | None, coder: str, lr: float = 0.01) -> Co
         'ef(per_tensor(one_sided(0.01) | mean | ans | ans), mask=true)'
     """
     pipeline = resolve(at_rate(method, lr), p).compressor
-    return pipeline if coder == OWN else _recoded(pipeline, coder)
+    return pipeline if coder == OWN_CODER else _recoded(pipeline, coder)
 
 
 def takes_coder(method: str, p: float | None, coder: str) -> bool:
     """Whether the coders change anything in the method."""
-    return text(compressor(method, p, coder)) != text(compressor(method, p, OWN))
+    return text(compressor(method, p, coder)) != text(compressor(method, p, OWN_CODER))
 
 
 def _recoded(part: Any, coder: str) -> Any:

@@ -15,7 +15,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.search.goal import Goal
 from fedsim.search.methods import (
     CODERS,
-    OWN,
+    OWN_CODER,
     at_rate,
     compressor,
     max_fraction,
@@ -107,7 +107,7 @@ class Space:
         """
         method = params["method"]
         p = min(_two(params["gradient"]), max_fraction(method)) if takes_fraction(method) else None
-        coder = params["coder"] if takes_coder(method, p, params["coder"]) else OWN
+        coder = params["coder"] if takes_coder(method, p, params["coder"]) else OWN_CODER
         n = 1 if method in self.at_one else int(_two(params["temporal"]))
         point = {"method": method, "coder": coder, "temporal": n, "gradient": p}
         point |= {k: _two(params[k]) for k in ("lr", "server_lr") if k in self.limits}
@@ -142,7 +142,7 @@ class Space:
         down = used.get("downlink", self.base.downlink)
         if down == "relay":
             return self.bits(params) * (self.base.plan.cohort - 1)
-        return self.sizes.bits(down or "raw", used.get("down_gradient"), OWN)
+        return self.sizes.bits(down or "raw", used.get("down_gradient"), OWN_CODER)
 
     @property
     def dense(self) -> int:
@@ -156,7 +156,7 @@ class Space:
         method, p = used["method"], used["gradient"]
         shown = short(method)
         method = at_rate(method, used["lr"])
-        if used["coder"] != OWN:
+        if used["coder"] != OWN_CODER:
             method, p = text(compressor(method, p, used["coder"])), None
             shown = f"{shown}, {used['coder']}"
         n = used["temporal"]
@@ -197,7 +197,7 @@ class Space:
         """Tries out a message of every method, and one with every coder."""
         fractions = {m: self.least if takes_fraction(m) else None for m in self.methods}
         for method, p in fractions.items():
-            self.sizes.try_out(method, p, OWN)
+            self.sizes.try_out(method, p, OWN_CODER)
         for coder in CODERS:
             takers = (item for item in fractions.items() if takes_coder(*item, coder))
             for method, p in islice(takers, 1):
@@ -225,7 +225,7 @@ class Space:
         if self.downlinks:  # the same both ways, where that is possible
             down = method if method in self.downlinks else self.downlinks[0]
             point |= {"downlink": down, "down_gradient": point["gradient"]}
-        return {"method": method, "coder": OWN, **point}
+        return {"method": method, "coder": OWN_CODER, **point}
 
     def _wasted(self, point: Params) -> float:
         """How far the bits of all rounds are from the budget, as a logarithm; few rounds cost."""
@@ -278,7 +278,7 @@ def fitting(
             left[method] = reason
             continue
         p = least if takes_fraction(method) else None
-        bits[method] = sizes.bits(method, p, OWN)
+        bits[method] = sizes.bits(method, p, OWN_CODER)
     if not bits:
         raise UsageError(f"--methods: none can be run: {next(iter(left.values()))}")
     smallest = min(bits, key=lambda method: bits[method])

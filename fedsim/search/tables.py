@@ -9,7 +9,7 @@ import pandas as pd
 from fedsim.ground import units
 from fedsim.search.finals import Finalist, SeedScores
 from fedsim.search.goal import NOT_REACHED, Goal
-from fedsim.search.methods import OWN, sent_down, short
+from fedsim.search.methods import OWN_CODER, sent_down, short
 from fedsim.search.space import Params
 from fedsim.show import markup
 from fedsim.show.layout import Column, TerminalTable, terminal_table
@@ -78,7 +78,8 @@ def point_texts(params: Params) -> dict[str, str]:
     used: dict[str, Any] = {k: None if pd.isna(v) else v for k, v in params.items()}
     texts = {
         "method": short(used["method"]), "n": f"{used['temporal']:.0f}",
-        "p": units.plain(used["gradient"]), "coder": "" if used["coder"] == OWN else used["coder"],
+        "p": units.plain(used["gradient"]),
+        "coder": "" if used["coder"] == OWN_CODER else used["coder"],
         "lr": units.plain(used["lr"]),
     }  # fmt: skip
     texts |= {"server lr": units.plain(used["server_lr"])} if "server_lr" in used else {}

@@ -44,7 +44,7 @@ from fedsim.settings.config import (
     tables,
     underscored,
 )
-from fedsim.settings.grids import BESIDE, GRID, Cell
+from fedsim.settings.grids import GRID, SWEEP_ONLY, Cell
 
 _MACHINE = ("data", "device", "gpus_per_client", "gpus_per_run")
 _PLACE = re.compile(r"(?:^|[-_])(n|e|p|seed|s)(\d+(?:\.\d*)?(?:e-?\d+)?)(?=[-_]|$)")
@@ -152,8 +152,8 @@ def from_values(
     """
     named = values[TABLE]
     common = underscored({name: value for name, value in values.items() if name != TABLE}, origin)
-    for name in (*GRID, *BESIDE):
-        if name in ("seeds", *BESIDE) and name in common or isinstance(common.get(name), list):
+    for name in (*GRID, *SWEEP_ONLY):
+        if name in ("seeds", *SWEEP_ONLY) and name in common or isinstance(common.get(name), list):
             raise UsageError(
                 f"{origin}: {name} is {common[name]!r} and the file has cells: write either "
                 "a grid (lists of temporal, gradient and seeds) or cells"

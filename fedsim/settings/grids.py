@@ -25,7 +25,7 @@ from fedsim.settings.methods import resolve, spelled, takes_fraction
 from fedsim.settings.strategies import FLAGS, of_reference, with_settings
 
 GRID = ("temporal", "local_epochs", "gradient", "seeds")
-BESIDE = ("baseline", "vary")  # what else a sweep has that no run has
+SWEEP_ONLY = ("baseline", "vary")  # what else a sweep has that no run has
 _CELLS = ("temporal", "local_epochs", "gradient", "seed")  # settings that the grid gives each cell
 
 _OF_CELLS = {"method": "raw", "downlink": None, "temporal": 1, "gradient": None, "label": None,
@@ -309,10 +309,10 @@ def flat_grid(values: Mapping[str, Any], origin: str, flags: bool = False) -> di
             f"{origin}: seed is {values['seed']!r}; a sweep takes seeds: how many, from 0 up, or a "
             "list"
         )
-    grid = {name: values.pop(name) for name in (*GRID, *BESIDE) if name in values}
+    grid = {name: values.pop(name) for name in (*GRID, *SWEEP_ONLY) if name in values}
     if not isinstance(vary := grid.get("vary", {}), Mapping):
         raise PlacedError(f"{origin}: vary is {vary!r}; it takes a table of settings: [vary]")
-    return flat_settings(values, origin, flags, other_keys=(*GRID, *BESIDE)) | grid
+    return flat_settings(values, origin, flags, other_keys=(*GRID, *SWEEP_ONLY)) | grid
 
 
 def sweep_from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:

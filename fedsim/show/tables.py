@@ -54,7 +54,7 @@ _HEADINGS = {
     "up_message_bits": "up\nmessages", "down_message_bits": "down\nmessages",
     "iterations": "iterations\ndone",  # fewer than the setting where a run stopped at its bits
 }  # fmt: skip
-KNOWN = ("label", *COLUMNS, *CLIENT_SCORES, *PRIVACY, "difference")
+TABLE_COLUMNS = ("label", *COLUMNS, *CLIENT_SCORES, *PRIVACY, "difference")
 """What every table can show."""
 
 _MEANINGS = (
@@ -100,7 +100,7 @@ def add_told(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_columns(
-    columns: Sequence[str], allowed: Iterable[str] = KNOWN, where: str = "columns"
+    columns: Sequence[str], allowed: Iterable[str] = TABLE_COLUMNS, where: str = "columns"
 ) -> None:
     """Refuses names of columns that a table lacks.
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fedsim.ground.errors import DataError
 from fedsim.ground.files import digest
 
-WHOLE = 2**30
+DIGEST_BYTES = 2**30
 """Bytes up to which a digest is of what files hold; above, of their names, sizes and times."""
 
 _NO_DATA = (".py", ".pyc", ".ipynb")
@@ -116,7 +116,7 @@ def content_digest(path: Path) -> str:
         'bytes c4867d9b2916cc92'
     """
     files = list_files(path)
-    by_bytes = sum(file.size for file in files) <= WHOLE
+    by_bytes = sum(file.size for file in files) <= DIGEST_BYTES
     lines = [
         f"{f.name} {_digest(f.path, f.size, f.changed) if by_bytes else f'{f.size} {f.changed}'}"
         for f in files

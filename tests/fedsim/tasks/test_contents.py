@@ -335,7 +335,7 @@ def test_a_data_folder_is_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert datafiles.content_digest(tmp_path) == before
     (tmp_path / "below" / "a.csv").write_text("2 ")
     assert datafiles.content_digest(tmp_path) != before
-    monkeypatch.setattr(datafiles, "WHOLE", 1)
+    monkeypatch.setattr(datafiles, "DIGEST_BYTES", 1)
     assert datafiles.content_digest(tmp_path).startswith("names, sizes and times ")
 
 
