@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import floor, log10
 
-from fedsim.search import OWN, Sizes
+from fedsim.search import OWN_CODER, Sizes
 
 KEPT = 1.03
 """A run may exceed its budget by this: its length follows from the size of one message."""
@@ -44,13 +44,13 @@ class Budgets:
             None where not one message fits.
         """
         if "{p}" not in text:
-            rounds = min(rounds, floor(bits / self._sizes.bits(text, None, OWN)))
+            rounds = min(rounds, floor(bits / self._sizes.bits(text, None, OWN_CODER)))
             return Use(None, rounds) if rounds else None
         # The largest that is tried: a half, or what the method takes. At p = 1 every method sends
         # float32 (``fedsim.settings.methods``).
         for most in (0.5, 0.25, 0.1):
             with contextlib.suppress(ValueError):
-                self._sizes.bits(text, most, OWN)
+                self._sizes.bits(text, most, OWN_CODER)
                 break
         else:
             raise AssertionError(text)
@@ -67,7 +67,7 @@ class Budgets:
         return Use(_two(10**low), rounds)
 
     def _bits(self, text: str, power: float) -> int:
-        return self._sizes.bits(text, _two(10**power), OWN)
+        return self._sizes.bits(text, _two(10**power), OWN_CODER)
 
 
 def _two(value: float) -> float:

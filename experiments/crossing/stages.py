@@ -9,7 +9,7 @@ import pandas as pd
 from experiments.common.budgets import KEPT, Budgets, Use
 from experiments.common.staged import Runs, within
 from fedsim import Cell, RunConfig
-from fedsim.search import OWN, Sizes
+from fedsim.search import OWN_CODER, Sizes
 
 from .rows import CLIENTS, DENSE, EVALUATIONS, EXTENSIONS, ROWS, SETTINGS, Scale
 
@@ -51,7 +51,7 @@ class Stages(Runs):
         }  # fmt: skip
         sizes = Sizes(RunConfig.of(method="raw", temporal=1, iterations=1, **self._shared))
         self._budgets, self._rate = Budgets(sizes), sizes.rate
-        self.dense = sizes.bits("raw", None, OWN) * iterations
+        self.dense = sizes.bits("raw", None, OWN_CODER) * iterations
 
     def cases(self) -> list[Case]:
         """The methods at the budgets that they can keep."""

@@ -9,7 +9,7 @@ from compressors import CATALOGUE, text
 from fedsim import Evaluation, RunConfig, UsageError
 from fedsim.results.intervals import mean, tied
 from fedsim.search.goal import Goal
-from fedsim.search.methods import CODERS, OWN, compressor, select_methods
+from fedsim.search.methods import CODERS, OWN_CODER, compressor, select_methods
 from fedsim.search.sizes import Sizes
 from fedsim.search.space import Space, fitting
 from fedsim.settings.methods import takes_fraction
@@ -34,7 +34,7 @@ def test_a_method_that_steps_by_a_constant_is_tuned_by_its_step() -> None:
     space = Space(base, goal, (method,), sizes)
     point = {"method": method, "coder": "ans | ans", "temporal": 2, "gradient": 0.1, "lr": 0.12}
     assert not left and "0.12" in space.config(point).method
-    assert space.config(point | {"coder": OWN}).method == "signsgd(0.12)"
+    assert space.config(point | {"coder": OWN_CODER}).method == "signsgd(0.12)"
     assert space.bits(point) == space.bits(point | {"lr": 0.5})
 
 
@@ -48,7 +48,7 @@ def test_other_coders_make_no_other_method() -> None:
     assert "one_sided(0.05) | mean" in text(compressor("sbc", 0.05, "ans | ans"))
     kept = text(compressor("deepreduce({p}, 'bloom_p2')", 0.05, "ans | ans"))
     assert "bloom" in kept  # which is lossy: another code would send other entries
-    assert compressor("raw", None, "ans | ans") == compressor("raw", None, OWN)
+    assert compressor("raw", None, "ans | ans") == compressor("raw", None, OWN_CODER)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from fedsim.search import best
 from fedsim.search.exploration import _place
 from fedsim.search.finals import SeedScores
 from fedsim.search.goal import Goal
-from fedsim.search.methods import CODERS, OWN, max_fraction, select_methods
+from fedsim.search.methods import CODERS, OWN_CODER, max_fraction, select_methods
 from fedsim.search.search import _base, _name
 from fedsim.search.space import Space, fitting, why_not
 from tests.support.madesearch import finalist
@@ -25,7 +25,7 @@ from tests.support.madesearch import finalist
 BASE = RunConfig.of(method="raw", temporal=1, iterations=100, validation=0.2, seed=7)
 BUDGET = Goal(True, "accuracy", budget=2000.0)
 FRONT = Goal(True, "accuracy")
-POINT = {"method": "sbc", "coder": OWN, "temporal": 10, "gradient": 0.1, "lr": 0.02}
+POINT = {"method": "sbc", "coder": OWN_CODER, "temporal": 10, "gradient": 0.1, "lr": 0.02}
 
 
 def bits(method: str, p: float | None, coder: str) -> int:
@@ -93,7 +93,7 @@ def test_a_point_has_no_more_than_its_method_takes() -> None:
     no_momentum = BASE.but(momentum=0.0)
     asked = POINT | {"gradient": 0.5, "coder": "ans | ans"}
     raw = space().used(asked | {"method": "raw"})
-    assert (raw["gradient"], raw["coder"], raw["temporal"]) == (None, OWN, 10)
+    assert (raw["gradient"], raw["coder"], raw["temporal"]) == (None, OWN_CODER, 10)
     assert space().used(asked | {"method": "cocktailsgd"})["gradient"] == 0.1
     assert space().used(asked)["coder"] == "ans | ans"
     assert space(no_momentum).used(asked | {"method": "dgc({p})"})["temporal"] == 1
@@ -109,7 +109,7 @@ def test_the_greatest_fraction_of_a_method() -> None:
 
 def test_the_coders_that_can_be_drawn() -> None:
     """Eight, the method's own first."""
-    assert CODERS[0] == OWN and len(CODERS) == 8 == len({*CODERS})
+    assert CODERS[0] == OWN_CODER and len(CODERS) == 8 == len({*CODERS})
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_first_point_is_at_the_task_s_rate_and_within_the_limits() -> None:
     for point in points:
         assert point["lr"] == pytest.approx(0.02) and point["server_lr"] == pytest.approx(0.7)
         assert 1 <= point["temporal"] <= 50 and 0.001 <= point["gradient"] <= 1
-        assert isinstance(point["temporal"], int) and point["coder"] == OWN
+        assert isinstance(point["temporal"], int) and point["coder"] == OWN_CODER
     assert len({point["gradient"] for point in points}) == 40
     assert tried.draw(3, "sbc", 7) == points[3] != tried.draw(3, "sbc", 8)
 
