@@ -30,7 +30,7 @@ def test_a_screen_with_every_part(typed: Typed, monkeypatch: pytest.MonkeyPatch)
     assert len(said.out.splitlines()) < 40
     parts = json.loads(typed("doctor", "--json").out)
     assert [part["name"] for part in parts] == list(LOOKS)
-    assert all(set(part) == {"name", "found", "advice", "lacking"} for part in parts)
+    assert all(set(part) == {"name", "status", "advice", "lacking"} for part in parts)
 
 
 def test_what_every_run_needs_decides(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
