@@ -10,8 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 TABLES = {
     "strategies/algorithms": ("__init__.py", "ALGORITHMS"),
-    "fedsim/settings/controllers": ("listed.py", "CONTROLLERS"),
-    "fedsim/settings/samplers": ("listed.py", "SAMPLERS"),
+    "fedsim/settings/controllers": ("registry.py", "CONTROLLERS"),
+    "fedsim/settings/samplers": ("registry.py", "SAMPLERS"),
 }
 FORMULA = re.compile(r"^ {4,}\S.* = ", re.MULTILINE)  # a line of an indented block
 SOURCE = re.compile(r"^Source: (?:this project|[^(]*? (?:19|20)\d\d \()", re.MULTILINE)
