@@ -155,8 +155,9 @@ class Simulation:
         late = [*self.late.values()]
         self.works |= {exchange.client: exchange for exchange in exchanges}
         clock.send(exchanges)
-        if not exchanges and late:  # nobody could be asked: the round waits for the late
-            clock.wait(late, 1, limit)
+        if not exchanges and late:  # nobody could be asked: late updates make the round
+            arrived = sum(exchange.over for exchange in self.works.values())
+            clock.wait(late, self.least - arrived + sum(x.over for x in late), limit)
         else:
             clock.wait(coming, rules.waits_for(len(coming), len(coming) < len(exchanges)), limit)
         order = rules.order([exchange.ended_at for exchange in coming], self.seed, self.number)

@@ -22,9 +22,10 @@ def begins(first: int, cases: int, quick: int) -> list[Any]:
     return [pytest.param(first + begin, marks=slow[begin >= quick]) for begin in chunks]
 
 
-SEEN = [pytest.param(number, marks=pytest.mark.slow) for number in (120, 385, 2010)]
+SEEN = [pytest.param(n, marks=pytest.mark.slow) for n in (120, 385, 2010, TRIPLES + 640)]
 """Where a case once differed: in 120 and 385 workers that hold parts of the model drop out, or are
-late; 2010 has rows in which a server that does not wait asks nobody."""
+late; 2010 has rows in which a server that does not wait asks nobody; case 9 of the last has a round
+of late updates alone, one of which arrived while the server waited for clients."""
 
 
 DRAWN = [
