@@ -5,6 +5,7 @@ What a decoder takes is the most that the process held while it ran, torch's mem
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -79,8 +80,9 @@ def test_it_takes_a_few_times_the_models_size(method: str) -> None:
     frame = honest[:1] + fingerprint(compressor, like).to_bytes(2, "big")
     frame += honest[3 : 7 if compressor.needs_seed else 3]
     for body in (*bodies().values(), honest[len(frame) :]):
-        most = taken(lambda payload=frame + body: read(compressor, payload, like))  # type: ignore[misc]
-        assert most < allowed(method) * BYTES, f"{method}: {most / BYTES:.1f} models"
+        decode = partial(read, compressor, frame + body, like)
+        peak = min(taken(decode) for _ in range(2))  # the first may compile, or load a library
+        assert peak < allowed(method) * BYTES, f"{method}: {peak / BYTES:.1f} models"
 
 
 def test_memory_that_is_taken_is_seen() -> None:
