@@ -66,7 +66,7 @@ class Choice:
 def choose(
     plan: Plan, updates: Sequence[dict[str, Tensor]], residuals: Sequence[dict[str, Tensor]]
 ) -> Waiting[tuple[Choice, Tensor]]:
-    """What is sent of ``updates`` plus ``residuals``, and the vector of their sums.
+    """The sent entries of ``updates`` plus ``residuals``, and the vector of their sums.
 
     The updates have the same names and shapes, and one vector. It waits twice: the second time for
     nothing but the values of numbers in doubt. Raises ``NotFinite`` where a tensor, or its sum,

@@ -31,7 +31,7 @@ _rice_parameter = lru_cache(maxsize=4096)(rice_parameter)
 
 
 class Shared(NamedTuple):
-    """The numbers that segments, or buckets, have beside their symbols, on the host.
+    """The numbers of segments, or buckets, that go with their symbols, on the host.
 
     Args:
         exact: float32 (numbers,).

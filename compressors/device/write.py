@@ -109,7 +109,7 @@ class Done:
 class DeviceMessage:
     """A message: its bytes, their account, and the memory from now on.
 
-    What the receiver will see is made when it is asked for.
+    The receiver's view is made at its first use.
     """
 
     compressor: Any

@@ -96,7 +96,7 @@ class Client:
     def make_update(
         self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult
     ) -> ClientUpdate | Generator[TrainJob, TrainResult, ClientUpdate]:
-        """What the client sends; a generator yields whatever else must be trained for that."""
+        """The client's update; a generator also yields the other training that it needs."""
         return ClientUpdate(result.update)
 
     def next_state(
@@ -147,14 +147,14 @@ class Algorithm:
         gradients: clients send the gradient of one batch, and the server has the optimizer.
         adds_codes: it adds up codes, and takes only methods that send them: never ``raw``.
         needs_method: the method whose messages it alone can use (``needs_server``); empty: none.
-        by_samples: clients are weighted by their samples, whatever ``weighting`` says.
+        by_samples: clients are weighted by their samples with any ``weighting``.
         every_reply: a round without one client's reply makes another step than the algorithm's.
         method_example: of that method, as one types it.
         requires: what it needs of a run (``strategies.algorithms.requirements``).
         refuses_buffers: why models have no buffers (BatchNorm's statistics), which ...; empty: they
             may have.
         place: ``FILE.py:NAME``, where a user's own was found by that; else empty.
-        content: the digest of that file and of the modules beside it that it imports; else empty.
+        content: the digest of that file and of the modules in its folder that it imports; else empty.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -191,7 +191,7 @@ class Algorithm:
 
     @property
     def written(self) -> str:
-        """What files of settings call a user's own: where it stands, or how it was made."""
+        """The name of a user's own in files of settings: its place, or how it was made."""
         return self.place or repr(self)
 
     def parts(self, clients: int) -> int:

@@ -34,7 +34,7 @@ class Setup:
         moves: what a controller moves: ``n``, ``p``.
         simulated: whether there is a clock, the same on every machine.
         server_links: whether all messages share a link at the server.
-        local_epochs: of a client in a round; None: ``local_steps`` says how long it trains.
+        local_epochs: of a client in a round; None: it trains ``local_steps`` iterations.
     """
 
     uplink: Compressor
@@ -182,14 +182,14 @@ def every_client(algorithm: object, setup: Setup) -> Unmet | None:
 def no_controller(algorithm: object, setup: Setup) -> Unmet | None:
     """Nobody orders what clients do: the workers are the servers."""
     if setup.moves:
-        return Unmet("moves", "has no server beside its workers that could order what they do")
+        return Unmet("moves", "has no server apart from its workers that could order what they do")
     return None
 
 
 def no_server_links(algorithm: object, setup: Setup) -> Unmet | None:
     """The clients are the servers: there is no link except their own."""
     if setup.server_links:
-        reason = "has no server beside the workers, whose own links carry both"
+        reason = "has no server apart from the workers, whose own links carry both"
         return Unmet("server_links", reason, "neither server_up nor server_down")
     return None
 

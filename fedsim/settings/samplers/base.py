@@ -31,7 +31,7 @@ class DrawInfo:
         samples: the number of samples of each candidate, shape (candidates,); of zeros where the
             sampler does not need them.
         transfer_seconds: how long a dense model would travel to each candidate and back now, with
-            the latency of both messages, shape (candidates,); of zeros likewise.
+            the latency of both messages, shape (candidates,); of zeros too.
         local_losses: by client, of those that the sampler asked (``Sampler.asks``).
     """
 
@@ -140,7 +140,7 @@ class Sampler:
         return smallest(info.candidates, info.lots(), info.count)
 
     def learn(self, taken: Mapping[int, Participation], memory: SamplerMemory) -> SamplerMemory:
-        """What it remembers from now on, after a round whose used updates are of these clients."""
+        """The next memory, after a round whose used updates are of these clients."""
         return memory
 
 
