@@ -154,7 +154,8 @@ class Algorithm:
         refuses_buffers: why models have no buffers (BatchNorm's statistics), which ...; empty: they
             may have.
         place: ``FILE.py:NAME``, where a user's own was found by that; else empty.
-        content: the digest of that file and of the modules in its folder that it imports; else empty.
+        content: the digest of that file and of the modules in its folder that it imports; else
+            empty.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
