@@ -103,14 +103,14 @@ HALVES = Task(
     iterations=50,
 )
 '''
-ROW = '    "halves": Listed("halves:HALVES", "halves of a plane, one layer", "this test"),\n'
+ROW = '    "halves": TaskEntry("halves:HALVES", "halves of a plane, one layer", "this test"),\n'
 
 
 def write_task(tree: Path, listed: bool = True) -> None:
     (tree / "fedsim" / "tasks" / "halves.py").write_text(TASK)
     table = tree / "fedsim" / "tasks" / "tasklist.py"
     text = table.read_text(encoding="utf-8")
-    opening = "LISTED: dict[str, Listed] = {\n"
+    opening = "LISTED: dict[str, TaskEntry] = {\n"
     assert opening in text
     table.write_text(text.replace(opening, opening + listed * ROW), encoding="utf-8")
 

@@ -46,6 +46,11 @@ from strategies.server.wrappers import PRIVATE, WrongOrder, layers_of
 class Compressed(ChannelStrategy):
     """Wraps ``strategy`` so that every model and every update travels as a payload.
 
+        w' = w + C(A(w + u_1, ..., w + u_m) - w)
+
+    Here A is the strategy inside, u_k the decoded update of a client, and C what clients decode;
+    with a raw downlink the model is what the strategy inside returns.
+
     Args:
         strategy: any Message-API strategy (FedAvg, FedAdam, ...).
         uplink: how clients encode their updates.
@@ -58,11 +63,6 @@ class Compressed(ChannelStrategy):
             and the client app must answer who it is (``answer_partition``). Without, they follow
             from Flower's random node ids, as the strategy inside samples them. That strategy sees
             only the ``cohort``, so leave its fraction at 1; it does not see the ``buffers``.
-
-        w' = w + C(A(w + u_1, ..., w + u_m) - w)
-
-    Here A is the strategy inside, u_k the decoded update of a client, and C what clients decode;
-    with a raw downlink the model is what the strategy inside returns.
 
     The strategy inside is given the clients' models, base plus update, as float64, so that its mean
     leaves what nobody sent as it was. Messages for evaluation pass through as it makes them.

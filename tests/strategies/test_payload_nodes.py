@@ -119,7 +119,7 @@ def test_where_flower_is_imported_first_the_environment_decides(
         "import flwr; from flwr.supercore import telemetry; import fedsim\n"
         "from fedsim.runs.machine import LOOKS\n"
         f"assert telemetry.FLWR_TELEMETRY_ENABLED == {sends!r}\n"
-        f"found = LOOKS['telemetry']('telemetry').found; assert found.startswith({line!r}), found",
+        f"status = LOOKS['telemetry']('telemetry').status; assert status.startswith({line!r}), status",
         RAY_USAGE_STATS_ENABLED="0", **given,
     )  # fmt: skip
 
