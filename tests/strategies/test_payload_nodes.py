@@ -119,7 +119,8 @@ def test_where_flower_is_imported_first_the_environment_decides(
         "import flwr; from flwr.supercore import telemetry; import fedsim\n"
         "from fedsim.runs.machine import LOOKS\n"
         f"assert telemetry.FLWR_TELEMETRY_ENABLED == {sends!r}\n"
-        f"status = LOOKS['telemetry']('telemetry').status; assert status.startswith({line!r}), status",
+        "status = LOOKS['telemetry']('telemetry').status\n"
+        f"assert status.startswith({line!r}), status",
         RAY_USAGE_STATS_ENABLED="0", **given,
     )  # fmt: skip
 
