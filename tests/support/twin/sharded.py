@@ -151,8 +151,10 @@ class Sharded(Federation):
     def round(self, number: int) -> bool:
         """A row: as many updates as there are workers."""
         begin, self.rows = self.clock.now, []
+        self.told_samples = self.sampler.tell() if number == 1 else 0
         if number == 1:
             for worker in self.workers:
+                self.turns[worker].begun = self.clock.now
                 for part in self.workers:
                     self.pull(part, self.turns[worker])
                 if len(self.workers) == 1:
