@@ -28,7 +28,8 @@ def paragraphs(text: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate([*text.splitlines(), ""], 1):
         opened = _FENCE.match(line)
         if fence or opened:
-            fence = "" if fence and opened and opened[1] == fence else fence or opened[1]  # type: ignore[index]
+            mark_of_fence = opened[1] if opened else ""
+            fence = "" if fence and mark_of_fence == fence else fence or mark_of_fence
             kept = False
         else:
             mark = _MARK.match(line)
@@ -48,8 +49,9 @@ def paragraphs(text: str) -> Iterator[tuple[int, list[str]]]:
 def wrapped(block: list[str]) -> list[str]:
     """The lines of a paragraph or list item, none above ``WIDTH`` unless a word is."""
     mark = _MARK.match(block[0])
-    first = mark[0] if mark else re.match(" *", block[0])[0]  # type: ignore[index]
-    follows = re.match(" *", block[1])[0] if len(block) > 1 else " " * len(first)  # type: ignore[index]
+    first = mark[0] if mark else " " * (len(block[0]) - len(block[0].lstrip(" ")))
+    indent = len(block[1]) - len(block[1].lstrip(" ")) if len(block) > 1 else len(first)
+    follows = " " * indent
     text = " ".join([block[0][len(first) :], *(line.strip() for line in block[1:])])
     words = _WHOLE.sub(lambda m: m[0].replace(" ", "\0"), text).split(" ")
     lines = [first]

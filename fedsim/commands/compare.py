@@ -140,13 +140,13 @@ def _print_methods(result: "Comparison", blocks: "Blocks") -> None:
     """Prints a row per method, the best first, and the results of the tests below."""
     from rich.console import Console
 
-    from fedsim.show.layout import Column, print_whole, terminal_table
+    from fedsim.show.layout import Column, Kind, print_whole, terminal_table
 
     console, name = Console(), result.metric_name
-    kinds = {"method": "name", "better": "words"}
+    kinds: dict[str, Kind] = {"method": "name", "better": "words"}
     heads = ("method", "n", "p", name, "up" if blocks.budget_of == "up" else "bits",
              "difference", "rank", "p-value", "better")  # fmt: skip
-    columns = [Column(head, kinds.get(head, "number")) for head in heads]  # type: ignore[arg-type]
+    columns = [Column(head, kinds.get(head, "number")) for head in heads]
     rows = [(_method(row, result, blocks), "") for row in result.methods.to_dict("records")]
     words = (
         f"Of {result.blocks} blocks (task and seed) that all methods have. Difference: to "

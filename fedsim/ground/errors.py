@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
@@ -80,6 +80,28 @@ def parse_call(text: str, name: str, allowed: str) -> Call:
         return read(text)
     except ValueError as error:
         raise UsageError(f"{name} is {text!r}: {error}; give {allowed}") from error
+
+
+def named_arguments(call: Call, names: Sequence[str]) -> dict[str, Any]:
+    """The arguments of a call by name: those without one have the first names.
+
+    Raises ``ValueError`` where there are too many, or a name is unknown or has two values.
+
+    Example:
+        >>> arguments = named_arguments(read("krum(1, m=2)"), ["f", "m"])
+        >>> {name: str(one) for name, one in arguments.items()}
+        {'f': '1', 'm': '2'}
+    """
+    if len(call.arguments) > len(names):
+        takes, many = ", ".join(names) or "none", len(call.arguments)
+        raise ValueError(f"it has {many} settings without a name, and takes {takes}")
+    arguments = dict(zip(names, call.arguments, strict=False))
+    for name in call.named:
+        if name not in names:
+            raise ValueError(unknown("setting", name, names))
+        if name in arguments:
+            raise ValueError(f"{name} is given twice")
+    return arguments | call.named
 
 
 def unknown(what: str, name: str, allowed: Iterable[str]) -> str:

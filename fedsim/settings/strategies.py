@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from compressors.calls import Call, read, value
-from fedsim.ground.errors import UsageError, comma, parse_call, unknown
+from fedsim.ground.errors import UsageError, comma, named_arguments, parse_call, unknown
 from fedsim.settings.declarations import ABOVE_ZERO, Setting, declared, flag, one_of, setting
 from strategies.algorithms import ALGORITHMS
 
@@ -149,17 +149,8 @@ def _construct(
     """The algorithm with the settings of a call; ``UsageError`` where it does not take them."""
     kinds = {f.name: str(f.type) for f in fields(of)}
     try:
-        if len(call.arguments) > len(kinds):
-            takes = ", ".join(kinds) or "none"
-            many = len(call.arguments)
-            raise ValueError(f"it has {many} settings without a name, and takes {takes}")
-        arguments = dict(zip(kinds, call.arguments, strict=False))
-        for name in call.named:
-            if name not in kinds:
-                raise ValueError(unknown("setting", name, kinds))
-            if name in arguments:
-                raise ValueError(f"{name} is given twice")
-        values = {name: _value(one) for name, one in (arguments | call.named).items()}
+        arguments = named_arguments(call, [*kinds])
+        values = {name: _value(one) for name, one in arguments.items()}
         for name, one in values.items():
             if isinstance(one, str) and "str" not in kinds[name]:
                 raise ValueError(f"{name} is {one!r}; it takes a number")

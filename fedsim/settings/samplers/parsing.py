@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, cast
 
 from compressors.calls import Call, value
-from fedsim.ground.errors import UsageError, comma, parse_call, unknown
+from fedsim.ground.errors import UsageError, comma, named_arguments, parse_call, unknown
 from fedsim.settings.samplers.base import SAMPLER_NEEDS, Sampler
 from fedsim.settings.samplers.registry import SAMPLERS
 
@@ -107,21 +107,12 @@ def _construct(
     """The sampler with the settings of a call; ``UsageError`` where it does not take them."""
     kinds = {f.name: str(f.type) for f in fields(of)}
     try:
-        if len(call.arguments) > len(kinds):
-            takes = ", ".join(kinds) or "none"
-            many = len(call.arguments)
-            raise ValueError(f"it has {many} settings without a name, and takes {takes}")
-        arguments = dict(zip(kinds, call.arguments, strict=False))
-        for name in call.named:
-            if name not in kinds:
-                raise ValueError(unknown("setting", name, kinds))
-            if name in arguments:
-                raise ValueError(f"{name} is given twice")
+        arguments = named_arguments(call, [*kinds])
         needed = [] if make is not of else [f.name for f in fields(of) if f.default is MISSING]
         for name in needed:
-            if name not in arguments and name not in call.named:
+            if name not in arguments:
                 raise ValueError(f"it lacks {name}; write {SAMPLERS[call.name].example}")
-        return make(**{name: value(str(one)) for name, one in (arguments | call.named).items()})
+        return make(**{name: value(str(one)) for name, one in arguments.items()})
     except (TypeError, ValueError) as error:
         raise UsageError(f"{FLAG} is {typed!r}: {error}{comma(typed)}") from error
 
