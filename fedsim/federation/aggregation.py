@@ -6,7 +6,9 @@ from typing import Any
 
 from fedsim.federation.trainer import lr_factor, make_optimizer
 from fedsim.settings.config import RunConfig
-from strategies import Buffers, ChannelStrategy, build
+from fedsim.settings.methods import compressor_of
+from strategies import Buffers, ChannelStrategy, DelayedDSGD, build
+from strategies.server.edges import EdgeServers
 
 
 def make_strategy(
@@ -41,6 +43,12 @@ def make_strategy(
         catch_up=config.clients.catch_up,
         max_norm=config.clients.max_norm,
     )
+    tree = None if plan.network is None else plan.network.tree
+    if tree is not None:
+        assert isinstance(strategy, DelayedDSGD)  # checks: check_tree
+        method = compressor_of(tree.method) if tree.method else plan.method.compressor
+        weighting, seed = plan.algorithm.weighs, config.seed
+        strategy.edges = EdgeServers(tree.groups, plan.clients, method, weighting, seed)
     if config.clients.min_replies is None and plan.rules.plain:
         strategy.awaited = plan.clients
     return strategy

@@ -46,6 +46,9 @@ CONTENT = ("position_bits", "value_bits", "side_bits")
 FATES = ("returned", "lost")
 """What becomes of an update that arrived too late, or not at all, and was not applied."""
 
+EDGES = ("edge_up_bits", "edge_down_bits")
+"""The columns of what travels between the server and edge servers."""
+
 _OF_ALL = ("up_wire_bits", "up_content_bits", "down_wire_bits")
 
 
@@ -154,6 +157,10 @@ def round_bits(traffic: RoundTraffic, sampling: SamplerBits | None = None) -> Ro
     ups = list(traffic.uplinks.values())
     downs = [*traffic.downlinks.values(), *(down for _, down in traffic.unused)]
     sampler = sampling or SamplerBits()
+    edges = [] if traffic.edges is None else [
+        sum(wire_bits(payload) for payload in traffic.edges.payloads.values()),
+        sum(edge_down_bits(traffic).values()),
+    ]  # fmt: skip
     return RoundBits(
         up_wire_bits=sum(map(charged_bits, ups)) + sampler.up,
         down_wire_bits=sum(map(charged_bits, downs)) + sampler.down,
@@ -161,13 +168,28 @@ def round_bits(traffic: RoundTraffic, sampling: SamplerBits | None = None) -> Ro
         down_sampler_bits=None if sampling is None else sampling.down,
         up_message_bits=8 * sum(traffic.wire.up(client) for client in traffic.uplinks),
         down_message_bits=sum(_down_message_bits(traffic, c) for c in traffic.downlinks),
-        total_bits=8 * sum(traffic.wire.total()) + sampler.up + sampler.down,
+        total_bits=8 * sum(traffic.wire.total()) + sampler.up + sampler.down + sum(edges),
+        **dict(zip(EDGES, edges, strict=False)),
         up_sent=sum(int(up.metrics.get("sent", 0)) for up in ups),
         **_split(ups, "up"),
         **_split([down for down in downs if down.charged], "down"),
         **_side_bits(_side_columns(traffic.side_names, "up"), ups),
         **_side_bits(_side_columns(traffic.side_names, "down"), downs),
     )
+
+
+def edge_down_bits(traffic: RoundTraffic) -> dict[int, int]:
+    """By edge server, the charged bits that the server sends it for its clients in a round.
+
+    A message that several clients of a group get travels once to their edge server, which relays
+    it to each of them.
+    """
+    assert traffic.edges is not None
+    group_of = traffic.edges.group_of
+    bits: dict[int, dict[tuple[str, bytes], int]] = {group: {} for group in group_of.values()}
+    for client, down in (*traffic.downlinks.items(), *traffic.unused):
+        bits[group_of[client]][down.kind, down.payload] = charged_bits(down)
+    return {group: sum(messages.values()) for group, messages in bits.items()}
 
 
 def _down_message_bits(traffic: RoundTraffic, client: int) -> int:
@@ -281,7 +303,7 @@ def layer_records(traffic: RoundTraffic) -> list[LayerRecord]:
 def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
     """Bits of a client that takes part in every round: round by round, the mean over its cohort.
 
-    With them ``total_bits``: all that travelled, of all clients.
+    With them ``total_bits``, all that travelled of all clients, and ``EDGES``, of all edge servers.
     """
     up_columns = [c for c in rounds.columns if c.startswith("up_")]
     down_columns = [c for c in rounds.columns if c.startswith("down_") and c.endswith("_bits")]
@@ -289,7 +311,8 @@ def per_participation(rounds: pd.DataFrame) -> dict[str, float]:
     sums = {c: _of_each(rounds[c], rounds["clients"]) for c in up_columns}
     sums |= {c: _of_each(rounds[c], receiver_counts) for c in down_columns}
     # NaN where a round lacks the number, as in a run that an older version began
-    return sums | {c: float(rounds[c].sum(skipna=False)) for c in ("total_bits",) if c in rounds}
+    of_all = [name for name in ("total_bits", *EDGES) if name in rounds]
+    return sums | {name: float(rounds[name].sum(skipna=False)) for name in of_all}
 
 
 def _of_each(bits: pd.Series, clients: pd.Series) -> float:

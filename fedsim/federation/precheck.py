@@ -60,19 +60,28 @@ def check(config: RunConfig) -> None:
         plan = config.plan
         build_model(plan.task, config.seed, ClientData.of(config).data, config.weights)
     _sends_something(config)
-    if reason := config.plan.algorithm.refuses_buffers:
-        task = config.plan.task
-        model = build_model(task, config.seed, ClientData.of(config).data)
-        if ModelBuffers(model, task.name).names:
-            raise UsageError(
-                f"--strategy is {config.plan.strategy!r}: the model of task {task.name} has "
-                f"buffers (BatchNorm's statistics), which {reason}"
-            )
+    _buffers(config)
     if isinstance(config.task, Task) or not isinstance(config.strategy, str):
         _passes(_Trial(config, _visible(config)))
     memories.check(config)
     with untouched(torch.device(config.machine.device)):
         stackable.check(config)
+
+
+def _buffers(config: RunConfig) -> None:
+    """Raises ``UsageError`` where the model has buffers that the run does not go with."""
+    plan, start = config.plan, f"--strategy is {config.plan.strategy!r}"
+    reason = plan.algorithm.refuses_buffers
+    if plan.network is not None and plan.network.tree is not None:
+        start, reason = f"--network is {plan.network.name!r}", "edge servers do not average"
+    if not reason:
+        return
+    model = build_model(plan.task, config.seed, ClientData.of(config).data)
+    if ModelBuffers(model, plan.task.name).names:
+        raise UsageError(
+            f"{start}: the model of task {plan.task.name} has buffers (BatchNorm's statistics), "
+            f"which {reason}"
+        )
 
 
 def _sends_something(config: RunConfig) -> None:

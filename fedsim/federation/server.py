@@ -258,6 +258,7 @@ class Server:
             strategy.advance(replies)
             if channel.version == before and channel.traffic.uplinks:
                 raise RunFailed(f"round {number}: the strategy made no model of the replies")
+            self.simulation.add_edge_time()
             self.simulation.add_coding_time()
         return self.book(number, start)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Message
 
-from fedsim.federation import earlier
+from fedsim.federation import earlier, ledger
 from fedsim.federation.clock_bits import bits_back, bits_down
 from fedsim.federation.inflight import InFlight
 from fedsim.federation.spending import Spending
@@ -154,6 +154,7 @@ class Simulation:
         limit = math.inf if rules.deadline is None else clock.now + rules.deadline
         late = [*self.late.values()]
         self.works |= {exchange.client: exchange for exchange in exchanges}
+        clock.hops = self._hops()
         clock.send(exchanges)
         if not exchanges and late:  # nobody could be asked: late updates make the round
             arrived = sum(exchange.over for exchange in self.works.values())
@@ -189,6 +190,31 @@ class Simulation:
         for exchange in self.clock.exchanges.values():
             if exchange.request is not None:
                 self.strategy.expect(exchange.client, exchange.request)
+
+    def _hops(self) -> dict[int, float]:
+        """By client, seconds that the round's messages take to its edge server."""
+        tree, edges = self.network.tree, self.traffic.edges
+        if tree is None or edges is None:
+            return {}
+        bits = ledger.edge_down_bits(self.traffic)
+        return {
+            client: tree.latency + bits[group] / tree.down
+            for client, group in edges.group_of.items()
+        }
+
+    def add_edge_time(self) -> None:
+        """The hop from edge servers to the server; an edge server waits for all of its clients."""
+        tree, edges = self.network.tree, self.traffic.edges
+        if tree is None or edges is None:
+            return
+        ends = [self.clock.now]
+        for group, payload in edges.payloads.items():
+            arrivals = [
+                work.ended_at for client, work in self.works.items()
+                if work.until == "arrived" and edges.group_of[client] == group
+            ]  # fmt: skip
+            ends.append(max(arrivals) + tree.latency + ledger.wire_bits(payload) / tree.up)
+        self.clock.to(max(ends))
 
     def add_coding_time(self) -> None:
         """The server's own coding, which all wait for: one upload after the other, and the model.

@@ -27,6 +27,7 @@ EVALUATED = "with `--evaluate-clients`"
 SEVERAL = "a task with several metrics"
 PRIVATE = "with `--strategy dp`"
 ENERGY = "with energy in `--network`"
+TREE = "with `topology=tree(...)` in `--network`"
 
 SCORE = "score_"
 """What columns of results begin with that a task's further scores have, before their names."""
@@ -62,6 +63,7 @@ _RETURNED = (
     "updates that were not applied and went back into a residual, as their clients tell with the "
     "next reply that is used"
 )
+_EDGES = "payloads {}; part of `total_bits`, and of no other column"
 _JOULES = "energy of downloads, local iterations and uploads"
 _STALENESS = "steps of the model since the client was sent its own"
 _OF_ROUND = "in `rounds.parquet` the mean over the clients whose update was used"
@@ -159,6 +161,12 @@ class RoundBits:
         "bits", "all that travelled both ways, the initial model and failures included"
     )
     up_sent: int = column("entries", _SENT)
+    edge_up_bits: int | None = optional_column(
+        "bits", _EDGES.format("from all edge servers to the server"), TREE
+    )
+    edge_down_bits: int | None = optional_column(
+        "bits", _EDGES.format("from the server to all edge servers"), TREE
+    )
 
 
 @dataclass(kw_only=True)

@@ -96,6 +96,7 @@ class Clock(Generic[E]):
         flows: messages on links that several share.
         handlers: what each record does, by name; whoever enters others adds them.
         exchanges: in flight, by client, until somebody takes them out.
+        hops: by client, seconds that a request takes before it is at the client's own link.
 
     Example:
         Client 1 is late, and its last 5 bits pass while client 0 sends again:
@@ -124,10 +125,11 @@ class Clock(Generic[E]):
         self.agenda = Agenda(now)
         self.flows = Flows(self.agenda, self.rate)
         self.exchanges: dict[int, E] = {}
+        self.hops: dict[int, float] = {}
         self.handlers: dict[str, Callable[..., E | None]] = {
-            **self.flows.handlers, "downloaded": self._downloaded, "received": self._received,
-            "trained": self._trained, "answered": self._answered, "uploaded": self._uploaded,
-            "arrived": self._arrived,
+            **self.flows.handlers, "relayed": self._relayed, "downloaded": self._downloaded,
+            "received": self._received, "trained": self._trained, "answered": self._answered,
+            "uploaded": self._uploaded, "arrived": self._arrived,
         }  # fmt: skip
 
     @property
@@ -151,7 +153,10 @@ class Clock(Generic[E]):
                 self.flows.cancel(("downloaded", before.client, before.number))
             exchange.sent_at = self.now
             self.exchanges[exchange.client] = exchange
-            self.transfer("down", exchange, exchange.down_bits, "downloaded")
+            if hop := self.hops.get(exchange.client):
+                self.agenda.after(hop, "relayed", exchange.client, exchange.number)
+            else:
+                self._relayed(exchange.client, exchange.number)
 
     def announce(self, exchanges: Collection[E]) -> None:
         """Messages that clients send now without a request; goes on until all have come.
@@ -218,6 +223,10 @@ class Clock(Generic[E]):
 
     def _delayed(self, client: int, number: int, then: str) -> None:
         self.agenda.after(float(self.links.latency[client]), then, client, number)
+
+    def _relayed(self, client: int, number: int) -> None:
+        if (exchange := self._of(client, number)) is not None:
+            self.transfer("down", exchange, exchange.down_bits, "downloaded")
 
     def _downloaded(self, client: int, number: int) -> None:
         self._delayed(client, number, "received")

@@ -14,6 +14,7 @@ import numpy as np
 
 from compressors.calls import split
 from fedsim.ground.errors import UsageError, comma, reason, unknown
+from fedsim.network.edges import EdgeTree, parse_tree
 from fedsim.network.energy import ENERGY_KEYS, NO_BATTERY, EnergyRates
 from fedsim.network.presets import PRESETS
 from fedsim.network.quantities import Kind, Varying, parse_varying, quantity
@@ -24,7 +25,7 @@ KEYS = (
     "up", "down", "latency", "compute", "flops", "server_up", "server_down", "trace", "framing",
     "topology", "coding", *ENERGY_KEYS,
 )  # fmt: skip
-TOPOLOGIES = ("star", "allreduce")
+TOPOLOGIES = ("star", "allreduce", "tree(groups=10)")
 ALLREDUCE = (
     "a ring allreduce adds up the floats of all clients in every round, without a server; it takes "
     "--method raw, --downlink raw, --strategy dsgd and every client"
@@ -73,7 +74,9 @@ class Network:
         server_down: that of all downloads.
         trace: rates over time, in the place of `up` and `down`.
         framing: whether whole messages take their time, or the payloads in them alone.
-        topology: `star`, every message between a client and the server; or `allreduce`, a ring.
+        topology: `star`, every message between a client and the server; `allreduce`, a ring; or
+            `tree`, with the edge servers of `tree`.
+        tree: the edge servers between clients and server; None: there are none.
         coding: how many times as long as it took in the run encoding and decoding take; 0: no time.
         energy_up: joules per bit that a client sends.
         energy_down: joules per bit that a client receives.
@@ -100,6 +103,7 @@ class Network:
     trace: Trace | None = field(default=None, repr=False)
     framing: bool = False
     topology: str = "star"
+    tree: EdgeTree | None = None
     coding: float = 0.0
     energy_up: Varying = _NO_DELAY
     energy_down: Varying = _NO_DELAY
@@ -215,7 +219,8 @@ def parse(text: str, name: str = "--network") -> Network:
         text: a preset (`4g`), settings (`up=lognormal(5Mbit, 1), down=20Mbit, latency=50ms,
             compute=2*measured, server_up=1Gbit, trace=FILE.csv, framing=on, topology=allreduce,
             coding=measured, energy_up=1uJ/bit, battery=50J`), a preset with settings that replace
-            its own (`4g, compute=10ms`), or a TOML file with such settings.
+            its own (`4g, compute=10ms, topology=tree(groups=10)`), or a TOML file with such
+            settings.
         name: the setting, as a message calls it.
 
     Raises:
@@ -237,7 +242,9 @@ def parse(text: str, name: str = "--network") -> Network:
         what, measured = f"{name}: {key}", value.endswith("measured")
         # `measured` and `K*measured` are in units of what the run took.
         factor = value.removesuffix("measured").strip().removesuffix("*").strip() or "1"
-        if key == "topology":
+        if key == "topology" and value.startswith("tree"):
+            values |= {key: "tree", "tree": parse_tree(value, what)}
+        elif key == "topology":
             if value not in TOPOLOGIES:
                 raise UsageError(f"{name}: {unknown('topology', value, TOPOLOGIES)}")
             values[key] = value
@@ -270,16 +277,30 @@ def parse(text: str, name: str = "--network") -> Network:
             values[key] = quantity(value, what, "rate")
         else:
             values[key] = parse_varying(value, what, "delay" if key == "latency" else "rate")
-    for key in ("trace", "server_up", "server_down", "coding", "framing", *ENERGY_KEYS):
-        if settings.get("topology") == "allreduce" and key in settings:
-            raise UsageError(
-                f"{name}: {key} is {settings[key]} and topology is allreduce: a ring has no "
-                "server, constant rates and floats that nobody codes; give up, down, latency and "
-                "compute"
-            )
     network = Network(**values, name=file)
+    _check_topology(network, settings, name)
     _check_energy(network, settings, name)
     return network
+
+
+def _check_topology(network: Network, settings: Mapping[str, str], name: str) -> None:
+    """Refuses settings that the clock of a ring or of edge servers does not have."""
+    without: tuple[str, ...] = ()
+    if network.topology == "allreduce":
+        without = ("trace", "server_up", "server_down", "coding", "framing", *ENERGY_KEYS)
+        cause = (
+            "is allreduce: a ring has no server, constant rates and floats that nobody codes; give "
+            "up, down, latency and compute"
+        )
+    elif network.tree is not None:
+        without = ("server_up", "server_down", "coding", "framing")
+        cause = (
+            "is tree: the server exchanges payloads with edge servers alone, and nobody measures "
+            "their coding; give the tree up, down and latency"
+        )
+    for key in without:
+        if key in settings:
+            raise UsageError(f"{name}: {key} is {settings[key]} and topology {cause}")
 
 
 def _energy_kind(key: str, value: str) -> Kind:

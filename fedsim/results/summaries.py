@@ -10,6 +10,7 @@ from fedsim.ground.records import (
     PRIVATE,
     SCORE,
     SEVERAL,
+    TREE,
     WITH_EPOCHS,
     ClientRecord,
     ClientScores,
@@ -146,6 +147,8 @@ class SummaryDetails:
         WAITING,
     )  # fmt: skip
     sim_seconds: float = column("seconds", "simulated time of the run", NETWORK)
+    edge_up_bits: float = column("bits", "payloads from all edge servers to the server", TREE)
+    edge_down_bits: float = column("bits", "payloads from the server to all edge servers", TREE)
     energy_joules: float = column("joules", "energy of all clients together", ENERGY)
     epsilon: float = column(
         "nats", "at the end: differential privacy of a client who was in every round, at the "

@@ -20,6 +20,7 @@ from fedsim.settings.fields import EXACT, NEAREST, SETTINGS, Settings
 from fedsim.settings.methods import compressor_of, corrects_momentum, takes_fraction
 from fedsim.settings.plans import Plan, optimizer_of
 from fedsim.settings.samplers.base import LINKS, LOCAL_LOSS, SAMPLES, SECONDS, TRAIN_LOSS
+from fedsim.settings.tree_checks import check_tree
 from fedsim.tasks.data import partition as partitions
 from strategies import Relay, Setup
 from strategies.algorithms.requirements import momentum_of
@@ -77,6 +78,7 @@ def check_plan(config: Settings, plan: Plan) -> None:
     _sampler(config, plan)
     _memory_as(config, plan)
     _collective(config, plan)
+    check_tree(config, plan)
     _energy(config, plan)
     _momentum(config, plan)
     if config.controller is not None:

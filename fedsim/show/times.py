@@ -288,6 +288,11 @@ def _runs(results: Results, network: Network, count: Flops | None) -> list[_Run]
             f"--network is {network.name!r}: its battery decides who trains, and it has no price; "
             "leave battery out, or train with it"
         )
+    if network.tree is not None:
+        raise UsageError(
+            f"--network is {network.name!r}: its edge servers send messages of their own, and it "
+            "has no price; leave topology out, or train with it"
+        )
     if network.lacks_flops and count is None:
         raise UsageError(
             f"--network is {network.name!r}: nobody counts the operations of finished runs here; "
@@ -300,6 +305,11 @@ def _runs(results: Results, network: Network, count: Flops | None) -> list[_Run]
             raise UsageError(
                 f"{folder} was run with {key} = {config[key]}: "
                 "times decided what it trained, and it has no price on another network"
+            )
+        if "topology=tree" in str(config.get("network")):
+            raise UsageError(
+                f"{folder} was run with network = {config['network']}: its edge servers sent "
+                "messages of their own, and it has no price on another network"
             )
         if network.topology == "allreduce":
             lossless = (cell["method"], cell["downlink"]) == ("raw", "raw")

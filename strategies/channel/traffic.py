@@ -95,6 +95,19 @@ class Uplink:
 
 
 @dataclass
+class EdgeHop:
+    """The messages of a round between the server and its edge servers.
+
+    Attributes:
+        group_of: by client of the round, the number of its edge server.
+        payloads: by edge server, the message to the server.
+    """
+
+    group_of: dict[int, int]
+    payloads: dict[int, bytes] = field(default_factory=dict)
+
+
+@dataclass
 class RoundTraffic:
     """One round: what each client (by its number) was sent, sent back, or why it failed.
 
@@ -109,6 +122,7 @@ class RoundTraffic:
     ``side_names``: the names of the side payloads that messages of this channel may have.
     ``place``: of whose messages, in the names of files, where a client has several in a round.
     ``traces``: by client, the traceback of an app that raised.
+    ``edges``: what travelled between the server and edge servers; None: there are none.
     """
 
     round: int
@@ -127,6 +141,7 @@ class RoundTraffic:
     downlink_seconds: float = 0.0  # the server's, for encoding
     place: str = ""
     traces: dict[int, str] = field(default_factory=dict)
+    edges: EdgeHop | None = None
 
     @property
     def parts(self) -> "Sequence[RoundTraffic]":

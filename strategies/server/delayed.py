@@ -7,11 +7,13 @@ from typing import Any
 from flwr.app import ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
-from compressors import Compressor, text
+from compressors import Compressor, State, Tensors, text
+from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Algorithm, RoundInfo
 from strategies.algorithms.dsgd import DSGD
 from strategies.channel.downlinks import Relayed
 from strategies.channel.server_end import ServerEnd
+from strategies.server.edges import EdgeServers
 from strategies.server.ruled import RuledStrategy
 
 
@@ -34,6 +36,10 @@ class DelayedDSGD(RuledStrategy):
         rule: the algorithm; None: the mean of the updates (Sattler et al. 2018, Algorithm 1).
         common: what else ``ChannelStrategy`` takes.
 
+    Attributes:
+        edges: edge servers between the clients and the server, whose means move the model as the
+            algorithm's step would; set before the first round; None: there are none.
+
     Raises ``ValueError`` for an uplink of which the algorithm can make nothing.
     ``aggregate_train`` raises ``TooFewReplies``: a run in which clients fail says so.
 
@@ -53,6 +59,7 @@ class DelayedDSGD(RuledStrategy):
         **common: Any,
     ) -> None:
         super().__init__(uplink, downlink, clients=clients, rule=rule or DSGD(), **common)
+        self.edges: EdgeServers | None = None
 
     def _end(self, weights: dict[str, Any]) -> ServerEnd:
         end = super()._end(weights)
@@ -66,7 +73,8 @@ class DelayedDSGD(RuledStrategy):
         channel = self.channel
         assert channel is not None
         nodes, out = self.drawn(server_round, grid)
-        channel.begin(server_round, nodes, out)
+        traffic = channel.begin(server_round, nodes, out)
+        traffic.edges = None if self.edges is None else self.edges.begin(nodes)
         messages = {
             client: Message(channel.content(client, config), node, "train")
             for client, node in nodes.items()
@@ -86,12 +94,26 @@ class DelayedDSGD(RuledStrategy):
             traffic.round, self.seed, self.clients, self.uplink, self.cohort or 0,
             channel.iterations,
         )  # fmt: skip
-        delta, self.memory = self.rule.step(uplinks, self.memory, channel.weights, now)
+        if self.edges is not None and traffic.edges is not None:
+            delta: Tensors | None = self.edges.step(uplinks, traffic.edges, traffic.round)
+        else:
+            delta, self.memory = self.rule.step(uplinks, self.memory, channel.weights, now)
         if delta is not None:
             channel.advance(delta)
         rows = [up.metrics for up in uplinks.values()]
         keys = sorted(set.intersection(*(set(row) for row in rows)))
         return MetricRecord({k: sum(row[k] for row in rows) / len(rows) for k in keys})
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The memory after a finished round, with that of the edge servers."""
+        tensors, values = super().state()
+        return tensors | (nest("edges", self.edges.state()) if self.edges else {}), values
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        super().restore(tensors, values)
+        if self.edges is not None:
+            self.edges.restore(unnest("edges", tensors))
 
     def summary(self) -> None:
         """Logs the settings."""

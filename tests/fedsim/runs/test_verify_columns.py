@@ -31,6 +31,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "strategy": "dp(noise=1, clip=1)", "network": f"{NETWORK}, energy_up=1uJ/bit",
     },
     "sampled": {"sampler": "power_of_choice(3)", "cohort": 2},
+    "tree": {"network": "compute=1ms, topology=tree(groups=2)", "downlink": "sbc(0.1)"},
 }
 """Together they have every column but those of a task with several metrics."""
 
