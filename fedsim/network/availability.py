@@ -1,4 +1,4 @@
-"""Availability of clients over time: a fraction of them, an on-off process, or a trace."""
+"""Availability of clients over time: a fraction of them, slots, an on-off process, or a trace."""
 
 import math
 from bisect import bisect_right
@@ -18,7 +18,8 @@ from fedsim.network.traces import ByClient, read_table, steps
 
 _ALLOWED = (
     "a fraction in (0, 1], onoff(ON, OFF) with the mean times that a client is there and away, "
-    "such as onoff(10min, 5min), or a CSV file with the columns seconds, available and, where "
+    "such as onoff(10min, 5min), slots(COUNT, TIME) with one slot of each frame for each client, "
+    "such as slots(4, 30s), or a CSV file with the columns seconds, available and, where "
     "clients differ, client"
 )
 _TRIES = 10_000
@@ -30,24 +31,28 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True)
 class Availability:
-    """When clients can be asked; one of the three is given.
+    """When clients can be asked; one of the four is given.
 
     Args:
         fraction: of the clients; others in every round.
         on: mean seconds that a client is there, exponentially distributed.
         off: mean seconds that it is away, exponentially distributed.
         trace: 1 while a client is there and 0 while it is not, by client.
+        slots: of a frame, in turn; client c is there in slot c modulo their number.
+        slot_seconds: of each slot.
     """
 
     fraction: float = 1.0
     on: float = 0.0
     off: float = 0.0
     trace: ByClient[Rate] | None = None
+    slots: int = 0
+    slot_seconds: float = 0.0
 
     @property
     def by_the_clock(self) -> bool:
         """Whether it depends on simulated time."""
-        return self.trace is not None or self.on > 0
+        return self.trace is not None or self.on > 0 or self.slots > 0
 
     def of(self, clients: int, seed: int) -> "Presence":
         """Who of so many clients is there when; it follows from the seed.
@@ -61,6 +66,10 @@ class Availability:
             rates = self.trace.of(clients)
             periods = [rate.period for rate in self.trace.values.values()]
             period = max(filter(math.isfinite, periods), default=0.0)
+        elif self.slots:
+            frame = slot_rates(self.slots, self.slot_seconds)
+            rates = [frame[client % self.slots] for client in range(clients)]
+            period = self.slots * self.slot_seconds
         elif self.on:
             rates = OnOffs(self.on, self.off, clients, seed)
 
@@ -197,14 +206,15 @@ def _without(clients: np.ndarray, excluded: Collection[int]) -> np.ndarray:
 
 
 def parse_availability(text: str, name: str = "--availability") -> Availability:
-    """An availability from its text: `0.8`, `onoff(10min, 5min)`, or a CSV file.
+    """An availability from its text: `0.8`, `onoff(10min, 5min)`, `slots(4, 30s)`, or a CSV file.
 
     Raises:
         UsageError: it is none, or the file cannot be read.
 
     Example:
-        >>> parse_availability("onoff(10min, 5min)")
-        Availability(fraction=1.0, on=600.0, off=300.0, trace=None)
+        >>> made = parse_availability("onoff(10min, 5min)")
+        >>> made.on, made.off
+        (600.0, 300.0)
     """
     if text.strip().endswith(".csv"):
         file = Path(text.strip())
@@ -217,6 +227,11 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
     if call.name == "onoff" and len(call.arguments) == 2 and not call.named:
         on, off = (quantity(str(part), name, "time") for part in call.arguments)
         return Availability(on=on, off=off)
+    if call.name == "slots" and len(call.arguments) == 2 and not call.named:
+        slots, length = map(str, call.arguments)
+        if not (slots.isascii() and slots.isdigit() and int(slots) > 0):
+            raise UsageError(f"{name} is {text!r}: give a whole number of slots above 0")
+        return Availability(slots=int(slots), slot_seconds=quantity(length, name, "time"))
     try:
         fraction = float(text)
     except ValueError as error:
@@ -224,6 +239,19 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
     if not 0 < fraction <= 1:
         raise UsageError(f"{name} is {text!r}: give {_ALLOWED}")
     return Availability(fraction=fraction)
+
+
+def slot_rates(slots: int, seconds: float) -> list[Rate]:
+    """1 in a slot and 0 in the others of a frame, again and again, by slot.
+
+    Example:
+        >>> first, second = slot_rates(2, 30.0)
+        >>> [(first.at(time), second.at(time)) for time in (0.0, 30.0, 60.0)]
+        [(1.0, 0.0), (0.0, 1.0), (1.0, 0.0)]
+    """
+    times = tuple(seconds * slot for slot in range(slots))
+    frames = np.eye(slots).tolist()
+    return [Rate(times, tuple(frame), slots * seconds) for frame in frames]
 
 
 def shuffle(count: int, key: int) -> Iterator[int]:

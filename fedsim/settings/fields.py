@@ -125,7 +125,8 @@ class Clients:
     )  # fmt: skip
     availability: str | float | None = setting(
         None, "clients that are there: a fraction, onoff(10min, 5min) (mean times there and "
-        "away), or a CSV file (seconds, available); default: all", plain=_text,
+        "away), slots(4, 30s) (each client in one of 4 slots), or a CSV file (seconds, available); "
+        "default: all", plain=_text,
     )  # fmt: skip
     dropout: str | float | None = setting(
         None, "probability that an asked client drops out before it trains, or 'before=0.05, "

@@ -244,6 +244,8 @@ def test_what_is_no_such_number_is_refused(text: object, kind: Any) -> None:
         ("network", "up=lognormal(5Mbit, 1", "lognormal( is not closed; give a number with"),
         ("availability", "onoff(1s(2), 2s)", "--availability is '1s(2)': give a time above 0"),
         ("availability", "onoff(0, 2s)", "--availability is '0': give a time above 0"),
+        ("availability", "slots(0, 2s)", "--availability is 'slots(0, 2s)': give a whole number"),
+        ("availability", "slots(2, 0)", "--availability is '0': give a time above 0"),
         ("availability", "onoff(1s, 2s", "onoff( is not closed; give a fraction in (0, 1]"),
         ("dropout", "", "--dropout is '': give a probability such as 0.1"),
         ("dropout", "0.1(2)", "--dropout is '0.1(2)': give a probability"),

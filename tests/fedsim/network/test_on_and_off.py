@@ -294,3 +294,22 @@ def test_a_round_may_be_of_late_updates_alone(
     assert made[["clients", "late"]].to_numpy().tolist() == [[1, 0], [1, 1]]
     assert asked(tmp_path / "run") == [[0, 1]]
     assert last(tmp_path / "run") == [24] * 3
+
+
+@pytest.mark.parametrize(("slots", "network", "cohorts", "ends"), [
+    ("slots(2, 3s)", "compute=2s", [[0, 2], [0, 2], [1, 3], [0, 2]], [2, 4, 6, 8]),
+    ("slots(5, 10s)", "compute=10s", [[0], [1], [2], [3], [0]], [10, 20, 30, 40, 60]),
+])  # fmt: skip
+def test_each_client_is_asked_in_its_slot(
+    slots: str, network: str, cohorts: list[list[int]], ends: list[int], make_task: Any,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """Rounds of 2 s begin at 0, 2, 4 and 6 s; slots at 0, 3 and 6 s. Nobody has the fifth slot."""
+    task = make_task(**threes([1.0, 2.0, 3.0, 4.0]))
+    config = RunConfig.of(
+        task=task, method="raw", temporal=1, rounds=len(ends), network=network, availability=slots
+    )
+    run(config, tmp_path, progress=False)
+    rows = clients(tmp_path)
+    assert [[*group["client"]] for _, group in rows.groupby("round")] == cohorts
+    assert table(tmp_path)["sim_end_seconds"].tolist() == ends
