@@ -34,7 +34,7 @@ def commands(page: Path) -> list[list[str]]:
 
 def shortened(arguments: list[str]) -> list[str]:
     """The same command over less data, for fewer iterations."""
-    if arguments[0] in ("run", "sweep") and "--local-epochs" in arguments:
+    if arguments[0] in ("run", "sweep") and {"--local-epochs", "--local-seconds"} & {*arguments}:
         after = arguments.index("--rounds") + 1
         return [*arguments[:after], "2", *arguments[after + 1 :], "--evaluate-every", "50"]
     if arguments[0] in ("run", "sweep"):

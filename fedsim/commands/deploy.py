@@ -17,7 +17,7 @@ from fedsim.settings.config import SETTINGS, RunConfig
 _NOT_HERE = (
     "engine", "workers", "download", "keep_checkpoint", "checkpoint_every", "track", "label",
     "stack", "memory", "memory_as", "network", "availability", "dropout", "ask", "deadline",
-    "staleness", "buffer_size", "sampler", "stop_at_joules",
+    "staleness", "buffer_size", "sampler", "stop_at_joules", "local_seconds",
 )  # fmt: skip
 """Settings of other engines, of what only `run` does, and of simulated time."""
 

@@ -11,9 +11,9 @@ from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 from fedsim.ground.errors import UsageError
 
-_SEARCHED = ("method", "temporal", "local_epochs", "gradient", "rounds", "controller",
-             "stop_at_bits", "stop_at_joules", "evaluate_every", "label", "engine", "workers",
-             "gpus_per_client", "validation")  # fmt: skip
+_SEARCHED = ("method", "temporal", "local_epochs", "local_seconds", "gradient", "rounds",
+             "controller", "stop_at_bits", "stop_at_joules", "evaluate_every", "label", "engine",
+             "workers", "gpus_per_client", "validation")  # fmt: skip
 
 
 def add_search(commands: Any) -> None:

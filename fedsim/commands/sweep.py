@@ -167,8 +167,9 @@ def grid_from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids
         else over(values, flag_values)
     )
     values = merged | ({"vary": vary} if vary else {})
-    if flags.temporal is not None or flags.local_epochs is not None:  # over those of the file
-        values = {name: x for name, x in values.items() if name not in ("temporal", "local_epochs")}
+    works = ("temporal", "local_epochs", "local_seconds")
+    if any(getattr(flags, name) is not None for name in works):  # over those of the file
+        values = {n: x for n, x in values.items() if n not in works or n in flag_values}
     for name in ("temporal", "local_epochs"):
         if (text := getattr(flags, name)) is not None:
             values[name] = shared.parse_numbers(text, name, int)
@@ -233,12 +234,13 @@ def print_sweep(
     """The table, what failed, and where everything is; ``missing``: why there is no page."""
     from rich.console import Console
 
+    from fedsim.results.result_list import delay_of
     from fedsim.show.headline import print_summary
 
     print_summary(Console(), runs, columns, per_seed)
     for summary in summaries:
         if summary["status"] != "done":
-            delay = f"{'E' if summary.get('local_epochs') else 'n'}={summary['temporal']}"
+            delay = delay_of(summary).replace(" ", "")
             where = f"{delay} p={summary['gradient']:g} seed={summary['seed']}"
             print(printable(f"failed: {where}: {summary['error']}"), file=sys.stderr)
     print(printable(f"Results: {out}"))

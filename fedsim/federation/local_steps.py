@@ -1,4 +1,4 @@
-"""The local steps of clients in a round: from the settings, local epochs, or a controller's orders.
+"""The local steps of clients in a round: of settings, local epochs or seconds, or a controller.
 
 For a controller: its observations, and the orders that follow from its actions.
 """
@@ -8,8 +8,10 @@ import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from flwr.app import ConfigRecord
 from torch import Tensor
@@ -21,6 +23,7 @@ from fedsim.federation.orders import START, Work
 from fedsim.federation.trainer import lr_factor
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import ClientOrders, ClientRecord, RoundOrders
+from fedsim.network.rates import ROUNDED
 from fedsim.network.spec import Network
 from fedsim.settings.config import RunConfig
 from fedsim.settings.controllers import (
@@ -34,6 +37,41 @@ from fedsim.settings.controllers.base import AGREEMENT, REPORTS
 from fedsim.settings.plans import Plan
 from strategies import RoundTraffic
 from strategies.channel.orders import ITERATIONS, LocalSteps, Order
+
+
+def client_steps(
+    plan: Plan, shards: Sequence[Sized], network: Network | None, seed: int
+) -> Callable[[int], int] | None:
+    """The local iterations of a round by client, of epochs or seconds; None: all do the round's n.
+
+    Args:
+        plan: of the run.
+        shards: every client's samples.
+        network: the run's, with the FLOPs of an iteration where it goes by them.
+        seed: of the run.
+    """
+    if plan.local_epochs is not None:
+        return partial(epoch_steps, plan, shards)
+    if plan.local_seconds is None:
+        return None
+    assert network is not None  # checks: _local_work
+    compute = network.links(plan.clients, seed, math.nan).compute
+    return partial(timed_steps, plan.local_seconds, compute)
+
+
+def timed_steps(seconds: float, compute: Sequence[float] | np.ndarray, client: int) -> int:
+    """The local iterations that fit into so many simulated seconds of a client, one at least.
+
+    Args:
+        seconds: of a round.
+        compute: seconds of an iteration, by client.
+        client: its number.
+
+    Example:
+        >>> [timed_steps(0.3, [0.1, 0.2, 0.4], client) for client in range(3)]
+        [3, 1, 1]
+    """
+    return max(1, math.floor(seconds / compute[client] * ROUNDED))
 
 
 def epoch_steps(plan: Plan, shards: Sequence[Sized], client: int) -> int:
@@ -121,13 +159,13 @@ class Fixed:
 
 
 class Epochs(Fixed):
-    """E epochs of each client's own samples, so that n is another for each and never moves.
+    """E epochs of each client's own samples, or so many seconds: n is another for each client.
 
     Messages have n in a setting that they have in every run, so nothing is charged for it.
 
     Args:
-        config: the run, which has ``local_epochs``.
-        steps: the local iterations of a client's epochs, by its number.
+        config: the run, which has ``local_epochs`` or ``local_seconds``.
+        steps: the local iterations of a client in a round, by its number.
     """
 
     def __init__(self, config: RunConfig, steps: Callable[[int], int]) -> None:
@@ -170,7 +208,7 @@ class Controlled(Fixed):
         weights: what travels, as it is before the first round.
         trained: the names of the model's parameters. An algorithm may send more, such as control
             variates, of which a change of the model says nothing.
-        steps: the local iterations of a client's epochs, by its number; None: of n, as typed.
+        steps: the local iterations of a client in a round, by its number; None: of n, as typed.
         network: the run's, with the FLOPs of an iteration where it goes by them; no measured times
             (``checks``); None: as typed.
     """

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import nan
 from typing import Any, NamedTuple, Protocol
 
@@ -27,7 +27,7 @@ from fedsim.federation.evaluation import evaluate, evaluate_each, local_loss
 from fedsim.federation.failures import FAR, longest
 from fedsim.federation.flops import count_flops
 from fedsim.federation.inflight import InFlight
-from fedsim.federation.local_steps import Controlled, Epochs, Fixed, epoch_steps
+from fedsim.federation.local_steps import Controlled, Epochs, Fixed, client_steps
 from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.orders import Work
@@ -142,8 +142,9 @@ class Server:
         self.network = count_flops(self.plan.network, trainer)
         self.spending = Spending.of(self.network, self.plan.clients, config.seed)
         controlled = config.controller is not None
-        steps = partial(epoch_steps, self.plan, trainer.federation.shards)
-        steps_of = lru_cache(_KNOWN)(steps) if self.plan.local_epochs else None
+        shards = trainer.federation.shards
+        steps = client_steps(self.plan, shards, self.network, config.seed)
+        steps_of = lru_cache(_KNOWN)(steps) if steps is not None else None
         self.work = (
             Controlled(config, self.initial, model, steps_of, self.network) if controlled
             else Epochs(config, steps_of) if steps_of else Fixed(config)
@@ -370,7 +371,7 @@ class Server:
         records = self.client_records(works)
         rows = [*map(row_of, records)]
         orders = self.work.round_orders(records)
-        if self.plan.local_epochs and orders is not None:  # clients do unlike numbers of them
+        if self.plan.by_client and orders is not None:  # clients do unlike numbers of them
             used = self.recorder.used_iterations + orders.used_iterations
             iteration = math.floor(used + 0.5)
         else:

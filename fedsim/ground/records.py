@@ -18,6 +18,7 @@ from fedsim.ground.columns import (
 NETWORK = "with `--network`"
 CONTROLLER = "with `--controller`"
 WITH_EPOCHS = "with `--local-epochs`"
+WITH_SECONDS = "with `--local-seconds`"
 SAMPLER = "with a `--sampler` other than uniform"
 REPORTING = "with a `--sampler` that needs losses"
 WITH_LATE = "with `--late count`"
@@ -256,7 +257,7 @@ class RoundOrders:
     sent_fraction: float | None = optional_column(
         "share", "p, the share of entries that the server ordered, the mean", CONTROLLER
     )
-    used_iterations: float = column("iterations", _USED, CONTROLLER, WITH_EPOCHS)
+    used_iterations: float = column("iterations", _USED, CONTROLLER, WITH_EPOCHS, WITH_SECONDS)
 
 
 @dataclass
@@ -279,13 +280,13 @@ class RoundRecord:
 
     round: int = column("number", "the round, from 1")
     iteration: int = column(
-        "iterations", "local iterations of the run when the round ends; with `--local-epochs` the "
-        "sum of `used_iterations`, to the nearest whole number",
+        "iterations", "local iterations of the run when the round ends; with `--local-epochs` or "
+        "`--local-seconds` the sum of `used_iterations`, to the nearest whole number",
     )  # fmt: skip
     local_iterations: int = column(
         "iterations", "n: local iterations of each client in this round; with a controller or "
-        "`--local-epochs` the most that a client is to do; asynchronous without epochs: what "
-        "`iteration` grows by",
+        "`--local-epochs` or `--local-seconds` the most that a client is to do; else asynchronous: "
+        "what `iteration` grows by",
     )  # fmt: skip
     clients: int = column("clients", "clients whose update was applied or kept for the model")
     failed: FailedReplies
@@ -380,7 +381,7 @@ class ClientOrders:
 
     local_iterations: int = column(
         "iterations", "n of this client; 0 where it was neither asked in this round nor its update "
-        "used", CONTROLLER, WITH_EPOCHS,
+        "used", CONTROLLER, WITH_EPOCHS, WITH_SECONDS,
     )  # fmt: skip
     sent_fraction: float | None = optional_column("share", "p of this client", CONTROLLER)
 

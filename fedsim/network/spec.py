@@ -118,6 +118,11 @@ class Network:
         return self.measured or self.coding > 0
 
     @property
+    def computes(self) -> bool:
+        """Whether every local iteration takes a time above 0 that no machine has measured."""
+        return not self.measured and self.compute.first > 0
+
+    @property
     def spends(self) -> bool:
         """Whether messages or local iterations take energy."""
         return any(x != _NO_DELAY for x in (self.energy_up, self.energy_down, self.energy_compute))

@@ -23,6 +23,9 @@ _NOT_DENSE = ("downlink", "catch_up", "controller", "momentum_masking")
 EPOCHS = "local_epochs"
 """The column of epochs per round; there only where some runs train in epochs."""
 
+LOCAL_SECONDS = "local_seconds"
+"""The column of simulated seconds per round; there only where some runs train so long."""
+
 FACTS = ("label", "dense", "ends_dense")
 """Columns of loaded frames that no summary has on disk."""
 
@@ -33,12 +36,16 @@ _ASKED = (*FACTS, VARIANT, "method", "temporal", "gradient", "downlink")
 def delay_symbol(frame: pd.DataFrame) -> str:
     """The symbol of the cells' delay: E if all of them train in local epochs, else n.
 
+    T if all of them train for local seconds: T = 1, because a round has them once.
+
     Example:
         >>> delay_symbol(pd.DataFrame({"local_epochs": [1, 5]})), delay_symbol(pd.DataFrame())
         ('E', 'n')
     """
-    epochs = EPOCHS in frame.columns and len(frame) and frame[EPOCHS].notna().all()
-    return "E" if epochs else "n"
+    for column, symbol in ((EPOCHS, "E"), (LOCAL_SECONDS, "T")):
+        if column in frame.columns and len(frame) and frame[column].notna().all():
+            return symbol
+    return "n"
 
 
 def methods_of(frame: pd.DataFrame) -> list[str]:

@@ -12,7 +12,15 @@ import pandas as pd
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.folders import kind_of, run_folders
-from fedsim.results.labels import EPOCHS, FACTS, VARIANT, MethodText, several, with_labels
+from fedsim.results.labels import (
+    EPOCHS,
+    FACTS,
+    LOCAL_SECONDS,
+    VARIANT,
+    MethodText,
+    several,
+    with_labels,
+)
 from fedsim.results.merge import (
     check_comparable,
     columns_of,
@@ -57,8 +65,8 @@ class Results:
         rounds: a row per communication round, in the order of the runs: task, method, temporal,
             gradient, seed, run (its index in `runs`), the columns of `rounds.parquet`, then label,
             dense, ends_dense, metric_name, higher_is_better, downlink, status and, where there is
-            one, variant of the run, and local_epochs of runs that train in these. Bits are sums
-            over the cohort.
+            one, variant of the run, and local_epochs or local_seconds of runs that train in these.
+            Bits are sums over the cohort.
         layers: a row per tensor of the model and round that was evaluated: the keys as in `rounds`,
             then round, tensor, entries, sent (the mean over the cohort), label, dense, ends_dense.
             Empty where no run has recorded it.
@@ -193,8 +201,8 @@ def join_runs(
         MethodText(facts["form"], facts.get("whole", ""), configs[name].get("label") or "")
         for name, facts in ((name, cell[METHOD_FACTS]) for name, cell in cells.items())
     ])  # fmt: skip
-    facts = ("metric_name", "higher_is_better", "downlink", "status", EPOCHS)
-    below = _joined(layers, runs, (EPOCHS,))
+    facts = ("metric_name", "higher_is_better", "downlink", "status", EPOCHS, LOCAL_SECONDS)
+    below = _joined(layers, runs, (EPOCHS, LOCAL_SECONDS))
     return Results(
         runs, _joined(rounds, runs, facts), Path(), layers=below, configs=configs,
         trained={name: cell.get(TRAINED) or {} for name, cell in cells.items()},

@@ -54,6 +54,18 @@ def _title(path: Path, kind: str) -> str:
     return ", ".join(filter(None, (task, methods, f"{len(done)} of {len(summaries)} cells done")))
 
 
+def delay_of(summary: Mapping[str, Any]) -> str:
+    """The delay of a run in words, from its summary.
+
+    Example:
+        >>> delay_of({"temporal": 5}), delay_of({"temporal": 1, "local_seconds": 0.5})
+        ('n = 5', 'T = 0.5 s')
+    """
+    if summary.get("local_seconds"):
+        return f"T = {summary['local_seconds']:g} s"
+    return f"{'E' if summary.get('local_epochs') else 'n'} = {summary['temporal']}"
+
+
 def _only(summaries: list[dict[str, Any]], name: str) -> str:
     """The value that cells share, or how many values there are."""
     values = {str(cell[name]) for cell in summaries if cell.get(name)}
@@ -62,8 +74,7 @@ def _only(summaries: list[dict[str, Any]], name: str) -> str:
 
 def _of_run(cell: Mapping[str, Any]) -> str:
     parts = [str(cell.get(name)) for name in ("task", "method") if cell.get(name)]
-    delay = "E" if cell.get("local_epochs") else "n"
-    parts += [f"{delay} = {cell['temporal']}"] if "temporal" in cell else []
+    parts += [delay_of(cell)] if "temporal" in cell else []
     if cell.get("status") != "done":
         return ", ".join([*parts, str(cell.get("status", "not finished"))])
     score = f"{cell.get('metric_name', 'metric')} {float(cell['metric']):.4g}"

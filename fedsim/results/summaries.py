@@ -12,6 +12,7 @@ from fedsim.ground.records import (
     SEVERAL,
     TREE,
     WITH_EPOCHS,
+    WITH_SECONDS,
     ClientRecord,
     ClientScores,
     LayerRecord,
@@ -49,14 +50,16 @@ class SummaryRecord:
     task: str = column("text", "the task, as in the settings")
     method: str = column("text", "the method in full")
     temporal: int = column(
-        "iterations", "n: local iterations per round; with `--local-epochs` E, epochs per round"
+        "iterations", "n: local iterations per round; with `--local-epochs` E, epochs per round; "
+        "with `--local-seconds` 1",
     )
     gradient: float = column("share", "p: the fraction of entries that is sent")
     seed: int = column("number", "seed of the run")
     clients: int = column("clients", "clients of the federation")
     iterations: int = column(
         "iterations", "local iterations of each client that is in every round; where clients do "
-        "unlike numbers, of the fastest (`pace`) or their mean (`--local-epochs`)",
+        "unlike numbers, of the fastest (`pace`) or their mean (`--local-epochs`, "
+        "`--local-seconds`)",
     )  # fmt: skip
     rounds: int = column("rounds", "communication rounds")
     parameters: int = column("entries", "entries of the model")
@@ -95,7 +98,8 @@ class SummaryRecord:
         "`up_wire_bits` and `down_wire_bits` together",
     )  # fmt: skip
     total_sparsity: float = column(
-        "share", "p / n; with `--local-epochs` n is the mean of what clients did"
+        "share", "p / n; with `--local-epochs` or `--local-seconds` n is the mean of what clients "
+        "did",
     )
     up_sent: float = _of_each("up_sent")
     up_share: float = column(
@@ -120,6 +124,8 @@ class SummaryDetails:
 
     local_epochs: int = column("epochs", "E: epochs per round of each client's samples",
                                WITH_EPOCHS)  # fmt: skip
+    local_seconds: float = column("seconds", "simulated time that each client trains per round",
+                                  WITH_SECONDS)  # fmt: skip
     scored_samples: int = column("samples", "test samples that an evaluation scores")
     clients: ClientScores
     more: dict[str, float] = columns_by_prefix(

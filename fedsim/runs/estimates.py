@@ -9,7 +9,8 @@ import torch
 from compressors import Compressor, State, compress, decompress
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import evaluate
-from fedsim.federation.local_steps import epoch_steps
+from fedsim.federation.flops import count_flops
+from fedsim.federation.local_steps import client_steps
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.threads import one_thread
 from fedsim.settings.config import RunConfig
@@ -66,9 +67,10 @@ class Trials:
                 down, spent = _message(plan.downlink, update, config.seed)
                 coding += spent
         steps = float(plan.temporal)
-        if plan.local_epochs is not None:
-            shards, clients = trainer.federation.shards, range(plan.clients)
-            steps = sum(epoch_steps(plan, shards, client) for client in clients) / plan.clients
+        network = count_flops(plan.network, trainer) if plan.by_client else None
+        steps_of = client_steps(plan, trainer.federation.shards, network, config.seed)
+        if steps_of is not None:
+            steps = sum(map(steps_of, range(plan.clients))) / plan.clients
         messages = plan.rounds * plan.cohort
         scored = sum(plan.evaluates(number) for number in range(1, plan.rounds + 1))
         seconds = messages * (steps * step + coding) / config.machine.workers + scored * score

@@ -38,7 +38,7 @@ def check(before: RunConfig, now: RunConfig, out: Path) -> None:
 
 def _length(run: RunConfig) -> str:
     """How long a run is, with the setting that says it."""
-    if run.plan.local_epochs:
+    if run.plan.by_client:
         return f"--rounds is {run.plan.rounds}"
     return f"--iterations is {run.plan.iterations}"
 

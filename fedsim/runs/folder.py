@@ -72,7 +72,7 @@ def examine(config: RunConfig, out: Path) -> FolderState:
 def _as_planned(summary: dict[str, Any], run: RunConfig) -> bool:
     """Whether a finished run was planned to be as long as ``run`` is."""
     trained = summary.get(TRAINED) or summary
-    if run.plan.local_epochs:
+    if run.plan.by_client:
         return bool(trained["rounds"] == run.plan.rounds)
     return bool(trained.get("iterations", summary["iterations"]) == run.plan.iterations)
 

@@ -36,6 +36,8 @@ def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None
             length = f"n = {plan.temporal}, {plan.iterations} iterations"
             if plan.local_epochs:
                 length = f"E = {plan.local_epochs}, {plan.rounds} rounds"
+            elif plan.local_seconds:
+                length = f"{plan.local_seconds:g} s, {plan.rounds} rounds"
             print(
                 f"{cell.name}: {plan.task.name}, {plan.method.text}, {length}, "
                 f"{plan.clients} clients, batch {plan.batch_size}, seed {cell.config.seed}"

@@ -66,7 +66,7 @@ def stacked_runs(work: Iterable[RunSpec], jobs: int = 1) -> list[RunGroup]:
         name, config, _ = item
         model = fit_of(config).model
         several = model is not None and config.machine.workers == 1
-        delay = config.plan.temporal, config.local_epochs is None
+        delay = config.plan.temporal, config.local_epochs is None, config.local_seconds
         groups.setdefault((model, delay) if several else name, []).append(item)
     stacks: list[RunGroup] = []
     for group in groups.values():

@@ -86,10 +86,11 @@ class RunResult:
     def __repr__(self) -> str:
         """The result in a line."""
         where = "in memory" if self.folder is None else repr(str(self.folder))
+        from fedsim.results.result_list import delay_of
+
         summary = self.summary
-        delay = f"{'E' if summary.get('local_epochs') else 'n'} = {summary['temporal']}"
         return (
-            f"RunResult({summary['task']}, {self.config.method}, {delay}, "
+            f"RunResult({summary['task']}, {self.config.method}, {delay_of(summary)}, "
             f"p = {summary['gradient']:g}: {summary['metric_name']} {summary['metric']:.4g}, "
             f"{bits(summary['up_wire_bits'])} up; {where})"
         )

@@ -333,8 +333,11 @@ def describe_run(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
         "total_sparsity": plan.method.gradient / plan.temporal,
         METHOD_FACTS: told_of(config, plan),
     }
-    if plan.local_epochs is not None:  # its iterations follow from the clients that take part
-        description |= {"local_epochs": plan.local_epochs, "total_sparsity": None}
+    if plan.by_client:  # its iterations follow from the clients that take part
+        description |= {"total_sparsity": None}
+    for name in ("local_epochs", "local_seconds"):
+        if (work := getattr(plan, name)) is not None:
+            description[name] = work
     if trainer is None:
         return description
     return description | {
@@ -373,7 +376,7 @@ def summary_of(description: dict[str, Any], records: RunRecords, server: Server)
     if in_rounds and records.states is not None and records.states.is_local:
         memory_as = records.config.machine.memory_as
         held = count_unapplied(channel, records.states.copy(), description["clients"], memory_as)
-    epochs = bool(records.config.plan.local_epochs)
+    epochs = records.config.plan.by_client
     results = totals(
         tables["rounds"], tables["clients"], description, entries, controlled, epochs, held
     )  # fmt: skip

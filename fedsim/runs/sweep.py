@@ -445,7 +445,9 @@ def _off_grid(base: RunConfig) -> RunConfig:
     """
     moves = () if base.controller is None else parse(base.controller).moves
     method = base.method if adds_codes(base.strategy) or "p" in moves else "raw"
-    shortest = {"temporal": 1} if base.local_epochs is None else {"local_epochs": 1}
+    shortest = {"local_epochs": 1} if base.local_epochs else {"temporal": 1}
+    if base.local_seconds is not None:  # which is a setting as others are
+        shortest = {}
     return base.but(method=method, **shortest, gradient=None, seed=0)
 
 

@@ -28,7 +28,7 @@ def totals(
         description: of the run: ``clients`` of the federation and ``trained_parameters``.
         entries: of an update; None: not known, and ``up_share`` is left out.
         controlled: whether a controller moved n and p.
-        epochs: whether clients trained local epochs.
+        epochs: whether clients trained local epochs, or local seconds.
         unapplied: columns on training that the model lacks; they go between the others.
     """
     last = rounds.iloc[-1]

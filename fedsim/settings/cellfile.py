@@ -81,7 +81,7 @@ def cells_to_toml(cells: Sequence[Cell]) -> str:
         name: settings[0][name] for name in alike
         if name in _ALWAYS or settings[0][name] != SETTINGS[name].default
     }  # fmt: skip
-    if "local_epochs" in always:  # in place of n
+    if {"local_epochs", "local_seconds"} & {*always}:  # in place of n
         del always["temporal"]
     varied = [name for name in names if name not in alike]
     remarks = [

@@ -36,8 +36,8 @@ _NAMES = {
 
 def check_plan(config: Settings, plan: Plan) -> None:
     """Refuses settings that do not go together, defaults filled in."""
-    if config.local_epochs is not None:
-        _local_epochs(config)
+    if config.by_client:
+        _local_work(config, plan)
     if config.rounds is not None and config.iterations is not None:
         raise UsageError(
             f"--rounds is {config.rounds} and --iterations is {config.iterations}: give one of "
@@ -91,9 +91,28 @@ def check_plan(config: Settings, plan: Plan) -> None:
         )
 
 
-def _local_epochs(config: Settings) -> None:
-    """Refuses what says otherwise how long a client trains."""
-    start, typed = f"--local-epochs is {config.local_epochs}", SETTINGS["temporal"].default
+def _work_of_each(config: Settings) -> str:
+    """The setting by which clients do unlike numbers of local iterations; empty: there is none."""
+    if config.local_epochs is not None:
+        return f"--local-epochs is {config.local_epochs}"
+    if config.local_seconds is not None:
+        return f"--local-seconds is {float(config.local_seconds):g}"
+    return ""
+
+
+def _local_work(config: Settings, plan: Plan) -> None:
+    """Refuses what says otherwise how long a client trains, and seconds without a compute time."""
+    start, typed = _work_of_each(config), SETTINGS["temporal"].default
+    if config.local_epochs is not None and plan.local_seconds is not None:
+        raise UsageError(
+            f"{start} and --local-seconds is {plan.local_seconds:g}: give one of them"
+        )
+    if plan.local_seconds is not None and (plan.network is None or not plan.network.computes):
+        label = "not given" if plan.network is None else repr(plan.network.name)
+        raise UsageError(
+            f"{start} and --network is {label}: the local iterations of a client follow from its "
+            "compute time; give --network a time above 0 or a rate, such as '4g, compute=20ms'"
+        )
     if config.iterations is not None:
         raise UsageError(
             f"{start} and --iterations is {config.iterations}: clients then do unlike numbers of "
@@ -145,13 +164,14 @@ def _requirements(config: Settings, plan: Plan) -> None:
         config.machine.memory_as == EXACT, tuple(moves),
         simulated=network is not None and not network.depends,
         server_links=network is not None and min(network.server_up, network.server_down) < math.inf,
-        local_epochs=plan.local_epochs,
+        local_epochs=plan.local_epochs, local_seconds=plan.local_seconds,
     )  # fmt: skip
     if (wrong := plan.algorithm.unmet(setup)) is None:
         return
     name = _NAMES.get(wrong.setting, wrong.setting)
     values = {
         "temporal": plan.temporal, "local_epochs": plan.local_epochs,
+        "local_seconds": plan.local_seconds,
         "cohort": f"{plan.cohort} of {plan.clients} clients",
         "min_replies": plan.required, "momentum_masking": "'on'", "task": plan.task.name,
         "network": "not given" if network is None else repr(network.name),
@@ -294,10 +314,10 @@ def _controller(config: Settings, plan: Plan) -> None:
             f"{moves_p} --method is {config.method!r}: it has no place for a fraction; write {{p}} "
             "where it belongs, such as 'topk({p}) | float32 | golomb'"
         )
-    if "n" in controller.moves and config.local_epochs is not None:
+    if "n" in controller.moves and config.by_client:
         raise UsageError(
-            f"{moves_n} --local-epochs is {config.local_epochs}: both say how long clients train; "
-            "leave one of the two out"
+            f"{moves_n} {_work_of_each(config)}: both say how long clients train; leave one of the "
+            "two out"
         )
     if "n" in controller.moves and config.rounds is not None:
         raise UsageError(f"{moves_n} --rounds is {config.rounds}: give --iterations")
@@ -341,10 +361,10 @@ def _momentum(config: Settings, plan: Plan) -> None:
             f"--method is {name}, which keeps the clients' momentum, and their SGD has momentum "
             f"{used:g} of its own: give --momentum 0"
         )
-    if corrected and config.local_epochs is not None:
+    if corrected and config.by_client:
         raise UsageError(
-            f"--method is {name}, which corrects momentum step by step, and --local-epochs is "
-            f"{config.local_epochs}: give --temporal 1"
+            f"--method is {name}, which corrects momentum step by step, and "
+            f"{_work_of_each(config)}: give --temporal 1"
         )
     if corrected and plan.temporal != 1:
         raise UsageError(

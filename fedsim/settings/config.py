@@ -140,8 +140,8 @@ class RunConfig(Settings):
 
     @property
     def _length(self) -> dict[str, Any]:
-        """The settings of the run's length, if that is a number of rounds of local epochs."""
-        if self.local_epochs is None:
+        """The settings of the run's length, if that is a number of rounds of unlike clients."""
+        if not self.by_client:
             return {}
         return {"rounds": self.rounds, "iterations": None, "temporal": default_of("temporal")}
 
@@ -190,7 +190,7 @@ class RunConfig(Settings):
         """
         of_files = {name: table for name, table in digests.items() if table}
         values = self.flat()
-        if self.local_epochs is not None:  # in place of n
+        if self.by_client:  # in place of n
             del values["temporal"]
         return tomli_w.dumps(versions.stamped(tables(values) | of_files))
 
@@ -247,10 +247,10 @@ def over(values: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]
     for name, other in (("rounds", "iterations"), ("iterations", "rounds")):
         if update.get(name) is not None and other not in update:  # one takes the other's place
             values = {**values, other: None}
-    if update.get("local_epochs") is not None and "temporal" not in update:
-        values = {**values, "temporal": default_of("temporal")}
-    if "temporal" in update and "local_epochs" not in update:
-        values = {**values, "local_epochs": None}
+    works = ("temporal", "local_epochs", "local_seconds")  # how long clients train: one of them
+    if any(update.get(name) is not None for name in works):
+        others = {name: default_of(name) for name in works if name not in update}
+        values = {**values, **others}
     if not flags or "strategy" in update:
         return {**values, **update}
     before = values.get("strategy", default_of("strategy"))

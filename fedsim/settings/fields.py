@@ -427,6 +427,11 @@ class Settings:
         None, "epochs of its own samples that each client trains in a round, in place of "
         "--temporal; takes --rounds", rule=ABOVE_ZERO,
     )  # fmt: skip
+    local_seconds: float | str | None = setting(
+        None, "simulated time that each client trains in a round, such as 30s, in place of "
+        "--temporal: as many local iterations as fit by its compute time, at least one; takes "
+        "--rounds, and a --network with a time or a rate for compute", plain=_amount("time"),
+    )  # fmt: skip
     gradient: float | None = setting(
         None,
         "fraction of entries sent, in (0, 1]; 1: dense; default: 0.01 where the method takes one",
@@ -436,7 +441,7 @@ class Settings:
     )
     rounds: int | None = setting(
         None, "communication rounds of the run, in place of --iterations: each has --temporal "
-        "local iterations, or --local-epochs", rule=ABOVE_ZERO, result=False,
+        "local iterations, or --local-epochs, or --local-seconds", rule=ABOVE_ZERO, result=False,
     )  # fmt: skip
     weights: str | None = setting(
         None, "file of weights to start from, FILE.safetensors, such as model.safetensors of "
@@ -488,6 +493,11 @@ class Settings:
     evaluation: Grouped[Evaluation, None] = group(Evaluation)
     machine: Grouped[Machine, None] = group(Machine)
     keep: Grouped[Keep, None] = group(Keep)
+
+    @property
+    def by_client(self) -> bool:
+        """Whether clients do unlike numbers of local iterations, in place of ``temporal``."""
+        return self.local_epochs is not None or self.local_seconds is not None
 
     def __post_init__(self) -> None:
         settle(self)

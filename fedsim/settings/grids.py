@@ -73,7 +73,7 @@ class Cell:
         """The dense reference of a config: float32 both ways after every iteration, all else equal.
 
         It has as many local iterations, also where the config counts rounds. Of local epochs it has
-        as many, and sends after each.
+        as many, and sends after each. Of local seconds it has as many rounds.
 
         Votes and switches take codes, and raw is not a code: their reference is the mean.
         """
@@ -85,6 +85,8 @@ class Cell:
         as_many: dict[str, Any] = {}
         if config.local_epochs is not None:
             as_many = {"rounds": config.plan.iterations, "temporal": _TYPED, "local_epochs": 1}
+        elif config.local_seconds is not None:
+            as_many = {"temporal": _TYPED, "local_seconds": config.local_seconds}
         elif config.rounds is not None:
             as_many = {"iterations": config.plan.iterations}
         return cls.of(config.but(**{**_OF_CELLS, **as_many, "strategy": strategy}), values)
@@ -109,7 +111,8 @@ class SweepConfig:
     Args:
         base: all other settings; its temporal, gradient and seed are not used, nor are those that
             ``vary`` names.
-        temporal: local iterations per round; not used where there are ``local_epochs``.
+        temporal: local iterations per round; not used where there are ``local_epochs``, or where
+            the base has ``local_seconds`` or ``vary`` names them.
         gradient: fractions of entries sent; () for a method that carries its own.
         seeds: how many seeds, from 0 up; or the seeds themselves.
         baseline: whether the dense cell (1, 1), sent raw both ways, is run too where the grid lacks
@@ -177,7 +180,7 @@ class SweepConfig:
         cells: dict[Hashable, Cell] = {}
         for numbers, cell in reversed(dense.items()) if self.baseline else ():
             if taken.get(cell.name, numbers) != numbers:  # all entries too, but another way
-                name = re.sub("^[ne]1-p1-", "dense-", cell.name)
+                name = re.sub("^([ne]1|t[^-]+)-p1-", "dense-", cell.name)
                 cell = replace(cell, name=name)
             if cell.name not in taken:
                 cells[numbers] = cell
@@ -186,10 +189,14 @@ class SweepConfig:
         return list(cells.values())
 
     @property
-    def _delays(self) -> list[dict[str, int]]:
+    def _delays(self) -> list[dict[str, Any]]:
         """How long clients train in a round, row by row of the plane."""
         if self.local_epochs:
             return [{"temporal": _TYPED, "local_epochs": epochs} for epochs in self.local_epochs]
+        if "local_seconds" in self.vary:
+            return [{}]
+        if (seconds := self.base.local_seconds) is not None:
+            return [{"temporal": _TYPED, "local_seconds": seconds}]
         return [{"temporal": n} for n in self.temporal]
 
     def _fractions(self, chosen: Mapping[str, Any]) -> tuple[float | None, ...]:
@@ -214,7 +221,11 @@ def named_delay(config: RunConfig) -> str:
     Example:
         >>> named_delay(RunConfig(temporal=5)), named_delay(RunConfig(rounds=9, local_epochs=2))
         ('n5', 'e2')
+        >>> named_delay(RunConfig(rounds=9, local_seconds="0.5s", network="4g, compute=20ms"))
+        't0.5'
     """
+    if config.local_seconds is not None:
+        return f"t{float(config.local_seconds):g}"
     return f"n{config.temporal}" if config.local_epochs is None else f"e{config.local_epochs}"
 
 
@@ -267,7 +278,8 @@ def sweep_to_toml(config: SweepConfig) -> str:
     name, several = "temporal", config.temporal
     if config.local_epochs:
         name, several = "local_epochs", config.local_epochs
-    delays = {name: list(several)}
+    timed = config.base.local_seconds is not None or "local_seconds" in config.vary
+    delays = {} if timed else {name: list(several)}
     seeds = config.seeds if isinstance(config.seeds, int) else list(config.seeds)
     values = {
         "method": config.base.method, **delays, "gradient": list(config.gradient),
@@ -343,11 +355,17 @@ def sweep_from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
         raise PlacedError(
             f"{origin}: local_epochs is {epochs!r} and temporal is {others['temporal']!r}: give one"
         )
+    seconds = others.get("local_seconds", vary.get("local_seconds"))
+    for name, value in (("local_epochs", epochs), ("temporal", others.get("temporal"))):
+        if None not in (seconds, value):
+            raise PlacedError(
+                f"{origin}: local_seconds is {seconds!r} and {name} is {value!r}: give one"
+            )
     epochs = () if epochs is None else _whole_numbers(epochs, origin, "local_epochs")
     temporal = _whole_numbers(others.pop("temporal", [_TYPED]), origin, "temporal")
     first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}
     # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
-    delay = {"local_epochs": 1} if epochs else {"temporal": 1}
+    delay = {"local_epochs": 1} if epochs else {"temporal": 1} if seconds is None else {}
     base = config_from_flat(over({"method": method, **others, **delay, **first}, chosen))
     return SweepConfig(base, temporal, tuple(gradient), seeds, baseline, vary, epochs)
 

@@ -106,7 +106,7 @@ def momentum_share_forgotten(config: Settings, plan: Plan) -> float:
     p = plan.method.gradient
     if not plan.masks or p == 1 or config.controller is not None or config.training.stateless:
         return 0.0
-    if plan.local_epochs is not None:  # of which only the data tell the iterations
+    if plan.by_client:  # whose iterations follow from the data or the network
         return 0.0
     beta = momentum(config, plan)
     return p / (plan.temporal * (1 - beta)) if beta else 0.0

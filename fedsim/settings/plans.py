@@ -31,8 +31,9 @@ class Plan:
     they are not asked for. ``budget_of``: which
     bits ``stop_at_bits`` counts, ``up`` or ``total``. ``local_epochs``: of each client in a round;
     then ``temporal`` and ``iterations`` count epochs, because only the data tell how many
-    iterations an epoch of a client has. None: they count local iterations. ``draws`` is the
-    sampler, and ``sampler`` its text.
+    iterations an epoch of a client has. ``local_seconds``: simulated, of each client in a round;
+    then ``temporal`` is 1, and ``iterations`` counts rounds. Both None: they count local
+    iterations. ``draws`` is the sampler, and ``sampler`` its text.
     """
 
     task: Task
@@ -60,6 +61,12 @@ class Plan:
     strategy: str = "dsgd"
     draws: Sampler = field(default_factory=Uniform)
     sampler: str = UNIFORM
+    local_seconds: float | None = None
+
+    @property
+    def by_client(self) -> bool:
+        """Whether clients do unlike numbers of local iterations, as the settings say."""
+        return self.local_epochs is not None or self.local_seconds is not None
 
     @property
     def rounds(self) -> int:
@@ -90,7 +97,7 @@ class Plan:
 
     def ends(self, rounds: int, iteration: int, bits: float) -> bool:
         """Whether the run is over after so many rounds, local iterations and bits (``reaches``)."""
-        done = rounds >= self.rounds if self.local_epochs else iteration >= self.iterations
+        done = rounds >= self.rounds if self.by_client else iteration >= self.iterations
         return done or self.reaches(bits)
 
     def local_iterations(self, round_number: int) -> int:
@@ -115,7 +122,8 @@ def filled(config: Settings) -> Plan:
         None if limit is None else quantity(limit, "--deadline", "time"),
         None if clients.ask is None else cohort,
     )
-    temporal = config.local_epochs or config.temporal
+    seconds = None if config.local_seconds is None else float(config.local_seconds)
+    temporal = config.local_epochs or (1 if seconds else config.temporal)
     in_rounds = config.rounds and config.rounds * temporal
     iterations = in_rounds or config.iterations or task.iterations
     rule = algorithm_of(config.strategy)
@@ -163,6 +171,7 @@ def filled(config: Settings) -> Plan:
         client=rule.client if pull is None else chain(FedProx(pull), rule.client),
         draws=sampler_of(clients.sampler),
         sampler=clients.sampler if isinstance(clients.sampler, str) else clients.sampler.written,
+        local_seconds=seconds,
     )
 
 

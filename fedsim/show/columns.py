@@ -135,7 +135,8 @@ def delay_told(runs: pd.DataFrame) -> str:
         >>> delay_told(pd.DataFrame({"temporal": [5]}))
         'n: local iterations per round'
     """
-    what = {"n": "local iterations per round", "E": "local epochs per round"}
+    what = {"n": "local iterations per round", "E": "local epochs per round",
+            "T": "simulated --local-seconds per round, once"}  # fmt: skip
     symbol = delay_symbol(runs)
     return f"{symbol}: {what[symbol]}"
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedsim.ground.errors import NothingToDraw, UsageError
 from fedsim.ground.rounds import receivers
-from fedsim.results.labels import EPOCHS, FACTS, VARIANT, delay_symbol, several
+from fedsim.results.labels import EPOCHS, FACTS, LOCAL_SECONDS, VARIANT, delay_symbol, several
 from fedsim.results.schema import KEYS
 from fedsim.show.inputs import check_task
 from fedsim.show.style import CellKey, shared_reference
@@ -36,7 +36,8 @@ class Series:
     deviation: np.ndarray | None = None
 
 
-_TOLD = (*KEYS, *FACTS, VARIANT, EPOCHS, "downlink", "run", "round", "iteration")  # whose a row is
+_TOLD = (*KEYS, *FACTS, VARIANT, EPOCHS, LOCAL_SECONDS, "downlink", "run", "round", "iteration")
+"""The columns that tell whose a row is."""
 
 TIME = "sim_end_seconds"
 """The clock at the end of a round, of runs that had a network."""

@@ -33,7 +33,7 @@ class Plane:
         done: (R, C) seeds that are done.
         failed: (R, C) seeds that failed.
         dense: the value of the dense reference (n = 1, p = 1), where it lies off the grid.
-        symbol: what the delay is called: n, or E where it is in local epochs.
+        symbol: what the delay is called: n, E of local epochs, or T of local seconds.
     """
 
     temporals: tuple[int, ...]

@@ -53,7 +53,7 @@ class CellKey(NamedTuple):
     """A cell; ``reference``: float32 at n = 1, p = 1, compared to a method that sends all entries.
 
     ``method``: its label where cells of several methods are compared, else empty; ``dense``:
-    whether that method is raw sending; ``symbol``: the delay's, n or E.
+    whether that method is raw sending; ``symbol``: the delay's, n, E or T.
     """
 
     temporal: int
@@ -140,7 +140,8 @@ def delay_axis(symbol: str) -> str:
         >>> delay_axis("n"), delay_axis("E")
         ('communication delay n', 'local epochs per round E')
     """
-    return "communication delay n" if symbol == "n" else "local epochs per round E"
+    names = {"n": "communication delay n", "E": "local epochs per round E"}
+    return names.get(symbol, f"local seconds per round {symbol}")
 
 
 def metric_name(runs: pd.DataFrame) -> str:

@@ -24,6 +24,9 @@ from fedsim.show.style import higher_is_better
 
 CELL = ["task", "label", "temporal", "gradient"]
 _DECIDES = 0.5  # of the seconds, from which on the download decides
+_COMPUTE = ("compute", "by_flops", "flops")
+"""The settings of a network by which clients do as many local iterations as fit into a time."""
+
 _NONE_DONE = "there is no run that is done: a price needs one"
 RATES = tuple(float(x) for x in np.geomspace(1e3, 1e11, 65))
 """Bandwidths over which methods are compared, in bits per second: eight per power of ten."""
@@ -260,6 +263,10 @@ def _decided_by_the_clock(config: Mapping[str, Any], network: Network) -> str:
             return key
     if "battery" in str(config.get("network")):
         return "network"
+    if config.get("local_seconds") is not None:
+        trained = parse(str(config["network"]))
+        if any(getattr(trained, name) != getattr(network, name) for name in _COMPUTE):
+            return "local_seconds"
     availability = config.get("availability")
     if availability is not None and parse_availability(str(availability)).by_the_clock:
         return "availability"

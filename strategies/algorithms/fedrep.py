@@ -53,8 +53,8 @@ class Alternating(Personal):
 def steps_for_both(algorithm: "FedRep", setup: Setup) -> Unmet | None:
     """A round has more local steps than those of the head, and nobody changes their number."""
     steps = f"trains the head for {algorithm.head_steps} local iterations and then the other layers"
-    if setup.local_epochs is not None:
-        return Unmet("local_epochs", f"{steps}: a client with few samples has no more")
+    if work := setup.local_work:
+        return Unmet(work, f"{steps}: a client with few samples, or a slow one, has no more")
     if setup.local_steps is not None and setup.local_steps <= algorithm.head_steps:
         return Unmet("local_steps", steps, f"{algorithm.head_steps + 1} or more")
     if "n" in setup.moves:

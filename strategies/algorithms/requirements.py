@@ -35,6 +35,7 @@ class Setup:
         simulated: whether there is a clock, the same on every machine.
         server_links: whether all messages share a link at the server.
         local_epochs: of a client in a round; None: it trains ``local_steps`` iterations.
+        local_seconds: of a client in a round, simulated; None: as ``local_epochs``.
     """
 
     uplink: Compressor
@@ -53,6 +54,14 @@ class Setup:
     simulated: bool | None = None
     server_links: bool = False
     local_epochs: int | None = None
+    local_seconds: float | None = None
+
+    @property
+    def local_work(self) -> str:
+        """The setting by which clients do unlike numbers of local steps; empty: there is none."""
+        if self.local_epochs is not None:
+            return "local_epochs"
+        return "" if self.local_seconds is None else "local_seconds"
 
 
 @dataclass(frozen=True)
@@ -94,8 +103,8 @@ def momentum_of(optimizer: Optimizer) -> float:
 
 def one_batch(algorithm: object, setup: Setup) -> Unmet | None:
     """Clients send the gradient of one batch at the model that they were sent."""
-    if setup.local_epochs is not None:
-        return Unmet("local_epochs", "sends the gradient of one batch")
+    if work := setup.local_work:
+        return Unmet(work, "sends the gradient of one batch")
     if setup.local_steps not in (None, 1):
         return Unmet("local_steps", "sends the gradient of one batch", "1")
     if "n" in setup.moves:

@@ -48,7 +48,8 @@ def summary_differences(recorded: RecordedRun) -> Iterator[str]:
     """The differences between the summary and its tables."""
     stored, rounds = recorded.summary, recorded.rounds
     trained = stored.get(TRAINED) or {}
-    moved, epochs = (bool(trained.get(name)) for name in ("controller", "local_epochs"))
+    moved = bool(trained.get("controller"))
+    epochs = any(trained.get(name) for name in ("local_epochs", "local_seconds"))
     computed = totals(rounds, recorded.clients, stored, None, moved, epochs)
     for name, value in computed.items():
         if name not in stored or stored[name] == value:

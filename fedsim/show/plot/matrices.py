@@ -147,7 +147,7 @@ def _panel(axes: Axes, grid: Plane, shown: Heat, look: Style, width: float) -> Q
     axes.set_xlabel(FRACTION, fontsize=look.font)
     delay = "delay n" if look.column else "communication delay n\n(local iterations per round)"
     if grid.symbol != "n":
-        delay = f"local epochs {grid.symbol}" if look.column else delay_axis(grid.symbol)
+        delay = delay_axis(grid.symbol).replace(" per round", "" if look.column else " per round")
     axes.set_ylabel(delay, fontsize=look.font)
     if rows == columns == 1 and not look.column:  # no wider than a cell among others
         axes.set_box_aspect(_HIGH / _WIDE)

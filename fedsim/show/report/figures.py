@@ -79,7 +79,7 @@ def figures(
         return sections
     for key, value in (("metric", "metric"), ("ratio", "ratio_wire")):
         plane = heat(runs, value)
-        length = "iterations" if delay_symbol(runs) == "n" else "epochs"
+        length = {"n": "iterations", "E": "epochs"}.get(delay_symbol(runs), "seconds")
         text = _PLANE.format(length) + (f" {JOINED}" if plane.joined else "")
         left = [name for name in _runs_by_method(runs) if name and name not in plane.panels]
         text += f" Left out, with one cell each: {', '.join(left)}." if left else ""

@@ -167,6 +167,7 @@ def _terms(results: Results) -> str:
     delay = (
         "the communication delay n, the local iterations between two messages" if symbol == "n"
         else "E, the epochs of its own samples that a client trains between two messages"
+        if symbol == "E" else "the simulated seconds that a client trains between two messages"
     )
     sparsity = "p/n is the total sparsity"
     sparsity += "" if symbol == "n" else ", with n the mean of the clients' local iterations"
@@ -183,7 +184,7 @@ def _terms(results: Results) -> str:
     if "used_iterations" in rounds and (
         (rounds["used_iterations"] < rounds["local_iterations"]) & (rounds["clients"] > 0)
     ).any():
-        mean = "their mean" if symbol == "E" else (
+        mean = "their mean" if symbol != "n" else (
             "the fastest client's; the ratio goes by the mean over clients"
         )
         text += f" Where clients did unlike numbers of iterations, these are {mean}."

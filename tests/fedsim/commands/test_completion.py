@@ -18,7 +18,7 @@ echo "${COMPREPLY[@]}"
 
 @pytest.mark.parametrize(
     "line, word",
-    [("sw", "sweep"), ("run --loc", "--local-epochs"), ("run --task dig", "digits"),
+    [("sw", "sweep"), ("run --local-e", "--local-epochs"), ("run --task dig", "digits"),
      ("sweep --method sb", "sbc"), ("run --strategy fedn", ""), ("list cod", "coders")],
 )  # fmt: skip
 def test_bash_completes(line: str, word: str, typed: Typed) -> None:

@@ -17,7 +17,8 @@ RUN = (
     "clients", "cohort", "config", "controller", "data", "deadline", "device", "downlink",
     "download", "dropout", "engine", "evaluate-clients", "evaluate-every", "gpus-per-client",
     "gpus-per-run", "gradient", "iterations", "json", "keep-checkpoint", "keep-payloads", "label",
-    "late", "local-epochs", "lr", "max-norm", "memory", "memory-as", "method", "min-replies",
+    "late", "local-epochs", "local-seconds", "lr", "max-norm", "memory", "memory-as", "method",
+    "min-replies",
     "momentum", "momentum-masking", "network", "out", "own", "partition", "precision",
     "proximal", "ray-address", "rounds", "sampler", "seed", "server-lr", "stack", "staleness",
     "stateless", "stop-at-bits", "stop-at-joules",
@@ -27,13 +28,14 @@ RUN = (
 GONE = {
     "run": {"columns"},
     "sweep": {"seed"},
-    "search": {"method", "temporal", "local-epochs", "gradient", "rounds", "controller",
+    "search": {"method", "temporal", "local-epochs", "local-seconds", "gradient", "rounds",
+               "controller",
                "stop-at-bits", "stop-at-joules", "evaluate-every", "label", "engine", "workers",
                "gpus-per-client", "config", "own"},
     "deploy": {"engine", "workers", "download", "keep-checkpoint", "checkpoint-every",
                "track", "label", "stack", "memory", "memory-as", "network", "availability",
                "dropout", "ask", "deadline", "staleness", "buffer-size", "ray-address", "sampler",
-               "stop-at-joules"},
+               "stop-at-joules", "local-seconds"},
 }  # fmt: skip
 MORE = {
     "run": {"columns", "dry-run", "open"},

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.markdown import ROOT
-from tests.support.twin.cases import COMPOSED, EPOCHS, POWERED, SAMPLED, case, features
+from tests.support.twin.cases import COMPOSED, EPOCHS, POWERED, SAMPLED, TIMED, case, features
 from tests.support.twin.compare import differences
 from tests.support.twin.triples import ALGORITHMS, FEATURES, TRIPLES, pairs
 
@@ -31,15 +31,16 @@ of late updates alone, one of which arrived while the server waited for clients.
 DRAWN = [
     *begins(0, CASES // 5, 10), *begins(TRIPLES, CASES * 7 // 5, 10),
     *begins(COMPOSED, CASES // 10, 10), *begins(EPOCHS, CASES // 10, 10),
-    *begins(SAMPLED, CASES // 10, 10), *begins(POWERED, CASES // 10, 10),
+    *begins(TIMED, CASES // 10, 0), *begins(SAMPLED, CASES // 10, 10),
+    *begins(POWERED, CASES // 10, 10),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("begin", [*DRAWN, *SEEN])
 def test_equals_the_twin(begin: int, tmp_path: Path) -> None:
     """Cases from ``COMPOSED`` on have FedProx around another algorithm, from ``EPOCHS`` on epochs,
-    from ``SAMPLED`` on a sampler, and from ``POWERED`` on energy. From ``TRIPLES`` on each has a
-    pair of docs/pairs.md and two features more.
+    from ``TIMED`` on local seconds, from ``SAMPLED`` on a sampler, and from ``POWERED`` on energy.
+    From ``TRIPLES`` on each has a pair of docs/pairs.md and two features more.
     """
     found = {}
     for number in range(begin, begin + CHUNK):

@@ -37,12 +37,13 @@ OTHER: dict[str, Any] = {
     "proximal": 0.1, "stack": "2", "validation": 0.1, "staleness": "constant", "buffer_size": 3,
     "max_norm": 3.5, "memory": 2.0**30, "stateless": True, "memory_as": "bfloat16",
     "local_epochs": 2, "evaluate_clients": 0.25, "weights": "start.safetensors@0123456789abcdef",
-    "sampler": "weighted(samples)",
+    "sampler": "weighted(samples)", "local_seconds": 0.5,
 }  # fmt: skip
 EVENTS = {"strategy": "fedbuff", "network": "4g, compute=10ms"}
 NEEDS = {
     "rounds": {"iterations": None}, "gradient": {"method": "sbc"},
     "local_epochs": {"iterations": None, "rounds": 7},
+    "local_seconds": {"iterations": None, "rounds": 7, "network": "4g, compute=10ms"},
     "server_lr": {"strategy": "fedadam"},
     "controller": {"method": "sbc"}, "staleness": EVENTS, "buffer_size": EVENTS,
     "stack": {"engine": "local"}, "memory": {"engine": "local"}, "memory_as": {"engine": "local"},
@@ -78,7 +79,7 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
 
 def test_all_settings_at_once(tmp_path: Path) -> None:
     much = {**OTHER, "method": "sbc", "task": "digits"}
-    apart = {"rounds", "local_epochs", "stack", "memory", "memory_as", "weighting"}
+    apart = {"rounds", "local_epochs", "local_seconds", "stack", "memory", "memory_as", "weighting"}
     apart |= {"stop_at_joules"}
     apart |= {name for name in NEEDS if NEEDS[name] == EVENTS}
     much = {name: value for name, value in much.items() if name not in apart}

@@ -134,6 +134,21 @@ def test_the_digest_is_of_what_the_numbers_depend_on() -> None:
     assert len(plain.digest) == 8 and int(plain.digest, 16) >= 0
 
 
+TIMED = {"local_seconds": "500ms", "rounds": 5, "network": "4g, compute=20ms"}
+
+
+def test_local_seconds_stand_for_temporal(tmp_path: Path) -> None:
+    config = RunConfig.of(**TIMED)
+    assert config.plan.rounds == 5 and config.local_seconds == 0.5
+    assert {"temporal", "iterations"}.isdisjoint(config.chosen())
+    others = [config.but(rounds=10), config.but(local_seconds=1), config.but(local_epochs=1)]
+    assert len({config.digest, *(other.digest for other in others)}) == 4
+    assert config.but(temporal=4) == RunConfig.of(**TIMED | {"local_seconds": None, "temporal": 4})
+    assert config.but(temporal=4).but(local_seconds="0.5s") == config
+    (tmp_path / "run.toml").write_text(config.to_toml())
+    assert "temporal" not in config.to_toml() and from_toml(tmp_path / "run.toml") == config
+
+
 BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"task": "cifar"}, ("task", "'cifar'", "digits")),
     ({"method": "zip"}, ("--method", "'zip'", "sbc")),
@@ -163,6 +178,16 @@ BAD: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"local_epochs": 2, "rounds": 3, "strategy": "gradients"}, ("--local-epochs is 2", "batch")),
     ({"local_epochs": 2, "rounds": 3, "method": "dgc(0.1)", "momentum": 0.0},
      ("dgc(0.1)", "--local-epochs is 2", "--temporal 1")),
+    ({"local_seconds": "1s", "rounds": 3}, ("--local-seconds is 1", "--network is not given")),
+    ({"local_seconds": "1s", "rounds": 3, "network": "4g"}, ("--local-seconds is 1", "'4g'")),
+    ({"local_seconds": "1s", "rounds": 3, "network": "compute=0s"}, ("--local-seconds", "above 0")),
+    ({**TIMED, "rounds": None}, ("--local-seconds is 0.5", "--rounds")),
+    ({**TIMED, "iterations": 30}, ("--local-seconds is 0.5", "--iterations is 30")),
+    ({**TIMED, "temporal": 5}, ("--local-seconds is 0.5", "--temporal is 5")),
+    ({**TIMED, "local_epochs": 2}, ("--local-epochs is 2", "--local-seconds is 0.5")),
+    ({**TIMED, "local_seconds": "0"}, ("--local-seconds", "0", "above 0")),
+    ({**TIMED, "controller": "adacomm(2)"}, ("--controller", "--local-seconds is 0.5")),
+    ({**TIMED, "strategy": "gradients"}, ("--local-seconds is 0.5", "batch")),
     ({"clients": 0}, ("--clients", "0", "above 0")),
     ({"cohort": 0}, ("--cohort", "0", "above 0")),
     ({"cohort": 5}, ("--cohort", "5", "4 clients")),

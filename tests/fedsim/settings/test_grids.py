@@ -78,6 +78,27 @@ def test_cells_of_local_epochs_have_a_reference_of_as_many(tmp_path: Path) -> No
             SweepConfig.of(rounds=3, local_epochs=[1], **given)
 
 
+@pytest.mark.parametrize(("more", "cells"), [
+    ({"local_seconds": "0.5s"}, ["t0.5-p1-s0", "t0.5-p0.1-s0"]),
+    ({"vary": {"local_seconds": [1, "2s"]}}, [
+        "t1-p1-s0-local_seconds-1", "t2-p1-s0-local_seconds-2",
+        "t1-p0.1-s0-local_seconds-1", "t2-p0.1-s0-local_seconds-2",
+    ]),
+])  # fmt: skip
+def test_cells_of_local_seconds_have_a_reference_of_as_many_rounds(
+    more: dict[str, Any], cells: list[str], tmp_path: Path
+) -> None:
+    base = {"rounds": 3, "network": "compute=20ms", "gradient": [0.1]}
+    config = SweepConfig.of(**base, **more)
+    assert names(config) == cells
+    assert all(cell.config.rounds == 3 and cell.config.by_client for cell in config.cells())
+    (tmp_path / "sweep.toml").write_text(sweep_to_toml(config))
+    assert sweep_from_toml(tmp_path / "sweep.toml") == config
+    for other in ({"temporal": [5]}, {"local_epochs": [1]}):
+        with pytest.raises(UsageError, match="local_seconds"):
+            SweepConfig.of(**base, **more, **other)
+
+
 def test_a_cell_that_is_asked_for_twice_is_one_cell() -> None:
     assert names(SweepConfig(SBC, (10, 10), (0.1, 0.1))) == ["n1-p1-s0", "n10-p0.1-s0"]
 

@@ -17,7 +17,7 @@ KEYS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encodin
 ELSEWHERE = {
     "engine", "workers", "gpus-per-client", "gpus-per-run", "checkpoint-every", "keep-checkpoint",
     "download", "track", "stack", "memory", "memory-as", "network", "availability", "dropout",
-    "stop-at-joules", "ask", "sampler",
+    "stop-at-joules", "ask", "sampler", "local-seconds",
     "deadline", "staleness", "buffer-size",
 }  # fmt: skip
 """What the SuperLink decides, or the app does not do: its links and clients are real."""

@@ -220,8 +220,8 @@ class Asynchronous(Federation):
         used = [r for r in rows if r["used"]]
         if len(used) < self.least and not self.may_be_empty and not self.exhausted:
             return False
-        n = max(o.n for o in orders) if self.epochs else min(self.settings["temporal"], self.left)
-        if self.epochs:
+        n = max(o.n for o in orders) if self.unlike else min(self.settings["temporal"], self.left)
+        if self.unlike:
             for r, o in zip(rows, orders, strict=True):
                 r["local_iterations"] = o.n
         if self.controller is not None:

@@ -48,6 +48,8 @@ COMPOSED = 1_000_000
 """Cases from this number on are compositions: FedProx around an algorithm with local steps."""
 EPOCHS = 2_000_000
 """Cases from this number on train local epochs, around an algorithm with local steps."""
+TIMED = 2_500_000
+"""Cases from this number on train for a time, around an algorithm with local steps."""
 SAMPLED = 3_000_000
 """Cases from this number on have a sampler, and mostly a cohort that it draws."""
 POWERED = 4_000_000
@@ -93,6 +95,13 @@ class Drawn:
         del self.settings["temporal"], self.settings["iterations"]
         self.settings |= {"rounds": self.one(4, 6), "local_epochs": self.one(1, 1, 2)}
         self.settings["partition"] = self.one("linear", "linear", "iid")
+
+    def seconds(self) -> None:
+        """What fits into a time, in place of iterations."""
+        del self.settings["temporal"], self.settings["iterations"]
+        self.settings |= {"rounds": self.one(4, 6), "local_seconds": self.one("0.11s", 0.3, "70ms")}
+        self.settings["partition"] = self.one("linear", "iid")
+        self.needs_network()
 
     def network(self) -> None:
         """Links that are alike, or vary, or follow a trace, and what the server shares."""
@@ -279,7 +288,9 @@ def case(number: int, folder: Path) -> dict[str, Any]:
         whole = not (sampled or powered)
         strategies = tuple(name for name in STRATEGIES if name != "sharded" or whole)
         drawn.base(INSIDE if inside else strategies)
-        if epochs:
+        if TIMED <= number < SAMPLED:
+            drawn.seconds()
+        elif epochs:
             drawn.epochs()
         elif inside:
             drawn.proximal()

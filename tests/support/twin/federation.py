@@ -16,7 +16,7 @@ from tests.support.twin.downlink import Downlink
 from tests.support.twin.draws import Draws
 from tests.support.twin.ledger import PARTS, Result, blank
 from tests.support.twin.messages import Message, Method
-from tests.support.twin.network import Network, call, number
+from tests.support.twin.network import SAME, Network, call, number
 from tests.support.twin.orders import Order, Told, controller, cosine
 from tests.support.twin.rules import ENTRIES, RULES, FedAvg, Uplink
 from tests.support.twin.samplers import Sampler
@@ -89,9 +89,10 @@ class Federation:
             everybody = get("strategy") == "marina"  # which takes every reply
             self.least = get("min_replies") or (self.cohort if everybody else 1)
         self.may_be_empty = shaped and get("min_replies") is None and "empty" not in known
-        self.epochs: int | None = get("local_epochs")
+        self.local_seconds = number(str(get("local_seconds") or 0))
+        self.unlike = bool(get("local_epochs") or self.local_seconds)  # clients in what they do
         self.controller = controller(settings, self.clock.network)
-        if self.controller is not None and self.epochs is not None:
+        if self.controller is not None and self.unlike:
             self.controller.steps_of = self.steps_of
         self.behind = 0.0  # iterations behind used updates, of epochs: the mean of each round's
         self.last: dict[int, tuple[int, int]] = {}  # bits and entries of a client's last message
@@ -122,7 +123,7 @@ class Federation:
             self.result.model = self.server.model[:ENTRIES]
             scored.add(len(self.result.rounds))
         every = self.settings.get("evaluate_every") or 1
-        if self.epochs is None:
+        if not self.unlike:
             self.result.score_only(scored, every * self.settings["temporal"])
         else:
             rounds = len(self.result.rounds)
@@ -132,7 +133,7 @@ class Federation:
     @property
     def goes_on(self) -> bool:
         """Whether rounds, or iterations, are left."""
-        if self.epochs is not None:
+        if self.unlike:
             return len(self.result.rounds) < int(self.settings["rounds"])
         return self.iteration < int(self.settings["iterations"])
 
@@ -150,12 +151,17 @@ class Federation:
     def steps_of(self, client: int) -> int:
         """The iterations that a client does in a round: those of its epochs, or as many as all.
 
-        An epoch is the whole batches of a client's samples (docs/tasks.md).
+        An epoch is the whole batches of a client's samples; of seconds, those that fit, and one at
+        least (docs/tasks.md).
         """
-        if self.epochs is None:
+        if self.local_seconds:
+            compute = self.clock.network.values["compute"][client]
+            return max(1, int(self.local_seconds / compute + 1000 * SAME))
+        if not self.unlike:
             return int(min(self.settings["temporal"], self.left))
         samples = self.clients[client].samples
-        return self.epochs * (samples // min(samples, self.settings["batch_size"]))
+        batches = samples // min(samples, self.settings["batch_size"])
+        return int(self.settings["local_epochs"] * batches)
 
     def round(self, number: int) -> bool:
         """One round; False where too few replies came."""
@@ -397,9 +403,9 @@ class Federation:
         used = [e.client.number for e in taken]
         for client in rows:
             rows[client]["used"] = client in used
-        nobody = 0 if self.epochs else min(self.settings["temporal"], self.left)
+        nobody = 0 if self.unlike else min(self.settings["temporal"], self.left)
         n = max((o.n for o in orders.values()), default=nobody)
-        if self.epochs:
+        if self.unlike:
             for client in rows:  # of one whose late upload is charged, and no more, none
                 trains = client in orders or rows[client]["used"]
                 rows[client]["local_iterations"] = self.steps_of(client) if trains else 0
@@ -421,7 +427,7 @@ class Federation:
     ) -> dict[str, Any]:
         """The row of a round of n iterations, from its clients' rows."""
         row: dict[str, Any] = {"round": number, "local_iterations": n}
-        if self.epochs:
+        if self.unlike:
             did = [r["local_iterations"] for r in rows if r["used"]]
             row["used_iterations"] = float(np.mean(did)) if did else 0.0
             self.behind += row["used_iterations"]

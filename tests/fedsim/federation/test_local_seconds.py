@@ -1,0 +1,96 @@
+"""``--local-seconds``: each client does what fits into a time, and books that know it.
+
+Two clients pull three numbers half-way to 16 and to 64 with every iteration, as those of
+``test_local_epochs``. An iteration takes them 0.5 s and 2 s.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim import RunConfig, UsageError, load, run
+from fedsim.federation.local_steps import timed_steps
+from fedsim.network import parse as parse_network
+from fedsim.results.labels import delay_symbol
+from fedsim.results.schema import read_summary
+from fedsim.runs.verify.verify import verify
+from fedsim.show.times import priced
+from tests.support.interrupting import Stopped, stop_after
+from tests.support.runs import assert_same, clients, make_task, small
+from tests.support.threes import MODEL, give_links, last, table, threes
+
+__all__ = ["make_task"]  # the fixture
+NETWORK = "down=120bit, up=120bit, compute=1s"
+
+
+def trained(make_task: Any, folder: Path, monkeypatch: Any, **settings: Any) -> None:
+    give_links(monkeypatch, compute=[0.5, 2.0])
+    task = make_task(**threes([16.0, 64.0], samples=1, more=1))
+    given = {"method": "raw", "rounds": 2, "local_seconds": "1s", "network": NETWORK} | settings
+    run(RunConfig.of(task=task, **given), folder, progress=False)
+
+
+def test_every_client_does_what_fits(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two iterations fit into 1 s, and of the slow client one that takes 2 s.
+
+    So they are those of an epoch in ``test_local_epochs``: models 22 and 30.25, and n = 1.5.
+    """
+    trained(make_task, tmp_path, monkeypatch)
+    rows, summary = table(tmp_path), read_summary(tmp_path)
+    assert last(tmp_path) == [30.25] * 3
+    assert clients(tmp_path)["local_iterations"].tolist() == [2, 1] * 2
+    assert clients(tmp_path)["sim_compute_seconds"].tolist() == [1.0, 2.0] * 2
+    assert rows["used_iterations"].tolist() == [1.5] * 2
+    assert rows["iteration"].tolist() == [2, 3] and rows["local_iterations"].tolist() == [2, 2]
+    own = rows["sim_seconds"].tolist()
+    assert own == [2 + 1, 1 + 2 + 1]
+    assert (summary["temporal"], summary["local_seconds"], summary["iterations"]) == (1, 1.0, 3)
+    assert summary["total_sparsity"] == 1 / 1.5
+    assert summary["ratio_wire"] == 32 * 3 * 3 / (2 * MODEL)
+    results = load(tmp_path)
+    assert delay_symbol(results.runs) == "T"
+    again = priced(results, parse_network(NETWORK))["sim_seconds"].tolist()
+    assert again == pytest.approx(own, abs=1e-9)
+    with pytest.raises(UsageError, match="local_seconds = 1"):
+        priced(results, parse_network("up=120bit, compute=2s"))
+    assert not verify(tmp_path).failures
+
+
+def test_fednova_weighs_by_the_iterations_of_each(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4 s: eight iterations and two, of shares 2/3 and 1/3: tau_eff = 16/3 + 2/3 = 6.
+
+    Updates are 16 (1 - 2^-8) and 64 (1 - 2^-2) = 48.
+    """
+    trained(make_task, tmp_path, monkeypatch, weighting="nova", rounds=1, local_seconds=4)
+    fast = 16 * (1 - 2**-8)
+    assert last(tmp_path) == pytest.approx([6 * (2 / 3 * fast / 8 + 1 / 3 * 48 / 2)] * 3, rel=1e-6)
+
+
+@pytest.mark.parametrize(("seconds", "compute", "n"), [
+    (0.3, 0.1, 3), (1.0, 1 / 3, 3), (0.1, 5.0, 1), (7.0, 2.0, 3), (0.7, 0.1, 7),
+])  # fmt: skip
+def test_whole_iterations_fit_in_spite_of_roundings(seconds: float, compute: float, n: int) -> None:
+    assert timed_steps(seconds, [compute], 0) == n
+
+
+@pytest.mark.parametrize(
+    "more", [{}, pytest.param({"strategy": "fedbuff(2)"}, marks=pytest.mark.slow)], ids=str
+)
+def test_a_stopped_run_goes_on_with_the_same_numbers(
+    more: dict[str, Any], tmp_path: Path
+) -> None:
+    config = small(
+        iterations=None, temporal=10, rounds=4, local_seconds="1s", checkpoint_every=1,
+        network="4g, compute=lognormal(2GFLOP/s, 2)", **more,
+    )  # fmt: skip
+    run(config, tmp_path / "full", progress=False)
+    with pytest.raises(Stopped):
+        run(config, tmp_path / "stopped", callbacks=[stop_after(2)])
+    run(config, tmp_path / "stopped", progress=False)
+    assert_same(tmp_path / "full", tmp_path / "stopped")
+    assert clients(tmp_path / "full")["local_iterations"].nunique() > 2
