@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import nn
 
 from fedsim import RunConfig, UsageError, load, run
 from fedsim.network import parse
 from fedsim.results.schema import read_summary
-from fedsim.runs.verify.verify import verify
 from fedsim.show.times import priced
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import assert_same, clients, make_task, small
@@ -103,7 +103,6 @@ def test_a_stopped_run_goes_on_with_the_same_bits(tmp_path: Path) -> None:
         run(config, tmp_path / "stopped", callbacks=[stop_after(3)])
     run(config, tmp_path / "stopped", progress=False)
     assert_same(tmp_path / "full", tmp_path / "stopped")
-    assert not verify(tmp_path / "full").failures
 
 
 @pytest.mark.parametrize(("settings", "name"), [
@@ -134,3 +133,20 @@ def test_a_tree_has_no_price_on_another_network(make_task: Any, tmp_path: Path) 
         priced(load(tmp_path / "tree"), parse("4g, compute=1s"))
     with pytest.raises(UsageError, match="edge servers"):
         priced(load(tmp_path / "tree"), parse("topology=tree(groups=2), compute=1s"))
+
+
+def test_edge_servers_do_not_average_buffers(make_task: Any, tmp_path: Path) -> None:
+    task = make_task(build=lambda: nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3)))
+    with pytest.raises(UsageError, match="edge servers do not average"):
+        run(small(task=task, **{**SPARSE, "method": "raw"}), tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.parametrize("machine", [{"engine": "flower"}, {"workers": 2}], ids=["flower", "forks"])
+def test_other_engines_give_the_same_numbers(machine: dict[str, Any], tmp_path: Path) -> None:
+    config = small(**SPARSE)
+    run(config, tmp_path / "local", progress=False)
+    run(config.but(**machine), tmp_path / "other", progress=False)
+    assert_same(tmp_path / "local", tmp_path / "other")
