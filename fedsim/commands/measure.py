@@ -14,10 +14,10 @@ from fedsim.settings.declarations import flag
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Group
 
     from compressors import Tensors
     from fedsim.measure.methods import Progress
-    from fedsim.show.layout import TerminalTable
 
 _ABOUT = (
     "Sends each file as one update through every method and prints bits, error and time. With "
@@ -67,7 +67,7 @@ class _Job(NamedTuple):
     measure: Callable[[Sequence[Tensors], Progress], pd.DataFrame]
     settings: dict[str, Any]  # for ``--json``
     rows: str  # the key of the rows in ``--json``
-    table: Callable[[pd.DataFrame, int], list[TerminalTable]]
+    table: Callable[[pd.DataFrame, int], list[Group]]
 
 
 def _command(flags: argparse.Namespace) -> int:

@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from fedsim.ground import units
-from fedsim.show.layout import Column, Row, TerminalTable, terminal_table, unbroken_width
+from fedsim.show.layout import Column, Row, terminal_table, unbroken_width
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Group
 
     from fedsim.measure.plan import Plan
 
@@ -27,7 +28,7 @@ _CODERS = (
 _UNIT = {"positions": "index", "symbols": "value"}
 
 
-def coders_tables(frame: pd.DataFrame, plan: Plan, width: int) -> list[TerminalTable]:
+def coders_tables(frame: pd.DataFrame, plan: Plan, width: int) -> list[Group]:
     """The frame of ``measure_coders`` for the terminal: a table per kind that the frame has."""
     from fedsim.measure.plan import OFS
 
@@ -57,7 +58,7 @@ def coders_tables(frame: pd.DataFrame, plan: Plan, width: int) -> list[TerminalT
     return tables
 
 
-def measured_table(frame: pd.DataFrame, width: int) -> TerminalTable:
+def measured_table(frame: pd.DataFrame, width: int) -> Group:
     """The frame of ``measure`` for the terminal; in a narrow terminal a time takes two lines."""
     columns, rows = _columns_and_rows(frame, stacked=False)
     gap = 3

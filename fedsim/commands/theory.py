@@ -10,8 +10,9 @@ from fedsim.commands.document import print_document
 from fedsim.ground.errors import UsageError, unknown
 
 if TYPE_CHECKING:
+    from rich.console import Group
+
     from compressors.theory_tables import TableDict
-    from fedsim.show.layout import TerminalTable
 
 _LEFT = ("name", "approach", "method", "class", "note", "title", "source")
 _MOST = 10**12  # entries: a thousand times the largest models
@@ -70,7 +71,7 @@ def command_theory(flags: argparse.Namespace) -> int:
     return 0
 
 
-def _shown(title: str, rows: list[TableDict], notes: tuple[str, ...], width: int) -> TerminalTable:
+def _shown(title: str, rows: list[TableDict], notes: tuple[str, ...], width: int) -> Group:
     from fedsim.show.layout import Column, Kind, terminal_table, unbroken_width
 
     names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from fedsim.ground.errors import UsageError
 
-_TABLES = ("pandas", "pyarrow", "matplotlib", "rich", "scipy")
+_TABLES = ("pandas", "pyarrow", "matplotlib", "jinja2", "rich", "scipy")
 
 EXTRAS = {
     "report": _TABLES,

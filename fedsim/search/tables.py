@@ -5,6 +5,7 @@ from math import isfinite, isnan
 from typing import Any
 
 import pandas as pd
+from rich.console import Group
 
 from fedsim.ground import units
 from fedsim.search.finals import Finalist, SeedScores
@@ -12,7 +13,7 @@ from fedsim.search.goal import NOT_REACHED, Goal
 from fedsim.search.methods import OWN_CODER, sent_down, short
 from fedsim.search.space import Params
 from fedsim.show import markup
-from fedsim.show.layout import Column, TerminalTable, terminal_table
+from fedsim.show.layout import Column, terminal_table
 
 CAPTION = (
     "Validation: a part of the training samples that no run trained on. Held-out: the same seeds "
@@ -112,7 +113,7 @@ def _score_texts(scores: SeedScores, goal: Goal, part: str) -> dict[str, str]:
     return dict(zip(names, (f"{units.score(metric.value, goal.name)}{half}", bits), strict=True))
 
 
-def for_terminal(texts: pd.DataFrame, width: int, title: str, caption: str) -> TerminalTable:
+def for_terminal(texts: pd.DataFrame, width: int, title: str, caption: str) -> Group:
     """A table for a terminal of ``width`` columns; if it is cut, its first two are repeated."""
     names = ("method", "coder", "downlink")
     columns = [Column(head, "name" if head in names else "number") for head in texts]

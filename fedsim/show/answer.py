@@ -4,6 +4,7 @@ from math import log10
 
 import numpy as np
 import pandas as pd
+from rich.console import Group
 
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
@@ -12,7 +13,7 @@ from fedsim.results.load import Results
 from fedsim.show.columns import framing_told
 from fedsim.show.curves import spent_so_far
 from fedsim.show.inputs import check_frame, check_task, of_done
-from fedsim.show.layout import Column, Row, TerminalTable, terminal_table
+from fedsim.show.layout import Column, Row, terminal_table
 from fedsim.show.style import higher_is_better, metric_name
 from fedsim.show.within import Steps, steps_of
 
@@ -166,7 +167,7 @@ def texts(table: pd.DataFrame, name: str, symbol: str = "n") -> tuple[list[str],
 
 def best_table(
     results: Results, up_bits: float, width: int, budget_of: str = "up", framing: bool = True
-) -> TerminalTable:
+) -> Group:
     """The result of `best`, for a terminal of `width` columns.
 
     ``framing``: whether the caption has the lengths with Flower's framing; not below another table

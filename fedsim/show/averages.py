@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 CELL_COLUMNS = ("task", "method", "label", "temporal", "gradient")
@@ -30,26 +31,27 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
     Args:
         runs: the frame of `fedsim.load(...).runs`, in any order; its order is kept.
     """
-    mask = repeated(runs).to_numpy()
-    places = [place if repeats else -1 for place, repeats in enumerate(mask)]
-    groups = runs.assign(_run=places).groupby([*CELL_COLUMNS, "_run"], sort=False, dropna=False)
-    rows = []
-    for _, cell in groups:
-        done = cell[cell["status"] == "done"]
-        shown = done if len(done) else cell
-        row = shown.iloc[0].copy()
-        fixed = ["temporal", "gradient", "seed", "_run"]
-        numbers = [name for name in shown.select_dtypes("number").columns if name not in fixed]
-        row[numbers] = shown[numbers].astype("float64").mean()
-        for name in SPREAD:
-            if name in cell.columns:
-                row[f"{name}_sd"] = done[name].astype("float64").std(ddof=1)
-        row["seeds"] = len(done)
-        if "difference" in cell.columns:  # a seed without a reference has none
-            row["difference_seeds"] = done["difference"].count()
-        counts = cell["status"].value_counts().sort_index()
-        if len(counts) > 1:
-            row["status"] = ", ".join(f"{count} {name}" for name, count in counts.items())
-        rows.append(row)
-    types = {name: kind for name, kind in runs.dtypes.items() if kind.kind in "fbO"}
-    return pd.DataFrame(rows).drop(columns="_run").astype(types)
+    fixed = ["temporal", "gradient", "seed"]
+    numbers = [name for name in runs.select_dtypes("number") if name not in fixed]
+    single = np.where(repeated(runs), np.arange(len(runs)), -1)
+    place = runs.assign(_run=single).groupby([*CELL_COLUMNS, "_run"], sort=False, dropna=False)
+    rows = runs.assign(_cell=place.ngroup(), _done=runs["status"] == "done")
+    done, cells = rows[rows["_done"]].groupby("_cell"), rows.groupby("_cell")
+    shown = rows[rows["_done"] | ~cells["_done"].transform("any")]  # of one without, all rows
+    means = shown.groupby("_cell")[numbers].mean()
+    table = shown.drop_duplicates("_cell").sort_values("_cell")
+    further = {f"{name}_sd": done[name].std(ddof=1) for name in SPREAD if name in runs.columns}
+    further["seeds"] = cells["_done"].sum()
+    if "difference" in runs.columns:  # a seed without a reference has none
+        further["difference_seeds"] = done["difference"].count().reindex(means.index, fill_value=0)
+    further["status"] = cells["status"].agg(_counted)
+    values = pd.DataFrame(further, index=means.index).join(means).set_index(table.index)
+    return table.assign(**values).drop(columns=["_cell", "_done"])
+
+
+def _counted(statuses: pd.Series) -> str:
+    """The status of all rows, or how many have each: `2 done, 1 failed`."""
+    counts = statuses.value_counts().sort_index()
+    if len(counts) == 1:
+        return str(counts.index[0])
+    return ", ".join(f"{count} {name}" for name, count in counts.items())

@@ -7,13 +7,14 @@ from textwrap import fill
 from typing import Literal
 
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from compressors.printing import printable
 
-_NUMBER = re.compile(r"\d[\d.]*(?:e[-+]?\d+)?")
+_NUMBER = r"\d[\d.]*(?:e[-+]?\d+)?"
+_LETTERS = re.compile(rf"{_NUMBER}|.")
 # `sign(0.003)` with what closes or goes on behind it; or what ends in a mark, a blank or the text.
 _PART = re.compile(
     r"[^\s(|,]+\([^()]*\)[^\s|,(]*(?:\s*[|,])?\s*|\(?[^\s(|,]*(?:\s*[|,]\s*|\(|\s+|$)"
@@ -36,46 +37,20 @@ class Column:
     kind: Kind = "number"
     right: bool = False
 
-    def least(self, texts: Iterable[str]) -> int:
+    def least(self, texts: Sequence[str]) -> int:
         """The characters that the column takes at least."""
+        full = longest([self.heading, *texts])
         if self.kind == "number":
-            return longest([self.heading, *texts])
+            return full
         if self.kind == "words":
-            return longest(w for text in (self.heading, *texts) for w in text.split())
-        digits = (number for text in texts for number in _NUMBER.findall(text))
-        return max(min(longest([self.heading, *texts]), _NAME), longest(digits))
-
-
-@dataclass(frozen=True)
-class TerminalTable:
-    """A table, or several below each other, that print as wide as they must be.
-
-    Attributes:
-        tables: each with the characters that it takes.
-        title, caption: lines above and below.
-    """
-
-    tables: Sequence[tuple[Table, int]]
-    title: str = ""
-    caption: str = ""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width
-        if self.title:
-            yield Text(folded(self.title, width), style="table.title")
-        for number, (table, needed) in enumerate(self.tables):
-            if number:
-                yield Text()
-            yield from console.render(table, options.update(width=max(width, needed)))
-        if self.caption:
-            lines = (folded(line, width) for line in self.caption.split("\n"))
-            yield Text("\n".join(lines), style="table.caption")
+            return longest(word for text in (self.heading, *texts) for word in text.split())
+        return max(min(full, _NAME), longest(x for text in texts for x in _LETTERS.findall(text)))
 
 
 def terminal_table(
     columns: Sequence[Column], rows: Sequence[Row], width: int, *,
     keys: int = 1, gap: int = 1, title: str = "", caption: str = "",
-) -> TerminalTable:  # fmt: skip
+) -> Group:  # fmt: skip
     """A table for a terminal of `width` characters, in which no number is cut or broken.
 
     Where not all columns fit, however narrow their names, some go into further tables below, each
@@ -88,56 +63,56 @@ def terminal_table(
         keys: how many columns identify the rows; every table has them.
         gap: blanks between columns.
         title, caption: lines above and below.
+
+    Returns:
+        The title, the tables and the caption, as rich prints them below each other.
     """
     rows = [([printable(text) for text in row], style) for row, style in rows]
     texts = [[row[k] for row, _ in rows] for k in range(len(columns))]
     least = [column.least(text) for column, text in zip(columns, texts, strict=True)]
+    full = [longest([column.heading, *text]) for column, text in zip(columns, texts, strict=True)]
     blocks = [[*range(keys)]]
     for place in range(keys, len(columns)):
-        block_columns = [*blocks[-1], place]
-        if len(blocks[-1]) > keys and _sum((least[k] for k in block_columns), gap) > width:
+        needed = sum(least[k] + gap for k in (*blocks[-1], place)) - gap
+        if len(blocks[-1]) > keys and needed > width:
             blocks.append([*range(keys)])
         blocks[-1].append(place)
-    tables = []
-    for block in blocks:
-        full = {k: longest([columns[k].heading, *texts[k]]) for k in block}
-        names = {k for k in block if columns[k].kind == "name"}
-        left = width - gap * (len(block) - 1)
+    above, below = (folded(printable(text), width) for text in (title, caption))
+    parts: list[Table | Text] = [Text(above, style="table.title")] if title else []
+    for number, block in enumerate(blocks):
         widths = {k: least[k] for k in block}
-        for _ in range(max(0, left - sum(widths.values()))):
-            short = [k for k in widths if widths[k] < full[k]]
-            if not short:
-                break
+        left = width - gap * (len(block) - 1) - sum(widths.values())
+        while left > 0 and (short := [k for k in block if widths[k] < full[k]]):
             # The remaining width goes, one by one, to the column that lacks most, names first.
-            k = max(short, key=lambda k: (4 if k in names else 1) * full[k] / max(1, widths[k]))
-            widths[k] += 1
+            weights = {k: 4 if columns[k].kind == "name" else 1 for k in short}
+            widths[max(short, key=lambda k: weights[k] * full[k] / max(1, widths[k]))] += 1
+            left -= 1
         table = Table(
-            box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False, show_edge=False
-        )
-        for k, column_width in widths.items():
-            column = columns[k]
+            box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False, show_edge=False,
+            width=sum(widths.values()) + gap * (len(block) - 1),
+        )  # fmt: skip
+        for column, k in ((columns[k], k) for k in block):
             right = column.right or column.kind == "number"
             table.add_column(
-                column.heading, justify="right" if right else "left", width=column_width,
+                column.heading, justify="right" if right else "left", width=widths[k],
                 overflow="fold", no_wrap=column.kind != "words",
             )  # fmt: skip
         for row, style in rows:  # Text, not str: a method's brackets are not markup
             cells = (
-                folded(row[k], column_width) if k in names else row[k]
-                for k, column_width in widths.items()
+                folded(row[k], widths[k]) if columns[k].kind == "name" else row[k] for k in block
             )
             table.add_row(*map(Text, cells), style=style)
-        tables.append((table, _sum(widths.values(), gap)))
-    return TerminalTable(tables, printable(title), printable(caption))
+        parts += [Text(), table] if number else [table]
+    return Group(*parts, *([Text(below, style="table.caption")] if caption else []))
 
 
 def unbroken_width(columns: Sequence[Column], rows: Sequence[Row], gap: int = 1) -> int:
     """The characters that a table takes in which nothing breaks."""
     texts = ([column.heading, *(row[k] for row, _ in rows)] for k, column in enumerate(columns))
-    return _sum(map(longest, texts), gap)
+    return sum(longest(text) + gap for text in texts) - gap
 
 
-def print_whole(console: Console, *parts: TerminalTable) -> None:
+def print_whole(console: Console, *parts: Group) -> None:
     """Prints tables below each other; a line that is longer than the terminal is not cropped."""
     for number, part in enumerate(parts):
         if number:
@@ -151,42 +126,26 @@ def longest(texts: Iterable[str]) -> int:
 
 
 def folded(text: str, width: int) -> str:
-    """`text` in lines of at most `width`: broken between parts (`broken`), else anywhere but within
-    a number.
+    """`text` in lines of at most `width`: broken after `(`, `,`, `|` and blanks, and not within
+    `sign(0.003)`; a part that is longer than a line breaks anywhere but within a number.
 
     Example:
+        >>> folded("per_tensor(sign(0.003))", 16).splitlines()
+        ['per_tensor(', 'sign(0.003))']
         >>> folded("gradient_dropping(0.01)", 8).splitlines()
         ['gradient', '_droppin', 'g(0.01)']
     """
     lines = []
-    for line in (
-        line for paragraph in text.split("\n") for line in broken(paragraph, width).split("\n")
-    ):
-        start = 0
-        while len(line) - start > width:
-            end = start + width
-            numbers = (m for m in _NUMBER.finditer(line, start) if m.start() < end < m.end())
-            end = next((m.start() for m in numbers if m.start() > start), end)
-            lines.append(line[start:end])
-            start = end
-        lines.append(line[start:])
-    return "\n".join(lines)
-
-
-def broken(method: str, width: int) -> str:
-    """A method's text in lines of at most `width`: broken after `(`, `,`, `|` and blanks, and not
-    within `sign(0.003)`; a part that is longer stays as it is.
-
-    Example:
-        >>> print(broken("per_tensor(sign(0.003))", 16))
-        per_tensor(
-        sign(0.003))
-    """
-    lines = [""]
-    for part in filter(None, _PART.findall(method)):
-        if len((lines[-1] + part).rstrip()) > width and lines[-1]:
-            lines.append("")
-        lines[-1] += part
+    for paragraph in text.split("\n"):
+        lines.append("")
+        for part in filter(None, _PART.findall(paragraph)):
+            fits = len(part.rstrip()) <= width
+            if not fits and lines[-1]:
+                lines.append("")
+            for piece in [part] if fits else _LETTERS.findall(part):
+                if lines[-1] and len((lines[-1] + piece).rstrip()) > width:
+                    lines.append("")
+                lines[-1] += piece if lines[-1] else piece.lstrip()
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -198,8 +157,3 @@ def wrapped(text: str, width: int) -> str:
         'a is better\\nthan b-1'
     """
     return fill(printable(text), width, break_long_words=False, break_on_hyphens=False)
-
-
-def _sum(widths: Iterable[int], gap: int) -> int:
-    sizes = list(widths)
-    return sum(sizes) + gap * (len(sizes) - 1)

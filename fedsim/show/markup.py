@@ -1,7 +1,7 @@
 """Tables of text as markdown, as LaTeX and as HTML."""
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
 from compressors.printing import printable
@@ -32,21 +32,30 @@ def markdown(names: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequ
 
 
 def latex(
-    names: Sequence[str], cells: Sequence[Sequence[str | tuple[str, bool]]], numeric: Sequence[bool]
-) -> str:
-    """A LaTeX tabular with the rules of the package booktabs.
+    names: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool],
+    bold: Collection[tuple[int, int]] = (), caption: str = "", key: str = "",
+) -> str:  # fmt: skip
+    """A LaTeX tabular with the rules of the package booktabs; with a caption, in a float.
 
     Args:
-        names, numeric: as for `markdown`.
-        cells: rows of C texts, or of pairs: a text and whether it is bold.
+        names, cells, numeric: as for `markdown`.
+        bold: the places of bold cells: row and column.
+        caption: a text.
+        key: what `\\ref` names.
     """
-    layout = "".join("r" if right else "l" for right in numeric)
-    body = "".join(_latex_row(row) for row in cells)
-    return (
-        "% needs \\usepackage{booktabs}\n"
-        f"\\begin{{tabular}}{{{layout}}}\n\\toprule\n{_latex_row(names)}\\midrule\n"
-        f"{body}\\bottomrule\n\\end{{tabular}}\n"
-    )
+    import pandas as pd
+
+    frame = pd.DataFrame([[*row] for row in cells], columns=range(len(names)))
+    style = frame.style.format(_escaped).hide(axis="index")
+    style = style.format_index(lambda place: _escaped(names[place]), axis="columns")
+    for row, column in bold:
+        style.set_properties(subset=([row], [column]), textbf="--rwrap")
+    text = style.to_latex(
+        column_format="".join("r" if right else "l" for right in numeric), hrules=True,
+        caption=_escaped(caption) or None, label=key or None,
+        position_float="centering" if caption else None,
+    )  # fmt: skip
+    return f"% needs \\usepackage{{booktabs}}\n{text}"
 
 
 def html(
@@ -95,20 +104,6 @@ def facts(values: Mapping[str, str]) -> str:
     return f'<div class="wide text"><table><tbody>{rows}</tbody></table></div>' if rows else ""
 
 
-def float_of(tabular: str, caption: str, key: str) -> str:
-    """A LaTeX table that floats; ``caption``: text; ``key``: what `\\ref` names."""
-    needs, _, rows = tabular.partition("\n")
-    return (
-        f"{needs}\n\\begin{{table}}\n\\centering\n"
-        f"\\caption{{{_escaped(caption)}}}\n\\label{{{key}}}\n{rows}\\end{{table}}\n"
-    )
-
-
-def _latex_row(row: Sequence[str | tuple[str, bool]]) -> str:
-    pairs = [(cell, False) if isinstance(cell, str) else cell for cell in row]
-    cells = (rf"\textbf{{{_escaped(text)}}}" if bold else _escaped(text) for text, bold in pairs)
-    return f"{' & '.join(cells)} \\\\\n"
-
-
 def _escaped(text: str) -> str:
+    """As LaTeX prints it. Styler's own escapes leave `<`, `>` and `|`, which come out as others."""
     return "".join(_LATEX.get(mark, mark) for mark in printable(text))

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import nan
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import rich
+from rich.console import Group
 
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
@@ -25,18 +27,15 @@ from fedsim.results.summaries import TABLES
 from fedsim.settings.fields import SETTINGS
 from fedsim.show.averages import CELL_COLUMNS, over_seeds, repeated
 from fedsim.show.columns import PER_CLIENT, failures_told, table_caption, worth_a_column
-from fedsim.show.layout import Column, Kind, Row, TerminalTable, longest, terminal_table
+from fedsim.show.layout import Column, Kind, longest, terminal_table
 from fedsim.show.planes import method_text
-
-_Shown = Mapping[Any, Any]
-"""A row of the table: its values by the names of the frame's columns."""
 
 Texts = tuple[list[str], list[tuple[list[str], str]]]
 """The headings of a table, and its rows: their texts and their kind."""
 
 _KINDS = {"done": "", "failed": "red", "seeds": "bold"}
 _KEYS = ("task", "label", "seed", "run", "temporal", "gradient")
-_COLUMNS = (
+TABLE_ORDER = (
     *_KEYS, "up_share", "total_sparsity", "metric_name", "metric", "difference", *PRIVACY,
     "up_wire_bits", PER_CLIENT, "up_content_bits", "down_wire_bits", "down_content_bits",
     "ratio_wire", "ratio_content", "ratio_both", "failures", "failed_up_bits", "seconds", "status",
@@ -96,7 +95,8 @@ def add_told(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` with two columns of tables: `difference`, which is in no file, and `ratio_both`,
     which frames of other programs may lack."""
     both = [both_ways(*one) for one in runs[[*OF_BOTH]].itertuples(index=False)]
-    return add_difference(runs).assign(ratio_both=both)
+    runs = runs if "difference" in runs.columns else add_difference(runs)
+    return runs.assign(ratio_both=both)
 
 
 def check_columns(
@@ -115,7 +115,7 @@ def check_columns(
 def summary_table(
     rows: pd.DataFrame, width: int | None = None, columns: Sequence[str] | None = None,
     per_seed: bool = False,
-) -> TerminalTable:  # fmt: skip
+) -> Group:  # fmt: skip
     """Runs for the terminal: a row per cell, failed ones too; seeds are averaged.
 
     Bits are those of a client of every round, summed over rounds, of payloads; "content",
@@ -139,32 +139,30 @@ def summary_table(
         rich.print(summary_table(fedsim.load("results/sbc").runs))
     """
     width = rich.get_console().width if width is None else width
-    full, lines, differing = _rows(rows, columns, per_seed)
-    names, left = _chosen(full, lines, columns, differing), list[str]()
-    table = [_column(name, full, lines) for name in names]
+    shown, names = shown_rows(ordered(rows), columns, per_seed)
+    records, left = shown.to_dict("records"), list[str]()
+    table = {
+        name: (_column(name, shown), [value_text(name, row) for row in records]) for name in names
+    }
     for name in _FIRST_LEFT_OUT if columns is None else ():
-        if _width(table) <= width:
+        if _width(table.values()) <= width:
             break
-        if name in names:
-            place = names.index(name)
-            left.append(_heading(names.pop(place), full).replace("\n", " "))
-            table.pop(place)
-    texts = zip(*(column for _, column in table), strict=True)
-    shown: list[Row] = [
-        (row, _KINDS[kind]) for row, (_, kind) in zip(texts, lines, strict=True)
-    ]
-    text = table_caption(rows, names)
-    if "metric" in names and rows["seed"].nunique() > 1:
+        if name in table:
+            left.append(table.pop(name)[0].heading.replace("\n", " "))
+    texts = zip(*(column for _, column in table.values()), strict=True)
+    text = table_caption(rows, table)
+    if "metric" in table and rows["seed"].nunique() > 1:
         text += " Mean ± sample standard deviation (seeds)."
-    text += " Points: percentage points." if _points(full) and "difference" in names else ""
+    text += " Points: percentage points." if _points(shown) and "difference" in table else ""
     text += f" Not shown here: {', '.join(left)} (--columns)." if left else ""
-    text = "\n".join([text.lstrip(), *failures_told(rows)])
-    plain = full.drop(columns=VARIANT) if differing else rows
-    title = f"{', '.join(rows['task'].unique())}: {method_text(plain)}"
-    keys = max(1, sum(name in (*_KEYS, *differing) for name in names)) if columns is None else 1
+    identified = (*_KEYS, *settings_in_labels(rows))
     return terminal_table(
-        [column for column, _ in table], shown, width, keys=keys, title=title, caption=text
-    )
+        [column for column, _ in table.values()],
+        list(zip(texts, shown["kind"].map(_KINDS), strict=True)), width,
+        keys=1 if columns is not None else max(1, sum(name in identified for name in table)),
+        title=f"{', '.join(rows['task'].unique())}: {method_text(shown)}",
+        caption="\n".join([text.lstrip(), *failures_told(rows)]),
+    )  # fmt: skip
 
 
 def summary_texts(
@@ -181,17 +179,15 @@ def summary_texts(
     Raises:
         UsageError: as there.
     """
-    full, lines, differing = _rows(rows, columns, per_seed)
-    table = [_column(name, full, lines) for name in _chosen(full, lines, columns, differing)]
-    texts = [list(row) for row in zip(*(texts_of for _, texts_of in table), strict=True)]
-    kinds = [kind for _, kind in lines]
-    return [column.heading for column, _ in table], list(zip(texts, kinds, strict=True))
+    shown, names = shown_rows(ordered(rows), columns, per_seed)
+    records = shown.to_dict("records")
+    texts = ([value_text(name, row) for name in names] for row in records)
+    return [heading(name, shown) for name in names], list(zip(texts, shown["kind"], strict=True))
 
 
 def summary_meanings(rows: pd.DataFrame, per_seed: bool = False) -> list[str]:
     """What each column of `summary_texts` holds; empty of one that its heading explains."""
-    full, lines, differing = _rows(rows, None, per_seed)
-    return [_MEANINGS.get(name, "") for name in _chosen(full, lines, None, differing)]
+    return [_MEANINGS.get(name, "") for name in shown_rows(ordered(rows), None, per_seed)[1]]
 
 
 def ordered(runs: pd.DataFrame) -> pd.DataFrame:
@@ -203,78 +199,75 @@ def ordered(runs: pd.DataFrame) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def _rows(
-    runs: pd.DataFrame, columns: Sequence[str] | None, per_seed: bool
-) -> tuple[pd.DataFrame, list[tuple[_Shown, str]], list[str]]:
-    """Runs with the further columns of a table; the table's rows, each with its kind; and the
-    settings that have columns, which labels then leave out."""
-    full = rows = add_told(ordered(runs)).assign(run=ordered(runs).index.astype(str))
+def shown_rows(
+    runs: pd.DataFrame, columns: Sequence[str] | None, per_seed: bool, labels: bool = False
+) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of a table of runs, and the names of its columns.
+
+    Args:
+        runs: the frame of `fedsim.load(...).runs`, or some of its rows; their order stays.
+        columns: the names; None: the main ones, except those with one value in all rows.
+        per_seed: a row per run, and after a cell's seeds their mean; else a row per cell.
+        labels: whether the methods have a column where there is one method, too.
+
+    Returns:
+        Rows as `over_seeds` gives them, with `difference`, `ratio_both`, `run` and `kind`: "done",
+        "failed", or "seeds", which is a mean of rows. Where settings have columns of their own,
+        labels are without them.
+
+    Raises:
+        UsageError: `columns` has an unknown name.
+    """
+    rows = add_told(runs).assign(run=runs.index.astype(str))
     many = rows["seed"].nunique() > 1
     cells = over_seeds(rows) if many else rows
-    if not per_seed:
-        full = cells
-    lines = [(row, _kind(row)) for row in full.to_dict("records")]
-    if per_seed and many:  # the mean of a cell's seeds after them
-        repeats, lines = rows[repeated(rows)].groupby([*CELL_COLUMNS]).groups, []
-        means = {tuple(row[name] for name in CELL_COLUMNS): row for row in cells.to_dict("records")}
-        for key, group in rows.groupby([*CELL_COLUMNS], sort=False):
-            lines += [(row, _kind(row)) for row in group.to_dict("records")]
-            if key not in repeats and (mean := means[key])["seeds"] > 1:
-                lines.append((mean | {"seed": "mean", "status": "", "run": ""}, "seeds"))
+    shown = rows if per_seed else cells
+    done = (shown["status"] == "done") | (shown.get("seeds", 0) > 0)
+    shown = shown.assign(kind=np.where(done, "done", "failed"))
+    if per_seed and many:
+        means = cells[cells["seeds"] > 1].assign(kind="seeds", seed="mean", status="", run="")
+        shown = pd.concat([shown.astype({"seed": object}), means])
+        place = shown.groupby([*CELL_COLUMNS], sort=False, dropna=False).ngroup()
+        shown = shown.iloc[place.argsort(kind="stable")]
     differing = settings_in_labels(runs)
-    if not differing or columns is not None and not {*differing} <= {*columns}:
-        return full, lines, []
-    names = dict(zip(full["label"], without_settings(full), strict=True))
-    lines = [({**row, "label": names[row["label"]]}, kind) for row, kind in lines]
-    return full.assign(label=full["label"].map(names)), lines, differing
-
-
-def _kind(row: _Shown) -> str:
-    return "done" if row["status"] == "done" or row.get("seeds", 0) else "failed"
-
-
-def _chosen(
-    full: pd.DataFrame, lines: list[tuple[_Shown, str]], columns: Sequence[str] | None,
-    differing: list[str],
-) -> list[str]:  # fmt: skip
-    """The names of the columns that are shown; ``differing``: settings, shown with the method."""
+    if differing and (columns is None or {*differing} <= {*columns}):
+        shown = shown.assign(label=without_settings(shown)).drop(columns=VARIANT)
+    else:
+        differing = []
     if columns is not None:
-        check_columns(columns, [*full.columns])
-        return [*columns]
-    seeds = {row["seed"] for row, _ in lines}
-    worth = worth_a_column(full) | {  # a column's width only where its values differ
-        "task": full["task"].nunique() > 1,
-        "label": several(full.drop(columns=VARIANT) if differing else full),
-        "seed": "seeds" not in full.columns and len(seeds) > 1,
-        "run": bool(repeated(full, differing).any()),
-        "metric_name": full["metric_name"].nunique() > 1,
-        "difference": bool(full["difference"].notna().any()),
-        **{name: name in full and bool(full[name].notna().any()) for name in PRIVACY},
-        "status": any(row["status"] not in ("done", "") for row, _ in lines),
+        check_columns(columns, shown.columns.drop("kind"))
+        return shown, [*columns]
+    worth = worth_a_column(shown) | {  # a column's width only where its values differ
+        "task": shown["task"].nunique() > 1,
+        "label": labels or several(shown),
+        "seed": per_seed and many,
+        "run": bool(repeated(shown, differing).any()),
+        "metric_name": shown["metric_name"].nunique() > 1,
+        "difference": bool(shown["difference"].notna().any()),
+        **{name: name in shown and bool(shown[name].notna().any()) for name in PRIVACY},
+        "status": not shown["status"].isin(["done", ""]).all(),
     }
-    place = _COLUMNS.index("label") + 1
-    names = (*_COLUMNS[:place], *differing, *_COLUMNS[place:])
-    return [name for name in names if worth.get(name, True)]
+    place = TABLE_ORDER.index("label") + 1
+    names = (*TABLE_ORDER[:place], *differing, *TABLE_ORDER[place:])
+    return shown, [name for name in names if worth.get(name, True)]
 
 
-def _column(
-    name: str, full: pd.DataFrame, lines: list[tuple[_Shown, str]]
-) -> tuple[Column, list[str]]:
-    """A column for the terminal, and its texts."""
+def _column(name: str, shown: pd.DataFrame) -> Column:
+    """A column for the terminal."""
     kinds: dict[str, Kind] = dict.fromkeys(("task", "label", "method", "run", *_TEXTS), "name")
-    kind: Kind = "number" if pd.api.types.is_numeric_dtype(full[name]) else "words"
-    texts = [value_text(name, row) for row, _ in lines]
-    return Column(_heading(name, full), kinds.get(name, kind)), texts
+    number = name == "seed" or pd.api.types.is_numeric_dtype(shown[name])
+    return Column(heading(name, shown), kinds.get(name, "number" if number else "words"))
 
 
-def _heading(name: str, full: pd.DataFrame) -> str:
+def heading(name: str, shown: pd.DataFrame) -> str:
+    """What a table calls a column, in two lines where the terminal needs them."""
     if name == "metric":
-        names = full["metric_name"].dropna().unique()
+        names = shown["metric_name"].dropna().unique()
         return str(names[0]) if len(names) == 1 else "last"
     if name == "difference":
-        return "vs dense\npoints" if _points(full) else "vs dense"
+        return "vs dense\npoints" if _points(shown) else "vs dense"
     if name == "temporal":
-        return delay_symbol(full)
+        return delay_symbol(shown)
     return _HEADINGS.get(name, name.replace("_", " "))
 
 
@@ -284,8 +277,11 @@ def _points(full: pd.DataFrame) -> bool:
     return bool(fractions.any() and full["difference"].notna().any())
 
 
-def value_text(name: str, row: _Shown) -> str:
-    """What the column `name` shows of a row."""
+def value_text(name: str, row: Mapping[Any, Any]) -> str:
+    """What the column `name` shows of a row, whose values have the names of the frame's columns.
+
+    The score of a cell with fewer seeds than its `most_seeds` has both: `0.93 ± 0.04 (1 of 3)`.
+    """
     value, metric = row[name], row["metric_name"]
     if name in _SETTINGS and pd.isna(value):
         return "default" if _SETTINGS[name].of_task else "none"
@@ -294,12 +290,16 @@ def value_text(name: str, row: _Shown) -> str:
             return "dense"
         text = units.averaged_difference(value, row.get("difference_sd"), metric)
         pairs, seeds = row.get("difference_seeds", 0), row.get("seeds", 0)
-        return f"{text} ({pairs})" if text and pairs < seeds else text
+        return f"{text} ({pairs:.0f})" if text and pairs < seeds else text
     if name in CLIENT_SCORES:
         return units.averaged(value, None, metric)
     if name in ("metric", "loss"):
         text = units.averaged(value, row.get(f"{name}_sd"), metric if name == "metric" else name)
-        return f"{text} ({row['seeds']})" if text and "seeds" in row else text
+        seeds, most_seeds = row.get("seeds", nan), row.get("most_seeds", 0)
+        if not text or pd.isna(seeds):
+            return text
+        of_most = f" of {most_seeds}" if seeds < most_seeds else ""
+        return f"{text} ({seeds:.0f}{of_most})"
     if name.endswith(units.OF_BITS):
         return units.bits(value)
     if name.startswith("ratio"):
@@ -311,9 +311,7 @@ def value_text(name: str, row: _Shown) -> str:
     return units.plain(value) if isinstance(value, float) else "" if value is None else str(value)
 
 
-def _width(table: list[tuple[Column, list[str]]]) -> int:
+def _width(table: Iterable[tuple[Column, list[str]]]) -> int:
     """The characters that a table takes in which only long names break."""
-    widths = [longest([column.heading, *texts]) for column, texts in table]
-    names = [column.kind == "name" for column, _ in table]
-    shown = [min(wide, _NAME) if name else wide for wide, name in zip(widths, names, strict=True)]
-    return sum(shown) + len(shown) - 1
+    widths = ((column.kind, longest([column.heading, *texts])) for column, texts in table)
+    return sum((min(wide, _NAME) if kind == "name" else wide) + 1 for kind, wide in widths) - 1
