@@ -188,7 +188,7 @@ def add_table(parser: Any, seeds: bool = True) -> None:
     """Adds the flags of the table that a command prints, of several seeds or of one run."""
     parser.add_argument(
         "--columns", metavar="NAME,...",
-        help="columns of the table, by their names in summary.csv, or difference",
+        help="columns of the table, as it calls them or by their names in summary.csv",
     )  # fmt: skip
     if seeds:
         parser.add_argument(
@@ -196,8 +196,12 @@ def add_table(parser: Any, seeds: bool = True) -> None:
         )
 
 
-def columns(flags: argparse.Namespace) -> list[str] | None:
+def columns(flags: argparse.Namespace, metrics: Iterable[str]) -> list[str] | None:
     """The columns that the table is to have; None: the main ones.
+
+    Args:
+        flags: of a command with a table.
+        metrics: the names of the runs' metrics.
 
     Raises:
         UsageError: a name that no table has.
@@ -205,9 +209,10 @@ def columns(flags: argparse.Namespace) -> list[str] | None:
     if flags.columns is None:
         return None
     from fedsim.ground.records import SCORE
-    from fedsim.show.tables import check_columns
+    from fedsim.results.aliases import named_columns
+    from fedsim.show.tables import TABLE_COLUMNS
 
     names = [name.strip() for name in flags.columns.split(",")]
     # A task's further scores are only known when it has been run.
-    check_columns([name for name in names if not name.startswith(SCORE)], where="--columns")
-    return names
+    allowed = (*TABLE_COLUMNS, *(name for name in names if name.startswith(SCORE)))
+    return named_columns(names, allowed, metrics, "--columns")

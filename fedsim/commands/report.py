@@ -43,15 +43,14 @@ def _command(flags: argparse.Namespace) -> int:
     from fedsim.show.answer import best, best_table
     from fedsim.show.headline import print_summary
     from fedsim.show.layout import print_whole
-    from fedsim.show.report import counted, summarize
+    from fedsim.show.report import counted, read, summarized
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
-    columns = shared.columns(flags)
     budget = None if flags.budget is None else quantity(flags.budget, "--budget", "bits")
-    cells, page, results = summarize(
-        *folders, out=out, budget=budget, columns=columns, budget_of=flags.budget_of
-    )
+    results, folder = read(folders, out)
+    columns = shared.columns(flags, results.runs["metric_name"].dropna())
+    cells, page = summarized(results, folder, budget, columns, flags.budget_of)
     budget_of = counted(results, flags.budget_of)
     if flags.json:
         answer = {} if budget is None else {"best": records(best(results, budget, budget_of))}

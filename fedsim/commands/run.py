@@ -46,7 +46,7 @@ def add_run(commands: Any) -> None:
 def _command(flags: argparse.Namespace) -> int:
     """Does the run and reports on it."""
     config = run_from_flags(flags)  # a wrong value is refused before torch is imported
-    columns = shared.columns(flags)
+    columns = shared.columns(flags, [config.plan.task.metric_name])
     if flags.dry_run:
         return dryrun.print_estimates({"run": config}, 1, flags.json)
     from fedsim.results.schema import write_summary

@@ -49,11 +49,13 @@ def add_show(commands: Any) -> None:
                 help="which bits of a client: upstream, or both ways (default: up)",
             )  # fmt: skip
         if name == "curves":
-            one.add_argument("--x", choices=("iteration", "up_bits"), default="iteration",
+            one.add_argument("--x", type=_along, choices=("iteration", "up_bits"),
+                             default="iteration",
                              help="what is along the axis (default: iteration)")  # fmt: skip
         if name == "matrix":
             one.add_argument("--value", metavar="NAME", default="metric",
-                             help="a column of summary.csv (default: metric)")  # fmt: skip
+                             help="a column, as tables call it or as in summary.csv "
+                             "(default: metric)")  # fmt: skip
             one.add_argument("--method", metavar="TEXT", help="of several methods, this one")
         if name == "bandwidths":
             one.add_argument("--target", metavar="METRIC", type=shared.number, required=True,
@@ -70,6 +72,13 @@ def add_show(commands: Any) -> None:
         one.add_argument("--figsize", metavar="W,H", help="width and height in inches")
         one.add_argument("--out", metavar="FILE", help="the file (default: FIGURE.png)")
         one.set_defaults(command=_command, figure=name, extra="report")
+
+
+def _along(name: str) -> str:
+    """The column of an axis that a name is of, or the name."""
+    from fedsim.results.aliases import column_of
+
+    return column_of(name, ("iteration", "up_bits"))
 
 
 def _command(flags: argparse.Namespace) -> int:

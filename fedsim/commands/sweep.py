@@ -85,7 +85,6 @@ def add_sweep(commands: Any) -> None:
 
 def _command(flags: argparse.Namespace) -> int:
     """Runs the sweep; 1 if a cell failed."""
-    columns = shared.columns(flags)
     config = grid_from_flags(flags)  # a wrong value is refused before torch is imported
     from fedsim.runs import sweep
     from fedsim.runs.progress import Bars, short_rounds
@@ -93,6 +92,7 @@ def _command(flags: argparse.Namespace) -> int:
     from fedsim.settings.masks import much_forgotten
 
     cells = config.cells() if isinstance(config, grids.SweepConfig) else config
+    columns = shared.columns(flags, {cell.config.plan.task.metric_name for cell in cells})
     out = shared.folder(flags, *folder_name(config, cells, flags.config))
     if isinstance(config, grids.SweepConfig):
         config, cells = sweep.in_folder(config, out)

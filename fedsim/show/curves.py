@@ -42,6 +42,9 @@ _TOLD = (*KEYS, *FACTS, VARIANT, EPOCHS, LOCAL_SECONDS, "downlink", "run", "roun
 TIME = "sim_end_seconds"
 """The clock at the end of a round, of runs that had a network."""
 
+ALONG = ("iteration", "up_bits", TIME)
+"""What curves may go along."""
+
 Bits = Literal["wire", "content"]
 """The counted bits: whole payloads; or positions, values and side information, as in papers."""
 
@@ -116,8 +119,9 @@ def curve_lines(rounds: pd.DataFrame, x: str, y: str, bits: Bits = "wire") -> li
         UsageError: an unknown `x`, `y` or `bits`, several tasks, two runs of a seed, or nothing to
             draw.
     """
-    if x not in ("iteration", "up_bits", TIME):
-        raise UsageError(f"x is {x!r}: it must be 'iteration', 'up_bits' or {TIME!r}.")
+    if x not in ALONG or x == TIME and TIME not in rounds.columns:
+        raise UsageError(f"x is {x!r}: it must be 'iteration', 'up_bits' or, of runs on a network, "
+                         f"{TIME!r}.")  # fmt: skip
     if y not in rounds.columns:
         raise UsageError(f"y is {y!r}: it must be a column of the rounds.")
     lines = _series(_scored(rounds, x, y, bits), x, y, ["round"])

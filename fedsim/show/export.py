@@ -19,9 +19,9 @@ from fedsim.show.style import label
 from fedsim.show.tables import (
     TABLE_ORDER,
     add_told,
-    check_columns,
     heading,
     ordered,
+    resolve_columns,
     shown_rows,
     value_text,
 )
@@ -54,9 +54,10 @@ def table(
         style: "markdown"; "latex" (a tabular that needs the package booktabs); "html"; or
             "csv", which has a row per run, the frame's names of columns, and numbers with all
             their digits.
-        columns: which columns, in which order; "difference" is the difference from the dense
-            reference, "ratio_both" the ratio of bits up and down. None: the main ones, task and
-            status where they differ; for csv all.
+        columns: which columns, in which order, by their names or as headings call them (`n`, `p`,
+            `accuracy`, `up`); "difference" is the difference from the dense reference,
+            "ratio_both" the ratio of bits up and down. None: the main ones, task and status where
+            they differ; for csv all.
 
     Example:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
@@ -69,9 +70,8 @@ def table(
     if style not in _STYLES:
         raise UsageError(f"style is {style!r}: it must be one of {', '.join(_STYLES)}.")
     if style == "csv":
-        full, names = add_told(runs), [*(columns or runs.columns)]
-        check_columns(names, full.columns)
-        return csv_text(full[names])
+        full = add_told(runs)
+        return csv_text(full[resolve_columns(runs.columns if columns is None else columns, full)])
     shown, names = shown_rows(runs, columns, "seed" in (columns or ()), labels=True)
     shown = shown[shown["kind"] != "seeds"]
     headings, cells, numeric = _texts(shown, names)
@@ -99,8 +99,7 @@ def paper_table(runs: pd.DataFrame, columns: Sequence[str] | None = None) -> str
     """
     check_frame(runs, "runs", "paper_table()")
     full = ordered(add_told(runs))
-    if columns is not None:
-        check_columns(columns, full.columns)
+    columns = None if columns is None else resolve_columns(columns, full)
     several_tasks, many = full["task"].nunique() > 1, full["seed"].nunique() > 1
     full = full[(full["status"] == "done") & full["metric"].notna()]
     if "seed" not in (columns or ()) and many and len(full):

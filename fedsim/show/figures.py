@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 
 from fedsim.ground import units
+from fedsim.results.aliases import column_of
 from fedsim.results.intervals import half_of, wilson
 from fedsim.results.labels import delay_symbol
 from fedsim.show.budgets import budgets, leaders
 from fedsim.show.chart import GREY, Axis, Chart, Marks, Strip
 from fedsim.show.curves import (
+    ALONG,
     TIME,
     Bits,
     Series,
@@ -69,6 +71,7 @@ def curves(
 ) -> Chart:  # fmt: skip
     """Learning curves; arguments and errors as of `fedsim.plot.curves`, and x may be `TIME`."""
     check_frame(rounds, "rounds", "curves()")
+    x, y = column_of(x, ALONG), column_of(y, rounds.columns, {*rounds.get("metric_name", ())})
     lines = curve_lines(rounds, x, y, bits)
     shown = name or (metric_name(rounds) if y == "metric" else y)
     axis = Axis(LABELS[x if x != "up_bits" else bits_column(bits)],

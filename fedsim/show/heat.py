@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.ground import units
+from fedsim.results.aliases import column_of
 from fedsim.results.labels import of_method
 from fedsim.show.columns import sends_other_shares
 from fedsim.show.figures import titled
@@ -218,6 +219,7 @@ def shade_text(value: float, name: str) -> str:
 def heat(runs: pd.DataFrame, value: str = "metric", method: str | None = None) -> Heat:
     """The planes of `runs`; arguments and errors as of `fedsim.plot.matrix`."""
     check_frame(runs, "runs", "matrix()")
+    value = column_of(value, runs.columns, {*runs.get("metric_name", ())})
     grids = planes(runs, value, method)
     shown = of_method(runs, method) if method is not None else runs
     name = metric_name(shown) if value == "metric" else value

@@ -11,8 +11,8 @@ import rich
 from rich.console import Group
 
 from fedsim.ground import units
-from fedsim.ground.errors import UsageError
 from fedsim.ground.records import CLIENT_SCORES, PRIVACY
+from fedsim.results.aliases import COLUMN_HEADINGS, named_columns
 from fedsim.results.labels import (
     VARIANT,
     delay_symbol,
@@ -44,15 +44,6 @@ _FIRST_LEFT_OUT = (
     "down_content_bits", "ratio_content", "up_content_bits", "total_sparsity", "seconds",
     "down_wire_bits", "up_share",
 )  # fmt: skip
-_HEADINGS = {
-    "label": "method", "temporal": "n", "gradient": "p", "total_sparsity": "p/n",
-    "up_share": "sent", "metric_name": "metric", "up_wire_bits": "up", PER_CLIENT: "up\nper client",
-    "up_content_bits": "up\ncontent", "down_wire_bits": "down", "down_content_bits":
-    "down\ncontent", "ratio_wire": "ratio\nup", "ratio_content": "ratio up\ncontent",
-    "ratio_both": "ratio\nboth", "failed_up_bits": "not used",
-    "up_message_bits": "up\nmessages", "down_message_bits": "down\nmessages",
-    "iterations": "iterations\ndone",  # fewer than the setting where a run stopped at its bits
-}  # fmt: skip
 TABLE_COLUMNS = ("label", *COLUMNS, *CLIENT_SCORES, *PRIVACY, "difference")
 """What every table can show."""
 
@@ -99,17 +90,13 @@ def add_told(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(ratio_both=both)
 
 
-def check_columns(
-    columns: Sequence[str], allowed: Iterable[str] = TABLE_COLUMNS, where: str = "columns"
-) -> None:
-    """Refuses names of columns that a table lacks.
+def resolve_columns(names: Sequence[str], frame: pd.DataFrame) -> list[str]:
+    """The columns of a frame of runs that names are of (`fedsim.results.aliases.column_of`).
 
     Raises:
-        UsageError: a name is unknown. `where` is the place of the names, for the message.
+        UsageError: a name is of none.
     """
-    allowed = [*allowed]
-    if unknown := [name for name in columns if name not in allowed]:
-        raise UsageError(f"{where} has {', '.join(unknown)}: it may name {', '.join(allowed)}.")
+    return named_columns(names, frame.columns, frame["metric_name"].dropna())
 
 
 def summary_table(
@@ -235,8 +222,7 @@ def shown_rows(
     else:
         differing = []
     if columns is not None:
-        check_columns(columns, shown.columns.drop("kind"))
-        return shown, [*columns]
+        return shown, resolve_columns(columns, shown.drop(columns="kind"))
     worth = worth_a_column(shown) | {  # a column's width only where its values differ
         "task": shown["task"].nunique() > 1,
         "label": labels or several(shown),
@@ -268,7 +254,7 @@ def heading(name: str, shown: pd.DataFrame) -> str:
         return "vs dense\npoints" if _points(shown) else "vs dense"
     if name == "temporal":
         return delay_symbol(shown)
-    return _HEADINGS.get(name, name.replace("_", " "))
+    return COLUMN_HEADINGS.get(name, name.replace("_", " "))
 
 
 def _points(full: pd.DataFrame) -> bool:

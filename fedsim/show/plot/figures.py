@@ -29,7 +29,8 @@ def curves(
         rounds: the frame of `fedsim.load(...).rounds`, or some of its rows, of one task.
         x: "iteration": local iterations; "up_bits": bits that a client of every round has sent so
             far (the mean over the cohort of each round), on a logarithmic axis.
-        y: a column of `rounds`; rounds where it is NaN (no evaluation) are passed over.
+        y: a column of `rounds`, by its name or as tables call it; rounds where it is NaN (no
+            evaluation) are passed over.
         name: what to call `y`; default: the runs' metric, or the column.
         bits: which bits: "wire", whole payloads; or "content", as papers count: positions, values
             and side information, without headers and without BatchNorm's statistics.

@@ -46,7 +46,7 @@ def matrix(
 
     Args:
         runs: the frame of `fedsim.load(...).runs`, or some of its rows.
-        value: the numeric column to show.
+        value: the numeric column to show, by its name or as tables call it (`up`, `accuracy`).
         method: only this one, by its label (the column `label` of the runs).
         ax: axes to draw on, which come back; for one method. None: those of a figure of its own,
             of several methods the first.

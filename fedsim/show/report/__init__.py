@@ -69,11 +69,19 @@ def summarize(
         All cells as `summary.csv` has them, the path of the page, and what both were made of.
     """
     results, folder = read(directories, out)
+    return *summarized(results, folder, budget, columns, budget_of), results
+
+
+def summarized(
+    results: Results, folder: Path, budget: float | str | None, columns: Sequence[str] | None,
+    budget_of: str | None,
+) -> tuple[list[dict[str, Any]], Path]:  # fmt: skip
+    """Cells and page as of `summarize`, of results that are read; arguments as of `written`."""
     runs = results.runs.drop(columns=[*FACTS])
     page = written(results, folder, budget, columns, budget_of)
     cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
     write_summary(folder, cells)
-    return cells, page, results
+    return cells, page
 
 
 def read(
@@ -105,6 +113,7 @@ def written(
     from fedsim.show.report.page import page
 
     limit = None if budget is None else quantity(budget, "budget", "bits")
+    tex = paper_table(results.runs, columns)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -117,6 +126,6 @@ def written(
                 (folder / name).unlink(missing_ok=True)
             else:
                 save(matrix(results.runs, value), folder / name)
-        write_text(folder / "summary.tex", paper_table(results.runs, columns))
+        write_text(folder / "summary.tex", tex)
         write_text(folder / "report.html", page(results, limit, counted(results, budget_of)))
     return folder / "report.html"
