@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from operator import index
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 import torch
@@ -99,7 +99,14 @@ class VectorCodec(Protocol):
 
 
 class Compressor(Protocol):
-    """One sender's whole update to bits and back, with memory."""
+    """One sender's whole update to bits and back, with memory.
+
+    Attributes:
+        keeps: the kinds of tensors in the memory, each a name that no other class has, or ``inner``
+            for those of a compressor within; a memory with others is refused. None: not checked.
+    """
+
+    keeps: ClassVar[tuple[str, ...] | None] = None
 
     @property
     def needs_seed(self) -> bool:

@@ -85,7 +85,8 @@ class Row:
     beyond numpy, torch and numba without which it cannot be made. ``differs``: in what it differs
     from its source; ``as published`` where in nothing.
 
-    A class carries its row's name as ``codec_id``; one that declares none is given it by its row.
+    A class carries its row's name as ``codec_id``; one that declares none is given it by its row,
+    and a compressor the default of ``keeps``.
 
     Raises ``ValueError`` for an unknown kind, a name that the grammar cannot read, and a class
     that is not a frozen dataclass or lacks what its contract names.
@@ -113,9 +114,13 @@ class Row:
             vars(self)["make"] = Composition(product)
         elif not (isinstance(product, str) and product.count(":") == 1):  # a place: see ``_Make``
             _check(self, product)
+            factory: Any = product
             if isclass(product) and "codec_id" not in get_annotations(product):
-                factory: Any = product
                 factory.codec_id = self.name
+            if isclass(product) and self.kind == "compressor" and "keeps" not in vars(product):
+                from compressors.base import Compressor
+
+                factory.keeps = Compressor.keeps
 
     def __reduce__(self) -> Any:
         """A row is made anew in another process, and names its class there too."""
@@ -186,7 +191,7 @@ def lacking(kind: str, thing: Any) -> list[str]:
     missing = []
     for contract in contracts:
         for name, value in vars(contract).items():
-            if name.startswith("_"):
+            if name.startswith("_") or value is None:  # what has a default
                 continue
             has = hasattr(thing, name) or name in settings
             fits = not isfunction(value) or callable(getattr(thing, name, None))

@@ -68,7 +68,7 @@ class DGC:
 
     codec_id: ClassVar[str] = "dgc"
     held: ClassVar[str] = "velocity"  # see compressors.whole.returned
-    keeps: ClassVar[tuple[str, ...]] = ("momentum", "velocity", "messages")
+    keeps: ClassVar[tuple[str, ...] | None] = ("momentum", "velocity", "messages")
     p: float
     warmup: int = 4
     momentum: float = 0.9

@@ -101,7 +101,7 @@ the memory would grow without end: use ef(randk(0.1, false) | float32), or leave
 
     codec_id: ClassVar[str] = "ef"
     held: ClassVar[str] = "residual"  # see compressors.whole.returned
-    keeps: ClassVar[tuple[str, ...]] = ("residual", "inner")  # see compressors.whole.whose
+    keeps: ClassVar[tuple[str, ...] | None] = ("residual", "inner")
     inner: Compressor
     decay: float = 1.0
     mask: bool = field(default=False, metadata=OF_SENDER)
@@ -169,7 +169,7 @@ class EF21(_Remembering):
     codec_id: ClassVar[str] = "ef21"
     server: ClassVar[str] = "ef21"  # see compressors.whole.keepers
     held: ClassVar[str] = "shift"  # see compressors.whole.returned
-    keeps: ClassVar[tuple[str, ...]] = ("shift", "inner")  # see compressors.whole.whose
+    keeps: ClassVar[tuple[str, ...] | None] = ("shift", "inner")
     inner: Compressor
 
     def __post_init__(self) -> None:
@@ -222,7 +222,7 @@ class Diana(_Remembering):
     codec_id: ClassVar[str] = "diana"
     server: ClassVar[str] = "diana"  # see compressors.whole.keepers
     held: ClassVar[str] = "learned"  # see compressors.whole.returned
-    keeps: ClassVar[tuple[str, ...]] = ("learned", "inner")  # see compressors.whole.whose
+    keeps: ClassVar[tuple[str, ...] | None] = ("learned", "inner")
     inner: Compressor
     alpha: float | None = None
 

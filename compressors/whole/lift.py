@@ -38,7 +38,7 @@ class PerTensor:
     """
 
     codec_id: ClassVar[str] = "per_tensor"
-    keeps: ClassVar[tuple[str, ...]] = ()  # see compressors.whole.whose
+    keeps: ClassVar[tuple[str, ...] | None] = ()
     codec: VectorCodec
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class Flat:
     """
 
     codec_id: ClassVar[str] = "flat"
-    keeps: ClassVar[tuple[str, ...]] = ()  # see compressors.whole.whose
+    keeps: ClassVar[tuple[str, ...] | None] = ()
     codec: VectorCodec
 
     def __post_init__(self) -> None:
@@ -159,6 +159,7 @@ class ByName:
     """
 
     codec_id: ClassVar[str] = "by_name"
+    keeps: ClassVar[tuple[str, ...] | None] = None
     rules: tuple[tuple[str, Compressor], ...]
 
     def __post_init__(self) -> None:

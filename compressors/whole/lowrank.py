@@ -56,7 +56,7 @@ class LowRank:
     """
 
     codec_id: ClassVar[str] = "lowrank"
-    keeps: ClassVar[tuple[str, ...]] = ("q",)  # see compressors.whole.whose
+    keeps: ClassVar[tuple[str, ...] | None] = ("q",)
     rank: int
     needs_seed: ClassVar[bool] = False
 

@@ -54,7 +54,7 @@ class Marina:
 
     codec_id: ClassVar[str] = "marina"
     server: ClassVar[str] = "marina"  # see compressors.whole.keepers
-    keeps: ClassVar[tuple[str, ...]] = (BEFORE,)  # see compressors.whole.whose
+    keeps: ClassVar[tuple[str, ...] | None] = (BEFORE,)
     inner: Compressor
     p: float
 

@@ -97,7 +97,7 @@ class PermK:
 
     codec_id: ClassVar[str] = "permk"
     server: ClassVar[str] = "permk"  # see compressors.whole.keepers
-    keeps: ClassVar[tuple[str, ...]] = (TURN,)  # see compressors.whole.whose
+    keeps: ClassVar[tuple[str, ...] | None] = (TURN,)
     needs_seed: ClassVar[bool] = False
     clients: int
 

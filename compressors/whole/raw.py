@@ -21,7 +21,7 @@ class Raw:
     """
 
     codec_id: ClassVar[str] = "raw"
-    keeps: ClassVar[tuple[str, ...]] = ()  # see compressors.whole.whose
+    keeps: ClassVar[tuple[str, ...] | None] = ()
     needs_seed: ClassVar[bool] = False
 
     def init(self, template: Tensors) -> State:

@@ -47,6 +47,7 @@ class Tied:
     """
 
     codec_id: ClassVar[str] = "tied"
+    keeps: ClassVar[tuple[str, ...] | None] = None
     inner: Compressor
     pairs: Pairs
 

@@ -10,8 +10,7 @@ from compressors.whole.memory import unnest
 def check_whose(compressor: Compressor, state: State) -> None:
     """Refuses a memory that another method has left; settings of the same method may change.
 
-    A class says by ``keeps`` which kinds of tensors its memory has, each a name that no other class
-    has, or ``inner`` for that of a compressor within; one that does not say so is not asked.
+    ``Compressor.keeps`` names the kinds of tensors that a memory has.
 
     Raises:
         UpdateError: the memory holds another kind; the message names it and the method.
@@ -30,11 +29,10 @@ belongs to another method
         for key, rule in rules.items():
             check_whose(rule, unnest(key, state))
         return
-    keeps = getattr(compressor, "keeps", None)
-    if keeps is None:
+    if compressor.keeps is None:
         return
-    _check(compressor, keeps, state)
-    if "inner" in keeps:
+    _check(compressor, compressor.keeps, state)
+    if "inner" in compressor.keeps:
         check_whose(compressor.inner, unnest("inner", state))  # type: ignore[attr-defined]
 
 

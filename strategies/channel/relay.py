@@ -36,6 +36,7 @@ class Relay:
     """
 
     codec_id: ClassVar[str] = "relay"
+    keeps: ClassVar[tuple[str, ...] | None] = None
     needs_seed: ClassVar[bool] = False
 
     def init(self, template: Tensors) -> State:

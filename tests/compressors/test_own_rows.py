@@ -137,3 +137,13 @@ def test_an_equation_that_says_nothing() -> None:
         row("method", "mine(p)")
     with pytest.raises(ValueError, match=r"row 'mine': make is 'mine\(\) = fixed': a class or a"):
         row("coder", "mine() = fixed")
+
+
+def test_a_compressor_without_keeps_has_the_default_from_its_row() -> None:
+    members = {"needs_seed": False, "init": dict, "write": dict, "read": dict}
+    own: Any = dataclass(frozen=True)(type("Own", (), members))
+    row("compressor", own)
+    assert own.keeps is None
+    kept: Any = dataclass(frozen=True)(type("Kept", (), members | {"keeps": ("residual",)}))
+    row("compressor", kept)
+    assert kept.keeps == ("residual",)

@@ -48,6 +48,7 @@ class Turned:
     """Sends minus the update."""
 
     codec_id: ClassVar[str] = "turned"
+    keeps: ClassVar[tuple[str, ...] | None] = None
     needs_seed: ClassVar[bool] = False
 
     def init(self, template: Any) -> Any:
