@@ -176,7 +176,7 @@ def _read(
         )
     words = [c for c in chosen if not is_numeric_dtype(table[c])]
     if words or not chosen:
-        cause = f"column {words[0]!r} of {what} is no numbers" if words else "there are none"
+        cause = f"column {words[0]!r} of {what} holds no numbers" if words else "there are none"
         raise DataError(
             f"task {task}: inputs are numbers, and {cause}; name those that are: inputs=[...]"
         )

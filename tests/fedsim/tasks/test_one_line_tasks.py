@@ -455,7 +455,7 @@ def test_data_that_do_not_fit(options: dict[str, Any], words: str) -> None:
     ("options", "words"),
     [
         ({"label": "sick"}, "label is 'sick'; the columns of wards.csv are size, pulse, ill, hosp"),
-        ({"inputs": ["pulse", "name"]}, "column 'name' of wards.csv is no numbers"),
+        ({"inputs": ["pulse", "name"]}, "column 'name' of wards.csv holds no numbers"),
         ({"groups": "gap"}, "column 'gap' of wards.csv has 1 empty cells"),
         ({"inputs": ["pulse", "far"]}, "column 'far' of wards.csv has 2 infinite cells"),
         ({"label": "size", "inputs": "pulse"}, "a target is .*; classes are whole numbers"),
