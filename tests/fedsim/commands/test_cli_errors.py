@@ -18,6 +18,8 @@ BOTH: dict[str, tuple[str, list[str]]] = {
     "--task nope": ("--task", ["'nope'", "digits, mnist_lenet5"]),
     "--method nope": ("--method", ["'nope'", "sbc, gradient_dropping"]),
     "--method sbc(": ("--method", ["'sbc('", "')' is missing"]),
+    "--method sbc,topk(0.1)": ("--method", ["'sbc,topk(0.1)'", "--vary 'method=sbc,topk(0.1)'"]),
+    "--method sbc;cnat": ("--method", ["'sbc;cnat'", "--vary method=sbc,cnat"]),
     "--method sbc(2)": ("--method", ["2", "above 0 and at most 1"]),
     "--method sbc --gradient 0": ("--gradient", ["0", "(0, 1]"]),
     "--method sbc --gradient -0.1": ("--gradient", ["-0.1", "(0, 1]"]),
