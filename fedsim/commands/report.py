@@ -1,6 +1,7 @@
 """``fedsim report``: tables, figures and the page of a results folder, again."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ from compressors.printing import printable
 from fedsim.commands import browser
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
+
+_SUMMARY = "summary.csv"
 
 
 def add_report(commands: Any) -> None:
@@ -50,7 +53,10 @@ def _command(flags: argparse.Namespace) -> int:
     budget = None if flags.budget is None else quantity(flags.budget, "--budget", "bits")
     results, folder = read(folders, out)
     columns = shared.columns(flags, results.runs["metric_name"].dropna())
+    before = _table_text(folder) if folder in folders else ""
     cells, page = summarized(results, folder, budget, columns, flags.budget_of)
+    if before not in ("", after := _table_text(folder)):
+        _report_altered(before, after, [*results.runs.index])
     budget_of = counted(results, flags.budget_of)
     if flags.json:
         answer = {} if budget is None else {"best": records(best(results, budget, budget_of))}
@@ -65,3 +71,19 @@ def _command(flags: argparse.Namespace) -> int:
     if flags.open:
         browser.open_page(page)
     return 0
+
+
+def _table_text(folder: Path) -> str:
+    """The text of a folder's `summary.csv`; empty where there is none."""
+    from fedsim.ground.strangers import read_text
+
+    return read_text(folder / _SUMMARY) if (folder / _SUMMARY).exists() else ""
+
+
+def _report_altered(before: str, after: str, runs: list[str]) -> None:
+    """Prints a line to stderr where rows of the former table are not those of the runs."""
+    from fedsim.runs.verify.outputs import csv_differences, csv_rows
+
+    expected = dict(zip(runs, csv_rows(after), strict=True))
+    if difference := next(csv_differences(_SUMMARY, csv_rows(before), expected), ""):
+        print(printable(f"fedsim: it was altered and is made again: {difference}"), file=sys.stderr)

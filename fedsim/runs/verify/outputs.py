@@ -1,7 +1,7 @@
 """Check of a folder's tables, page and list of cells: they are made again from its runs."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -63,41 +63,59 @@ def table_differences(path: Path, name: str) -> Iterator[str]:
         name: of the table.
     """
     text = read_text(path / name) if name.endswith(".csv") else _as_csv(path / name)
-    rows = _rows(text)
+    rows = csv_rows(text)
     cells = {printable(folder.name): neutral(read_summary(folder)) for folder in run_folders(path)
              if (folder / "summary.json").exists()}  # fmt: skip
-    expected = {run: _rows(csv_text(frame([cell])))[0] for run, cell in cells.items()}
+    expected = {run: csv_rows(csv_text(frame([cell])))[0] for run, cell in cells.items()}
     try:
         results = load(path)
         runs = results.runs.drop(columns=[*FACTS])
         records = runs.astype(object).where(runs.notna(), None).to_dict("records")
-        varied = _rows(csv_text(frame(records)))
+        varied = csv_rows(csv_text(frame(records)))
         expected = {run: {**row, **expected[run]}
                 for run, row in zip(map(str, runs.index), varied, strict=True)} | {
                     run: row for run, row in expected.items() if run not in runs.index}  # fmt: skip
     except UsageError:  # runs that cannot share a table
         pass
+    left = yield from csv_differences(name, rows, expected)
+    if left:
+        yield f"{name} lacks run {next(iter(left))}"
+
+
+def csv_differences(
+    name: str, rows: Sequence[CsvRow], expected: Mapping[str, CsvRow]
+) -> Generator[str, None, dict[str, CsvRow]]:
+    """Where rows of a table differ from those of the runs.
+
+    Args:
+        name: of the table.
+        rows: as it has them, in any order.
+        expected: each run's, by its name.
+
+    Returns:
+        The runs without a row; empty where a row is of no run.
+    """
     left = dict(expected)
     for number, row in enumerate(rows, 1):
         differing = {run: _differing_columns(row, other) for run, other in left.items()}
         if not differing:
             yield f"{name}: row {number} is of no run of the folder"
-            return
+            return {}
         run = min(differing, key=lambda name: len(differing[name]))
         if wrong := differing[run]:
             column = wrong[0]
             value = expected[run].get(column, "no such column")
             yield f"{name}: row {number}: {column} is {row[column]}, and {value} by run {run}"
         del left[run]
-    if left:
-        yield f"{name} lacks run {next(iter(left))}"
+    return left
 
 
 def _as_csv(file: Path) -> str:
     return csv_text(table_of(read_bytes(file)))
 
 
-def _rows(text: str) -> list[CsvRow]:
+def csv_rows(text: str) -> list[CsvRow]:
+    """The rows of a CSV text, by the names of their columns."""
     return list(csv.DictReader(StringIO(text)))
 
 

@@ -120,6 +120,11 @@ def test_report_writes_it_all_again(demo: Path, typed: Typed) -> None:
     printed = document(said.out)
     assert printed["report"] == str(demo / "report.html")
     assert all(set(cell) >= CELL for cell in printed["cells"])
+    assert said.err == ""
+    pd.read_csv(demo / "summary.csv").assign(clients=7).to_csv(demo / "summary.csv", index=False)
+    said = typed("report", demo, "--json")
+    (line,) = said.err.splitlines()
+    assert said.code == 0 and "summary.csv: row 1: clients is 7, and 4 by run n1-p1-s0" in line
     assert {name: (demo / name).read_bytes() for name in before} == before
 
 
