@@ -90,23 +90,26 @@ def heatmap(
         size = (max(5.0, width) if across == 1 else 1 + across * width, down * (2.1 + _HIGH * rows))
     else:
         size = look.width, down * (0.75 + _LOW * rows)
+    look = look.fitted(figsize, size)
     figure = drawing(*(figsize or size))
-    drawn = list[Axes]()
+    drawn, wide = list[Axes](), (0.75 if across == 1 else 0.65) * figure.get_figwidth() / across
     for place, (text, grid) in enumerate(grids.items(), start=1):
         drawn.append(axes := figure.add_subplot(down, across, place, axes_class=Shown))
-        image = _panel(axes, grid, shown, look, 0.75 * figure.get_figwidth() / across)
+        image = _panel(axes, grid, shown, look, wide)
         if len(grids) > 1:
             notes = [] if look.column else shown.notes(grid)
-            axes.set_title(plain("\n".join([text, *notes])), fontsize=look.small, loc="left")
+            parts = [part for line in (text, *notes) for part in wrap(line, look.letters(wide))]
+            axes.set_title(plain("\n".join(parts)), fontsize=look.small, loc="left")
     lines = [shown.title, label(shown.name)] if look.titled else []
     lines += shown.notes(grid) if len(grids) == 1 and not look.column else []
     if lines:
-        title(figure, "\n".join(lines))
+        title(figure, "\n".join(lines), look)
     _scale_beside(image, drawn, shown, look)
     text = f"{JOINED if shown.joined else ''}{shown.legend_text}".strip()
     if text and look.titled:
-        lines = wrap(text, int(15 * figure.get_figwidth()))
-        figure.supxlabel("\n".join(lines), fontsize=8, x=0.02, ha="left")
+        size_of_text = min(8.0, look.small)
+        lines = wrap(text, int(120 / size_of_text * figure.get_figwidth()))
+        figure.supxlabel("\n".join(lines), fontsize=size_of_text, x=0.02, ha="left")
     return drawn[0]
 
 
@@ -154,7 +157,7 @@ def _panel(axes: Axes, grid: Plane, shown: Heat, look: Style, width: float) -> Q
         axes.set_anchor("W")
     axes.tick_params(length=0, labelsize=look.font)
     axes.spines[:].set_visible(False)
-    large = look.small if look.column else 11.0
+    large = look.small if look.column else min(11.0, 1.3 * look.small)
     room = 72 * width / columns
     for at in np.ndindex(grid.values.shape):
         row, column = at

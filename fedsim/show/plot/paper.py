@@ -123,7 +123,8 @@ def _drawn(
     """
     look, labelled = style_of(style), labels.named(chart)
     lines = all(marks.kind != "points" for marks in labelled)
-    many = len(labelled) > (1 if lines and style == "paper" else labels.MAX_LABELS)
+    look = look.fitted(figsize if ax is None else None, (look.width, look.height))
+    many = len(labelled) > (1 if lines and look.column else labels.MAX_LABELS)
     page = style == "page"  # there the pointer tells lines apart
     direct = many and not (lines and (page or not named))
     direct_names = {marks.name for marks in labelled} if direct else set()
@@ -163,7 +164,7 @@ def _drawn(
     if chart.strip:
         _lead(axes, chart.strip, look)
     if ax is None and look.titled:
-        title(whole_of(axes), chart.title)
+        title(whole_of(axes), chart.title, look)
     if entries:
         _legend(axes, entries, look, ax is None)
     clear = not (direct or chart.notes) or labels.place_labels(axes, chart, look, direct_names)
@@ -179,7 +180,8 @@ def _legend(axes: Axes, entries: Sequence[str], look: Style, outside: bool) -> N
     if not look.column:  # two columns where one would be longer than the figure
         whole_of(axes).legend(
             *handles, loc="outside right center", frameon=False,
-            fontsize=9 if len(entries) <= 18 else 7, ncols=1 + len(entries) // 28,
+            fontsize=min(9 if len(entries) <= 18 else 7, look.small + 0.5),
+            ncols=1 + len(entries) // 28,
         )  # fmt: skip
         return
     columns = _columns(entries, look, whole_of(axes).get_figwidth())
@@ -284,11 +286,11 @@ def _scale(
     ticked.set_label_text("\n".join(lines), fontsize=look.font)
 
 
-def title(figure: Figure, text: str) -> None:
+def title(figure: Figure, text: str, look: Style) -> None:
     """Lines above a figure, each as long as the figure is wide."""
-    width = int(13 * figure.get_figwidth())  # about 13 characters an inch at this size
+    width = int(130 / look.font * figure.get_figwidth())  # about 13 characters an inch of size 10
     lines = [part for line in text.split("\n") for part in wrap(line, width)]
-    figure.suptitle(plain("\n".join(lines)), fontsize=10, x=0.02, ha="left")
+    figure.suptitle(plain("\n".join(lines)), fontsize=look.font, x=0.02, ha="left")
 
 
 def plain(text: str) -> str:

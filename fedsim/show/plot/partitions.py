@@ -49,6 +49,7 @@ def partition(
     if ax is None:
         usual = (look.width + 1.4, 1.2 + min(4.0, 0.28 * labels))
         usual = (look.width, 0.8 + min(2.4, 0.17 * labels)) if look.column else usual
+        look = look.fitted(figsize, usual)
         axes: Axes = drawing(*(figsize or usual)).add_subplot(axes_class=Shown)
     else:
         axes = ax
@@ -74,5 +75,5 @@ def partition(
                 axes.text(column, row, f"{count:.0f}", ha="center", va="center", color=colour,
                           fontsize=size, in_layout=False)  # fmt: skip
     if ax is None and look.titled and (text := held.attrs.get("title")):
-        title(whole_of(axes), text)
+        title(whole_of(axes), text, look)
     return axes

@@ -44,6 +44,7 @@ def critical_difference(
     deep = bars + ceil(count / 2)
     if ax is None:
         lines = (deep + 3.1) * look.font * 1.9 / 72
+        look = look.fitted(figsize, (look.width, lines))
         axes: Axes = drawing(*(figsize or (look.width, lines))).add_subplot(axes_class=Shown)
     else:
         axes = ax
@@ -80,5 +81,5 @@ def critical_difference(
     if ax is None and look.titled:
         title(whole_of(axes), ", ".join(
             dict.fromkeys(map(str, comparison.values.index.get_level_values("task")))
-        ))  # fmt: skip
+        ), look)  # fmt: skip
     return axes

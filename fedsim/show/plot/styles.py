@@ -1,7 +1,8 @@
 """The sizes of figures and their letters: on a screen, or in a column of a paper."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Literal
 
 from fedsim.ground.errors import UsageError
@@ -9,6 +10,10 @@ from fedsim.ground.errors import UsageError
 StyleName = Literal["screen", "paper", "page"]
 """A figure for a screen; for a column of a paper: 3.4 inch, 8 points, without a title; or for the
 report's page: wide, and without a title, which its section has."""
+
+
+_LEAST = 5.0  # points of the smallest letters
+_NARROW = 4.2  # inches: below, a legend at the side would leave a line's axes too little
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,28 @@ class Style:
     def letters(self, inches: float) -> int:
         """About how many letters of `font` points fit in a line of `inches`."""
         return max(12, int(72 * inches / (0.53 * self.font)))
+
+    def fitted(self, size: tuple[float, float] | None, usual: tuple[float, float]) -> "Style":
+        """The style of a figure of another size: letters, marks and lines are smaller where it is
+        smaller than usual, and a narrow figure is laid out as a column.
+
+        Args:
+            size: width and height in inches; None: the usual ones.
+            usual: those at which the style's letters fit.
+
+        Example:
+            >>> style_of("screen").fitted((3.4, 2.5), (5.2, 4.4)).font
+            7.5
+        """
+        share = 1.0 if size is None else min(size[0] / usual[0], size[1] / usual[1])
+        if size is None or share >= 1:
+            return self
+        factor = sqrt(share)
+        return replace(
+            self, font=round(max(_LEAST, factor * self.font), 1),
+            small=round(max(_LEAST, factor * self.small), 1), scale=factor * self.scale,
+            column=self.column or size[0] < _NARROW,
+        )  # fmt: skip
 
 
 STYLES: Mapping[str, Style] = {

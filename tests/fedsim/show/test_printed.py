@@ -69,26 +69,43 @@ def test_a_figure_is_drawn_on_the_axes_that_are_given(one: Results, name: str) -
     assert right.get_xlabel() and right.get_ylabel()
 
 
+def fonts_that_fit(axes: Axes) -> set[float]:
+    """The sizes of the letters of axes and ticks, which are in the figure and clear of others."""
+    figure = axes.figure
+    figure.canvas.draw()
+    names = [*figure.axes[0].get_xticklabels(), *figure.axes[0].get_yticklabels()]
+    texts = [*names, axes.xaxis.label, axes.yaxis.label]
+    for text in [text for text in texts if text.get_text()]:
+        box = text.get_window_extent()
+        # Two pixels: the layout may give an axis other ticks than it was made for.
+        assert box.x0 >= -2 and box.x1 <= figure.bbox.x1 + 2, text
+    shown = sorted((t.get_window_extent() for t in figure.axes[0].get_xticklabels()),
+                   key=lambda box: box.x0)  # fmt: skip
+    assert all(a.x1 <= b.x0 for a, b in zip(shown, shown[1:], strict=False))
+    return {text.get_fontsize() for text in texts}
+
+
 @pytest.mark.parametrize("name", DRAW)
 def test_a_papers_figure_fits_a_column(one: Results, both: Results, name: str) -> None:
     for results in (one, both):
         axes = DRAW[name](results, style="paper")
-        figure = axes.figure
-        assert figure.get_figwidth() == 3.4 and figure.get_suptitle() == ""
-        figure.canvas.draw()
-        names = [*figure.axes[0].get_xticklabels(), *figure.axes[0].get_yticklabels()]
-        texts = [*names, axes.xaxis.label, axes.yaxis.label]
-        assert {text.get_fontsize() for text in texts} == {8}
-        assert all(len(legend.get_texts()) <= 8 for legend in figure.legends)
-        for text in [text for text in texts if text.get_text()]:
-            box = text.get_window_extent()
-            assert box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1, text
-        shown = sorted((t.get_window_extent() for t in figure.axes[0].get_xticklabels()),
-                       key=lambda box: box.x0)  # fmt: skip
-        assert all(a.x1 <= b.x0 for a, b in zip(shown, shown[1:], strict=False))
-    assert DRAW[name](one, figsize=(2.5, 2)).figure.get_size_inches().tolist() == [2.5, 2]
+        assert axes.figure.get_figwidth() == 3.4 and axes.figure.get_suptitle() == ""
+        assert fonts_that_fit(axes) == {8}
+        assert all(len(legend.get_texts()) <= 8 for legend in axes.figure.legends)
     with pytest.raises(UsageError, match="style is 'poster': it must be one of screen, paper"):
         DRAW[name](one, style="poster")
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_letters_and_legend_follow_the_size(one: Results, both: Results, name: str) -> None:
+    for results in (one, both):
+        axes = DRAW[name](results, figsize=(3.0, 2.2))
+        assert axes.figure.get_size_inches().tolist() == [3.0, 2.2]
+        (font,) = fonts_that_fit(axes)
+        assert 5 <= font < 8
+        assert axes.get_position().width > 0.25
+        for legend in axes.figure.legends:
+            assert legend.get_window_extent().y1 <= axes.get_window_extent().y0
 
 
 def test_axes_show_and_are_saved_with_their_figure(one: Results, tmp_path: Any) -> None:
