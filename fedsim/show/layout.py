@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -121,8 +122,8 @@ def print_whole(console: Console, *parts: Group) -> None:
 
 
 def longest(texts: Iterable[str]) -> int:
-    """The length of the longest line of `texts`."""
-    return max((len(line) for text in texts for line in text.split("\n")), default=0)
+    """The terminal's columns that the longest line of `texts` takes: two per wide letter."""
+    return max((cell_len(line) for text in texts for line in text.split("\n")), default=0)
 
 
 def folded(text: str, width: int) -> str:
@@ -139,11 +140,11 @@ def folded(text: str, width: int) -> str:
     for paragraph in text.split("\n"):
         lines.append("")
         for part in filter(None, _PART.findall(paragraph)):
-            fits = len(part.rstrip()) <= width
+            fits = cell_len(part.rstrip()) <= width
             if not fits and lines[-1]:
                 lines.append("")
             for piece in [part] if fits else _LETTERS.findall(part):
-                if lines[-1] and len((lines[-1] + piece).rstrip()) > width:
+                if lines[-1] and cell_len((lines[-1] + piece).rstrip()) > width:
                     lines.append("")
                 lines[-1] += piece if lines[-1] else piece.lstrip()
     return "\n".join(line.rstrip() for line in lines)

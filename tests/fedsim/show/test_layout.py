@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
@@ -114,6 +115,17 @@ def test_a_name_folds_anywhere_but_within_a_number() -> None:
     assert folded("gradient_dropping(0.01)", 8).splitlines() == ["gradient", "_droppin", "g(0.01)"]
     assert folded("structured(1e-05)", 13).splitlines() == ["structured(", "1e-05)"]
     assert folded("abcdef0.0125", 8).splitlines() == ["abcdef", "0.0125"]
+
+
+def test_a_wide_letter_takes_two_columns() -> None:
+    rows = [(["稀疏二值压缩的方法", "12345678"], "")]
+    for width in (40, 20):
+        console = Console(width=width, color_system=None)
+        with console.capture() as capture:
+            print_whole(console, terminal_table([Column("方法", "name"), Column("n")], rows, width))
+        lines = capture.get().splitlines()
+        assert {cell_len(line) for line in lines} == {27 if width == 40 else 20}
+        assert lines[2].endswith(" 12345678")
 
 
 def test_columns_that_do_not_fit_go_below_and_too_wide_a_table_is_not_cropped() -> None:
