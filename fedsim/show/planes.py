@@ -171,7 +171,6 @@ def _holes(runs: pd.DataFrame) -> int:
 def _pivot(
     runs: pd.DataFrame, value: str, how: str, rows: tuple[int, ...], columns: tuple[float, ...]
 ) -> np.ndarray:
-    grid = np.full((len(rows), len(columns)), 0.0 if how == "size" else np.nan)
-    for (n, p), number in runs.groupby(["temporal", "gradient"])[value].agg(how).items():
-        grid[rows.index(int(n)), columns.index(float(p))] = number
-    return grid.astype(int) if how == "size" else grid
+    grid = runs.groupby(["temporal", "gradient"])[value].agg(how).unstack()
+    numbers = grid.reindex(index=rows, columns=columns).to_numpy(float)
+    return np.nan_to_num(numbers).astype(int) if how == "size" else numbers
