@@ -10,8 +10,6 @@ from fedsim.commands import browser
 from fedsim.commands import flags as shared
 from fedsim.commands.document import print_document, records
 
-_SUMMARY = "summary.csv"
-
 
 def add_report(commands: Any) -> None:
     """Adds the command."""
@@ -46,17 +44,17 @@ def _command(flags: argparse.Namespace) -> int:
     from fedsim.show.answer import best, best_table
     from fedsim.show.headline import print_summary
     from fedsim.show.layout import print_whole
-    from fedsim.show.report import counted, read, summarized
+    from fedsim.show.report import altered_row, counted, read, summarized
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
     budget = None if flags.budget is None else quantity(flags.budget, "--budget", "bits")
     results, folder = read(folders, out)
     columns = shared.columns(flags, results.runs["metric_name"].dropna())
-    before = _table_text(folder) if folder in folders else ""
+    altered = altered_row(results, folder)
     cells, page = summarized(results, folder, budget, columns, flags.budget_of)
-    if before not in ("", after := _table_text(folder)):
-        _report_altered(before, after, [*results.runs.index])
+    if altered:
+        print(printable(f"fedsim: {altered}; made again"), file=sys.stderr)
     budget_of = counted(results, flags.budget_of)
     if flags.json:
         answer = {} if budget is None else {"best": records(best(results, budget, budget_of))}
@@ -71,19 +69,3 @@ def _command(flags: argparse.Namespace) -> int:
     if flags.open:
         browser.open_page(page)
     return 0
-
-
-def _table_text(folder: Path) -> str:
-    """The text of a folder's `summary.csv`; empty where there is none."""
-    from fedsim.ground.strangers import read_text
-
-    return read_text(folder / _SUMMARY) if (folder / _SUMMARY).exists() else ""
-
-
-def _report_altered(before: str, after: str, runs: list[str]) -> None:
-    """Prints a line to stderr where rows of the former table are not those of the runs."""
-    from fedsim.runs.verify.outputs import csv_differences, csv_rows
-
-    expected = dict(zip(runs, csv_rows(after), strict=True))
-    if difference := next(csv_differences(_SUMMARY, csv_rows(before), expected), ""):
-        print(printable(f"fedsim: it was altered and is made again: {difference}"), file=sys.stderr)

@@ -1,14 +1,13 @@
 """Check of a folder's tables, page and list of cells: they are made again from its runs."""
 
-import csv
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from io import StringIO
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from compressors.printing import printable
 from fedsim.ground.errors import UsageError
 from fedsim.ground.strangers import read_bytes, read_text, table_of
+from fedsim.results.csvrows import csv_differences, csv_rows
 from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.labels import FACTS
 from fedsim.results.load import load
@@ -18,8 +17,6 @@ from fedsim.runs.verify.permissions import Permissions
 from fedsim.runs.verify.verdict import Verdict
 from fedsim.settings import cellfile, grids
 from fedsim.settings.config import FILE, TABLE
-
-CsvRow = Mapping[str, str]
 
 PICTURES = ("*.png", "*.svg", "*.pdf")
 
@@ -82,55 +79,8 @@ def table_differences(path: Path, name: str) -> Iterator[str]:
         yield f"{name} lacks run {next(iter(left))}"
 
 
-def csv_differences(
-    name: str, rows: Sequence[CsvRow], expected: Mapping[str, CsvRow]
-) -> Generator[str, None, dict[str, CsvRow]]:
-    """Where rows of a table differ from those of the runs.
-
-    Args:
-        name: of the table.
-        rows: as it has them, in any order.
-        expected: each run's, by its name.
-
-    Returns:
-        The runs without a row; empty where a row is of no run.
-    """
-    left = dict(expected)
-    for number, row in enumerate(rows, 1):
-        differing = {run: _differing_columns(row, other) for run, other in left.items()}
-        if not differing:
-            yield f"{name}: row {number} is of no run of the folder"
-            return {}
-        run = min(differing, key=lambda name: len(differing[name]))
-        if wrong := differing[run]:
-            column = wrong[0]
-            value = expected[run].get(column, "no such column")
-            yield f"{name}: row {number}: {column} is {row[column]}, and {value} by run {run}"
-        del left[run]
-    return left
-
-
 def _as_csv(file: Path) -> str:
     return csv_text(table_of(read_bytes(file)))
-
-
-def csv_rows(text: str) -> list[CsvRow]:
-    """The rows of a CSV text, by the names of their columns."""
-    return list(csv.DictReader(StringIO(text)))
-
-
-def _differing_columns(row: CsvRow, expected: CsvRow) -> list[str]:
-    """The columns in which a row is another one; numbers may be written in two ways."""
-    return [name for name, text in row.items() if not _same(text, expected.get(name))]
-
-
-def _same(text: str | None, other: str | None) -> bool:
-    if text == other:
-        return True
-    try:
-        return float(text or "") == float(other or "")
-    except ValueError:
-        return False
 
 
 def tex_differences(verdict: Verdict, path: Path) -> None:

@@ -1,15 +1,19 @@
 """The report of runs and sweeps: one HTML page that opens offline, and the matrices as PNG."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fedsim.ground.errors import UsageError, unwritten, writing
 from fedsim.ground.files import clear, write_text
+from fedsim.ground.strangers import read_text
 from fedsim.network.quantities import quantity
+from fedsim.results.csvrows import csv_differences, csv_rows
 from fedsim.results.labels import FACTS
 from fedsim.results.load import Results, load
-from fedsim.results.schema import write_summary
+from fedsim.results.neutral import csv_text
+from fedsim.results.schema import frame, write_summary
 from fedsim.show.export import paper_table
 
 _MATRICES = {"matrix-metric.png": "metric", "matrix-ratio.png": "ratio_wire"}
@@ -36,7 +40,8 @@ def report(
             the runs' own `budget_of`, and "up" where they differ.
 
     Returns:
-        The path of `report.html`.
+        The path of `report.html`. Before `summary.csv` is made again, a warning names a row that
+        was altered.
 
     Raises:
         UsageError: there are no results, a file of them is damaged, or they cannot share a page
@@ -46,7 +51,10 @@ def report(
         fedsim.report("results/digits")
         fedsim.report("results/sbc", "results/gradient_dropping", out="results/both")
     """
-    return summarize(*directories, out=out, budget=budget, columns=columns, budget_of=budget_of)[1]
+    results, folder = read(directories, out)
+    if altered := altered_row(results, folder):
+        warnings.warn(f"{altered}; made again", stacklevel=2)
+    return summarized(results, folder, budget, columns, budget_of)[1]
 
 
 def write(
@@ -77,11 +85,37 @@ def summarized(
     budget_of: str | None,
 ) -> tuple[list[dict[str, Any]], Path]:  # fmt: skip
     """Cells and page as of `summarize`, of results that are read; arguments as of `written`."""
-    runs = results.runs.drop(columns=[*FACTS])
     page = written(results, folder, budget, columns, budget_of)
-    cells = runs.astype(object).where(runs.notna(), None).to_dict("records")
+    cells = _cells(results)
     write_summary(folder, cells)
     return cells, page
+
+
+def altered_row(results: Results, folder: Path) -> str:
+    """Where a row of `summary.csv` differs from its run, as after a change by hand; else empty.
+
+    Args:
+        results: what the table is made of.
+        folder: where it may be; of runs in other folders nothing is compared.
+    """
+    file = folder / "summary.csv"
+    inside = all(run.is_relative_to(folder) for run in results.folders.values())
+    if not (inside and file.exists()):
+        return ""
+    correct = csv_text(frame(_cells(results)))
+    try:
+        text = read_text(file)
+        expected = dict(zip(map(str, results.runs.index), csv_rows(correct), strict=True))
+        rows = [] if text == correct else csv_rows(text)
+        return next(csv_differences(file.name, rows, expected), "")
+    except (OSError, ValueError) as error:
+        return f"{file.name}: {error}"
+
+
+def _cells(results: Results) -> list[dict[str, Any]]:
+    """The rows of `summary.csv`."""
+    runs = results.runs.drop(columns=[*FACTS])
+    return runs.astype(object).where(runs.notna(), None).to_dict("records")
 
 
 def read(

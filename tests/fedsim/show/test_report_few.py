@@ -1,5 +1,6 @@
 """The report of few cells: no matrix of a single cell, no front of a single point."""
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -11,12 +12,13 @@ from fedsim.results.load import load
 from fedsim.show import figures
 from fedsim.show.chart import Chart
 from fedsim.show.plot.paper import drawn
-from fedsim.show.report import write
+from fedsim.show.report import altered_row, read, write
 from fedsim.show.report.page import answer
 from tests.support.page import Page
 from tests.support.runs import small
 from tests.support.sweepmaker import make_cell, make_run, make_sweep, runs_of
 
+KEPT = Path(__file__).parents[2] / "kept" / "0.1.0"
 MATRICES = ("matrix-metric.png", "matrix-ratio.png")
 
 
@@ -102,3 +104,20 @@ def test_seeds_without_a_common_budget_have_no_curve_over_bits(tmp_path: Path) -
     rounds.assign(round=later, up_wire_bits=more).to_parquet(file)
     page = Page(write(tmp_path).read_text(encoding="utf-8")).text
     assert "Learning over iterations" in page and "Learning over bits" not in page
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [(b"seed,clients\n0,7\n", "clients is 7, and "), (b"seed,clients\n0,4,1,2\n", "row 1"),
+     (b"\xff\xfe", "utf-8"), (b'"' + b"x" * 2**18, "CSV"), (b"", "")],
+)  # fmt: skip
+def test_a_row_of_the_table_that_is_not_its_runs_is_named(
+    content: bytes, named: str, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(KEPT / "run", tmp_path / "run"))
+    results, _ = read([folder])
+    assert altered_row(results, folder) == ""
+    (folder / "summary.csv").write_bytes(content)
+    said = altered_row(results, folder)
+    assert named in said and (said.startswith("summary.csv: ") or not named)
+    assert altered_row(results, tmp_path) == ""

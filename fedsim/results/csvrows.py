@@ -1,0 +1,66 @@
+"""Rows of a CSV table next to those that it is made of again: where they differ."""
+
+import csv
+from collections.abc import Generator, Mapping, Sequence
+from io import StringIO
+
+CsvRow = Mapping[str, str]
+
+
+def csv_rows(text: str) -> list[CsvRow]:
+    """The rows of a CSV text, by the names of their columns.
+
+    Raises:
+        ValueError: it is not CSV.
+    """
+    try:
+        return list(csv.DictReader(StringIO(text)))
+    except csv.Error as error:
+        raise ValueError(f"it is not CSV: {error}") from error
+
+
+def csv_differences(
+    name: str, rows: Sequence[CsvRow], expected: Mapping[str, CsvRow]
+) -> Generator[str, None, dict[str, CsvRow]]:
+    """Where rows of a table differ from those of the runs.
+
+    Args:
+        name: of the table.
+        rows: as it has them, in any order.
+        expected: each run's, by its name.
+
+    Returns:
+        The runs without a row; empty where a row is of no run.
+
+    Example:
+        >>> rows = csv_rows("seed,metric\\n0,0.9\\n")
+        >>> next(csv_differences("a.csv", rows, {"s0": {"seed": "0", "metric": "0.8"}}))
+        'a.csv: row 1: metric is 0.9, and 0.8 by run s0'
+    """
+    left = dict(expected)
+    for number, row in enumerate(rows, 1):
+        differing = {run: _differing_columns(row, other) for run, other in left.items()}
+        if not differing:
+            yield f"{name}: row {number} is of no run of the folder"
+            return {}
+        run = min(differing, key=lambda name: len(differing[name]))
+        if wrong := differing[run]:
+            column = wrong[0]
+            value = expected[run].get(column, "no such column")
+            yield f"{name}: row {number}: {column} is {row[column]}, and {value} by run {run}"
+        del left[run]
+    return left
+
+
+def _differing_columns(row: CsvRow, expected: CsvRow) -> list[str]:
+    """The columns in which a row is another one; numbers may be written in two ways."""
+    return [name for name, text in row.items() if not _same(text, expected.get(name))]
+
+
+def _same(text: str | None, other: str | None) -> bool:
+    if text == other:
+        return True
+    try:
+        return float(text or "") == float(other or "")
+    except (TypeError, ValueError):  # a row with more cells than headings has a list of the rest
+        return False
