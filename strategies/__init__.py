@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.algorithms.requirements import Requirement, Setup, Unmet
     from strategies.algorithms.robust import Krum, Median, TrimmedMean
     from strategies.algorithms.scaffold import Scaffold
+    from strategies.algorithms.secagg import SecAgg
     from strategies.algorithms.sharded import Sharded
     from strategies.algorithms.staleness import Staleness
     from strategies.channel.buffers import Buffers
@@ -102,6 +103,7 @@ __all__ = [
     "RoundInfo",
     "RoundTraffic",
     "Scaffold",
+    "SecAgg",
     "ServerEnd",
     "Setup",
     "Sharded",

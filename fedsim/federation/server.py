@@ -254,9 +254,11 @@ class Server:
             now, done = self.simulation.clock.now, self.recorder.iterations_done
             settings = self.work.begin(number, now, done)
             messages = strategy.ask(number, settings, self.grid)
+            self.simulation.exchange("before")
             timeout = self.config.machine.timeout
             replies = self.grid.send_and_receive(messages, timeout=timeout)
             strategy.advance(replies)
+            self.simulation.exchange("after")
             if channel.version == before and channel.traffic.uplinks:
                 raise RunFailed(f"round {number}: the strategy made no model of the replies")
             self.simulation.add_edge_time()

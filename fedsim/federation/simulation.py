@@ -6,7 +6,7 @@ every engine has the same rounds.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from flwr.app import Message
@@ -85,6 +85,32 @@ class Simulation:
             del self.clock.exchanges[exchange.client]
             self._delivered[exchange.client] = exchange.down_bits
 
+    def exchange(self, stage: Literal["before", "after"]) -> None:
+        """Exchanges with the clients of the round before its messages, or after its replies.
+
+        The server waits for all clients with each of them. What the round sends lacks the bits
+        that they had before.
+        """
+        downs = self.traffic.downlinks.items()
+        sizes = {client: getattr(down, stage) for client, down in downs}
+        for place in range(max(map(len, sizes.values()), default=0) if self.timed else 0):
+            exchanges = [
+                InFlight(client, self.number, pairs[place][0], up_bits=pairs[place][1])
+                for client, pairs in sizes.items() if pairs
+            ]  # fmt: skip
+            self.clock.send(exchanges)
+            self.clock.wait(exchanges, len(exchanges))
+            for x in exchanges:
+                del self.clock.exchanges[x.client]
+                self._delivered[x.client] = self._delivered.get(x.client, 0.0) + x.down_bits
+                self._spend(x)
+
+    def _spend(self, exchange: InFlight) -> None:
+        """Books the energy of an exchange."""
+        if self.spending is not None:
+            before = self.joules.get(exchange.client, 0.0)
+            self.joules[exchange.client] = before + self.spending.charge(exchange)
+
     @property
     def late(self) -> dict[int, InFlight]:
         """By client: updates of earlier rounds that the server has not been given yet."""
@@ -148,8 +174,8 @@ class Simulation:
         """
         clock, rules = self.clock, self.rules
         exchanges = [self._exchange(client, reply) for client, reply in sorted(replies.items())]
-        if self.spending is not None:
-            self.joules = {x.client: self.spending.charge(x) for x in exchanges}
+        for exchange in exchanges:
+            self._spend(exchange)
         coming = [exchange for exchange in exchanges if exchange.until == "arrived"]
         limit = math.inf if rules.deadline is None else clock.now + rules.deadline
         late = [*self.late.values()]

@@ -26,6 +26,7 @@ ASYNCHRONOUS = "asynchronous"
 OVERDUE = "asynchronous with `--deadline`"
 EVALUATED = "with `--evaluate-clients`"
 SEVERAL = "a task with several metrics"
+SECURE = "with `--strategy secagg`"
 PRIVATE = "with `--strategy dp`"
 ENERGY = "with energy in `--network`"
 TREE = "with `topology=tree(...)` in `--network`"
@@ -48,6 +49,7 @@ _SAMPLER = (
     "what the sampler asked clients for outside of their training messages; part of wire, and of "
     "no client's row"
 )
+_KEYS = "keys and shares of secure aggregation; part of wire"
 _NEWS = (
     "the server's notice whether the client's last update was applied; part of messages, not of "
     "wire"
@@ -151,10 +153,12 @@ class RoundBits:
     up_buffer_bits: int = column("bits", _BUFFERS)
     up_fate_bits: int = column("bits", _FATE)
     up_report_bits: int | None = optional_column("bits", _REPORTS, CONTROLLER, REPORTING)
+    up_key_bits: int | None = optional_column("bits", _KEYS, SECURE)
     up_sampler_bits: int | None = optional_column("bits", _SAMPLER, SAMPLER)
     down_buffer_bits: int = column("bits", _BUFFERS)
     down_news_bits: int = column("bits", _NEWS)
     down_order_bits: int | None = optional_column("bits", _ORDERS, CONTROLLER)
+    down_key_bits: int | None = optional_column("bits", _KEYS, SECURE)
     down_sampler_bits: int | None = optional_column("bits", _SAMPLER, SAMPLER)
     up_message_bits: int = column("bits", _MESSAGES)
     down_message_bits: int = column("bits", _MESSAGES)
@@ -328,9 +332,11 @@ class ClientBooks:
     up_buffer_bits: int = column("bits", _BUFFERS)
     up_fate_bits: int = column("bits", _FATE)
     up_report_bits: int | None = optional_column("bits", _REPORTS, CONTROLLER, REPORTING)
+    up_key_bits: int | None = optional_column("bits", _KEYS, SECURE)
     down_buffer_bits: int = column("bits", _BUFFERS)
     down_news_bits: int = column("bits", _NEWS)
     down_order_bits: int | None = optional_column("bits", _ORDERS, CONTROLLER)
+    down_key_bits: int | None = optional_column("bits", _KEYS, SECURE)
     up_message_bits: int = column("bits", _MESSAGES)
     down_message_bits: int = column("bits", _MESSAGES)
     up_sent: int = column("entries", _SENT)

@@ -180,6 +180,7 @@ def _requirements(config: Settings, plan: Plan) -> None:
         "proximal": config.training.proximal, "downlink": repr(config.downlink),
         "method": repr(config.method), "controller": repr(config.controller),
         "memory_as": repr(config.machine.memory_as), "late": repr(config.clients.late),
+        "max_norm": config.clients.max_norm,
     }  # fmt: skip
     hint = f"; give {wrong.instead}" if wrong.instead else ""
     raise UsageError(

@@ -258,12 +258,17 @@ def is_among(text: str, names: Container[str]) -> bool:
 
 
 def check_deployed(strategy: object) -> None:
-    """Refuses a strategy that goes by simulated time, because a deployment's links are real."""
-    if isinstance(strategy, str) and algorithm_of(strategy).clock != "rounds":
+    """Refuses a strategy that goes by simulated time, or is simulated for another reason."""
+    if not isinstance(strategy, str):
+        return
+    algorithm = algorithm_of(strategy)
+    if algorithm.clock != "rounds":
         raise UsageError(
             f"--strategy is {strategy!r}: it goes by simulated time, and the links of a deployment "
             "are real; `fedsim run --network` trains with it"
         )
+    if reason := algorithm.refuses_deployment:
+        raise UsageError(f"--strategy is {strategy!r}: {reason}; `fedsim run` trains with it")
 
 
 def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":

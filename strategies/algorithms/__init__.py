@@ -17,6 +17,7 @@ ALGORITHMS: dict[str, str] = {
     "marina": "marina:MARINA",
     "permk": "permk:PermK",
     "fetchsgd": "fetchsgd:FetchSGD",
+    "secagg": "secagg:SecAgg",
     "nesterov": "nesterov:Nesterov",
     "median": "robust:Median",
     "trimmed_mean": "robust:TrimmedMean",
@@ -36,7 +37,7 @@ ALGORITHMS: dict[str, str] = {
 """Every algorithm by the name that users type, as ``file:Class``, in the order of the help."""
 
 # What a reader of results has to know of them without torch. A test compares it with the classes.
-CODED = ("majority", "innetwork", "ef21", "diana", "marina", "permk", "fetchsgd")
+CODED = ("majority", "innetwork", "ef21", "diana", "marina", "permk", "fetchsgd", "secagg")
 """Those that take only methods which send codes that they add up: never ``raw``."""
 
 OWN_DOWNLINK = ("majority", "sharded")

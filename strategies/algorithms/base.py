@@ -9,6 +9,7 @@ from torch import Tensor
 from compressors import Compressor, Packet, Raw, State, Tensors
 from strategies.algorithms.requirements import Requirement, Setup, Unmet, unmet
 from strategies.channel.client_end import Delivery
+from strategies.channel.server_end import Side
 from strategies.channel.traffic import Uplink
 
 GradientHook = Callable[[Mapping[str, Tensor]], None]
@@ -123,6 +124,7 @@ class RoundInfo:
         iterations: local iterations by client; 1 for all where nobody orders other numbers.
         age: by client, steps of the model since the client was sent its own; of rounds 0.
         sent: by client, the model that it was sent, where that may be another than today's.
+        side_payloads: by client, those of the message that it was sent in this round.
     """
 
     number: int
@@ -133,6 +135,7 @@ class RoundInfo:
     iterations: Mapping[int, int] = field(default_factory=dict)
     age: Mapping[int, int] = field(default_factory=dict)
     sent: Mapping[int, Tensors] = field(default_factory=dict)
+    side_payloads: Mapping[int, Mapping[str, bytes]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,7 @@ class Algorithm:
         requires: what it needs of a run (``strategies.algorithms.requirements``).
         refuses_buffers: why models have no buffers (BatchNorm's statistics), which ...; empty: they
             may have.
+        refuses_deployment: why it is simulated alone; empty: it can be deployed.
         place: ``FILE.py:NAME``, where a user's own was found by that; else empty.
         content: the digest of that file and of the modules in its folder that it imports; else
             empty.
@@ -171,6 +175,7 @@ class Algorithm:
     method_example: ClassVar[str] = ""
     requires: ClassVar[tuple[Requirement, ...]] = ()
     refuses_buffers: ClassVar[str] = ""
+    refuses_deployment: ClassVar[str] = ""
     place: ClassVar[str] = ""
     content: ClassVar[str] = ""
 
@@ -212,6 +217,10 @@ class Algorithm:
         """How the server reads messages: as updates, unless the algorithm adds up something else.
         """
         return uplink
+
+    def sides(self, seed: int) -> tuple[Side, ...]:
+        """Side payloads of its own, at the server's end of the channel; ``seed``: of the run."""
+        return ()
 
     def epsilon(self, rounds: int) -> float | None:
         """The privacy that a client has lost after so many rounds; None: it was promised none."""

@@ -16,7 +16,7 @@ from compressors import Raw, State, compress, decompress
 from compressors.whole.memory import nest, unnest
 from strategies.channel.payload import Settings
 from strategies.channel.side_payloads import BUFFERS
-from strategies.channel.traffic import Downlink, Uplink, average_buffers, mean, shares
+from strategies.channel.traffic import Downlink, RoundTraffic, Uplink, average_buffers, mean, shares
 
 BUFFERS_UP = "buffers-asked"
 """Whether a message to a client asks for the client's own in its reply."""
@@ -67,9 +67,9 @@ class Buffers:
             up, side_payloads={**up.side_payloads, BUFFERS: payload}, statistics=statistics
         )
 
-    def close(self, uplinks: Mapping[int, Uplink]) -> None:
+    def close(self, traffic: RoundTraffic) -> None:
         """The mean of those that came becomes the server's."""
-        senders = {client: up for client, up in uplinks.items() if up.statistics}
+        senders = {client: up for client, up in traffic.uplinks.items() if up.statistics}
         if senders and self._asks:
             self.values = average_buffers(senders, self.weighting)
 

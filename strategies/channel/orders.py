@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 from compressors import Compressor, State
 from strategies.channel.payload import Settings
 from strategies.channel.side_payloads import ORDER, REPORT
-from strategies.channel.traffic import Downlink, Uplink
+from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
 
 REPORT_NAMES = "wanted"
 """In a message to a client: the names of what it is to report; they are the same in every round."""
@@ -78,7 +78,7 @@ class Orders:
     def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
         return with_report(up, settings, report_names_in(down.settings) if down else ())
 
-    def close(self, uplinks: Mapping[int, Uplink]) -> None:
+    def close(self, traffic: RoundTraffic) -> None:
         pass
 
     def again(self, down: Downlink) -> Downlink:
@@ -95,7 +95,7 @@ class Orders:
 class Stateless:
     """A ``Side`` that remembers nothing and has nothing to do when a round is over."""
 
-    def close(self, uplinks: Mapping[int, Uplink]) -> None:
+    def close(self, traffic: RoundTraffic) -> None:
         """See ``Side``."""
 
     def again(self, down: Downlink) -> Downlink:

@@ -84,8 +84,8 @@ class Side(Protocol):
         """
         ...
 
-    def close(self, uplinks: Mapping[int, Uplink]) -> None:
-        """The round has these uplinks, in client order."""
+    def close(self, traffic: RoundTraffic) -> None:
+        """The round has all its uplinks, in client order; more side payloads may be booked."""
         ...
 
     def again(self, down: Downlink) -> Downlink:
@@ -433,10 +433,10 @@ class ServerEnd:
         """
         self._closed = True
         check_enough(self.traffic, required)
-        uplinks = self.traffic.uplinks = dict(sorted(self.traffic.uplinks.items()))
+        self.traffic.uplinks = dict(sorted(self.traffic.uplinks.items()))
         for side in self.sides:
-            side.close(uplinks)
-        return uplinks
+            side.close(self.traffic)
+        return self.traffic.uplinks
 
     def advance(self, delta: Mapping[str, Tensor]) -> None:
         """Moves the shared model by what receivers will decode of ``delta``.

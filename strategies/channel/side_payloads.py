@@ -24,6 +24,10 @@ OUTCOME = "fate"
 (``acknowledge``)."""
 
 
+KEYS = "keys"
+"""Both ways: keys and shares of secure aggregation (``strategies.algorithms.secagg``)."""
+
+
 class Charge(NamedTuple):
     """How a side payload is booked.
 
@@ -42,6 +46,7 @@ CHARGES = {
     BUFFERS: Charge("buffer_bits", ("up", "down"), wire=True, model=True),
     ORDER: Charge("order_bits", ("down",), wire=True),
     REPORT: Charge("report_bits", ("up",), wire=True),
+    KEYS: Charge("key_bits", ("up", "down"), wire=True),
     APPLIED: Charge("news_bits", ("down",), wire=False),
     OUTCOME: Charge("fate_bits", ("up",), wire=False),
 }

@@ -25,7 +25,8 @@ class Downlink:
     message; ``uplink``: how the client is to encode its update; None: as all clients do;
     ``iterations``: how many local iterations it is to do; 0: as many as the round's settings say;
     ``free``: bits of the payload that are not charged, of a model in parts of which some have not
-    moved yet.
+    moved yet; ``before``, ``after``: bits down and up of exchanges with the client before this
+    message, which are among its side payloads, and after the round's last reply.
     """
 
     payload: bytes
@@ -37,6 +38,8 @@ class Downlink:
     uplink: Compressor | None = None
     iterations: int = 0
     free: int = 0
+    before: tuple[tuple[int, int], ...] = ()
+    after: tuple[tuple[int, int], ...] = ()
 
     def with_side_payload(
         self, name: str, payload: bytes, **settings: str | int | bool
@@ -84,9 +87,11 @@ class Uplink:
 
     @cached_property
     def norm(self) -> float:
-        """The L2 norm of the update."""
+        """The L2 norm of the update; 0 where the server reads no update, but integers of a sum."""
         norms = []
         for x in self.update.values():
+            if not x.is_floating_point():
+                continue
             norm = float(torch.linalg.vector_norm(x))  # quick, but float32 may overflow
             if not math.isfinite(norm):
                 norm = float(torch.linalg.vector_norm(x, dtype=torch.float64))

@@ -52,6 +52,10 @@ class Wire:
         """Books a reply."""
         _add(self.used if used else self.unused, client, of_reply(reply))
 
+    def book_side(self, client: int, travel: Travel, used: bool) -> None:
+        """Books messages outside of request and reply, without framing."""
+        _add(self.used if used else self.unused, client, travel)
+
     def add(self, key: int, client: int, other: "Wire") -> None:
         """Books what ``other`` has of a client, under another key."""
         for booked, theirs in ((self.requests, other.requests), (self.used, other.used),

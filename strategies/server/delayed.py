@@ -93,6 +93,7 @@ class DelayedDSGD(RuledStrategy):
         now = RoundInfo(
             traffic.round, self.seed, self.clients, self.uplink, self.cohort or 0,
             channel.iterations,
+            side_payloads={c: down.side_payloads for c, down in traffic.downlinks.items()},
         )  # fmt: skip
         if self.edges is not None and traffic.edges is not None:
             delta: Tensors | None = self.edges.step(uplinks, traffic.edges, traffic.round)

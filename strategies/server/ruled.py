@@ -11,6 +11,7 @@ from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Algorithm
 from strategies.algorithms.requirements import Setup
 from strategies.channel.late import LATE
+from strategies.channel.server_end import Side
 from strategies.server.base import ChannelStrategy
 
 
@@ -22,7 +23,7 @@ def check(rule: Algorithm, strategy: ChannelStrategy) -> None:
     late = next((name for name, policy in LATE.items() if policy == strategy.late), "")
     setup = Setup(
         strategy.uplink, strategy.downlink, strategy.clients, strategy.cohort, strategy.required,
-        late,
+        late, max_norm=strategy.max_norm,
     )  # fmt: skip
     if (wrong := rule.unmet(setup)) is not None:
         value = getattr(setup, wrong.setting)
@@ -67,6 +68,10 @@ class RuledStrategy(ChannelStrategy):
         if self.required is None:
             self.required = self.cohort if rule.every_reply else 1
         self.memory: State = {}
+
+    def sides(self) -> list[Side]:
+        """Those of every strategy, and the algorithm's own."""
+        return [*super().sides(), *self.rule.sides(self.seed)]
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """The channel's memory, messages under way included, and the algorithm's."""

@@ -14,7 +14,15 @@ from compressors import State, compress, decompress
 from fedsim import run
 from fedsim.federation.aggregation import make_strategy
 from fedsim.settings.strategies import STRATEGIES, adopt_strategy, algorithm_of, kind
-from strategies import Asynchronous, Compressed, DelayedDSGD, RoundInfo, Uplink
+from strategies import (
+    Asynchronous,
+    Compressed,
+    DelayedDSGD,
+    Downlink,
+    RoundInfo,
+    RoundTraffic,
+    Uplink,
+)
 from strategies.algorithms.flowers import Flowers
 from tests.support.runs import small
 
@@ -31,6 +39,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "marina": {"method": "marina(qsgd(7), 0.5)", "temporal": 1},
     "permk": {"method": "permk(4)"},
     "fetchsgd": {"method": "fetchsgd(0.05, 5, 3000)", "momentum": 0.0},
+    "secagg": {"method": "secagg(16, 0.5, 18)"},
     "scaffold": {"momentum": 0.0},
     "fedrep": {"temporal": 10},
     "trimmed_mean": {"clients": 10},
@@ -59,9 +68,16 @@ def coming(strategy: Any, model: State, number: int) -> dict[int, Uplink]:
 
 def stepped(strategy: Any, memory: State, model: State, number: int) -> tuple[Any, State]:
     ups = coming(strategy, model, number)
+    downs = {client: Downlink(b"", "model", {}) for client in ups}
+    for side in strategy.rule.sides(7):
+        traffic = RoundTraffic(number, side.write(number, downs), ups)
+        side.close(traffic)
+        downs = traffic.downlinks
+    payloads = {client: down.side_payloads for client, down in downs.items()}
     now = RoundInfo(
-        number, 7, 4, strategy.uplink, 4, age=dict.fromkeys(ups, 1), sent=dict.fromkeys(ups, model)
-    )
+        number, 7, 4, strategy.uplink, 4, age=dict.fromkeys(ups, 1),
+        sent=dict.fromkeys(ups, model), side_payloads=payloads,
+    )  # fmt: skip
     given = (memory, model, *(up.update for up in ups.values()))  # payloads are bytes
     before = deepcopy(given)
     update, after = strategy.rule.step(ups, memory, model, now)

@@ -26,6 +26,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fetchsgd": {
         "strategy": "fetchsgd", "method": "fetchsgd(0.003, 5, 1600)", "momentum": 0.0, "cohort": 2,
     },
+    "secagg": {
+        "strategy": "secagg", "method": "secagg(16, 0.5, 18)", "downlink": "sbc(0.1)",
+        "dropout": "before=0.1, after=0.1",
+    },
     "dgc": {
         "method": "dgc(0.05, stage=3)", "momentum": 0.0, "temporal": 1, "cohort": 2,
         "iterations": 6,

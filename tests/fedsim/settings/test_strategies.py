@@ -36,6 +36,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "marina": {"method": "marina(qsgd(7), 0.2)", "temporal": 1},
     "permk": {"method": "permk(4)"},
     "fetchsgd": {"method": "fetchsgd(0.1, 5, 60)", "momentum": 0.0},
+    "secagg": {"method": "secagg(16, 0.5, 18)"},
     "scaffold": {"momentum": 0.0},
     "fedrep": {"temporal": 10},
     "trimmed_mean": {"clients": 10},

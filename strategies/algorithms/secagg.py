@@ -1,0 +1,264 @@
+"""Secure aggregation: the server adds up masked integers, and decodes their sum alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors import Compressor, State, Tensors, text
+from compressors.bits import BitReader
+from compressors.whole.masked_integers import MASK, MaskedIntegers
+from compressors.whole.memory import nest
+from strategies.algorithms.base import (
+    Algorithm,
+    Client,
+    ClientUpdate,
+    RoundInfo,
+    TrainJob,
+    TrainResult,
+)
+from strategies.algorithms.requirements import Requirement, Setup, Unmet, fixed_codes
+from strategies.algorithms.secagg_protocol import (
+    PublicKeys,
+    answer,
+    client_mask,
+    sealed_shares,
+    secrets_of,
+    survivors_from_bytes,
+    survivors_to_bytes,
+    threshold_of,
+    without_masks,
+)
+from strategies.algorithms.shamir import SHARE_BYTES
+from strategies.channel.client_end import Delivery
+from strategies.channel.framing import Travel
+from strategies.channel.orders import Stateless
+from strategies.channel.payload import Settings
+from strategies.channel.server_end import Side
+from strategies.channel.shortage import TooFewReplies
+from strategies.channel.side_payloads import KEYS
+from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
+
+MASKED = "masked"
+
+
+@dataclass(frozen=True)
+class MaskedMessages(MaskedIntegers):
+    """``secagg`` as its server reads it: the integers of a message, of which no update is made."""
+
+    codec_id: ClassVar[str] = MaskedIntegers.codec_id  # the same messages
+
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
+        """The integers of all tensors one after the other (int64), as ``masked``."""
+        return {MASKED: torch.from_numpy(self.read_integers(bits, template))}
+
+
+def two_clients(algorithm: object, setup: Setup) -> Unmet | None:
+    """A sum of one update would be that update."""
+    if setup.cohort == 1:
+        return Unmet("cohort", "decodes the sum of two updates or more", "2 or more")
+    return None
+
+
+def sums_fit(algorithm: object, setup: Setup) -> Unmet | None:
+    """Every sum over a cohort fits the modulus."""
+    method = setup.uplink
+    assert isinstance(method, MaskedIntegers)
+    needed = method.needed(setup.cohort or 2)
+    if method.modulus >= needed:
+        return None
+    reason = (
+        f"adds up {setup.cohort} integers of {method.bits} bits modulo 2**{method.modulus}, which "
+        f"do not fit: modulus {needed} at least"
+    )
+    instead = text(replace(method, modulus=needed)) if needed <= 32 else "fewer bits"
+    return Unmet("uplink", reason, instead)
+
+
+def no_late_sums(algorithm: object, setup: Setup) -> Unmet | None:
+    """The masks of a round are removed with that round: an update cannot count in a later one."""
+    if setup.late == "count":
+        reason = "removes masks from the sum of one round, and a late update has those of another"
+        return Unmet("late", reason, "hold or drop")
+    return None
+
+
+def no_norm_bound(algorithm: object, setup: Setup) -> Unmet | None:
+    """Nobody but the client knows how long its update is."""
+    if setup.max_norm is not None:
+        reason = "decodes sums alone, so that the norm of one update is not known"
+        return Unmet("max_norm", reason, "no bound: the method's clip bounds every entry")
+    return None
+
+
+class PairwiseMasks(Client):
+    """Agrees on masks with the other clients of the round, and adds them to what is sent."""
+
+    def make_update(
+        self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult
+    ) -> ClientUpdate:
+        secrets = secrets_of(delivery.seed, job.client, delivery.round)
+        keys = PublicKeys.read(bytes(delivery.settings[KEYS]))
+        entries = sum(x.numel() for x in result.update.values())
+        mask = client_mask(secrets, job.client, keys, entries).astype(np.int64)
+        return ClientUpdate(result.update, nest(MASK, {MASK: torch.from_numpy(mask)}))
+
+
+@dataclass(frozen=True)
+class SecAgg(Algorithm):
+    """The mean of a round's updates, of which the server sees masked integers and their sum.
+
+        y_u = q_u + PRG(b_u) + sum_{v < u} PRG(s_uv) - sum_{v > u} PRG(s_uv)  mod 2^modulus
+        z = sum_{u in U} y_u - sum_{u in U} PRG(b_u) + sum_{u in U, v in D} +-PRG(s_uv)
+        w' = w + s z / |U|
+
+    Here q_u are the integers that client u makes of its update by ``secagg(bits, clip, modulus)``
+    and s the value of 1; b_u is the seed of the client's own mask and s_uv the key that u and v
+    agree on. U are the clients whose integers came and D those that dropped out: of a client in U
+    the others' shares give b_u, of one in D its private key, so z is the sum of q_u over U. Every
+    client counts once. Clients and server are simulated in one process, where each uses the bytes
+    that it is sent and no others (``secagg_protocol``); secrets follow from the run's seed.
+
+    Args:
+        threshold: more than this share of a round's clients must send their integers, two at
+            least; 0 <= threshold < 1. It is also how many must put their shares together to
+            see a secret.
+
+    Raises ``ValueError`` for another threshold. A round with fewer replies raises
+    ``TooFewReplies``.
+
+    Source: Bonawitz et al. 2017 (Practical secure aggregation for privacy-preserving machine
+    learning, https://doi.org/10.1145/3133956.3133982), Section 4 and Figure 4, against a server
+    that follows the protocol: without signatures and consistency checks.
+
+    Example:
+        >>> from compressors import parse
+        >>> from strategies import build
+        >>> build(SecAgg(), parse("secagg(16, 0.5, 18)"), clients=4).clients
+        4
+    """
+
+    adds_codes: ClassVar[bool] = True
+    needs_method: ClassVar[str] = MaskedIntegers.server
+    method_example: ClassVar[str] = "secagg(16, 0.5, 24)"
+    requires: ClassVar[tuple[Requirement, ...]] = (
+        two_clients, sums_fit, no_late_sums, no_norm_bound, fixed_codes,
+    )  # fmt: skip
+    refuses_buffers: ClassVar[str] = "clients would send without masks"
+    refuses_deployment: ClassVar[str] = (
+        "the secrets of its clients follow from the run's seed, which the server has"
+    )
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold < 1:
+            raise ValueError(f"threshold is {self.threshold}: 0 <= threshold < 1")
+
+    @property
+    def client(self) -> Client:
+        return PairwiseMasks()
+
+    def reads(self, uplink: Compressor) -> Compressor:
+        assert isinstance(uplink, MaskedIntegers)
+        return MaskedMessages(uplink.bits, uplink.clip, uplink.modulus)
+
+    def sides(self, seed: int) -> tuple[Side, ...]:
+        return (KeyExchange(seed, self.threshold),)
+
+    def step(
+        self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
+    ) -> tuple[Tensors | None, State]:
+        method = info.uplink
+        assert isinstance(method, MaskedIntegers)
+        keys = PublicKeys.read(info.side_payloads[next(iter(uplinks))][KEYS])
+        total = np.zeros(sum(x.numel() for x in model.values()), np.uint32)
+        for up in uplinks.values():
+            total += up.update[MASKED].numpy().astype(np.uint32)
+        answers = {client: answer_in(up, keys) for client, up in uplinks.items()}
+        threshold = threshold_of(self.threshold, len(keys.clients))
+        sums = without_masks(total, keys, answers, threshold).astype(np.int64)
+        return method.mean_of_sum(sums, len(uplinks), model), state
+
+
+def answer_in(up: Uplink, keys: PublicKeys) -> bytes:
+    """The last of a survivor's messages."""
+    return up.side_payloads[KEYS][-SHARE_BYTES * len(keys.clients) :]
+
+
+class KeyExchange(Stateless):
+    """Side payloads: the messages of secure aggregation but the masked integers.
+
+    It makes the messages of the clients before they train, and after all masked integers have
+    come, each of that client's secrets and of what the client was sent. A client's uploads are the
+    side payload of its reply. Without a reply they are booked as bits of a failed upload.
+
+    Args:
+        seed: of the run.
+        threshold: of ``SecAgg``.
+    """
+
+    names: ClassVar[tuple[str, ...]] = (KEYS,)
+
+    def __init__(self, seed: int, threshold: float) -> None:
+        self.seed, self.threshold = seed, threshold
+        self._uploaded = dict[int, bytes]()  # by client, its first two messages in this round
+
+    def write(self, round_number: int, downs: Mapping[int, Downlink]) -> dict[int, Downlink]:
+        """Advertised keys and encrypted shares: rounds 0 and 1 of the protocol."""
+        count = self._check(round_number, len(downs), len(downs), "can be asked")
+        secrets = {c: secrets_of(self.seed, c, round_number) for c in downs}
+        keys = PublicKeys({client: secret.public_keys for client, secret in secrets.items()})
+        listed = keys.to_bytes()
+        sealed = {c: sealed_shares(secret, c, keys, count) for c, secret in secrets.items()}
+        self._uploaded, requests = {}, {}
+        for client, down in downs.items():
+            received = b"".join(sealed[peer][client] for peer in downs if peer != client)
+            advertised, shares = keys.by_client[client], b"".join(sealed[client].values())
+            self._uploaded[client] = advertised + shares
+            before = ((0, 8 * len(advertised)), (8 * len(listed), 8 * len(shares)))
+            request = down.with_side_payload(KEYS, listed + received)
+            requests[client] = replace(request, before=before)
+        return requests
+
+    def read(self, up: Uplink, settings: Settings, down: Downlink | None) -> Uplink:
+        return up
+
+    def close(self, traffic: RoundTraffic) -> None:
+        """Survivors and their answers: round 3 of the protocol."""
+        downs, uplinks, number = traffic.downlinks, traffic.uplinks, traffic.round
+        count = self._check(number, len(uplinks), len(downs), "replied")
+        keys = PublicKeys.read(downs[next(iter(uplinks))].side_payloads[KEYS])
+        listed = survivors_to_bytes(keys, uplinks)
+        for client, down in downs.items():
+            uploaded, request = self._uploaded[client], down.side_payloads[KEYS]
+            if client not in uplinks:
+                traffic.failed_bits[client] = (
+                    traffic.failed_bits.get(client, 0) + 8 * len(uploaded)
+                )
+                traffic.wire.book_side(client, Travel(0, len(uploaded)), used=False)
+                continue
+            survivors = survivors_from_bytes(keys, listed)
+            secrets = secrets_of(self.seed, client, number)
+            answered = answer(secrets, client, request, survivors, count)
+            travel = Travel(len(listed), len(uploaded + answered))
+            traffic.wire.book_side(client, travel, used=True)
+            downs[client] = replace(
+                down.with_side_payload(KEYS, request + listed),
+                after=((8 * len(listed), 8 * len(answered)),),
+            )
+            up = uplinks[client]
+            payloads = {**up.side_payloads, KEYS: uploaded + answered}
+            uplinks[client] = replace(up, side_payloads=payloads)
+
+    def _check(self, round_number: int, clients: int, cohort: int, did: str) -> int:
+        """The number of shares that a secret needs, of which there must be as many clients."""
+        count = threshold_of(self.threshold, cohort)
+        if clients < count:
+            raise TooFewReplies(
+                f"round {round_number}: {clients} of {cohort} clients {did}, and secagg with "
+                f"threshold {self.threshold:g} takes {count} or more: fewer shares give no secret"
+            )
+        return count

@@ -1,0 +1,59 @@
+"""Fixed point modulo a power of two: whole sums, no bias within the clip, bits by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from compressors import UpdateError, compress, decompress, parse
+from compressors.whole.masked_integers import MaskedIntegers
+
+UPDATE = {"w": torch.tensor([[0.5, -0.25], [0.0, 9.0]]), "b": torch.tensor([-9.0])}
+
+
+def test_a_message_is_a_header_and_an_integer_for_each_entry() -> None:
+    packet, state = compress(MaskedIntegers(3, 0.75, 11), UPDATE)  # steps of 0.25
+    assert 8 * len(packet.payload) == 80 and state == {}  # 24 + 5 x 11, and 1 to a whole byte
+    assert packet.sent["w"].decoded.tolist() == [[0.5, -0.25], [0.0, 0.75]]
+    assert packet.sent["b"].decoded.tolist() == [-0.75]
+
+
+def test_masked_messages_decode_to_the_mask_and_their_sum_without_it_to_the_sum() -> None:
+    method, mask = MaskedIntegers(3, 0.75, 5), torch.tensor([31, 1, 12, 30, 7])
+    packet = compress(method, UPDATE, {"mask/mask": mask})[0]
+    numbers = torch.cat([x.flatten() for x in packet.sent.values() for x in [x.decoded]]) / 0.25
+    assert numbers.tolist() == [1, 0, 12, -31 + 32, 4]  # 2 - 1 + 32, ... modulo 32, from -16 on
+    assert decompress(method, packet.payload, UPDATE)["b"].item() == 1.0
+    again = (numbers.long() - mask) % 32
+    assert method.mean_of_sum(again.numpy(), 1, UPDATE)["w"].tolist() == [[0.5, -0.25], [0, 0.75]]
+    with pytest.raises(UpdateError, match="5"):
+        compress(method, UPDATE, {"mask/mask": mask[:4]})
+
+
+def test_the_least_modulus_holds_every_sum_and_one_bit_less_does_not() -> None:
+    for clients in (2, 3, 4, 10, 100):
+        for bits in (2, 3, 8):
+            needed = MaskedIntegers(bits, 1.0).needed(clients)
+            ends = np.array([-clients, clients]) * MaskedIntegers(bits, 1.0).largest
+            for modulus, fits in ((needed, True), (needed - 1, False)):
+                if modulus < bits:
+                    continue
+                method = MaskedIntegers(bits, 1.0, modulus)
+                means = method.mean_of_sum(ends & 2**modulus - 1, clients, {"w": torch.empty(2)})
+                assert (means["w"].tolist() == [-1.0, 1.0]) == fits
+
+
+def test_rounding_has_no_bias() -> None:
+    method, x = MaskedIntegers(2, 1.0), {"w": torch.full((10_000,), 0.3)}
+    decoded = compress(method, x, seed=1)[0].sent["w"].decoded
+    assert {*decoded.tolist()} == {0.0, 1.0}
+    assert decoded.mean().item() == pytest.approx(0.3, abs=4 * (0.3 * 0.7 / 10_000) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("typed", "setting"),
+    [("1, 0.5", "bits"), ("25, 0.5", "bits"), ("8, 0", "clip"), ("8, true", "clip"),
+     ("8, 0.5, 7", "modulus"), ("8, 0.5, 33", "modulus")],
+)  # fmt: skip
+def test_other_settings_are_refused(typed: str, setting: str) -> None:
+    with pytest.raises(ValueError, match=f"secagg: {setting}"):
+        parse(f"secagg({typed})")
