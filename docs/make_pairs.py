@@ -51,6 +51,10 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "marina": {"strategy": "marina", "method": "marina(cnat, 0.3)", **_ONE},
     "diana": {"strategy": "diana", "method": "diana(qsgd(7))"},
     "fetchsgd": {"strategy": "fetchsgd", "method": "fetchsgd(0.05)", "momentum": 0.0},
+    "secagg": {
+        "strategy": "secagg(0)", "method": "secagg(8, 0.5, 10)",  # two replies, of 6 ms each
+        "network": "up=40Mbit, down=80Mbit, latency=20ms, compute=lognormal(20ms, 0.7)",
+    },
     "fedper": {"strategy": "fedper"},
     "fedrep": {"strategy": "fedrep(head_steps=1)"},
     "fedbabu": {"strategy": "fedbabu"},

@@ -27,10 +27,11 @@ class MaskedIntegers:
         y_i = (q_i + m_i) mod 2^modulus
 
     c is ``clip``, v_i uniform noise in [0, 1), and m the mask, which follows from the memory: 0
-    where that holds none. So within the clip s q is unbiased, and 0 stays 0. The message is y, in
-    ``modulus`` bits an entry; it decodes to s times y, where y from 2^(modulus - 1) on counts as
-    y - 2^modulus. With a mask these are uniform noise. Masks come from the client's half of
-    strategy ``secagg``, whose server adds up integers; every other strategy refuses this method.
+    where that holds none. So within the clip s q is unbiased, and 0 stays 0. The message is a bit
+    that says whether there is a mask, and y in ``modulus`` bits an entry. It decodes to s times y,
+    where y from 2^(modulus - 1) on counts as y - 2^modulus: with a mask, to uniform noise. Masks
+    come from the client's half of strategy ``secagg``, whose server adds up integers; every other
+    strategy refuses this method.
 
     Source: Bonawitz et al. 2017 (https://doi.org/10.1145/3133956.3133982), Section 4; fixed point
     with a clip as in Bonawitz et al. 2019 (https://arxiv.org/abs/1912.00131), Section 3.
@@ -98,6 +99,9 @@ class MaskedIntegers:
                 entries = tuple(mask.shape)
                 raise UpdateError(f"secagg: a mask of {entries} entries for {len(integers)}")
             integers += mask.cpu().numpy()
+        if integers.size:
+            with out.span("header"):
+                out.uint(int(mask is not None), 1)
         integers &= (1 << self.modulus) - 1
         out.uints(integers.astype(np.uint64), self.modulus)
         decoded = self.split(self._signed(integers) * self.step, update)
@@ -105,12 +109,16 @@ class MaskedIntegers:
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
-        return self.split(self._signed(self.read_integers(bits, template)) * self.step, template)
+        _, integers = self.read_integers(bits, template)
+        return self.split(self._signed(integers) * self.step, template)
 
-    def read_integers(self, bits: BitReader, template: Tensors) -> np.ndarray:
-        """The integers of a message, 0 to 2^modulus - 1, of all tensors one after the other."""
-        entries = sum(x.numel() for x in template.values())
-        return bits.uints(entries, self.modulus).astype(np.int64)
+    def read_integers(self, bits: BitReader, template: Tensors) -> tuple[bool, np.ndarray]:
+        """Whether a message has a mask, and its integers, 0 to 2^modulus - 1, of all tensors."""
+        entries, masked = sum(x.numel() for x in template.values()), False
+        if entries:
+            with bits.span("header"):
+                masked = bool(bits.uint(1))
+        return masked, bits.uints(entries, self.modulus).astype(np.int64)
 
     def integers(self, update: Tensors, seed: int) -> np.ndarray:
         """q, the integers of an update before any mask, of all tensors one after the other."""

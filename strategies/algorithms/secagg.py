@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors import Compressor, State, Tensors, text
+from compressors import Compressor, PayloadError, State, Tensors, text
 from compressors.bits import BitReader
 from compressors.whole.masked_integers import MASK, MaskedIntegers
 from compressors.whole.memory import nest
@@ -52,8 +52,14 @@ class MaskedMessages(MaskedIntegers):
     codec_id: ClassVar[str] = MaskedIntegers.codec_id  # the same messages
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
-        """The integers of all tensors one after the other (int64), as ``masked``."""
-        return {MASKED: torch.from_numpy(self.read_integers(bits, template))}
+        """The integers of all tensors one after the other (int64), as ``masked``.
+
+        Raises ``PayloadError`` for a message without a mask, which would be one client's update.
+        """
+        masked, integers = self.read_integers(bits, template)
+        if not masked:
+            raise PayloadError("secagg: a message without a mask; fedsim's own clients add one")
+        return {MASKED: torch.from_numpy(integers)}
 
 
 def two_clients(algorithm: object, setup: Setup) -> Unmet | None:
@@ -90,7 +96,7 @@ def no_norm_bound(algorithm: object, setup: Setup) -> Unmet | None:
     """Nobody but the client knows how long its update is."""
     if setup.max_norm is not None:
         reason = "decodes sums alone, so that the norm of one update is not known"
-        return Unmet("max_norm", reason, "no bound: the method's clip bounds every entry")
+        return Unmet("max_norm", reason, "none: the method's clip bounds every entry")
     return None
 
 

@@ -19,6 +19,8 @@ secrets: they follow from the run's seed, so that a run can be made again.
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
 from struct import pack, unpack_from
 from typing import NamedTuple
 
@@ -68,10 +70,10 @@ def threshold_of(fraction: float, clients: int) -> int:
     """t, the least number of survivors among so many clients: above the fraction, two at least.
 
     Example:
-        >>> [threshold_of(0.5, n) for n in (1, 2, 3, 4, 10)]
-        [2, 2, 2, 3, 6]
+        >>> [threshold_of(0.5, n) for n in (1, 2, 3, 4, 10)], threshold_of(0.29, 100)
+        ([2, 2, 2, 3, 6], 30)
     """
-    return max(2, int(fraction * clients) + 1)
+    return max(2, floor(Fraction(str(fraction)) * clients) + 1)
 
 
 @dataclass(frozen=True)

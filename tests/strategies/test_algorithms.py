@@ -60,7 +60,8 @@ def coming(strategy: Any, model: State, number: int) -> dict[int, Uplink]:
     generator, ups = torch.Generator().manual_seed(number), {}
     for client in clients:
         update = {n: 0.1 * torch.randn(x.shape, generator=generator) for n, x in model.items()}
-        packet, _ = compress(strategy.uplink, update, seed=number)
+        mask = {"mask/mask": torch.arange(17)} if strategy.rule.needs_method == "secagg" else None
+        packet, _ = compress(strategy.uplink, update, mask, seed=number)
         reads = strategy.rule.reads(strategy.uplink)
         ups[client] = Uplink(packet.payload, {}, decompress(reads, packet.payload, model), {})
     return ups

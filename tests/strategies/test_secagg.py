@@ -8,7 +8,7 @@ import pytest
 import torch
 from cryptography.exceptions import InvalidTag
 
-from compressors import compress, parse
+from compressors import PayloadError, compress, parse
 from compressors.message import read_message
 from compressors.whole.masked_integers import MaskedIntegers
 from strategies import Downlink, RoundInfo, RoundTraffic, SecAgg, TooFewReplies, Uplink, build
@@ -70,6 +70,9 @@ def test_the_server_reads_integers_that_the_pairs_secrets_alone_do_not_open() ->
     up, own = traffic.uplinks[0], protocol.secrets_of(3, 0, 1)
     assert [*up.update] == ["masked"] and up.norm == 0
     plain = METHOD.integers(updates(clients)[0], seed=0)
+    with pytest.raises(PayloadError, match="without a mask"):
+        payload = compress(METHOD, updates(clients)[0])[0].payload
+        read_message(SecAgg().reads(METHOD), payload, TEMPLATE)
     pairs = sum(protocol.pair_mask(own.mask, 0, peer, keys, 19) for peer in (1, 2))
     drawn = protocol.stream(protocol.agree(own.mask, keys.mask_key(2)), 19)
     for secret, client, peer, sign in ((protocol.secrets_of(3, 2, 1), 2, 0, 1), (own, 0, 2, -1)):

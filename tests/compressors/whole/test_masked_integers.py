@@ -12,7 +12,7 @@ UPDATE = {"w": torch.tensor([[0.5, -0.25], [0.0, 9.0]]), "b": torch.tensor([-9.0
 
 def test_a_message_is_a_header_and_an_integer_for_each_entry() -> None:
     packet, state = compress(MaskedIntegers(3, 0.75, 11), UPDATE)  # steps of 0.25
-    assert 8 * len(packet.payload) == 80 and state == {}  # 24 + 5 x 11, and 1 to a whole byte
+    assert 8 * len(packet.payload) == 80 and state == {}  # 24 + 1 + 5 x 11
     assert packet.sent["w"].decoded.tolist() == [[0.5, -0.25], [0.0, 0.75]]
     assert packet.sent["b"].decoded.tolist() == [-0.75]
 

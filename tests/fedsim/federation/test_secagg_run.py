@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
 
-from compressors import State, Tensors
+from compressors import Compressor, State, Tensors
+from compressors.bits import BitReader
 from compressors.whole.masked_integers import MaskedIntegers
 from fedsim import RunConfig, RunFailed, UsageError, run
 from fedsim.settings.strategies import check_deployed
@@ -19,6 +21,16 @@ from tests.support.runs import small
 
 METHOD = "secagg(12, 0.25, 15)"
 ENTRIES = 21386
+
+
+@dataclass(frozen=True)
+class Integers(MaskedIntegers):
+    """The integers of a message, masked or not."""
+
+    codec_id: ClassVar[str] = MaskedIntegers.codec_id  # the same messages
+
+    def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, torch.Tensor]:
+        return {MASKED: torch.from_numpy(self.read_integers(bits, template)[1])}
 
 
 @dataclass(frozen=True)
@@ -34,6 +46,10 @@ class Unmasked(SecAgg):
 
     def sides(self, seed: int) -> tuple[()]:
         return ()
+
+    def reads(self, uplink: Compressor) -> Compressor:
+        assert isinstance(uplink, MaskedIntegers)
+        return Integers(uplink.bits, uplink.clip, uplink.modulus)
 
     def step(
         self, uplinks: Mapping[int, Uplink], state: State, model: Tensors, info: RoundInfo
@@ -71,7 +87,7 @@ def test_bits_seconds_and_joules_of_three_clients(tmp_path: Path) -> None:
     rounds = trained(
         tmp_path, "secagg", clients=3, network=network + "energy_down=1J/bit"
     ).rounds  # fmt: skip
-    payload = 8 * -(-(24 + 15 * ENTRIES) // 8)
+    payload = 8 * -(-(24 + 1 + 15 * ENTRIES) // 8)
     assert rounds["up_key_bits"].tolist() == 2 * [3 * 8 * 336]
     assert rounds["down_key_bits"].tolist() == 2 * [3 * 8 * 385]
     assert rounds["up_wire_bits"].tolist() == 2 * [3 * (payload + 8 * 336)]
