@@ -329,6 +329,11 @@ def _runs(results: Results, network: Network, count: Flops | None) -> list[_Run]
                 f"run {name} is asynchronous: on another network its clients would have sent "
                 "other messages; without --network it is told on its own clock"
             )
+        if "up_key_bits" in rounds and rounds["up_key_bits"].notna().any():
+            raise UsageError(
+                f"{folder} was run with secure aggregation, whose exchanges of keys are in no row: "
+                "it has no price on another network; without --network its own clock has its times"
+            )
         counted = network
         if network.lacks_flops and count is not None:
             counted = replace(network, flops=count(folder))

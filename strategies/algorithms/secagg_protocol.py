@@ -17,9 +17,10 @@ secrets: they follow from the run's seed, so that a run can be made again.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import floor
 from struct import pack, unpack_from
 from typing import NamedTuple
@@ -31,7 +32,14 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-from strategies.algorithms.shamir import PRIME, SHARE_BYTES, lagrange_weights, split_secret
+from strategies.algorithms.shamir import (
+    PRIME,
+    SHARE_BYTES,
+    join_shares,
+    lagrange_weights,
+    polynomial,
+    share_at,
+)
 
 KEY_BYTES = 32
 SEALED_BYTES = 8 + 2 * SHARE_BYTES + 16
@@ -118,9 +126,10 @@ def sealed_shares(
     secrets: Secrets, client: int, keys: PublicKeys, threshold: int
 ) -> dict[int, bytes]:
     """The shares of a client's secrets, encrypted for each of the others."""
-    sealed = {}
-    for peer, pieces in zip(keys.clients, _shares(secrets, keys, threshold), strict=True):
+    sealed, polynomials = {}, _polynomials(secrets, threshold)
+    for x, peer in enumerate(keys.clients, 1):
         if peer != client:
+            pieces = [share_at(x, coefficients) for coefficients in polynomials]
             plain = pack("<II", client, peer) + b"".join(map(_bytes, pieces))
             cipher = AESGCM(agree(secrets.cipher, keys.cipher_key(peer)))
             sealed[peer] = cipher.encrypt(_nonce(client, peer), plain, None)
@@ -145,10 +154,10 @@ def answer(
         raise ValueError(f"{len(survivors)} survivors: {threshold} at least")
     keys, chosen = PublicKeys.read(request), []
     place = len(keys.to_bytes())
-    held = dict(zip(keys.clients, _shares(secrets, keys, threshold), strict=True))[client]
-    for peer in keys.clients:
-        pieces = [*map(_bytes, held)]
-        if peer != client:
+    for x, peer in enumerate(keys.clients, 1):
+        if peer == client:
+            pieces = [_bytes(share_at(x, f)) for f in _polynomials(secrets, threshold)]
+        else:
             cipher = AESGCM(agree(secrets.cipher, keys.cipher_key(peer)))
             sealed, place = request[place : place + SEALED_BYTES], place + SEALED_BYTES
             plain = cipher.decrypt(_nonce(peer, client), sealed, None)
@@ -211,7 +220,7 @@ def joined(keys: PublicKeys, answers: Mapping[int, bytes], threshold: int) -> di
     for client, place in places.items():
         part = slice(SHARE_BYTES * place, SHARE_BYTES * (place + 1))
         shares = (int.from_bytes(answers[peer][part], "little") for peer in used)
-        secrets[client] = sum(w * y for w, y in zip(weights, shares, strict=True)) % PRIME
+        secrets[client] = join_shares(weights, shares)
     return secrets
 
 
@@ -232,6 +241,7 @@ def survivors_from_bytes(keys: PublicKeys, data: bytes) -> list[int]:
     return [client for client, bit in zip(keys.clients, bits, strict=True) if bit]
 
 
+@lru_cache(maxsize=1 << 15)  # a client opens with the keys with which it sealed
 def agree(secret: int, public: bytes) -> bytes:
     """The key of 32 bytes that two clients share: SHA-256 of X25519."""
     exchanged = _private(secret).exchange(X25519PublicKey.from_public_bytes(public))
@@ -244,12 +254,10 @@ def stream(key: bytes, entries: int) -> np.ndarray:
     return np.frombuffer(encryptor.update(bytes(4 * entries)), "<u4").astype(np.uint32)
 
 
-def _shares(secrets: Secrets, keys: PublicKeys, threshold: int) -> Iterator[Sequence[int]]:
-    """By client, in their order: the shares of a client's key and of its seed."""
-    count, seed = len(keys.clients), secrets.coefficients
-    of_key = split_secret(secrets.mask, threshold, count, seed)
-    of_seed = split_secret(secrets.seed, threshold, count, seed + 1)
-    return zip(of_key, of_seed, strict=True)
+def _polynomials(secrets: Secrets, threshold: int) -> list[list[int]]:
+    """Those that share a client's key and its seed."""
+    shared = secrets.mask, secrets.seed
+    return [polynomial(x, threshold, secrets.coefficients + i) for i, x in enumerate(shared)]
 
 
 def _private(secret: int) -> X25519PrivateKey:

@@ -1,41 +1,41 @@
-"""Shamir's secret sharing over the field of 2**255 - 19 elements."""
+"""Shamir's secret sharing over the field of p = 2**255 - 19 elements."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 PRIME = 2**255 - 19
 SHARE_BYTES = 32
 """Of a share, and of a secret."""
 
 
-def split_secret(secret: int, threshold: int, count: int, seed: int) -> list[int]:
-    """Shares of a secret: the i-th is f(i + 1); any ``threshold`` of them give the secret back.
+def polynomial(secret: int, threshold: int, seed: int) -> list[int]:
+    """The coefficients of f, whose values at 1, 2, ... are the shares of a secret.
 
         f(x) = secret + sum_{j=1}^{threshold-1} a_j x^j  mod p
 
-    Fewer than ``threshold`` shares are independent of the secret.
+    Any ``threshold`` of the shares give f(0), the secret. Fewer are independent of it.
 
     Args:
         secret: 0 to p - 1.
-        threshold: 1 to ``count``.
-        count: how many shares.
+        threshold: 1 or more.
         seed: of the coefficients a_j, which SHA-512 draws.
 
     Source: Shamir 1979 (How to share a secret, https://doi.org/10.1145/359168.359176).
 
     Example:
-        >>> shares = split_secret(7, threshold=2, count=3, seed=1)
-        >>> join_shares({1: shares[0], 3: shares[2]}), join_shares({2: shares[1]}) == 7
-        (7, False)
+        >>> shares = [share_at(x, polynomial(7, threshold=2, seed=1)) for x in (1, 3)]
+        >>> join_shares(lagrange_weights([1, 3]), shares)
+        7
     """
-    coefficients = [secret, *(_drawn(seed, j) for j in range(1, threshold))]
-    return [_value(coefficients, x) for x in range(1, count + 1)]
+    return [secret, *(_drawn(seed, j) for j in range(1, threshold))]
 
 
-def join_shares(shares: Mapping[int, int]) -> int:
-    """The secret of shares by their x, the number of the share from 1 on: f(0)."""
-    weights = lagrange_weights([*shares])
-    return sum(w * y for w, y in zip(weights, shares.values(), strict=True)) % PRIME
+def share_at(x: int, coefficients: Sequence[int]) -> int:
+    """f(x)."""
+    value = 0
+    for coefficient in reversed(coefficients):
+        value = (value * x + coefficient) % PRIME
+    return value
 
 
 def lagrange_weights(points: Sequence[int]) -> list[int]:
@@ -51,11 +51,9 @@ def lagrange_weights(points: Sequence[int]) -> list[int]:
     return weights
 
 
-def _value(coefficients: Sequence[int], x: int) -> int:
-    value = 0
-    for coefficient in reversed(coefficients):
-        value = (value * x + coefficient) % PRIME
-    return value
+def join_shares(weights: Iterable[int], shares: Iterable[int]) -> int:
+    """The secret, f(0); ``weights``: of the shares' points."""
+    return sum(w * y for w, y in zip(weights, shares, strict=True)) % PRIME
 
 
 def _drawn(seed: int, number: int) -> int:

@@ -13,7 +13,7 @@ from compressors.message import read_message
 from compressors.whole.masked_integers import MaskedIntegers
 from strategies import Downlink, RoundInfo, RoundTraffic, SecAgg, TooFewReplies, Uplink, build
 from strategies.algorithms import secagg_protocol as protocol
-from strategies.algorithms.shamir import PRIME, join_shares, split_secret
+from strategies.algorithms.shamir import PRIME, join_shares, lagrange_weights, polynomial, share_at
 from strategies.channel.side_payloads import KEYS
 
 METHOD = parse("secagg(6, 0.5, 8)")
@@ -103,12 +103,13 @@ def test_bits_of_three_clients_by_hand() -> None:
 
 def test_shares() -> None:
     """f(x) = 5 + a x + b x^2: three shares give 5, two do not."""
-    shares = dict(enumerate(split_secret(5, threshold=3, count=5, seed=9), 1))
-    for points in combinations(shares, 3):
-        assert join_shares({x: shares[x] for x in points}) == 5
-    differences = [shares[x + 1] - shares[x] for x in range(1, 5)]
-    assert len({(b - a) % PRIME for a, b in zip(differences, differences[1:], strict=False)}) == 1
-    assert all(join_shares({x: shares[x] for x in two}) != 5 for two in combinations(shares, 2))
+    five, a, b = f = polynomial(5, threshold=3, seed=9)
+    shares = {x: share_at(x, f) for x in range(1, 6)}
+    assert five == 5 and shares[2] == (5 + 2 * a + 4 * b) % PRIME
+    for count in (2, 3, 4):
+        for points in combinations(shares, count):
+            joined = join_shares(lagrange_weights(points), [shares[x] for x in points])
+            assert (joined == 5) == (count >= 3)
 
 
 def test_fewer_replies_than_the_threshold_are_an_error() -> None:
