@@ -93,7 +93,7 @@ RECENT = (
         "Perm-K: clients share out the entries by the order that strategy permk deals",
         "Szlendak et al. 2021, Definition 2", "permk(4)"),
     Row("secagg", "compressor", "whole.masked_integers:MaskedIntegers",
-        "Fixed point modulo 2**modulus, plus the masks that clients of strategy secagg agree on",
+        "Fixed point modulo 2**modulus, plus masks on which the clients of strategy secagg agree",
         "Bonawitz et al. 2017, Section 4", "secagg(16, 0.5, 24)"),
     Row("count_sketch", "codec", "whole.countsketch:CountSketch",
         "A count sketch: sums of entries with random signs; ef grows unless updates are sparse",

@@ -1,22 +1,25 @@
 """Fixed-point integers modulo a power of two, to which secure aggregation adds masks."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, Sent, SentTensor, State, Tensors, tensor_seed
+from compressors.base import ALL, Sent, SentTensor, State, Tensors, nominal_count, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.errors import UpdateError
 from compressors.kernels.noise import words
 from compressors.printing import shown
-from compressors.settings import check_whole, plain
+from compressors.settings import check_share, check_whole, plain
 from compressors.whole.memory import unnest
 
 MASK = "mask"
-"""In the memory: the mask of the next message, an integer for each entry of the update."""
+"""In the memory: the mask of the next message, an integer for each entry that travels."""
+
+TURN = "turn"
+"""In the memory: the round's seed, of which the entries that travel follow with p < 1."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,12 @@ class MaskedIntegers:
         y_i = (q_i + m_i) mod 2^modulus
 
     c is ``clip``, v_i uniform noise in [0, 1), and m the mask, which follows from the memory: 0
-    where that holds none. So within the clip s q is unbiased, and 0 stays 0. The message is a bit
-    that says whether there is a mask, and y in ``modulus`` bits an entry. It decodes to s times y,
-    where y from 2^(modulus - 1) on counts as y - 2^modulus: with a mask, to uniform noise. Masks
-    come from the client's half of strategy ``secagg``, whose server adds up integers; every other
-    strategy refuses this method.
+    where that holds none. So within the clip s q is unbiased, and 0 stays 0. With p < 1 the k =
+    round(p d) entries travel that the round's seed draws, the same of all clients. The message is a
+    bit that says whether there is a mask, that seed in 32 bits with p < 1, and y in ``modulus``
+    bits an entry. It decodes to d / k times s y, where y from 2^(modulus - 1) on counts as y -
+    2^modulus: with a mask, to uniform noise. Masks come from the client's half of strategy
+    ``secagg``, whose server adds up integers; every other strategy refuses this method.
 
     Source: Bonawitz et al. 2017 (https://doi.org/10.1145/3133956.3133982), Section 4; fixed point
     with a clip as in Bonawitz et al. 2019 (https://arxiv.org/abs/1912.00131), Section 3.
@@ -41,6 +45,7 @@ class MaskedIntegers:
         clip: c, in units of the update, above 0.
         modulus: bits of an integer that travels, ``bits`` to 32. The sum of m clients needs
             m (2^bits - 2) < 2^modulus.
+        p: the fraction of entries that travels, above 0, at most 1.
 
     Raises ``ValueError`` for any other.
 
@@ -61,6 +66,7 @@ class MaskedIntegers:
     bits: int
     clip: float
     modulus: int = 32
+    p: float = 1.0
 
     def __post_init__(self) -> None:
         plain(self)
@@ -69,6 +75,7 @@ class MaskedIntegers:
         number = isinstance(self.clip, int | float) and not isinstance(self.clip, bool)
         if not number or not 1e-30 <= self.clip <= 1e30:
             raise ValueError(f"secagg: clip is {shown(self.clip)}: 1e-30 <= clip <= 1e30")
+        check_share("secagg: p", self.p)
 
     @property
     def largest(self) -> int:
@@ -84,6 +91,18 @@ class MaskedIntegers:
         """The least ``modulus`` that holds every sum of so many clients' integers."""
         return (2 * self.largest * clients).bit_length()
 
+    def count(self, entries: int) -> int:
+        """How many of so many entries travel."""
+        return nominal_count(self.p, entries)
+
+    def places(self, turn: int, entries: int) -> np.ndarray:
+        """The entries that travel, ascending: those with the smallest numbers by ``turn``."""
+        count, numbers = self.count(entries), np.arange(entries)
+        if count == entries:
+            return numbers
+        order = words(turn, numbers).astype(np.int64) << 31 | numbers
+        return np.sort(np.partition(order, count - 1)[:count] & (1 << 31) - 1)
+
     def init(self, template: Tensors) -> State:
         """Nothing: no mask, until somebody says one."""
         return {}
@@ -92,8 +111,11 @@ class MaskedIntegers:
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``; the mask is used up, ``UpdateError`` for one of other size."""
-        integers = self.integers(update, seed)
-        mask = unnest(MASK, state).get(MASK)
+        masking = unnest(MASK, state)
+        mask, turn = masking.get(MASK), int(masking.get(TURN, 0))
+        flat = flattened(update)
+        places = self.places(turn, flat.size)
+        integers = self.integers(flat[places], seed)
         if mask is not None:
             if mask.shape != integers.shape:
                 entries = tuple(mask.shape)
@@ -102,48 +124,74 @@ class MaskedIntegers:
         if integers.size:
             with out.span("header"):
                 out.uint(int(mask is not None), 1)
+                out.uint(turn if self.p < 1 else 0, 32 * (self.p < 1))
         integers &= (1 << self.modulus) - 1
         out.uints(integers.astype(np.uint64), self.modulus)
-        decoded = self.split(self._signed(integers) * self.step, update)
-        return {name: SentTensor(x, ALL, x.shape) for name, x in decoded.items()}, {}
+        decoded = self.mean_of_sum(integers, 1, update, turn)
+        if self.p == 1:
+            return {name: SentTensor(x, ALL, x.shape) for name, x in decoded.items()}, {}
+        sent = {}
+        for (name, x), indices in zip(decoded.items(), split(places, update), strict=True):
+            where = torch.from_numpy(indices).to(x.device)
+            sent[name] = SentTensor(x.flatten()[where], where, x.shape)
+        return sent, {}
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
-        _, integers = self.read_integers(bits, template)
-        return self.split(self._signed(integers) * self.step, template)
+        message = self.read_integers(bits, template)
+        return self.mean_of_sum(message.integers, 1, template, message.turn)
 
-    def read_integers(self, bits: BitReader, template: Tensors) -> tuple[bool, np.ndarray]:
-        """Whether a message has a mask, and its integers, 0 to 2^modulus - 1, of all tensors."""
-        entries, masked = sum(x.numel() for x in template.values()), False
+    def read_integers(self, bits: BitReader, template: Tensors) -> "MaskedMessage":
+        """A message's integers, whether these have a mask, and which entries they are of."""
+        entries, masked, turn = sum(x.numel() for x in template.values()), False, 0
         if entries:
             with bits.span("header"):
-                masked = bool(bits.uint(1))
-        return masked, bits.uints(entries, self.modulus).astype(np.int64)
+                masked, turn = bool(bits.uint(1)), bits.uint(32 * (self.p < 1))
+        integers = bits.uints(self.count(entries), self.modulus).astype(np.int64)
+        if self.p < 1:
+            parts = split(self.places(turn, entries), template)
+            bits.sent |= {n: len(part) for n, part in zip(template, parts, strict=True)}
+        return MaskedMessage(masked, turn, integers)
 
-    def integers(self, update: Tensors, seed: int) -> np.ndarray:
-        """q, the integers of an update before any mask, of all tensors one after the other."""
-        rounded = [np.zeros(0, np.int64)]
-        for i, x in enumerate(update.values()):
-            values = x.detach().cpu().double().flatten().numpy()
-            values = np.clip(values, -self.clip, self.clip) / self.step
-            noise = words(tensor_seed(seed, i), np.arange(values.size)) / 2.0**32
-            integers = np.floor(values + noise).astype(np.int64)
-            rounded.append(np.clip(integers, -self.largest, self.largest))
-        return np.concatenate(rounded)
+    def integers(self, values: np.ndarray, seed: int) -> np.ndarray:
+        """q, the integers of values before any mask."""
+        clipped = np.clip(values, -self.clip, self.clip) / self.step
+        noise = words(tensor_seed(seed, 0), np.arange(values.size)) / 2.0**32
+        rounded = np.floor(clipped + noise).astype(np.int64)
+        return np.asarray(np.clip(rounded, -self.largest, self.largest))
 
-    def mean_of_sum(self, total: np.ndarray, clients: int, template: Tensors) -> dict[str, Tensor]:
+    def mean_of_sum(
+        self, total: np.ndarray, clients: int, template: Tensors, turn: int = 0
+    ) -> dict[str, Tensor]:
         """The mean update of so many clients, of the sum of their integers modulo 2^modulus."""
-        return self.split(self._signed(total) * self.step / clients, template)
-
-    def _signed(self, integers: np.ndarray) -> np.ndarray:
-        half = 1 << self.modulus - 1
-        return np.asarray((integers + half & 2 * half - 1) - half)
-
-    def split(self, values: np.ndarray, template: Tensors) -> dict[str, Tensor]:
-        """Values of all tensors as float32 tensors like ``template``."""
-        flat = torch.from_numpy(values.astype(np.float32))
-        parts = flat.split([x.numel() for x in template.values()])
+        half, entries = 1 << self.modulus - 1, sum(x.numel() for x in template.values())
+        signed = (total + half & 2 * half - 1) - half
+        flat = np.zeros(entries, np.float32)
+        scale = entries / max(1, signed.size)
+        flat[self.places(turn, entries)] = signed * self.step / clients * scale
+        parts = torch.from_numpy(flat).split([x.numel() for x in template.values()])
         return {
             name: part.view(x.shape).to(x.device)
             for (name, x), part in zip(template.items(), parts, strict=True)
         }
+
+
+class MaskedMessage(NamedTuple):
+    """What a message says: ``turn`` is 0 where all entries travel."""
+
+    masked: bool
+    turn: int
+    integers: np.ndarray
+
+
+def flattened(update: Tensors) -> np.ndarray:
+    """The entries of all tensors one after the other, in float64."""
+    parts = [x.detach().cpu().double().flatten().numpy() for x in update.values()]
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def split(places: np.ndarray, template: Tensors) -> list[np.ndarray]:
+    """Ascending places among all entries by tensor, as places in it."""
+    ends = np.cumsum([0, *(x.numel() for x in template.values())])
+    cuts = np.searchsorted(places, ends)
+    return [places[a:b] - end for a, b, end in zip(cuts, cuts[1:], ends, strict=False)]

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors import Compressor, PayloadError, State, Tensors, text
+from compressors import Compressor, PayloadError, State, Tensors, derive, text
 from compressors.bits import BitReader
-from compressors.whole.masked_integers import MASK, MaskedIntegers
+from compressors.whole.masked_integers import MASK, TURN, MaskedIntegers
 from compressors.whole.memory import nest
 from strategies.algorithms.base import (
     Algorithm,
@@ -52,14 +52,16 @@ class MaskedMessages(MaskedIntegers):
     codec_id: ClassVar[str] = MaskedIntegers.codec_id  # the same messages
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
-        """The integers of all tensors one after the other (int64), as ``masked``.
+        """The integers of all tensors one after the other (int64), as ``masked``; their ``turn``.
 
         Raises ``PayloadError`` for a message without a mask, which would be one client's update.
         """
-        masked, integers = self.read_integers(bits, template)
-        if not masked:
+        message = self.read_integers(bits, template)
+        if not message.masked:
             raise PayloadError("secagg: a message without a mask; fedsim's own clients add one")
-        return {MASKED: torch.from_numpy(integers)}
+        integers = torch.from_numpy(message.integers)
+        bits.sent = {MASKED: integers.numel(), TURN: 0}
+        return {MASKED: integers, TURN: torch.tensor([message.turn], device="cpu")}
 
 
 def two_clients(algorithm: object, setup: Setup) -> Unmet | None:
@@ -108,9 +110,17 @@ class PairwiseMasks(Client):
     ) -> ClientUpdate:
         secrets = secrets_of(delivery.seed, job.client, delivery.round)
         keys = PublicKeys.read(bytes(delivery.settings[KEYS]))
-        entries = sum(x.numel() for x in result.update.values())
-        mask = client_mask(secrets, job.client, keys, entries).astype(np.int64)
-        return ClientUpdate(result.update, nest(MASK, {MASK: torch.from_numpy(mask)}))
+        method = delivery.uplink
+        assert isinstance(method, MaskedIntegers)
+        count = method.count(sum(x.numel() for x in result.update.values()))
+        mask = torch.from_numpy(client_mask(secrets, job.client, keys, count).astype(np.int64))
+        turn = torch.tensor(turn_of(delivery.seed, delivery.round), device="cpu")
+        return ClientUpdate(result.update, nest(MASK, {MASK: mask, TURN: turn}))
+
+
+def turn_of(seed: int, round_number: int) -> int:
+    """The seed of the entries that travel in a round; ``seed``: of the run."""
+    return derive(seed, "secagg", round_number)
 
 
 @dataclass(frozen=True)
@@ -169,7 +179,7 @@ class SecAgg(Algorithm):
 
     def reads(self, uplink: Compressor) -> Compressor:
         assert isinstance(uplink, MaskedIntegers)
-        return MaskedMessages(uplink.bits, uplink.clip, uplink.modulus)
+        return MaskedMessages(uplink.bits, uplink.clip, uplink.modulus, uplink.p)
 
     def sides(self, seed: int) -> tuple[Side, ...]:
         return (KeyExchange(seed, self.threshold),)
@@ -180,13 +190,16 @@ class SecAgg(Algorithm):
         method = info.uplink
         assert isinstance(method, MaskedIntegers)
         keys = PublicKeys.read(info.side_payloads[next(iter(uplinks))][KEYS])
-        total = np.zeros(sum(x.numel() for x in model.values()), np.uint32)
-        for up in uplinks.values():
+        turn = turn_of(info.seed, info.number) if method.p < 1 else 0
+        total = np.zeros(method.count(sum(x.numel() for x in model.values())), np.uint32)
+        for client, up in uplinks.items():
+            if int(up.update[TURN]) != turn:
+                raise ValueError(f"client {client} sent other entries than the round's")
             total += up.update[MASKED].numpy().astype(np.uint32)
         answers = {client: answer_in(up, keys) for client, up in uplinks.items()}
         threshold = threshold_of(self.threshold, len(keys.clients))
         sums = without_masks(total, keys, answers, threshold).astype(np.int64)
-        return method.mean_of_sum(sums, len(uplinks), model), state
+        return method.mean_of_sum(sums, len(uplinks), model, turn), state
 
 
 def answer_in(up: Uplink, keys: PublicKeys) -> bytes:

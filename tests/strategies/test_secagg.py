@@ -1,6 +1,7 @@
 """Secure aggregation: shares, masks and messages by hand; the sum is that of plain integers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,9 +11,10 @@ from cryptography.exceptions import InvalidTag
 
 from compressors import PayloadError, compress, parse
 from compressors.message import read_message
-from compressors.whole.masked_integers import MaskedIntegers
+from compressors.whole.masked_integers import MaskedIntegers, flattened
 from strategies import Downlink, RoundInfo, RoundTraffic, SecAgg, TooFewReplies, Uplink, build
 from strategies.algorithms import secagg_protocol as protocol
+from strategies.algorithms.secagg import turn_of
 from strategies.algorithms.shamir import PRIME, join_shares, lagrange_weights, polynomial, share_at
 from strategies.channel.side_payloads import KEYS
 
@@ -29,38 +31,57 @@ def updates(clients: Sequence[int]) -> dict[int, dict[str, torch.Tensor]]:
     }
 
 
-def traffic_of(clients: Sequence[int], survivors: Sequence[int], rule: SecAgg) -> RoundTraffic:
+def traffic_of(
+    clients: Sequence[int], survivors: Sequence[int], rule: SecAgg,
+    method: MaskedIntegers = METHOD,
+) -> RoundTraffic:  # fmt: skip
     """A round with these updates: the survivors' messages have come, and the round is closed."""
     (side,) = rule.sides(seed=3)
     downs = side.write(1, {c: Downlink(b"", "model", {}) for c in clients})
     traffic = RoundTraffic(1, downs)
     for client in survivors:
         keys = protocol.PublicKeys.read(downs[client].side_payloads[KEYS])
-        mask = protocol.client_mask(protocol.secrets_of(3, client, 1), client, keys, 19)
-        state = {"mask/mask": torch.from_numpy(mask.astype(np.int64))}
-        packet, _ = compress(METHOD, updates(clients)[client], state, seed=client)
-        message = read_message(rule.reads(METHOD), packet.payload, TEMPLATE)
+        secrets = protocol.secrets_of(3, client, 1)
+        mask = protocol.client_mask(secrets, client, keys, method.count(19)).astype(np.int64)
+        turn = torch.tensor(turn_of(3, 1))
+        state = {"mask/mask": torch.from_numpy(mask), "mask/turn": turn}
+        packet, _ = compress(method, updates(clients)[client], state, seed=client)
+        message = read_message(rule.reads(method), packet.payload, TEMPLATE)
         traffic.uplinks[client] = Uplink(packet.payload, message.spans, message.update, {})
     side.close(traffic)
     return traffic
 
 
-def stepped(traffic: RoundTraffic, rule: SecAgg) -> dict[str, torch.Tensor]:
+def stepped(
+    traffic: RoundTraffic, rule: SecAgg, method: MaskedIntegers = METHOD
+) -> dict[str, torch.Tensor]:
     payloads = {client: down.side_payloads for client, down in traffic.downlinks.items()}
-    now = RoundInfo(1, 3, 9, METHOD, side_payloads=payloads)
+    now = RoundInfo(1, 3, 9, method, side_payloads=payloads)
     update, _ = rule.step(traffic.uplinks, {}, TEMPLATE, now)
     assert update is not None
     return dict(update)
 
 
-@pytest.mark.parametrize("left", [2, 3, 4])
-def test_the_sum_is_that_of_the_survivors_integers_whoever_drops_out(left: int) -> None:
-    clients, rule = (1, 4, 5, 8), SecAgg(0.25)
-    plain = {c: METHOD.integers(x, seed=c) for c, x in updates(clients).items()}
+@pytest.mark.parametrize(("left", "p"), [(2, 1.0), (3, 1.0), (3, 0.3), (4, 1.0)])
+def test_the_sum_is_that_of_the_survivors_integers_whoever_drops_out(left: int, p: float) -> None:
+    clients, rule, method = (1, 4, 5, 8), SecAgg(0.25), replace(METHOD, p=p)
+    places = method.places(turn_of(3, 1), 19)
+    assert len({*places.tolist()}) == (19 if p == 1 else 6)
+    plain = {c: method.integers(flattened(x)[places], c) for c, x in updates(clients).items()}
     for survivors in combinations(clients, left):
-        wanted = sum(plain[c].astype(float) for c in survivors) * (0.5 / 31) / left
-        got = stepped(traffic_of(clients, survivors, rule), rule)
-        assert np.array_equal(np.append(got["w"], got["b"]), wanted.astype(np.float32))
+        wanted = np.zeros(19)
+        wanted[places] = sum(plain[c].astype(float) for c in survivors) * (0.5 / 31) / left
+        got = stepped(traffic_of(clients, survivors, rule, method), rule, method)
+        scaled = (wanted * (19 / len(places))).astype(np.float32)
+        assert np.array_equal(np.append(got["w"], got["b"]), scaled)
+
+
+def test_entries_of_another_round_are_refused() -> None:
+    method = replace(METHOD, p=0.3)
+    traffic = traffic_of((0, 1, 2), (0, 1, 2), SecAgg(), method)
+    traffic.uplinks[1].update["turn"] += 1
+    with pytest.raises(ValueError, match="client 1"):
+        stepped(traffic, SecAgg(), method)
 
 
 def test_the_server_reads_integers_that_the_pairs_secrets_alone_do_not_open() -> None:
@@ -68,8 +89,8 @@ def test_the_server_reads_integers_that_the_pairs_secrets_alone_do_not_open() ->
     traffic = traffic_of(clients, clients, rule)
     keys = protocol.PublicKeys.read(traffic.downlinks[0].side_payloads[KEYS])
     up, own = traffic.uplinks[0], protocol.secrets_of(3, 0, 1)
-    assert [*up.update] == ["masked"] and up.norm == 0
-    plain = METHOD.integers(updates(clients)[0], seed=0)
+    assert [*up.update] == ["masked", "turn"] and up.norm == 0
+    plain = METHOD.integers(flattened(updates(clients)[0]), seed=0)
     with pytest.raises(PayloadError, match="without a mask"):
         payload = compress(METHOD, updates(clients)[0])[0].payload
         read_message(SecAgg().reads(METHOD), payload, TEMPLATE)

@@ -6,6 +6,7 @@ import torch
 
 from compressors import UpdateError, compress, decompress, parse
 from compressors.whole.masked_integers import MaskedIntegers
+from tests.support import contract
 
 UPDATE = {"w": torch.tensor([[0.5, -0.25], [0.0, 9.0]]), "b": torch.tensor([-9.0])}
 
@@ -27,6 +28,19 @@ def test_masked_messages_decode_to_the_mask_and_their_sum_without_it_to_the_sum(
     assert method.mean_of_sum(again.numpy(), 1, UPDATE)["w"].tolist() == [[0.5, -0.25], [0, 0.75]]
     with pytest.raises(UpdateError, match="5"):
         compress(method, UPDATE, {"mask/mask": mask[:4]})
+
+
+def test_a_fraction_of_the_entries_travels_the_same_for_one_seed() -> None:
+    """24 bits, one for the mask, 32 of the seed, 4 of 10 entries in 7 bits; times 10 / 4."""
+    method, update = MaskedIntegers(3, 0.75, 7, 0.4), {"v": torch.ones(4), "w": torch.ones(3, 2)}
+    packets = [compress(method, update, {"mask/turn": torch.tensor(t)}, 5)[0] for t in (8, 8, 9)]
+    assert {8 * len(packet.payload) for packet in packets} == {8 * -(-(57 + 28) // 8)}
+    flat = [torch.cat([x.decoded.flatten() for x in p.sent.values()]) for p in packets]
+    assert all(sorted(x.tolist()) == [0.0] * 6 + [0.75 * 2.5] * 4 for x in flat)
+    assert torch.equal(flat[0], flat[1]) and not torch.equal(flat[0], flat[2])
+    contract.counts_are_what_travelled(method, packets[0], update)
+    contract.decodes_to_what_was_sent(method, packets[0], update)
+    contract.sent_indices_are_what_travelled(packets[0])
 
 
 def test_the_least_modulus_holds_every_sum_and_one_bit_less_does_not() -> None:
@@ -52,7 +66,8 @@ def test_rounding_has_no_bias() -> None:
 @pytest.mark.parametrize(
     ("typed", "setting"),
     [("1, 0.5", "bits"), ("25, 0.5", "bits"), ("8, 0", "clip"), ("8, true", "clip"),
-     ("8, 0.5, 7", "modulus"), ("8, 0.5, 33", "modulus")],
+     ("8, 0.5, 7", "modulus"), ("8, 0.5, 33", "modulus"),
+     ("8, 0.5, 9, 0", "p")],
 )  # fmt: skip
 def test_other_settings_are_refused(typed: str, setting: str) -> None:
     with pytest.raises(ValueError, match=f"secagg: {setting}"):

@@ -33,7 +33,7 @@ class Integers(MaskedIntegers):
     codec_id: ClassVar[str] = MaskedIntegers.codec_id  # the same messages
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, torch.Tensor]:
-        return {MASKED: torch.from_numpy(self.read_integers(bits, template)[1])}
+        return {MASKED: torch.from_numpy(self.read_integers(bits, template).integers)}
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,10 @@ class Unmasked(SecAgg):
         assert isinstance(info.uplink, MaskedIntegers)
         columns = zip(*(up.update[MASKED].tolist() for up in uplinks.values()), strict=True)
         total = np.array([sum(x - 2**15 * (x >= 2**14) for x in column) for column in columns])
-        flat = (total * info.uplink.step / len(uplinks)).astype(np.float32)
-        return info.uplink.split(flat, model), state
+        flat = torch.from_numpy((total * info.uplink.step / len(uplinks)).astype(np.float32))
+        parts = flat.split([x.numel() for x in model.values()])
+        named = zip(model.items(), parts, strict=True)
+        return {name: part.view(x.shape) for (name, x), part in named}, state
 
 
 def trained(folder: Path, strategy: Any, **settings: Any) -> Any:
@@ -94,6 +96,7 @@ def test_bits_seconds_and_joules_of_three_clients(tmp_path: Path) -> None:
     assert rounds["up_key_bits"].tolist() == 2 * [3 * 8 * 336]
     assert rounds["down_key_bits"].tolist() == 2 * [3 * 8 * 385]
     assert rounds["up_wire_bits"].tolist() == 2 * [3 * (payload + 8 * 336)]
+    assert rounds["up_sent"].tolist() == 2 * [3 * ENTRIES]
     model = 32 * ENTRIES + 24
     assert rounds["down_wire_bits"].tolist() == [3 * 8 * 385, 3 * (8 * 385 + model)]
     joules = 2 * rounds["up_wire_bits"] + rounds["down_wire_bits"]
