@@ -18,7 +18,7 @@ from compressors.whole.memory import unnest
 MASK = "mask"
 """In the memory: the mask of the next message, an integer for each entry that travels."""
 
-TURN = "turn"
+ROUND_SEED = "round_seed"
 """In the memory: the round's seed, of which the entries that travel follow with p < 1."""
 
 
@@ -95,12 +95,12 @@ class MaskedIntegers:
         """How many of so many entries travel."""
         return nominal_count(self.p, entries)
 
-    def places(self, turn: int, entries: int) -> np.ndarray:
-        """The entries that travel, ascending: those with the smallest numbers by ``turn``."""
+    def places(self, round_seed: int, entries: int) -> np.ndarray:
+        """The entries that travel, ascending: those with the smallest numbers by ``round_seed``."""
         count, numbers = self.count(entries), np.arange(entries)
         if count == entries:
             return numbers
-        order = words(turn, numbers).astype(np.int64) << 31 | numbers
+        order = words(round_seed, numbers).astype(np.int64) << 31 | numbers
         return np.sort(np.partition(order, count - 1)[:count] & (1 << 31) - 1)
 
     def init(self, template: Tensors) -> State:
@@ -112,9 +112,9 @@ class MaskedIntegers:
     ) -> tuple[Sent, State]:
         """See ``Compressor.write``; the mask is used up, ``UpdateError`` for one of other size."""
         masking = unnest(MASK, state)
-        mask, turn = masking.get(MASK), int(masking.get(TURN, 0))
+        mask, round_seed = masking.get(MASK), int(masking.get(ROUND_SEED, 0))
         flat = flattened(update)
-        places = self.places(turn, flat.size)
+        places = self.places(round_seed, flat.size)
         integers = self.integers(flat[places], seed)
         if mask is not None:
             if mask.shape != integers.shape:
@@ -124,14 +124,15 @@ class MaskedIntegers:
         if integers.size:
             with out.span("header"):
                 out.uint(int(mask is not None), 1)
-                out.uint(turn if self.p < 1 else 0, 32 * (self.p < 1))
+                if self.p < 1:
+                    out.uint(round_seed, 32)
         integers &= (1 << self.modulus) - 1
         out.uints(integers.astype(np.uint64), self.modulus)
-        decoded = self.mean_of_sum(integers, 1, update, turn)
+        decoded = self.mean_of_sum(integers, 1, update, round_seed)
         if self.p == 1:
             return {name: SentTensor(x, ALL, x.shape) for name, x in decoded.items()}, {}
         sent = {}
-        for (name, x), indices in zip(decoded.items(), split(places, update), strict=True):
+        for (name, x), indices in zip(decoded.items(), split_places(places, update), strict=True):
             where = torch.from_numpy(indices).to(x.device)
             sent[name] = SentTensor(x.flatten()[where], where, x.shape)
         return sent, {}
@@ -139,19 +140,19 @@ class MaskedIntegers:
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         """See ``Compressor.read``."""
         message = self.read_integers(bits, template)
-        return self.mean_of_sum(message.integers, 1, template, message.turn)
+        return self.mean_of_sum(message.integers, 1, template, message.round_seed)
 
     def read_integers(self, bits: BitReader, template: Tensors) -> "MaskedMessage":
         """A message's integers, whether these have a mask, and which entries they are of."""
-        entries, masked, turn = sum(x.numel() for x in template.values()), False, 0
+        entries, masked, round_seed = sum(x.numel() for x in template.values()), False, 0
         if entries:
             with bits.span("header"):
-                masked, turn = bool(bits.uint(1)), bits.uint(32 * (self.p < 1))
+                masked, round_seed = bool(bits.uint(1)), bits.uint(32) if self.p < 1 else 0
         integers = bits.uints(self.count(entries), self.modulus).astype(np.int64)
         if self.p < 1:
-            parts = split(self.places(turn, entries), template)
+            parts = split_places(self.places(round_seed, entries), template)
             bits.sent |= {n: len(part) for n, part in zip(template, parts, strict=True)}
-        return MaskedMessage(masked, turn, integers)
+        return MaskedMessage(masked, round_seed, integers)
 
     def integers(self, values: np.ndarray, seed: int) -> np.ndarray:
         """q, the integers of values before any mask."""
@@ -161,14 +162,14 @@ class MaskedIntegers:
         return np.asarray(np.clip(rounded, -self.largest, self.largest))
 
     def mean_of_sum(
-        self, total: np.ndarray, clients: int, template: Tensors, turn: int = 0
+        self, total: np.ndarray, clients: int, template: Tensors, round_seed: int = 0
     ) -> dict[str, Tensor]:
         """The mean update of so many clients, of the sum of their integers modulo 2^modulus."""
         half, entries = 1 << self.modulus - 1, sum(x.numel() for x in template.values())
         signed = (total + half & 2 * half - 1) - half
         flat = np.zeros(entries, np.float32)
         scale = entries / max(1, signed.size)
-        flat[self.places(turn, entries)] = signed * self.step / clients * scale
+        flat[self.places(round_seed, entries)] = signed * self.step / clients * scale
         parts = torch.from_numpy(flat).split([x.numel() for x in template.values()])
         return {
             name: part.view(x.shape).to(x.device)
@@ -177,10 +178,10 @@ class MaskedIntegers:
 
 
 class MaskedMessage(NamedTuple):
-    """What a message says: ``turn`` is 0 where all entries travel."""
+    """A message as it was read; ``round_seed``: the round's seed, 0 where all entries travel."""
 
     masked: bool
-    turn: int
+    round_seed: int
     integers: np.ndarray
 
 
@@ -190,7 +191,7 @@ def flattened(update: Tensors) -> np.ndarray:
     return np.concatenate([np.zeros(0), *parts])
 
 
-def split(places: np.ndarray, template: Tensors) -> list[np.ndarray]:
+def split_places(places: np.ndarray, template: Tensors) -> list[np.ndarray]:
     """Ascending places among all entries by tensor, as places in it."""
     ends = np.cumsum([0, *(x.numel() for x in template.values())])
     cuts = np.searchsorted(places, ends)

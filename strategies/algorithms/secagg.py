@@ -10,7 +10,7 @@ from torch import Tensor
 
 from compressors import Compressor, PayloadError, State, Tensors, derive, text
 from compressors.bits import BitReader
-from compressors.whole.masked_integers import MASK, TURN, MaskedIntegers
+from compressors.whole.masked_integers import MASK, ROUND_SEED, MaskedIntegers
 from compressors.whole.memory import nest
 from strategies.algorithms.base import (
     Algorithm,
@@ -52,7 +52,7 @@ class MaskedMessages(MaskedIntegers):
     codec_id: ClassVar[str] = MaskedIntegers.codec_id  # the same messages
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
-        """The integers of all tensors one after the other (int64), as ``masked``; their ``turn``.
+        """The integers of all tensors one after the other (int64), as ``masked``; their seed.
 
         Raises ``PayloadError`` for a message without a mask, which would be one client's update.
         """
@@ -60,8 +60,8 @@ class MaskedMessages(MaskedIntegers):
         if not message.masked:
             raise PayloadError("secagg: a message without a mask; fedsim's own clients add one")
         integers = torch.from_numpy(message.integers)
-        bits.sent = {MASKED: integers.numel(), TURN: 0}
-        return {MASKED: integers, TURN: torch.tensor([message.turn], device="cpu")}
+        bits.sent = {MASKED: integers.numel(), ROUND_SEED: 0}
+        return {MASKED: integers, ROUND_SEED: torch.tensor([message.round_seed], device="cpu")}
 
 
 def two_clients(algorithm: object, setup: Setup) -> Unmet | None:
@@ -114,11 +114,11 @@ class PairwiseMasks(Client):
         assert isinstance(method, MaskedIntegers)
         count = method.count(sum(x.numel() for x in result.update.values()))
         mask = torch.from_numpy(client_mask(secrets, job.client, keys, count).astype(np.int64))
-        turn = torch.tensor(turn_of(delivery.seed, delivery.round), device="cpu")
-        return ClientUpdate(result.update, nest(MASK, {MASK: mask, TURN: turn}))
+        round_seed = torch.tensor(round_seed_of(delivery.seed, delivery.round), device="cpu")
+        return ClientUpdate(result.update, nest(MASK, {MASK: mask, ROUND_SEED: round_seed}))
 
 
-def turn_of(seed: int, round_number: int) -> int:
+def round_seed_of(seed: int, round_number: int) -> int:
     """The seed of the entries that travel in a round; ``seed``: of the run."""
     return derive(seed, "secagg", round_number)
 
@@ -190,16 +190,16 @@ class SecAgg(Algorithm):
         method = info.uplink
         assert isinstance(method, MaskedIntegers)
         keys = PublicKeys.read(info.side_payloads[next(iter(uplinks))][KEYS])
-        turn = turn_of(info.seed, info.number) if method.p < 1 else 0
+        round_seed = round_seed_of(info.seed, info.number) if method.p < 1 else 0
         total = np.zeros(method.count(sum(x.numel() for x in model.values())), np.uint32)
         for client, up in uplinks.items():
-            if int(up.update[TURN]) != turn:
+            if int(up.update[ROUND_SEED]) != round_seed:
                 raise ValueError(f"client {client} sent other entries than the round's")
             total += up.update[MASKED].numpy().astype(np.uint32)
         answers = {client: answer_in(up, keys) for client, up in uplinks.items()}
         threshold = threshold_of(self.threshold, len(keys.clients))
         sums = without_masks(total, keys, answers, threshold).astype(np.int64)
-        return method.mean_of_sum(sums, len(uplinks), model, turn), state
+        return method.mean_of_sum(sums, len(uplinks), model, round_seed), state
 
 
 def answer_in(up: Uplink, keys: PublicKeys) -> bytes:

@@ -14,7 +14,7 @@ from compressors.message import read_message
 from compressors.whole.masked_integers import MaskedIntegers, flattened
 from strategies import Downlink, RoundInfo, RoundTraffic, SecAgg, TooFewReplies, Uplink, build
 from strategies.algorithms import secagg_protocol as protocol
-from strategies.algorithms.secagg import turn_of
+from strategies.algorithms.secagg import round_seed_of
 from strategies.algorithms.shamir import PRIME, join_shares, lagrange_weights, polynomial, share_at
 from strategies.channel.side_payloads import KEYS
 
@@ -43,8 +43,8 @@ def traffic_of(
         keys = protocol.PublicKeys.read(downs[client].side_payloads[KEYS])
         secrets = protocol.secrets_of(3, client, 1)
         mask = protocol.client_mask(secrets, client, keys, method.count(19)).astype(np.int64)
-        turn = torch.tensor(turn_of(3, 1))
-        state = {"mask/mask": torch.from_numpy(mask), "mask/turn": turn}
+        round_seed = torch.tensor(round_seed_of(3, 1))
+        state = {"mask/mask": torch.from_numpy(mask), "mask/round_seed": round_seed}
         packet, _ = compress(method, updates(clients)[client], state, seed=client)
         message = read_message(rule.reads(method), packet.payload, TEMPLATE)
         traffic.uplinks[client] = Uplink(packet.payload, message.spans, message.update, {})
@@ -65,7 +65,7 @@ def stepped(
 @pytest.mark.parametrize(("left", "p"), [(2, 1.0), (3, 1.0), (3, 0.3), (4, 1.0)])
 def test_the_sum_is_that_of_the_survivors_integers_whoever_drops_out(left: int, p: float) -> None:
     clients, rule, method = (1, 4, 5, 8), SecAgg(0.25), replace(METHOD, p=p)
-    places = method.places(turn_of(3, 1), 19)
+    places = method.places(round_seed_of(3, 1), 19)
     assert len({*places.tolist()}) == (19 if p == 1 else 6)
     plain = {c: method.integers(flattened(x)[places], c) for c, x in updates(clients).items()}
     for survivors in combinations(clients, left):
@@ -79,7 +79,7 @@ def test_the_sum_is_that_of_the_survivors_integers_whoever_drops_out(left: int, 
 def test_entries_of_another_round_are_refused() -> None:
     method = replace(METHOD, p=0.3)
     traffic = traffic_of((0, 1, 2), (0, 1, 2), SecAgg(), method)
-    traffic.uplinks[1].update["turn"] += 1
+    traffic.uplinks[1].update["round_seed"] += 1
     with pytest.raises(ValueError, match="client 1"):
         stepped(traffic, SecAgg(), method)
 
@@ -89,7 +89,7 @@ def test_the_server_reads_integers_that_the_pairs_secrets_alone_do_not_open() ->
     traffic = traffic_of(clients, clients, rule)
     keys = protocol.PublicKeys.read(traffic.downlinks[0].side_payloads[KEYS])
     up, own = traffic.uplinks[0], protocol.secrets_of(3, 0, 1)
-    assert [*up.update] == ["masked", "turn"] and up.norm == 0
+    assert [*up.update] == ["masked", "round_seed"] and up.norm == 0
     plain = METHOD.integers(flattened(updates(clients)[0]), seed=0)
     with pytest.raises(PayloadError, match="without a mask"):
         payload = compress(METHOD, updates(clients)[0])[0].payload

@@ -33,7 +33,8 @@ def test_masked_messages_decode_to_the_mask_and_their_sum_without_it_to_the_sum(
 def test_a_fraction_of_the_entries_travels_the_same_for_one_seed() -> None:
     """24 bits, one for the mask, 32 of the seed, 4 of 10 entries in 7 bits; times 10 / 4."""
     method, update = MaskedIntegers(3, 0.75, 7, 0.4), {"v": torch.ones(4), "w": torch.ones(3, 2)}
-    packets = [compress(method, update, {"mask/turn": torch.tensor(t)}, 5)[0] for t in (8, 8, 9)]
+    states = [{"mask/round_seed": torch.tensor(seed)} for seed in (8, 8, 9)]
+    packets = [compress(method, update, state, 5)[0] for state in states]
     assert {8 * len(packet.payload) for packet in packets} == {8 * -(-(57 + 28) // 8)}
     flat = [torch.cat([x.decoded.flatten() for x in p.sent.values()]) for p in packets]
     assert all(sorted(x.tolist()) == [0.0] * 6 + [0.75 * 2.5] * 4 for x in flat)
