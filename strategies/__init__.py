@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     )
     from strategies.algorithms.chain import chain
     from strategies.algorithms.diana import DIANA
+    from strategies.algorithms.diloco import DiLoCo
     from strategies.algorithms.dp import DP
     from strategies.algorithms.dsgd import DSGD
     from strategies.algorithms.ef21 import EF21
@@ -82,6 +83,7 @@ __all__ = [
     "Compressed",
     "DelayedDSGD",
     "Delivery",
+    "DiLoCo",
     "Downlink",
     "FedAsync",
     "FedBABU",

@@ -30,7 +30,7 @@ from compressors.sparsify.rtopk import RTopK
 from compressors.sparsify.topk import TopK
 from compressors.whole.cosine import Cosine
 from compressors.whole.countsketch import MOST_COLUMNS, CountSketch
-from compressors.whole.lift import ByName, Flat, PerTensor
+from compressors.whole.lift import Flat, InParts, PerTensor
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.rotate import Rotate
 from compressors.whole.subset import Subset
@@ -142,9 +142,9 @@ def _codecs(thing: Any) -> Iterator[Any]:
     """The codecs of one tensor inside a compressor."""
     if isinstance(thing, PerTensor | Flat):
         yield thing.codec
-    if isinstance(thing, ByName):
-        for _, rule in thing.rules:
-            yield from _codecs(rule)
+    if isinstance(thing, InParts):
+        for part in thing.by_key.values():
+            yield from _codecs(part)
 
 
 def _sized(thing: Any, template: Tensors) -> Iterator[tuple[Any, str, int]]:
@@ -154,7 +154,7 @@ def _sized(thing: Any, template: Tensors) -> Iterator[tuple[Any, str, int]]:
         yield from ((thing.codec, f"tensor {name!r}", d) for name, d in sizes.items())
     elif isinstance(thing, Flat) and (d := sum(x.numel() for x in template.values())):
         yield thing.codec, "an update", d
-    elif isinstance(thing, ByName):
+    elif isinstance(thing, InParts):
         for rule, part in thing.parts(template):
             yield from _sized(rule, part)
 

@@ -142,8 +142,24 @@ def counts(places: np.ndarray, template: Tensors) -> dict[str, int]:
     return dict(zip(template, np.diff(np.searchsorted(places, ends)).tolist(), strict=True))
 
 
+class InParts:
+    """A compressor of compressors, each of which has some of an update's tensors.
+
+    Its memory holds that of each part under the part's key.
+    """
+
+    @property
+    def by_key(self) -> dict[str, Compressor]:
+        """The parts' compressors, by their keys in the memory: 0, 1, ... in order."""
+        raise NotImplementedError
+
+    def parts(self, tensors: Tensors) -> list[tuple[Compressor, dict[str, Tensor]]]:
+        """Each part's compressor with its tensors, in the order of ``by_key``."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class ByName:
+class ByName(InParts):
     """Different compressors for different tensors: the first rule that fits a tensor counts.
 
         x_hat_t = C_r(x_t),  r = the first rule whose pattern fits tensor t
@@ -177,6 +193,10 @@ class ByName:
         for pattern, compressor in self.rules:
             _fits(pattern, "", (0,))
             check_compressor(f"by_name: rule {pattern!r}", compressor)
+
+    @property
+    def by_key(self) -> dict[str, Compressor]:
+        return {f"{i}": rule for i, (_, rule) in enumerate(self.rules)}
 
     @property
     def needs_seed(self) -> bool:

@@ -10,8 +10,9 @@ from compressors.base import Sent
 from compressors.sparsify.identity import Identity
 from compressors.whole.cosine import Cosine
 from compressors.whole.feedback import ErrorFeedback
+from compressors.whole.fragments import Fragments
 from compressors.whole.keepers import parts_of
-from compressors.whole.lift import ByName, Flat, PerTensor
+from compressors.whole.lift import ByName, Flat, InParts, PerTensor
 from compressors.whole.lowrank import LowRank
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.projections import Projections
@@ -39,6 +40,8 @@ def masked(method: Any, sent: Sent) -> Sent:
             _, rule = method.rules[method.ordinal(name, part.shape)]
             parts |= masked(rule, {name: part})
         return parts
+    if isinstance(method, Fragments):
+        return masked(method.inner, sent)
     return sent if _masks(method) else {}
 
 
@@ -81,9 +84,9 @@ def sends_all(method: Any) -> bool:
 
 
 def _rules(method: Any) -> Iterator[Any]:
-    if isinstance(method, ByName):
-        for _, rule in method.rules:
-            yield from _rules(rule)
+    if isinstance(method, InParts):
+        for part in method.by_key.values():
+            yield from _rules(part)
     else:
         yield method
 

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from compressors.base import Compressor, State, Tensors
 from compressors.bounds import bound
-from compressors.whole.lift import ByName
+from compressors.whole.lift import InParts
 from compressors.whole.memory import nest, unnest
 
 _MANY = 2**20
@@ -20,7 +20,7 @@ def holds(compressor: Compressor, template: Tensors) -> bool:
         >>> holds(parse("sbc(0.01)"), {"w": torch.zeros(4)}), holds(Raw(), {"w": torch.zeros(4)})
         (True, False)
     """
-    if isinstance(compressor, ByName):
+    if isinstance(compressor, InParts):
         return any(part and holds(inner, part) for inner, part in compressor.parts(template))
     return _kind(compressor) is not None
 
@@ -34,7 +34,7 @@ def loses(compressor: Compressor, template: Tensors) -> set[str]:
         >>> loses(parse("sbc(0.01)"), {"w": torch.zeros(4)}), loses(Raw(), {"w": torch.zeros(4)})
         (set(), {'w'})
     """
-    if isinstance(compressor, ByName):
+    if isinstance(compressor, InParts):
         return set[str]().union(*(loses(inner, part) for inner, part in compressor.parts(template)))
     return set() if _kind(compressor) else {*template}
 
@@ -49,8 +49,8 @@ def leaves_out(compressor: Compressor) -> bool:
         >>> [leaves_out(method) for method in (Raw(), parse("sbc(0.01)"), parse("cnat"))]
         [False, False, True]
     """
-    if isinstance(compressor, ByName):
-        return any(leaves_out(inner) for _, inner in compressor.rules)
+    if isinstance(compressor, InParts):
+        return any(leaves_out(inner) for inner in compressor.by_key.values())
     without_decay = _kind(compressor) == "residual" and getattr(compressor, "decay", 1.0) == 1
     return not without_decay and bound(compressor, _MANY).omega != 0
 
@@ -78,7 +78,7 @@ def take_back(
         >>> memory["residual/w"], lost
         (tensor([4., 1.]), {})
     """
-    if isinstance(compressor, ByName):
+    if isinstance(compressor, InParts):
         lost: dict[str, Tensor] = {}
         for i, (inner, part) in enumerate(compressor.parts(carried)):
             memory, remainder = take_back(inner, part, unnest(f"{i}", state))

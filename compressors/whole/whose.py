@@ -3,7 +3,7 @@
 from compressors.base import Compressor, State
 from compressors.errors import UpdateError
 from compressors.printing import name_of
-from compressors.whole.lift import ByName
+from compressors.whole.lift import InParts
 from compressors.whole.memory import unnest
 
 
@@ -23,11 +23,11 @@ def check_whose(compressor: Compressor, state: State) -> None:
         compressors.errors.UpdateError: the memory holds residual, per_tensor keeps nothing: it \
 belongs to another method
     """
-    if isinstance(compressor, ByName):
-        rules = {f"{i}": rule for i, (_, rule) in enumerate(compressor.rules)}
-        _check(compressor, tuple(rules), state)
-        for key, rule in rules.items():
-            check_whose(rule, unnest(key, state))
+    keeps = getattr(compressor, "keeps", None)
+    if isinstance(compressor, InParts):
+        _check(compressor, (*compressor.by_key, *(keeps or ())), state)
+        for key, part in compressor.by_key.items():
+            check_whose(part, unnest(key, state))
         return
     if compressor.keeps is None:
         return

@@ -81,7 +81,7 @@ def serve(
         done, work.n, unnest("buffers", memory) | delivery.buffers, work.start,
         (hook,) if hook else (),
     )  # fmt: skip
-    result = yield job
+    job, result = yield from half.train(delivery, state, job)
     client_update = half.make_update(delivery, state, job, result)
     if isinstance(client_update, Generator):
         client_update = yield from _timed(client_update, seconds, "train-seconds")

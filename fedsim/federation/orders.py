@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compressors import Compressor, ErrorFeedback, Raw, State
-from compressors.whole.lift import ByName
+from compressors.whole.lift import InParts
 from compressors.whole.memory import unnest
 from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
@@ -145,10 +145,10 @@ def residual_of(uplink: Compressor, memory: State) -> State:
 
 
 def _residual(method: Compressor, memory: State) -> State:
-    if isinstance(method, ByName):
+    if isinstance(method, InParts):
         held: State = {}
-        for i, (_, rule) in enumerate(method.rules):
-            held |= _residual(rule, unnest(f"{i}", memory))
+        for key, part in method.by_key.items():
+            held |= _residual(part, unnest(key, memory))
         return held
     kind = getattr(method, "held", None)
     return unnest(kind, memory) if kind in ("residual", "velocity") else {}

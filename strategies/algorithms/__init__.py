@@ -19,6 +19,7 @@ ALGORITHMS: dict[str, str] = {
     "fetchsgd": "fetchsgd:FetchSGD",
     "secagg": "secagg:SecAgg",
     "nesterov": "nesterov:Nesterov",
+    "diloco": "diloco:DiLoCo",
     "median": "robust:Median",
     "trimmed_mean": "robust:TrimmedMean",
     "krum": "robust:Krum",
@@ -40,7 +41,7 @@ ALGORITHMS: dict[str, str] = {
 CODED = ("majority", "innetwork", "ef21", "diana", "marina", "permk", "fetchsgd", "secagg")
 """Those that take only methods which send codes that they add up: never ``raw``."""
 
-OWN_DOWNLINK = ("majority", "sharded")
+OWN_DOWNLINK = ("majority", "diloco", "sharded")
 """Those whose downlink is not ``raw`` by default."""
 
 AVERAGES = ("dsgd", "fedper", "fedrep", "fedbabu", "permk")

@@ -94,6 +94,15 @@ class Client:
         """A function that adds to the gradients of each local step; None: nothing."""
         return None
 
+    def train(
+        self, delivery: Delivery, state: State, job: TrainJob
+    ) -> Generator[TrainJob, TrainResult, tuple[TrainJob, TrainResult]]:
+        """Yields the round's training, in one job or in several of fewer local steps.
+
+        Returns the last job and the round's result, whose ``update`` is that job's.
+        """
+        return job, (yield job)
+
     def make_update(
         self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult
     ) -> ClientUpdate | Generator[TrainJob, TrainResult, ClientUpdate]:

@@ -90,6 +90,14 @@ class Chain(Client):
         hooks = [hook for hook in optional if hook is not None]
         return Hooks(hooks) if hooks else None
 
+    def train(
+        self, delivery: Delivery, state: State, job: TrainJob
+    ) -> Generator[TrainJob, TrainResult, tuple[TrainJob, TrainResult]]:
+        """That of the last half which has another than one job."""
+        splits = [pair for pair in self._each(state) if type(pair[0]).train is not Client.train]
+        half, half_state = splits[-1] if splits else (PLAIN, state)
+        return (yield from half.train(delivery, half_state, job))
+
     def make_update(
         self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult
     ) -> Generator[TrainJob, TrainResult, ClientUpdate]:
