@@ -54,4 +54,7 @@ class InFlight(Exchange):
         return job
 
 
-_NUMBERS = tuple(f.name for f in fields(InFlight) if f.name not in ("request", "reply"))
+_NUMBERS = tuple(
+    f.name for f in fields(InFlight) if f.name not in ("request", "reply", "ready_at")
+)
+"""Numbers of an exchange that a checkpoint has; ``ready_at`` is over when a round ends."""

@@ -54,6 +54,8 @@ class Simulation:
         # Any other sampler than the uniform one chooses among all that can be asked.
         self.capacity = plan.ask if isinstance(plan.draws, Uniform) else plan.clients
         self.network: Network = network or parse(_NO_TIME)
+        self._ahead = plan.algorithm.steps_ahead if self.network.overlap else 0
+        self._trained_at = dict[int, float]()  # by client, in its last round
         self.clock: Clock[InFlight] = Clock(self.network.links(plan.clients, config.seed, 1.0), now)
         self._relays = isinstance(plan.downlink, Relay)
         rule = plan.rules.availability
@@ -187,6 +189,7 @@ class Simulation:
             clock.wait(late, self.least - arrived + sum(x.over for x in late), limit)
         else:
             clock.wait(coming, rules.waits_for(len(coming), len(coming) < len(exchanges)), limit)
+        self._trained_at |= {x.client: x.trained_at for x in coming if x.over}
         order = rules.order([exchange.ended_at for exchange in coming], self.seed, self.number)
         ended = [coming[place].client for place in order if coming[place].over]
         in_time = ended[: rules.first]
@@ -204,10 +207,12 @@ class Simulation:
     def state(self) -> dict[str, Any]:
         """The clock and the exchanges in flight between two rounds, as a checkpoint holds them."""
         exchanges = [exchange.values() for exchange in self.clock.exchanges.values()]
-        return {"clock": self.clock.state(), "exchanges": exchanges}
+        state = {"clock": self.clock.state(), "exchanges": exchanges}
+        return state | ({"trained_at": [*self._trained_at.items()]} if self._ahead else {})
 
     def restore(self, values: Mapping[str, Any]) -> None:
         """Goes on from what ``state`` returned; the strategy gets the replies in flight."""
+        self._trained_at = dict(values.get("trained_at", ()))
         if "works" in values:
             earlier.restore(self.clock, values)
         else:
@@ -265,6 +270,10 @@ class Simulation:
             exchange.compute_seconds = seconds * _seconds(reply, "train-seconds")
         else:
             exchange.compute_seconds = seconds * exchange.iterations
+        if self._ahead and client in self._trained_at:  # since the end of the round before
+            ahead = exchange.compute_seconds * self._ahead / exchange.iterations
+            exchange.ready_at = self._trained_at[client] + ahead
+            exchange.compute_seconds -= ahead
         if self.network.coding:
             spent = sum(_seconds(reply, part) for part in _CODES)
             exchange.compute_seconds += self.network.coding * spent

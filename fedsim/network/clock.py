@@ -36,6 +36,8 @@ class Exchange:
         up_bits: of the reply.
         until: its last stage: a client that drops out trains no more, or sends no more.
         answer_bits: what the server sends once more before the reply leaves.
+        ready_at: when the client has done the local work that needs no request: it begins with
+            the request's no earlier.
 
     Attributes:
         sent_at: when the server sent the request.
@@ -51,6 +53,7 @@ class Exchange:
     up_bits: float = 0.0
     until: Stage = "arrived"
     answer_bits: float = 0.0
+    ready_at: float = 0.0
     sent_at: float = 0.0
     received_at: float = math.inf
     trained_at: float = math.inf
@@ -237,7 +240,8 @@ class Clock(Generic[E]):
         exchange.received_at = self.now
         if exchange.until == "received":
             return self._end(exchange)
-        self.agenda.after(exchange.compute_seconds, "trained", client, number)
+        begun_at = max(self.now, exchange.ready_at)
+        self.agenda.at(begun_at + exchange.compute_seconds, "trained", client, number)
         return None
 
     def _trained(self, client: int, number: int) -> E | None:

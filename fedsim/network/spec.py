@@ -23,7 +23,7 @@ from fedsim.network.traces import Trace, read_trace
 
 KEYS = (
     "up", "down", "latency", "compute", "flops", "server_up", "server_down", "trace", "framing",
-    "topology", "coding", *ENERGY_KEYS,
+    "topology", "coding", "overlap", *ENERGY_KEYS,
 )  # fmt: skip
 TOPOLOGIES = ("star", "allreduce", "tree(groups=10)")
 ALLREDUCE = (
@@ -78,6 +78,7 @@ class Network:
             `tree`, with the edge servers of `tree`.
         tree: the edge servers between clients and server; None: there are none.
         coding: how many times as long as it took in the run encoding and decoding take; 0: no time.
+        overlap: whether clients go on with local steps while messages travel.
         energy_up: joules per bit that a client sends.
         energy_down: joules per bit that a client receives.
         energy_compute: watts while a client computes; with `energy_by_flops`, joules per
@@ -105,6 +106,7 @@ class Network:
     topology: str = "star"
     tree: EdgeTree | None = None
     coding: float = 0.0
+    overlap: bool = False
     energy_up: Varying = _NO_DELAY
     energy_down: Varying = _NO_DELAY
     energy_compute: Varying = _NO_DELAY
@@ -253,7 +255,7 @@ def parse(text: str, name: str = "--network") -> Network:
             if value not in TOPOLOGIES:
                 raise UsageError(f"{name}: {unknown('topology', value, TOPOLOGIES)}")
             values[key] = value
-        elif key == "framing":
+        elif key in ("framing", "overlap"):
             if value not in ("on", "off"):
                 raise UsageError(f"{what} is {value!r}: give on or off")
             values[key] = value == "on"

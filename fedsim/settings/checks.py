@@ -80,6 +80,7 @@ def check_plan(config: Settings, plan: Plan) -> None:
     _collective(config, plan)
     check_tree(config, plan)
     _energy(config, plan)
+    _overlap(plan)
     _momentum(config, plan)
     if config.controller is not None:
         _controller(config, plan)
@@ -244,6 +245,17 @@ def _collective(config: Settings, plan: Plan) -> None:
             values = ((n, getattr(config.clients, n)) for n in names)
             name, value = next((n, v) for n, v in values if v is not None)
             raise UsageError(start.format(f"{flag(name)} is {value}"))
+
+
+def _overlap(plan: Plan) -> None:
+    """Refuses messages that travel during local steps where these steps need the messages."""
+    network = plan.network
+    if network is not None and network.overlap and plan.algorithm.steps_ahead == 0:
+        raise UsageError(
+            f"--network is {network.name!r}, which has overlap=on, and --strategy is "
+            f"{plan.strategy!r}: its clients need the server's model before they train; give a "
+            "strategy with a delay, such as diloco(tau=1)"
+        )
 
 
 def _energy(config: Settings, plan: Plan) -> None:

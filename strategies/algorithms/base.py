@@ -199,6 +199,11 @@ class Algorithm:
         return False
 
     @property
+    def steps_ahead(self) -> int:
+        """Local steps of a round that clients do before they need what the server sends in it."""
+        return 0
+
+    @property
     def weighs(self) -> str:
         """By what clients are weighted: ``samples`` or ``uniform``."""
         by = "samples" if self.by_samples else getattr(self, "weighting", "uniform")

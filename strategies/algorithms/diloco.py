@@ -198,6 +198,10 @@ class DiLoCo(Nesterov):
     def client(self) -> Client:
         return Replica(self.tau, self.alpha)
 
+    @property
+    def steps_ahead(self) -> int:
+        return self.tau
+
     def default_downlink(self, uplink: Compressor) -> Compressor:
         """The fragment that has moved, as float32."""
         if isinstance(uplink, Fragments):

@@ -23,6 +23,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "iterations": 6,
     },
     "permk": {"strategy": "permk", "method": "permk(4)"},
+    "diloco": {"strategy": "diloco(tau=2)", "method": "fragments(sbc(0.05), 3)"},
     "fetchsgd": {
         "strategy": "fetchsgd", "method": "fetchsgd(0.003, 5, 1600)", "momentum": 0.0, "cohort": 2,
     },
