@@ -14,7 +14,7 @@ from compressors.settings import check_compressor, check_one_of, check_whole, pl
 from compressors.whole.lift import InParts
 from compressors.whole.memory import nest, unnest
 
-TURN = "turn"
+NEXT_FRAGMENT = "turn"
 """In the memory: the fragment of the next message, 0, 1, ..."""
 
 STRIDE, SEQUENTIAL = "stride", "sequential"
@@ -29,8 +29,8 @@ class Fragments(InParts):
 
     P is ``count``, and t a tensor. A layer is the tensors whose names are equal up to the last dot.
     With ``stride`` layer l of L is in fragment l mod P, with ``sequential`` in floor(l P / L). The
-    inner compressor has a memory for each fragment. What an update has of other fragments is not
-    sent, and not remembered: strategy ``diloco`` sends it in its turn.
+    inner compressor has a memory for each fragment. The update's other fragments are neither sent
+    nor remembered. In strategy ``diloco`` clients keep them until it is their turn.
 
     A message holds the number of its fragment, in no bits for one fragment. With fewer layers than
     fragments some messages hold nothing else.
@@ -56,7 +56,7 @@ class Fragments(InParts):
     """
 
     codec_id: ClassVar[str] = "fragments"
-    keeps: ClassVar[tuple[str, ...]] = (TURN,)  # see compressors.whole.whose
+    keeps: ClassVar[tuple[str, ...]] = (NEXT_FRAGMENT,)  # see compressors.whole.whose
     inner: Compressor
     count: int
     order: str = STRIDE
@@ -78,7 +78,7 @@ class Fragments(InParts):
 
     def init(self, template: Tensors) -> State:
         """The turn of fragment 0, and each fragment's memory under its number."""
-        state = {TURN: torch.tensor(0, device="cpu")}
+        state = {NEXT_FRAGMENT: torch.tensor(0, device="cpu")}
         for i, (inner, part) in enumerate(self.parts(template)):
             state |= nest(f"{i}", inner.init(part))
         return state
@@ -86,8 +86,8 @@ class Fragments(InParts):
     def write(
         self, update: Tensors, state: State, out: BitWriter, seed: int
     ) -> tuple[Sent, State]:
-        """See ``Compressor.write``; ``UpdateError`` where the turn is no fragment's."""
-        turn = int(state.get(TURN, 0))
+        """See ``Compressor.write``; ``UpdateError`` for a turn outside of 0 to ``count`` - 1."""
+        turn = int(state.get(NEXT_FRAGMENT, 0))
         if not 0 <= turn < self.count:
             raise UpdateError(f"fragments: it is the turn of fragment {turn} of {self.count}")
         with out.span("header"):
@@ -97,10 +97,10 @@ class Fragments(InParts):
         sent = {name: some[name] if name in some else _nothing(x) for name, x in update.items()}
         others = {key: x for key, x in state.items() if not key.startswith(f"{turn}/")}
         following = torch.tensor((turn + 1) % self.count, device="cpu")
-        return sent, others | nest(f"{turn}", memory) | {TURN: following}
+        return sent, others | nest(f"{turn}", memory) | {NEXT_FRAGMENT: following}
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, torch.Tensor]:
-        """See ``Compressor.read``; ``PayloadError`` for the number of no fragment."""
+        """See ``Compressor.read``; ``PayloadError`` for a fragment from ``count`` on."""
         with bits.span("header"):
             turn = bits.uint(self._width)
         if turn >= self.count:

@@ -382,6 +382,17 @@ def without_file(text: str, name: str = "--network") -> str:
     return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
+def without_overlap(text: str) -> str:
+    """A network's text without its ``overlap``.
+
+    Example:
+        >>> without_overlap("4g, compute=10ms, overlap=on")
+        '4g, compute=10ms'
+    """
+    items = [item.strip() for item in split(text)]
+    return ", ".join(item for item in items if item.partition("=")[0].strip() != "overlap")
+
+
 def _settings_in(text: str, name: str) -> dict[str, str]:
     """The settings of a text; they override those of the preset that is its first item."""
     first, *items = split(text)

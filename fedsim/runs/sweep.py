@@ -57,7 +57,7 @@ from fedsim.settings.grids import (
     sweep_from_toml,
     sweep_to_toml,
 )
-from fedsim.settings.strategies import FLAGS, adds_codes
+from fedsim.settings.strategies import FLAGS, adds_codes, least_steps
 from fedsim.settings.versions import FORMER, MASKING, former
 from fedsim.show.report import summarize
 
@@ -441,11 +441,14 @@ def claim(out: Path, config: SweepConfig) -> None:
 def _off_grid(base: RunConfig) -> RunConfig:
     """The settings that all cells share; the method is compared by itself.
 
-    It is raw here, but where the strategy's codes or a controller that moves p leave no raw.
+    It is raw here, but where the strategy's codes or a controller that moves p leave no raw. The
+    same goes for the fragments of a strategy with a delay, and for n = 1.
     """
     moves = () if base.controller is None else parse(base.controller).moves
-    method = base.method if adds_codes(base.strategy) or "p" in moves else "raw"
-    shortest = {"local_epochs": 1} if base.local_epochs else {"temporal": 1}
+    least = least_steps(base.strategy)
+    codes = adds_codes(base.strategy) or least > 1
+    method = base.method if codes or "p" in moves else "raw"
+    shortest = {"local_epochs": least} if base.local_epochs else {"temporal": 1}
     if base.local_seconds is not None:  # which is a setting as others are
         shortest = {}
     return base.but(method=method, **shortest, gradient=None, seed=0)

@@ -11,6 +11,7 @@ import numpy as np
 import tomli_w
 
 from fedsim.ground.errors import PlacedError, UsageError, names_told
+from fedsim.network.spec import without_overlap
 from fedsim.settings import contents, trust_check, variations, versions
 from fedsim.settings.config import (
     SETTINGS,
@@ -22,7 +23,7 @@ from fedsim.settings.config import (
 )
 from fedsim.settings.config import run_from_flat as config_from_flat
 from fedsim.settings.methods import resolve, spelled, takes_fraction
-from fedsim.settings.strategies import FLAGS, of_reference, with_settings
+from fedsim.settings.strategies import FLAGS, least_steps, of_reference, with_settings
 
 GRID = ("temporal", "local_epochs", "gradient", "seeds")
 SWEEP_ONLY = ("baseline", "vary")  # what else a sweep has that no run has
@@ -75,7 +76,8 @@ class Cell:
         It has as many local iterations, also where the config counts rounds. Of local epochs it has
         as many, and sends after each. Of local seconds it has as many rounds.
 
-        Votes and switches take codes, and raw is not a code: their reference is the mean.
+        Votes and switches take codes, and raw is not a code: their reference is the mean. So is
+        that of a strategy with a delay, and its messages overlap nothing.
         """
         strategy = of_reference(config.strategy)
         values = {name: value for name, value in varied_as.items() if name not in _OF_CELLS}
@@ -89,6 +91,9 @@ class Cell:
             as_many = {"temporal": _TYPED, "local_seconds": config.local_seconds}
         elif config.rounds is not None:
             as_many = {"iterations": config.plan.iterations}
+        network = config.plan.network
+        if network is not None and network.overlap:
+            as_many["network"] = without_overlap(str(config.network))
         return cls.of(config.but(**{**_OF_CELLS, **as_many, "strategy": strategy}), values)
 
 
@@ -364,8 +369,9 @@ def sweep_from_flat(values: Mapping[str, Any], origin: str) -> SweepConfig:
     epochs = () if epochs is None else _whole_numbers(epochs, origin, "local_epochs")
     temporal = _whole_numbers(others.pop("temporal", [_TYPED]), origin, "temporal")
     first = {"gradient": gradient[0]} if gradient and takes_fraction(method) else {}
-    # The grid's own temporal sparsities are checked cell by cell; one iteration fits any run.
-    delay = {"local_epochs": 1} if epochs else {"temporal": 1} if seconds is None else {}
+    # The grid's own temporal sparsities are checked cell by cell; the fewest fit any run.
+    least = least_steps(chosen.get("strategy", others.get("strategy", "dsgd")))
+    delay = {"local_epochs": 1} if epochs else {"temporal": least} if seconds is None else {}
     base = config_from_flat(over({"method": method, **others, **delay, **first}, chosen))
     return SweepConfig(base, temporal, tuple(gradient), seeds, baseline, vary, epochs)
 

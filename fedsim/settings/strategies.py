@@ -271,8 +271,20 @@ def check_deployed(strategy: object) -> None:
         raise UsageError(f"--strategy is {strategy!r}: {reason}; `fedsim run` trains with it")
 
 
+def least_steps(strategy: "str | Algorithm") -> int:
+    """The fewest local iterations of a round with a strategy: one after its delay.
+
+    Example:
+        >>> least_steps("dsgd"), least_steps("diloco(tau=5)")
+        (1, 6)
+    """
+    return algorithm_of(strategy).steps_ahead + 1
+
+
 def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
-    """The strategy of a method's dense reference: the same, or the mean where it takes no ``raw``.
+    """The strategy of a method's dense reference, with n = 1 and ``raw``: the same, else the mean.
+
+    Strategies of codes take no ``raw``, and those with a delay no n = 1.
 
     Example:
         >>> of_reference("majority"), of_reference("fedadam")
@@ -281,7 +293,7 @@ def of_reference(strategy: "str | Algorithm") -> "str | Algorithm":
         'dsgd(weighting=samples)'
     """
     algorithm = algorithm_of(strategy)
-    if not algorithm.adds_codes:
+    if not algorithm.adds_codes and least_steps(strategy) == 1:
         return strategy
     return adopt_strategy(f"dsgd(weighting={getattr(algorithm, 'weighting', 'uniform')})")
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from compressors import Compressor, Packet, Raw, State, Tensors
-from compressors.whole.fragments import STRIDE, TURN, Fragments
+from compressors.whole.fragments import NEXT_FRAGMENT, STRIDE, Fragments
 from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Client, ClientUpdate, RoundInfo, TrainJob, TrainResult
 from strategies.algorithms.nesterov import Nesterov
@@ -84,7 +84,7 @@ class Replica(Client):
             return ClientUpdate(update)
         memory = delivery.ack.uplink or delivery.uplink.init(delivery.weights)
         turn = torch.tensor((delivery.round - 1) % delivery.uplink.count, device="cpu")
-        return ClientUpdate(update, memory | {TURN: turn})
+        return ClientUpdate(update, memory | {NEXT_FRAGMENT: turn})
 
     def next_state(
         self, delivery: Delivery, state: State, job: TrainJob, result: TrainResult, update: Tensors,
@@ -169,7 +169,7 @@ class DiLoCo(Nesterov):
         tau: local steps of a round before a client has the server's step of the round before.
         alpha: what a merge leaves of the client's parameters, 0 <= alpha <= 1.
 
-    Raises ``ValueError`` for a tau that is no whole number or below 0, and for another alpha.
+    Raises ``ValueError`` for a tau other than 0, 1, 2, ..., and for another alpha.
 
     Source: Douillard et al. 2025 (Streaming DiLoCo, https://arxiv.org/abs/2501.18512), Algorithm 2
     and section 2.3; its alpha is the default.
