@@ -38,6 +38,7 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "fedavg": {"strategy": "fedavg"},
     "fedadam": {"strategy": "fedadam"},
     "nesterov": {"strategy": "nesterov"},
+    "diloco": {"strategy": "diloco"},
     "scaffold": {"strategy": "scaffold", "momentum": 0.0},
     "fedprox": {"proximal": 0.1},
     "gradients": {"strategy": "gradients", **_ONE},

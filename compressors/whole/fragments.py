@@ -27,10 +27,12 @@ class Fragments(InParts):
         x_hat_t = C(x_t) if fragment(t) = turn, else 0
         turn <- (turn + 1) mod P
 
-    P is ``count``, and t a tensor. A layer is the tensors whose names are equal up to the last dot.
-    With ``stride`` layer l of L is in fragment l mod P, with ``sequential`` in floor(l P / L). The
-    inner compressor has a memory for each fragment. The update's other fragments are neither sent
-    nor remembered. In strategy ``diloco`` clients keep them until it is their turn.
+    P is ``count``, and t a tensor (Streaming DiLoCo, Douillard et al. 2025,
+    https://arxiv.org/abs/2501.18512, section 2.2, with its patterns). A layer is the tensors whose
+    names are equal up to the last dot. With ``stride`` layer l of L is in fragment l mod P, with
+    ``sequential`` in floor(l P / L). The inner compressor has a memory for each fragment. The
+    update's other fragments are neither sent nor remembered. In strategy ``diloco`` clients keep
+    them until it is their turn.
 
     A message holds the number of its fragment, in no bits for one fragment. With fewer layers than
     fragments some messages hold nothing else.
@@ -41,9 +43,6 @@ class Fragments(InParts):
         order: ``stride`` or ``sequential``.
 
     Raises ``ValueError`` for another count or order.
-
-    Source: Douillard et al. 2025 (Streaming DiLoCo, https://arxiv.org/abs/2501.18512), section 2.2
-    and its patterns of fragments.
 
     Example:
         >>> from compressors import compress, parse

@@ -56,11 +56,13 @@ class Replica(Client):
     def train(
         self, delivery: Delivery, state: State, job: TrainJob
     ) -> Generator[TrainJob, TrainResult, tuple[TrainJob, TrainResult]]:
-        """``tau`` steps, the merge, and the other steps of the round."""
+        """``tau`` steps, the merge, and the other steps of the round; no merge without such."""
         if self.tau == 0:
             job = job._replace(weights=self._merged(delivery, state, job.weights))
             return job, (yield job)
         tau, n = self.tau, job.iterations
+        if n <= tau:  # the last round, if rounds do not divide the run's iterations
+            return job, (yield job)
         first = yield job._replace(iterations=tau)
         second_job = job._replace(
             weights=self._merged(delivery, state, _after(job, first)), optimizer=first.optimizer,
@@ -112,7 +114,7 @@ def _after(job: TrainJob, result: TrainResult) -> State:
 
 def steps_after_the_merge(algorithm: "DiLoCo", setup: Setup) -> Unmet | None:
     """A round has more local steps than the delay, and nobody changes their number."""
-    steps = f"merges {algorithm.tau} local steps into a round, before the others"
+    steps = f"merges after the first {algorithm.tau} local iterations of a round"
     if setup.local_epochs is not None:
         return Unmet("local_epochs", f"{steps}: a client with few samples has no more")
     if setup.local_steps is not None and setup.local_steps <= algorithm.tau:

@@ -54,7 +54,7 @@ class Client:
 
     def train(
         self, model: np.ndarray, n: int, first: int, pull: np.ndarray | float = 0.0,
-        moves: np.ndarray | float = 1.0, sent: int | None = None,
+        moves: np.ndarray | float = 1.0, sent: int | None = None, again: bool = False,
     ) -> tuple[np.ndarray, float]:  # fmt: skip
         """``n`` local iterations from a model on: how it changed, and the mean training loss.
 
@@ -65,9 +65,10 @@ class Client:
             pull: what is added to every gradient (SCAFFOLD).
             moves: 1 for entries that train, 0 for those that stay.
             sent: how many entries the client was sent; None: all. FedProx pulls towards these.
+            again: whether the client has trained in this round before.
         """
         now, losses = model.copy(), []
-        if self.training.stateless:
+        if self.training.stateless and not again:
             self.velocity = np.zeros(len(model))
         for iteration in range(first, first + n):
             x, y = self.batch()

@@ -86,7 +86,7 @@ class Federation:
         self.spent = [0.0] * clients  # joules
         self.empty: list[int] = []  # clients that have none left
         if ("battery" in self.clock.network.said or get("max_norm")) and not shaped:
-            everybody = get("strategy") == "marina"  # which takes every reply
+            everybody = get("strategy") in ("marina", "diloco")  # which take every reply
             self.least = get("min_replies") or (self.cohort if everybody else 1)
         self.may_be_empty = shaped and get("min_replies") is None and "empty" not in known
         self.local_seconds = number(str(get("local_seconds") or 0))

@@ -151,6 +151,32 @@ class Nesterov(Mean):
         return self.lr * (mean + 0.9 * self.velocity)
 
 
+class DiLoCo(Nesterov):
+    """Douillard et al. 2025: a model at each client, which merges the server's after a delay."""
+
+    tau, alpha = 1, 0.5
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.models: dict[int, np.ndarray] = {}  # by client
+
+    def work(
+        self, client: Client, model: np.ndarray, n: int, first: int
+    ) -> tuple[np.ndarray, float]:
+        local = self.models.get(client.number)
+        start = model if local is None else local
+        early = min(self.tau, n)  # the last round may be as short as the delay
+        change, loss = client.train(start, early, first)
+        now = start + change
+        if n > early:
+            if local is not None:
+                now = self.alpha * now + (1 - self.alpha) * model
+            change, late_loss = client.train(now, n - early, first + early, again=True)
+            now, loss = now + change, (early * loss + (n - early) * late_loss) / n
+        self.models[client.number] = now
+        return now - model, loss
+
+
 class FedAvg(Mean):
     """Flower's: by samples."""
 
@@ -302,6 +328,7 @@ RULES: dict[str, type[Mean]] = {
     "fedbuff": Mean,
     "fedasync": Mean,
     "nesterov": Nesterov,
+    "diloco": DiLoCo,
     "fedper": FedPer,
     "fedbabu": FedPer,
     "median": Median,

@@ -20,6 +20,7 @@ TRIPLES = 5_000_000
 
 ALGORITHMS = {
     "dsgd": "dsgd", "fedavg": "fedavg", "fedadam": "fedadam", "nesterov": "nesterov",
+    "diloco": "diloco",
     "scaffold": "scaffold", "fedprox": "dsgd", "gradients": "gradients", "fedbuff": "fedbuff",
     "fedasync": "fedasync", "sharded": "sharded", "ef21": "ef21", "marina": "marina",
     "diana": "diana", "fedper": "fedper(layers=bias)", "fedbabu": "fedbabu(layers=bias)",
