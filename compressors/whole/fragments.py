@@ -34,8 +34,8 @@ class Fragments(InParts):
     update's other fragments are neither sent nor remembered. In strategy ``diloco`` clients keep
     them until it is their turn.
 
-    A message holds the number of its fragment, in no bits for one fragment. With fewer layers than
-    fragments some messages hold nothing else.
+    A message holds the number of its fragment: no bits for one fragment, or no entries. With fewer
+    layers than fragments some messages hold nothing else.
 
     Args:
         inner: the compressor of a fragment.
@@ -89,19 +89,22 @@ class Fragments(InParts):
         turn = int(state.get(NEXT_FRAGMENT, 0))
         if not 0 <= turn < self.count:
             raise UpdateError(f"fragments: it is the turn of fragment {turn} of {self.count}")
+        width = self._width(update)
+        turn = turn if width else 0
         with out.span("header"):
-            out.uint(turn, self._width)
+            out.uint(turn, width)
         inner, part = self.parts(update)[turn]
         some, memory = inner.write(part, unnest(f"{turn}", state), out, tensor_seed(seed, turn))
         sent = {name: some[name] if name in some else _nothing(x) for name, x in update.items()}
-        others = {key: x for key, x in state.items() if not key.startswith(f"{turn}/")}
-        following = torch.tensor((turn + 1) % self.count, device="cpu")
-        return sent, others | nest(f"{turn}", memory) | {NEXT_FRAGMENT: following}
+        after = {key: x for key, x in state.items() if not key.startswith(f"{turn}/")}
+        after |= nest(f"{turn}", memory)
+        after[NEXT_FRAGMENT] = torch.tensor((turn + 1) % self.count, device="cpu")
+        return sent, dict(sorted(after.items()))
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, torch.Tensor]:
         """See ``Compressor.read``; ``PayloadError`` for a fragment from ``count`` on."""
         with bits.span("header"):
-            turn = bits.uint(self._width)
+            turn = bits.uint(self._width(template))
         if turn >= self.count:
             raise PayloadError(f"fragments: fragment {turn} of {self.count}")
         inner, part = self.parts(template)[turn]
@@ -139,9 +142,9 @@ class Fragments(InParts):
         """None: a message may leave out all entries that are not zero."""
         return neither("a message has one fragment alone")
 
-    @property
-    def _width(self) -> int:
-        return (self.count - 1).bit_length()
+    def _width(self, template: Tensors) -> int:
+        """The bits of a fragment's number; none where the update has no entries."""
+        return (self.count - 1).bit_length() if any(x.numel() for x in template.values()) else 0
 
 
 def _nothing(x: torch.Tensor) -> SentTensor:
