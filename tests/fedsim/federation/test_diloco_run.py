@@ -54,12 +54,16 @@ def squares(outputs: Tensor, targets: Tensor) -> Tensor:
 
 @pytest.fixture
 def pair(make_task: Any) -> str:
+    return pair_of(make_task)
+
+
+def pair_of(make_task: Any, **fields: Any) -> str:
     x = torch.ones(2, 1)
     data = Data(x, TARGETS, x, TARGETS, "by hand")
     task = make_task(
         build=Pair, load=lambda folder, download: data, loss=half_squares, metric=squares,
         optimizer=lambda parameters: SGD(parameters, lr=0.5), clients=2, batch_size=1,
-        higher_is_better=False,
+        higher_is_better=False, **fields,
     )  # fmt: skip
     return str(task.name)
 
@@ -77,6 +81,17 @@ def test_the_model_is_that_by_hand(pair: str, number: int, tmp_path: Path) -> No
     messages = clients(tmp_path)  # 24 bits of header, one for the fragment, a float, whole bytes
     assert {*messages["up_wire_bits"]} == {64}
     assert {*messages["down_wire_bits"]} == ({0, 64} if number > 1 else {0})
+
+
+def test_the_learning_rate_goes_on_after_the_merge(make_task: Any, tmp_path: Path) -> None:
+    """Half the rate from step 2 on: client 0 steps to 8 and to 8 + (16 - 8) / 4."""
+    task = pair_of(make_task, lr_steps=((1, 0.5),))
+    config = RunConfig.of(
+        task=task, method="fragments(raw, 2)", temporal=2, rounds=1,
+        strategy="diloco(server_lr=1, momentum=0)",
+    )  # fmt: skip
+    run(config, tmp_path, progress=False)
+    assert float(load_file(tmp_path / "model.safetensors")["a.weight"]) == 5.0
 
 
 @pytest.mark.parametrize(("compute", "overlap", "seconds"), [
