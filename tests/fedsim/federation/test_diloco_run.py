@@ -1,5 +1,6 @@
 """Streaming DiLoCo, by hand: two clients, two fragments, a merge after the first of two steps."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from compressors import Raw, parse
-from fedsim import Data, RunConfig, UsageError, load, run
+from fedsim import Data, RunConfig, SweepConfig, UsageError, load, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.network import parse as parse_network
+from fedsim.runs.sweep import shared_digest
 from fedsim.show.times import priced
 from strategies import DiLoCo, RoundInfo, Uplink
 from tests.support.interrupting import Stopped, stop_after
@@ -125,6 +127,17 @@ def test_steps_that_need_the_model_do_not_overlap() -> None:
             small(strategy=strategy, network="4g, compute=20ms, overlap=on")
     with pytest.raises(UsageError, match="overlap is 'yes': give on or off"):
         parse_network("4g, overlap=yes")
+
+
+def test_a_sweep_has_a_reference_without_delay() -> None:
+    sweep = SweepConfig.of(
+        strategy="diloco(tau=2)", method="fragments(raw, 3)", downlink="fragments(fp4, 3)",
+        temporal=[5], network="4g, compute=20ms, overlap=on",
+    )  # fmt: skip
+    reference, cell = (one.config for one in sweep.cells())
+    assert (reference.strategy, str(reference.network)) == ("dsgd", "4g, compute=20ms")
+    assert (cell.strategy, cell.temporal) == ("diloco(tau=2)", 5)
+    assert shared_digest(sweep) == shared_digest(replace(sweep, temporal=(5, 9)))
 
 
 @pytest.mark.parametrize("method", ["sparseloco(0.1)", "fragments(sparseloco(0.1), 1)"])
