@@ -63,6 +63,16 @@ LISTED: dict[str, TaskEntry] = {
         "MNIST, three layers of 512 units, layer normalization (935,434 parameters)",
         "width chosen for short runs; else Aji & Heafield 2017, section 5",
     ),
+    "mnist_2nn": TaskEntry(
+        "fedavg:MNIST_2NN",
+        "MNIST, two layers of 200 units (199,210 parameters)",
+        "McMahan et al. 2017 (federated averaging), section 3 (2NN); the rate: chosen here",
+    ),
+    "mnist_cnn": TaskEntry(
+        "fedavg:MNIST_CNN",
+        "MNIST, two 5x5 convolutions and a layer of 512 units (1,663,370 parameters)",
+        "McMahan et al. 2017 (federated averaging), section 3 (CNN); the rate: chosen here",
+    ),
     "cifar_resnet8": TaskEntry(
         "cifar_tasks:CIFAR_RESNET8",
         "CIFAR-10, ResNet-8 (75,290 parameters)",
