@@ -29,6 +29,7 @@ COUNTS = {
     "mnist_mlp4096": 36_818_954, "mnist_mlp4096_ln": 36_843_530,
     "mnist_mlp512": 932_362, "mnist_mlp512_ln": 935_434,
     "mnist_mlp128_ln": 135_562,
+    "mnist_2nn": 199_210, "mnist_cnn": 1_663_370,  # McMahan et al. 2017, section 3
     # He et al. 2016, Table 6 (rounded); the first is printed by Gajjala et al. and DeepReduce
     "cifar_resnet8": 75_290, "cifar_resnet20": 269_722, "cifar_resnet32": 464_154,
     "cifar_resnet44": 658_586, "cifar_resnet56": 853_018, "cifar_resnet110": 1_727_962,
@@ -80,6 +81,9 @@ SETTINGS: dict[str, tuple[Settings, int, int, Steps]] = {
     "mnist_lenet5": LENET5, "mnist_lenet5_caffe": LENET5, "fashion_lenet5": LENET5,
     "mnist_mlp4096": MLP, "mnist_mlp4096_ln": MLP, "mnist_mlp512": MLP, "mnist_mlp512_ln": MLP,
     "mnist_mlp128_ln": MLP,
+    # McMahan et al. 2017, section 3: SGD, B = 10; the rate and the length are chosen here
+    "mnist_2nn": (sgd(0.1, momentum=0), 10, 6_000, ()),
+    "mnist_cnn": (sgd(0.1, momentum=0), 10, 6_000, ()),
     "cifar_resnet8": (sgd(0.1, 1e-4), 32, 500, ((250, 0.3), (400, 0.03))),  # chosen here
     "cifar_resnet20": RESNET, "cifar_resnet44": RESNET, "cifar_resnet56": RESNET,
     "cifar_resnet110": (*RESNET[:3], ((0, 0.1), (400, 1.0), *RESNET[3])),  # 0.01 to warm up
