@@ -167,6 +167,13 @@ def _seeds(mine: pd.DataFrame, table: pd.DataFrame) -> None:
     assert {*runs} == {*mine["name"]} and {*table["rounds"]} == {*mine["rounds"]}
 
 
+def _by_round(mine: pd.DataFrame, table: pd.DataFrame) -> None:
+    """A row per run and round."""
+    counts = table.groupby(["name", "seed"], sort=False)["round"].max()
+    runs = [f"{name}-seed{seed}" for name, seed in counts.index]
+    assert {*zip(runs, counts, strict=True)} == {*zip(mine["name"], mine["rounds"], strict=True)}
+
+
 KINDS = {
     "status seed": _summary,
     "name method seeds": _methods,
@@ -178,6 +185,7 @@ KINDS = {
     "task omega entries": _updates,
     "name seed iteration seconds score": _timed,
     "name seed early tail_loss": _seeds,
+    "name seed round accuracy": _by_round,
 }
 """The tables that say of which runs they are, by columns that no other has together."""
 

@@ -91,6 +91,8 @@ AGAIN = (
           {"facts.csv": "task kind", "exponents.csv": "task kind exponent"}),
     Again("cnat-variance", "", {"variance.csv": "figure family method s"}),
     Again("cnat-variance", "char_lstm", {"real/real.csv": "task method"}),
+    Again("fedavg", "rates,2nn-iid-b10", {"rates/rates.csv": "row lr",
+          "rates/curves.csv": "name seed round"}),
     Again("cohorts", "", {"policies.csv": "name"}),
     Again("crossing", "digits_iid,125", {
           "digits_iid/trials-125.csv": "method budget n factor",
