@@ -5,7 +5,8 @@ measures ``docs/noise.csv``, and puts both tables into ``docs/trust.md``. ``--pa
 alone. A test reads the page again, and the rule below with it.
 
 The rule, written before the runs: a row *holds* where its mean accuracy over five seeds is at most
-5 points below that of the mean with the same method and no liar; else it *falls*.
+5 points below that of the mean with the same method and no liar; else it *falls*. Added
+afterwards: five seeds decide it where the 95 % interval of the fall, paired, lies on one side.
 """
 
 import csv
@@ -22,6 +23,7 @@ from compressors import compress, parse
 from fedsim import TASKS, RunConfig, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Trainer
+from fedsim.results.intervals import mean
 from fedsim.tasks.base import Data, Task
 from strategies import Algorithm, Client, ClientUpdate
 
@@ -174,21 +176,25 @@ def noise() -> list[dict[str, str]]:
     return rows
 
 
+def marked(scores: list[float], base: list[float]) -> str:
+    """A cell of the robust table: bold where the mean falls, italic where seeds do not decide."""
+    x = torch.tensor(scores)
+    fall = mean([b - s for b, s in zip(base, scores, strict=True)])
+    mark = "**" if fall.value > POINTS else ""
+    if fall.half > 0 and abs(fall.value - POINTS) <= fall.half:
+        mark = "*"
+    return f"{mark}{x.mean():.1f} ({x.std():.1f}){mark}"
+
+
 def tables(robust: list[dict[str, str]], noise: list[dict[str, str]]) -> dict[str, str]:
     """Both tables in Markdown."""
-    def told(scores: str) -> tuple[float, str]:
-        x = torch.tensor([float(s) for s in scores.split()])
-        return float(x.mean()), f"{x.mean():.1f} ({x.std():.1f})"
-
-    said = {(r["method"], r["rule"], r["attack"]): told(r["accuracy"]) for r in robust}
+    scores = {(r["method"], r["rule"], r["attack"]): [*map(float, r["accuracy"].split())]
+              for r in robust}  # fmt: skip
     lines = [f"| method | rule | {' | '.join(ATTACKS)} |", "| --- " * (2 + len(ATTACKS)) + "|"]
     for method in METHODS:
-        base = said[method, "mean", "nobody"][0]
+        base = scores[method, "mean", "nobody"]
         for rule in RULES:
-            cells = []
-            for attack in ATTACKS:
-                mean, text = said[method, rule, attack]
-                cells.append(text if mean >= base - POINTS else f"**{text}**")
+            cells = [marked(scores[method, rule, attack], base) for attack in ATTACKS]
             lines.append(f"| `{method}` | {rule} | {' | '.join(cells)} |")
     head = " | ".join(f"sigma {sigma:g}" for sigma in SIGMAS)
     bits = [f"| method | {head} |", "| --- " * (1 + len(SIGMAS)) + "|"]
