@@ -2,13 +2,16 @@
 
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ttest_rel
 
 from tests.support.experiments import experiment
 from tests.support.markdown import ROOT
 
 HOME = ROOT / "experiments" / "lora"
+ALL = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 README = re.sub(r"\s+", " ", (HOME / "README.md").read_text(encoding="utf-8"))
 
 
@@ -41,14 +44,41 @@ def test_the_table_is_of_the_evaluations() -> None:
     assert curves().groupby("name")["seed"].nunique().eq(5).all()
 
 
+def bits_until(bar: float) -> pd.DataFrame:
+    """By seed and row, the logarithm of a client's bits until a perplexity."""
+    there = curves()[curves()["perplexity"] <= bar]
+    return np.log(there.groupby(["seed", "name"])["bits"].first().unstack())
+
+
 def test_what_the_readme_says_of_fedit() -> None:
     table = rows()
     full, fedit = table.loc["full"], table.loc["fedit"]
-    assert abs(full["perplexity"] - fedit["perplexity"]) < fedit["perplexity_sd"]
     fewer = [full[f"bits_{t}"] / fedit[f"bits_{t}"] for t in ("fedit", "ffa")]
     assert f"{fewer[0]:.1f} times less" in README and f"it is {fewer[1]:.1f} times less" in README
     assert f"{full['trained'] / fedit['trained']:.1f} times by the weights" in README
     assert f"{fedit['perplexity']:.3f} and {full['perplexity']:.3f}" in README
+    texts = ("mean of the seeds {:.1f}, with an interval from {:.1f} to {:.1f})",
+             "({:.1f}, from {:.1f} to {:.1f})")  # fmt: skip
+    for target, text in zip(("fedit", "ffa"), texts, strict=True):
+        ratio = bits_until(table.loc["full", f"target_{target}"] + 1e-5)
+        told = ttest_rel(ratio["full"], ratio["fedit"]).confidence_interval()
+        mean = (ratio["full"] - ratio["fedit"]).mean()
+        assert text.format(*np.exp([mean, *told])) in README
+        if target == "fedit":
+            assert "with {:.1f} to {:.1f} times fewer bits".format(*np.exp(told)) in ALL
+
+
+def test_intervals_of_the_perplexities_at_the_end() -> None:
+    end = curves().groupby(["seed", "name"])["perplexity"].last().unstack()
+    low, high = ttest_rel(end["fedit"], end["full"]).confidence_interval()
+    gap = (end["full"] - end["fedit"]).mean()
+    assert f"{gap:.3f} below that of full fine-tuning" in README
+    assert f"interval from {-low:.3f} below to {high:.3f} above" in README and low < 0 < high
+    assert f"{low:.3f} to +{high:.3f} of full fine-tuning's perplexity" in ALL
+    for name in ("ffa", "full-sbc"):
+        told = ttest_rel(end[name], end["fedit"]).confidence_interval()
+        assert "above FedIT (from {:.2f} to {:.2f})".format(*told) in README
+        assert "{:.2f} to {:.2f} above".format(*told) in ALL
 
 
 def test_what_the_readme_says_of_the_others() -> None:
