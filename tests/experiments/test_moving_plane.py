@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ttest_1samp
 
+from experiments.common.inference import holm
 from experiments.common.scores import half_width
 from fedsim.results.intervals import mean
 from tests.support.experiments import experiment
@@ -111,6 +114,23 @@ def test_gaps_to_the_cell_that_controllers_start_from(tables: Any) -> None:
     made = tables.from_start(lines, limits, ["a"], "cell").splitlines()
     assert made[0] == "| less cell | few bits (20 kbit) |"
     assert made[2] == "| a | +20.0 ± 127.1, cannot be told |"
+
+
+def test_no_gap_is_left_after_holm_s_correction(tables: Any, moving: Any) -> None:
+    """Paired t-tests of all gaps to the best cell, and of all to the cell at the start."""
+    chances: dict[str, list[float]] = {"best": [], "start": []}
+    for task in TASKS:
+        lines, limits = (pd.read_csv(HOME / "results" / task / f"{name}.csv")
+                         for name in ("curves", "budgets"))  # fmt: skip
+        for _, limit in limits.iterrows():
+            scores = tables.within(lines, limit["unit"], limit["value"]).unstack("seed")
+            moved = list(moving.controllers(moving.TASKS[task]["short"]))
+            best = scores.drop(index=moved).mean(axis=1, skipna=False).idxmax()
+            for against, cell in (("best", best), ("start", moving.SMALL)):
+                gaps = (scores.loc[moved] - scores.loc[cell]).dropna()
+                found = ttest_1samp(gaps[gaps.std(axis=1) > 1e-9], 0, axis=1).pvalue
+                chances[against] += [*found]
+    assert all(holm(np.array(one)).min() > 0.05 for one in chances.values())
 
 
 def test_what_the_page_says_of_the_start(moving: Any) -> None:
