@@ -50,6 +50,13 @@ def test_async_dropping() -> None:
     assert "{:.2f} times the time without dropping (95 % interval {:.2f} to".format(*some) in told
     assert f"to {some[2]:.2f})" in told
     assert "({:.2f}, from {:.2f} to {:.2f})".format(*many) in told and many[1] < 1 < many[2]
+    page = " ".join((HOME / "async-dropping" / "README.md").read_text(encoding="utf-8").split())
+    slower = ratio(by["drop-99"], by["drop-90"])
+    assert "takes {:.2f} times the time, from {:.2f} to {:.2f})".format(*slower) in page
+    dense, sparse = ratio(by["sync"], by["dense"]), ratio(by["sync-drop-99"], by["drop-99"])
+    assert f"in {dense[0]:.2f} times the asynchronous time" in page
+    assert "(from {1:.2f} to {2:.2f}), and in".format(*dense) in page
+    assert "{:.2f} times with 99 % dropped ({:.2f} to {:.2f})".format(*sparse) in page
 
 
 def test_cnat_convergence() -> None:
