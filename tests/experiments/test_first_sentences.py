@@ -116,6 +116,17 @@ def test_dropping_words() -> None:
     assert f"(from {-many[1]:.1f} % less to {many[2]:.1f} % more)" in told
 
 
+def test_three_seeds_of_words_do_not_decide_the_bits() -> None:
+    by = table("dropping-words", "scores.csv").pivot(
+        index="seed", columns="name", values="perplexity"
+    )
+    pairs = [("min-1", "min-2"), ("avg-1", "avg-2")]
+    four = [f"{value}-{bits}" for value in ("min", "avg") for bits in (1, 2)]
+    pairs += [(name, base) for name in four for base in ("drop-99", "dense")]
+    ends = [ratio(by[a], by[b])[1:] for a, b in pairs]
+    assert all(low < 1 < high for low, high in ends)
+
+
 def test_huffman_encoders() -> None:
     rows = table("huffman-encoders", "tables.csv").query("lift == 'flat'")
     by = rows.pivot(index=["quantizer", "task"], columns="encoder", values="ratio")
