@@ -60,15 +60,19 @@ def test_async_dropping() -> None:
 
 
 def test_cnat_convergence() -> None:
-    halves, bits = [], []
+    halves, bits = {}, []
     for path in sorted((HOME / "cnat-convergence" / "results").glob("*/methods.csv")):
         both = pd.read_csv(path).set_index("name").loc[["none", "cnat"]]
         parts = both["accuracy_spread"] ** 2 / both["seeds"]
         freedom = parts.sum() ** 2 / (parts**2 / (both["seeds"] - 1)).sum()
-        halves.append(t.ppf(0.975, freedom) * parts.sum() ** 0.5)
+        halves[path.parent.name] = t.ppf(0.975, freedom) * parts.sum() ** 0.5
         bits.append(both.loc["none", "up_bits_per_entry"] / both.loc["cnat", "up_bits_per_entry"])
     told = first("cnat-convergence")
-    assert f"from none is {min(halves):.1f} to {max(halves):.1f} points" in told
+    ends = min(halves.values()), max(halves.values())
+    assert "from none is {:.1f} to {:.1f} points".format(*ends) in told
+    page = " ".join((HOME / "cnat-convergence" / "README.md").read_text(encoding="utf-8").split())
+    two = f"is {halves['digits']:.1f} and {halves['fashion_lenet5']:.1f} points"
+    assert two in page and two in (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
     assert f"{min(bits):.1f} to {max(bits):.1f} times fewer bits" in told and len(bits) == 6
 
 
