@@ -656,7 +656,10 @@ def chooses(method: str) -> bool:
 
 
 def masked_pages() -> set[str]:
-    """The experiments whose committed runs masked momentum for other methods than SBC."""
+    """The experiments whose committed runs masked momentum for other methods than SBC.
+
+    ``auto`` did so in files of 0.1.0, which name no version.
+    """
     found = set()
     for path in HOME.glob("*/results/**/*.toml"):
         run = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -664,8 +667,9 @@ def masked_pages() -> set[str]:
             training = {**run.get("training", {}), **cell.get("training", {})}
             strategy = algorithm_of(cell.get("strategy", run.get("strategy", "dsgd")))
             method = cell.get("method", run.get("method"))
-            on = training.get("momentum_masking") != "off" and not strategy.gradients
-            if on and chooses(method):
+            masking = training.get("momentum_masking", "auto")
+            on = masking == "on" or (masking != "off" and "version" not in run)
+            if on and not strategy.gradients and chooses(method):
                 found.add(path.relative_to(HOME).parts[0])
     return found
 
