@@ -11,7 +11,7 @@ from fedsim.commands.bibliography import bibtex
 from fedsim.commands.document import print_document
 from fedsim.commands.experiment import experiments
 from fedsim.ground.errors import UsageError
-from fedsim.network.presets import PRESETS
+from fedsim.network.presets import DEVICE_PROFILES, PRESETS, Preset
 from fedsim.results.result_list import USUAL, results_in
 from fedsim.settings.controllers.registry import CONTROLLERS
 from fedsim.settings.samplers.registry import SAMPLERS
@@ -52,6 +52,14 @@ def _strategies() -> list[Entry]:
     return listed
 
 
+def _presets(presets: dict[str, Preset], kind: str) -> list[Entry]:
+    return [
+        {"name": name, "kind": kind, "title": f"{preset.title}: {preset.text}",
+         "source": preset.source}
+        for name, preset in presets.items()
+    ]  # fmt: skip
+
+
 def _columns() -> list[Entry]:
     from fedsim.results.summaries import TABLES
 
@@ -70,11 +78,8 @@ WHAT: dict[str, Callable[[], list[Entry]]] = {
     "methods": lambda: [row | {"bibtex": bibtex(row["source"])} for row in _rows(METHOD_KINDS)],
     "coders": lambda: _rows(CODER_KINDS),
     "strategies": _strategies,
-    "networks": lambda: [
-        {"name": name, "kind": "network", "title": f"{preset.title}: {preset.text}",
-         "source": preset.source}
-        for name, preset in PRESETS.items()
-    ],
+    "networks": lambda: _presets(PRESETS, "network"),
+    "devices": lambda: _presets(DEVICE_PROFILES, "device"),
     "controllers": lambda: [
         {"name": name, "kind": "controller", "title": row.title, "source": row.source,
          "example": row.example}

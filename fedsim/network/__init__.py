@@ -6,10 +6,13 @@ from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim.network.clock import PARTS, Clock, Exchange
-    from fedsim.network.presets import PRESETS
+    from fedsim.network.presets import DEVICE_PROFILES, PRESETS
     from fedsim.network.pricing import price
     from fedsim.network.spec import Links, Network, parse
 
-__all__ = ["PARTS", "PRESETS", "Clock", "Exchange", "Links", "Network", "parse", "price"]
+__all__ = [
+    "DEVICE_PROFILES", "PARTS", "PRESETS", "Clock", "Exchange", "Links", "Network", "parse",
+    "price",
+]  # fmt: skip
 
 make_lazy(__name__)

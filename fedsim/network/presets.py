@@ -1,10 +1,10 @@
-"""Networks by name, each with its source."""
+"""Networks and devices by name, each with its source."""
 
 from typing import NamedTuple
 
 
 class Preset(NamedTuple):
-    """A network's text, what it stands for, and where its numbers are from."""
+    """Settings of a network as text, what they describe, and where their numbers are from."""
 
     text: str
     title: str
@@ -41,3 +41,24 @@ PRESETS: dict[str, Preset] = {
     "10gbit": Preset("up=10Gbit, down=10Gbit", "a fast cluster", _FIGURE),
 }
 """Upload and download rate of every client, in bits per second, and the delay of one message."""
+
+DEVICE_PROFILES: dict[str, Preset] = {
+    "phones": Preset(
+        "compute=lognormal(1GFLOP/s, 0.52), energy_compute=lognormal(1.1W, 0.16)",
+        "slow, middle and fast phones, CPU",
+        "Yang et al. 2021 (FLASH): seconds of a training batch, number of clients per class; "
+        "Yousefpour et al. 2023 (Green Federated Learning), section 4.1: power by Android's power "
+        "profiles",
+    ),
+    "boards": Preset(
+        "compute=lognormal(19GFLOP/s, 0.49), energy_compute=lognormal(8.2W, 0.3)",
+        "Raspberry Pi 4 and 5, CPU",
+        "Geerling, github.com/geerlingguy/top500-benchmark: HPL in float64, power at the plug",
+    ),
+    "servers": Preset(
+        "compute=lognormal(48TFLOP/s, 0.18)",
+        "one GPU each (A100, A6000, V100 or 3090 Ti), Transformers in float16",
+        "Li, github.com/mli/transformers-benchmarks: forward and backward passes; it has no power",
+    ),
+}
+"""Every client's operations per second while it trains, and its power: lognormal fits of lists."""

@@ -16,7 +16,7 @@ from compressors.calls import split
 from fedsim.ground.errors import UsageError, comma, reason, unknown
 from fedsim.network.edges import EdgeTree, parse_tree
 from fedsim.network.energy import ENERGY_KEYS, NO_BATTERY, EnergyRates
-from fedsim.network.presets import PRESETS
+from fedsim.network.presets import DEVICE_PROFILES, PRESETS
 from fedsim.network.quantities import Kind, Varying, parse_varying, quantity
 from fedsim.network.rates import ConstantRates, Rate
 from fedsim.network.traces import Trace, read_trace
@@ -225,13 +225,13 @@ def parse(text: str, name: str = "--network") -> Network:
     Args:
         text: a preset (`4g`), settings (`up=lognormal(5Mbit, 1), down=20Mbit, latency=50ms,
             compute=2*measured, server_up=1Gbit, trace=FILE.csv, framing=on, topology=allreduce,
-            coding=measured, energy_up=1uJ/bit, battery=50J`), a preset with settings that replace
-            its own (`4g, compute=10ms, topology=tree(groups=10)`), or a TOML file with such
-            settings.
+            coding=measured, device=phones, energy_up=1uJ/bit, battery=50J`), a preset with settings
+            that replace its own (`4g, compute=10ms, topology=tree(groups=10)`), or a TOML file with
+            such settings.
         name: the setting, as a message calls it.
 
     Raises:
-        UsageError: a preset, setting or value that is none, or a file that cannot be read.
+        UsageError: a preset, device, setting or value that is none, or a file that cannot be read.
 
     Example:
         >>> parse("up=1Mbit, down=2Mbit").up.first
@@ -242,6 +242,7 @@ def parse(text: str, name: str = "--network") -> Network:
         settings, folder = _from_file(Path(file), name), Path(file).parent
     else:
         settings = _settings_in(text, name)
+    settings = _with_device(settings, name)
     if "trace" in settings and {"up", "down"} & set(settings):
         raise UsageError(f"{name}: trace stands in the place of up and down; give one of the two")
     values: dict[str, Any] = {}
@@ -403,6 +404,17 @@ def _settings_in(text: str, name: str) -> dict[str, str]:
                          "up=5Mbit, or a TOML file of them")  # fmt: skip
     more = _once([item.partition("=")[::2] for item in items], name, text)
     return _settings_in(PRESETS[first].text, name) | more
+
+
+def _with_device(settings: dict[str, str], name: str) -> dict[str, str]:
+    """The settings, before them those of the device that they name, which they replace."""
+    if "device" not in settings:
+        return settings
+    device = settings["device"]
+    if device not in DEVICE_PROFILES:
+        raise UsageError(f"{name}: {unknown('device', device, DEVICE_PROFILES)}")
+    typed = {key: value for key, value in settings.items() if key != "device"}
+    return _settings_in(DEVICE_PROFILES[device].text, name) | typed
 
 
 def _once(

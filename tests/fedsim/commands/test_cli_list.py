@@ -20,6 +20,7 @@ LISTED = {
     "experiments": ("experiment", {"sbc-table2"}),
     "controllers": ("controller", {"fixed", "warmup", "plateau", "link", "noise", "adacomm"}),
     "samplers": ("sampler", {"uniform", "weighted", "link", "oort", "power_of_choice"}),
+    "devices": ("device", {"phones", "boards", "servers"}),
     "columns": (None, {"up_wire_bits", "sim_end_seconds", "tensor", "ratio_both"}),
 }
 

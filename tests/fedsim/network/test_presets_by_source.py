@@ -1,17 +1,22 @@
-"""Every preset against the numbers of its source, from which its rates and latency are derived.
+"""Every preset and device against the numbers of its source, from which its own are derived.
 
 WebPageTest's connectivity profiles give kbit/s down and up and a round trip in milliseconds, of
 which a message's latency is half. LoRaWAN's gross rate at DR5 is metered by its duty cycle; its
 receive window opens after a second. ITU-R M.2410 gives user experienced rates and a user plane
 latency, one way. DeepReduce's Fig. 11 has links of one rate both ways.
+
+A device's median is the geometric mean of its source's figures, and its sigma is the standard
+deviation of their logarithms.
 """
 
 import math
 import runpy
 
+import numpy as np
 import pytest
 
-from fedsim.network import PRESETS, parse
+from fedsim.ground.errors import UsageError
+from fedsim.network import DEVICE_PROFILES, PRESETS, parse
 from tests.support.markdown import ROOT
 
 
@@ -44,6 +49,56 @@ def test_a_preset_is_its_source_s_numbers(name: str) -> None:
     assert words in PRESETS[name].source and network.name == name
     assert math.isinf(network.server_up) and math.isinf(network.server_down)
     assert network.measured and network.compute.first == 1 and network.trace is None
+
+
+CONV1, CONV2, DENSE = 28**2 * 25 * 32, 14**2 * 25 * 32 * 64, 7**2 * 64 * 2048 + 2048 * 62
+FEMNIST_FLOPS = 2 * 10 * (3 * (CONV1 + CONV2 + DENSE) - CONV1)
+"""Of ten samples: forward, gradients of weights, and of inputs except the first layer's."""
+
+CLIENTS = np.array([18_820, 16_428, 159])  # of the classes Nexus S, Redmi Note 7 Pro and Pixel 4
+MILLIAMPERES = np.array([259.0, 3 + 354, 8.4 + 2.6 + 223.89])
+GPUS = np.array([[136, 53, 56, 47], [70, 38, 41, 36], [67, 37, 40, 34], [62, 39, 41, 36]])
+LISTS: dict[str, tuple[np.ndarray, np.ndarray | None, np.ndarray]] = {
+    "phones": (FEMNIST_FLOPS / np.array([1.642, 0.588, 0.179]), 3.8e-3 * MILLIAMPERES, CLIENTS),
+    "boards": (1e9 * np.array([11.433, 11.077, 11.889, 31.477, 30.249, 29.812]),
+               np.array([5.2, 6.4, 7.2, 10, 11, 11.5]), np.ones(6)),
+    "servers": (1e12 * np.exp(np.log(GPUS).mean(1)), None, np.ones(4)),
+}  # fmt: skip
+"""Operations per second, watts, and weights in the lists of the sources."""
+
+
+@pytest.mark.parametrize("name", DEVICE_PROFILES)
+def test_a_device_is_a_lognormal_fit_of_its_source_s_list(name: str) -> None:
+    """Its text is what a user could type; clients that are drawn have its median."""
+    rates, watts, weights = LISTS[name]
+    network = parse(f"device={name}, flops=1TFLOP")
+    assert network.by_flops and not network.energy_by_flops and not network.limited
+    for varying, figures in ((network.compute, rates), (network.energy_compute, watts)):
+        if figures is None:
+            assert not network.spends
+            continue
+        logs = np.log(figures)
+        mean = np.average(logs, weights=weights)
+        sigma = math.sqrt(np.average((logs - mean) ** 2, weights=weights))
+        assert varying.kind == "lognormal"
+        assert varying.first == pytest.approx(math.exp(mean), rel=0.04)
+        assert varying.second == pytest.approx(sigma, rel=0.02)
+    seconds = network.links(4001, 0, math.nan).compute
+    assert np.median(1e12 / seconds) == pytest.approx(network.compute.first, rel=0.05)
+    drawn = np.median(network.energy(4001, 0).iteration / seconds)
+    assert drawn == pytest.approx(network.energy_compute.first, rel=0.05)
+
+
+def test_typed_settings_replace_those_of_a_device() -> None:
+    typed = parse("4g, compute=2GFLOP/s, device=phones")
+    assert typed.compute.first == 2e9 and typed.compute.kind == "constant"
+    assert typed.up.first == 9e6 and typed.energy_compute == parse("device=phones").energy_compute
+
+
+def test_an_unknown_device_names_those_that_there_are() -> None:
+    with pytest.raises(UsageError) as refused:
+        parse("4g, device=phone")
+    assert all(word in str(refused.value) for word in ("device", "'phone'", *DEVICE_PROFILES))
 
 
 def test_the_page_s_table_of_presets_is_up_to_date() -> None:
