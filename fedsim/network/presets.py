@@ -46,7 +46,7 @@ DEVICE_PROFILES: dict[str, Preset] = {
     "phones": Preset(
         "compute=lognormal(1GFLOP/s, 0.52), energy_compute=lognormal(1.1W, 0.16)",
         "slow, middle and fast phones, CPU",
-        "Yang et al. 2021 (FLASH): seconds of a training batch, number of clients per class; "
+        "Yang et al. 2021 (FLASH): seconds of a training batch, weights of the classes; "
         "Yousefpour et al. 2023 (Green Federated Learning), section 4.1: power by Android's power "
         "profiles",
     ),

@@ -55,11 +55,11 @@ CONV1, CONV2, DENSE = 28**2 * 25 * 32, 14**2 * 25 * 32 * 64, 7**2 * 64 * 2048 + 
 FEMNIST_FLOPS = 2 * 10 * (3 * (CONV1 + CONV2 + DENSE) - CONV1)
 """Of ten samples: forward, gradients of weights, and of inputs except the first layer's."""
 
-CLIENTS = np.array([18_820, 16_428, 159])  # of the classes Nexus S, Redmi Note 7 Pro and Pixel 4
+WEIGHTS = np.array([18_820, 16_428, 159])  # Nexus S, Redmi Note 7 Pro and Pixel 4
 MILLIAMPERES = np.array([259.0, 3 + 354, 8.4 + 2.6 + 223.89])
 GPUS = np.array([[136, 53, 56, 47], [70, 38, 41, 36], [67, 37, 40, 34], [62, 39, 41, 36]])
 LISTS: dict[str, tuple[np.ndarray, np.ndarray | None, np.ndarray]] = {
-    "phones": (FEMNIST_FLOPS / np.array([1.642, 0.588, 0.179]), 3.8e-3 * MILLIAMPERES, CLIENTS),
+    "phones": (FEMNIST_FLOPS / np.array([1.642, 0.588, 0.179]), 3.8e-3 * MILLIAMPERES, WEIGHTS),
     "boards": (1e9 * np.array([11.433, 11.077, 11.889, 31.477, 30.249, 29.812]),
                np.array([5.2, 6.4, 7.2, 10, 11, 11.5]), np.ones(6)),
     "servers": (1e12 * np.exp(np.log(GPUS).mean(1)), None, np.ones(4)),
