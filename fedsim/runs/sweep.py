@@ -448,7 +448,7 @@ def _off_grid(base: RunConfig) -> RunConfig:
     least = least_steps(base.strategy)
     codes = adds_codes(base.strategy) or least > 1
     method = base.method if codes or "p" in moves else "raw"
-    shortest = {"local_epochs": least} if base.local_epochs else {"temporal": 1}
+    shortest = {"temporal": least} if base.local_epochs is None else {"local_epochs": 1}
     if base.local_seconds is not None:  # which is a setting as others are
         shortest = {}
     return base.but(method=method, **shortest, gradient=None, seed=0)

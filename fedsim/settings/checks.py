@@ -166,6 +166,7 @@ def _requirements(config: Settings, plan: Plan) -> None:
         simulated=network is not None and not network.depends,
         server_links=network is not None and min(network.server_up, network.server_down) < math.inf,
         local_epochs=plan.local_epochs, local_seconds=plan.local_seconds,
+        max_norm=config.clients.max_norm,
     )  # fmt: skip
     if (wrong := plan.algorithm.unmet(setup)) is None:
         return

@@ -295,6 +295,11 @@ def _runs(results: Results, network: Network, count: Flops | None) -> list[_Run]
             f"--network is {network.name!r}: its battery decides who trains, and it has no price; "
             "leave battery out, or train with it"
         )
+    if network.overlap:
+        raise UsageError(
+            f"--network is {network.name!r}: overlap=on has a time for runs with that network "
+            "alone; leave overlap out, or train with it"
+        )
     if network.tree is not None:
         raise UsageError(
             f"--network is {network.name!r}: its edge servers send messages of their own, and it "

@@ -115,8 +115,8 @@ def _after(job: TrainJob, result: TrainResult) -> State:
 def steps_after_the_merge(algorithm: "DiLoCo", setup: Setup) -> Unmet | None:
     """A round has more local steps than the delay, and nobody changes their number."""
     steps = f"merges after the first {algorithm.tau} local iterations of a round"
-    if setup.local_epochs is not None:
-        return Unmet("local_epochs", f"{steps}: a client with few samples has no more")
+    if setup.local_work:
+        return Unmet(setup.local_work, f"{steps}: a client may have no more")
     if setup.local_steps is not None and setup.local_steps <= algorithm.tau:
         return Unmet("local_steps", steps, f"{algorithm.tau + 1} or more")
     if "n" in setup.moves:

@@ -36,6 +36,7 @@ class Setup:
         server_links: whether all messages share a link at the server.
         local_epochs: of a client in a round; None: it trains ``local_steps`` iterations.
         local_seconds: of a client in a round, simulated; None: as ``local_epochs``.
+        max_norm: the greatest norm of an update that is used; None: any.
     """
 
     uplink: Compressor
@@ -55,6 +56,7 @@ class Setup:
     server_links: bool = False
     local_epochs: int | None = None
     local_seconds: float | None = None
+    max_norm: float | None = None
 
     @property
     def local_work(self) -> str:
