@@ -23,7 +23,7 @@ from fedsim.network.traces import Trace, read_trace
 
 KEYS = (
     "up", "down", "latency", "compute", "flops", "server_up", "server_down", "trace", "framing",
-    "topology", "coding", "overlap", *ENERGY_KEYS,
+    "topology", "coding", "overlap", "device", *ENERGY_KEYS,
 )  # fmt: skip
 TOPOLOGIES = ("star", "allreduce", "tree(groups=10)")
 ALLREDUCE = (

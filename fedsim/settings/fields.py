@@ -373,10 +373,9 @@ class Network:
         preset: a name of `fedsim list networks`, or all that ``--network`` takes: a text of
             settings, or a TOML file of them, which is read at once.
         settings: ``up``, ``down``, ``latency``, ``compute``, ``server_up``, ``server_down``,
-            ``trace``, ``framing``, ``topology``, ``coding`` and ``overlap`` (a name of `fedsim list
-            devices`), over those of the
-            preset. A rate that is a number is in bits per second; one
-            that is a text has a unit.
+            ``trace``, ``framing``, ``topology``, ``coding``, ``overlap`` and ``device`` (a name of
+            `fedsim list devices`), over those of the preset. A rate that is a number is in bits per
+            second; one that is a text has a unit.
 
     Raises ``UsageError`` for a preset or a value that is not known.
 
