@@ -1,5 +1,6 @@
 """Buffers are averaged as the strategy weighs the updates that come with them."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from compressors import Raw
 from fedsim.engines.local import LocalGrid
 from strategies import DSGD, Buffers, Compressed, answer_partition, build, client_mod
 from strategies.algorithms.flowers import FedAvgM
+from strategies.server.inner_checks import weighting_of
 from tests.support.linear import client_of
 
 SAMPLES, WEIGHTS, MEANS = (1, 3), (3.0, 1.0), (2.0, 6.0)
@@ -63,6 +65,10 @@ def after(strategy: Any) -> tuple[float, float]:
 )  # fmt: skip
 def test_inside_compressed_as_the_strategy_inside(inside: Strategy, mean: float) -> None:
     assert after(Compressed(inside, Raw(), buffers=buffers())) == pytest.approx((mean, mean))
+
+
+def test_a_strategy_without_a_key_weighs_nobody() -> None:
+    assert weighting_of(SimpleNamespace()) == "uniform"
 
 
 def test_an_optimizer_inside_moves_the_model_alone() -> None:

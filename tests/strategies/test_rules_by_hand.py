@@ -158,6 +158,15 @@ def test_an_optimizer_s_step_by_hand() -> None:
     assert moves(strategy, 2, {0: up(1.0), 1: up(3.0)}) == [-3]
 
 
+@pytest.mark.parametrize(("unused", "model"), [(frozenset[str](), -1.0), (frozenset("w"), -2.0)])
+def test_what_the_loss_does_not_reach_does_not_decay(unused: frozenset[str], model: float) -> None:
+    """SGD of rate 1 and decay 1/2: gradient 2, the model -2. Gradient 0: half of it is left."""
+    rule = Gradients(optimizer=partial(SGD, lr=1.0, weight_decay=0.5), unused=unused)
+    strategy = ruled(rule)
+    assert moves(strategy, 1, {0: up(2.0)}) == [-2]
+    assert moves(strategy, 2, {0: up(0.0)}) == [model]
+
+
 # --- marina -------------------------------------------------------------------------------------
 
 

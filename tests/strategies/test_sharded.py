@@ -2,7 +2,7 @@
 
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -14,9 +14,9 @@ from compressors import Compressor, Raw, gradient_dropping
 from fedsim.engines import compat
 from fedsim.federation.ledger import charged_bits
 from fedsim.federation.updates import Update, merge_updates
-from strategies import ClientEnd, Sharded, build
+from strategies import ClientEnd, RoundInfo, Sharded, build
 from strategies.algorithms.sharded import of_part
-from strategies.channel.parts import ModelParts, PartsEnd
+from strategies.channel.parts import ModelParts, PartsEnd, line_seed
 from strategies.server.sharded import ShardedStrategy
 from tests.support.turning import Turning
 
@@ -35,6 +35,26 @@ def three(up: Compressor, down: Compressor) -> Turning:
     for worker in range(3):
         world.ask(worker)
     return world
+
+
+class Noting(Sharded):
+    """Notes what its steps know of the round."""
+
+    infos: ClassVar[list[RoundInfo]] = []
+
+    def step(self, *given: Any) -> Any:
+        self.infos.append(given[-1])
+        return super().step(*given)
+
+
+def test_a_rule_of_ones_own_knows_the_method_and_the_part() -> None:
+    up = gradient_dropping(0.5)
+    server = build(Noting(partial(SGD, lr=1.0)), up, Raw(), clients=3, seed=7)
+    world = Turning(server, PartsEnd(ClientEnd(up, Raw(), LIKE), 3), LIKE)
+    world.ask(0)
+    world.turn(0, gradient(4, 1))
+    assert [(x.uplink, x.clients, x.number) for x in Noting.infos] == [(up, 3, 1)] * 3
+    assert [x.seed for x in Noting.infos] == [line_seed(7, place) for place in range(3)]
 
 
 def gradient(first: float, second: float) -> dict[str, Tensor]:
@@ -96,6 +116,20 @@ def test_a_worker_whose_push_was_refused_is_sent_the_whole_part() -> None:
     assert arrival.uplink is None and "at most 0.5 is allowed" in arrival.traffic.failures[1]
     assert 1 not in server.ends[0].base
     assert world.seen[1]["w"].tolist()[:2] == model(world) == [-4, -2]
+
+
+@pytest.mark.parametrize(("method", "lost"), [(Raw(), [1]), (gradient_dropping(0.5), [])])
+def test_a_push_that_never_comes_is_lost_where_no_residual_has_it(
+    method: Compressor, lost: list[int]
+) -> None:
+    world = three(method, method)
+    for worker, values, _, _ in BY_HAND[:2]:
+        world.turn(worker, gradient(*values))
+    server = world.server
+    assert isinstance(server, ShardedStrategy)
+    server.loses(1)
+    assert [end.in_flight[1].traffic.dropped for end in server.ends] == [lost] * 3
+    assert not any(1 in end.base for end in server.ends)
 
 
 def test_all_bits_of_a_push_that_was_refused_in_part_are_booked() -> None:

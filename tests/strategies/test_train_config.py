@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 import pytest
-from flwr.app import ConfigRecord, Context, Message
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
@@ -34,16 +34,17 @@ def quiet() -> None:
     logging.getLogger("flwr").setLevel(logging.ERROR)
 
 
-def told(strategy: ChannelStrategy) -> list[dict[str, Any]]:
+def told(strategy: ChannelStrategy, *mods: Any) -> list[dict[str, Any]]:
     """The settings that the app of one client saw in each of three rounds."""
     pull, seen = Pull([(8.0, 4.0)]), list[dict[str, Any]]()
-    app = ClientApp(mods=[client_mod(HALF, strategy.downlink, record([0.0, 0.0]))])
+    app = ClientApp(mods=[*mods, client_mod(HALF, strategy.downlink, record([0.0, 0.0]))])
     answer_partition(app)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         assert KEY not in message.content
-        seen.append(dict(message.content.config_records["config"]))
+        records = message.content.config_records.values()
+        seen.append({key: value for record in records for key, value in record.items()})
         return pull.train(message, context)
 
     grid = grid_of(app, 1)
@@ -65,3 +66,24 @@ def test_every_setting_comes_whatever_it_is_called(make: Any, down: str) -> None
 def test_what_the_strategy_inside_changes_stays_changed() -> None:
     found = told(Compressed(Halved(**TRAIN_ONLY), HALF, clients=1))
     assert [one["lr"] for one in found] == [0.125, 0.0625, 0.03125]
+
+
+class Naming(FedAvg):
+    """Adds a record of its own to each message."""
+
+    def configure_train(self, server_round: int, *given: Any) -> Any:
+        """See ``FedAvg.configure_train``."""
+        messages = [*super().configure_train(server_round, *given)]
+        for message in messages:
+            message.content["name"] = ConfigRecord({"name": f"round {server_round}"})
+        return messages
+
+
+def test_a_client_that_lost_its_model_is_told_what_the_first_message_said() -> None:
+    def forgets(message: Message, context: Context, app: Any) -> Message:
+        context.state = RecordDict()
+        return app(message, context)
+
+    strategy = Compressed(Naming(**TRAIN_ONLY), HALF, HALF, clients=1)
+    found = told(strategy, forgets)
+    assert [one["name"] for one in found] == ["round 1", "round 2", "round 3"]
