@@ -1,5 +1,6 @@
 """A deployment whose programs are stand-ins: what is told where one ends, and who is stopped."""
 
+import json
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ from flwr.common.config import parse_config_args
 
 from fedsim import RunFailed, UsageError
 from fedsim.engines.deploy import Deployment, ports, programs
-from fedsim.engines.deploy.clientapp import become, listening
+from fedsim.engines.deploy.clientapp import ask, become, listening
 from fedsim.engines.deploy.processes import Group
 from tests.support.markdown import ROOT
 
@@ -144,6 +145,17 @@ def test_a_federation_is_ready_when_the_clients_process_is(
         assert list(federation.private.glob("*.sock"))
 
 
+def test_a_start_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(programs, "write_shim", full)
+    federation = Deployment(1, tmp_path)
+    with pytest.raises(OSError, match="No space left"):
+        federation.__enter__()
+    assert not federation.private.exists()
+
+
 @pytest.mark.slow
 def test_sigterm_stops_all(started: list[Group], tmp_path: Path) -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray may have left an answer of its own
@@ -200,6 +212,18 @@ def test_a_run_that_is_refused_is_told_of(
         federation.run({}, tmp_path / "out", print)
 
 
+def test_what_runs_sent_is_told_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traffic = [{"inbound-bytes": n, "outbound-bytes": n + 1} for n in (30, 10)]
+    runs = [{"pending-at": f"2026-0{9 - i}", "network-traffic": x} for i, x in enumerate(traffic)]
+    printed = json.dumps({"runs": runs})
+    monkeypatch.setattr(programs, "find", lambda name: _script(tmp_path, f"echo '{printed}'"))
+    federation = Deployment(1, tmp_path)
+    federation.private = tmp_path
+    assert federation.traffic() == [{"up": 10, "down": 11}, {"up": 30, "down": 31}]
+
+
 def _script(folder: Path, text: str) -> str:
     program = folder / "program"
     program.write_text(f"#!/bin/sh\n{text}\n")
@@ -242,8 +266,35 @@ def test_the_shim_hands_over_and_waits(tmp_path: Path) -> None:
     shim.stdout.close()
 
 
+def test_the_child_becomes_the_program_that_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it asks is longer than one read."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OF_THE_PROGRAM", "x" * 200_000)
+    with listening(str(tmp_path / "s")) as server:
+        if (child := os.fork()) == 0:
+            try:
+                signal.alarm(10)
+                os.environ.clear()
+                os.chdir("/")
+                become(server.accept()[0])
+                had = [sys.argv[1:], os.getcwd(), len(os.environ["OF_THE_PROGRAM"])]
+                (tmp_path / "child").write_text(json.dumps(had))
+            finally:
+                os._exit(0)
+        try:
+            ask(str(tmp_path / "s"), ["--token", "a b"])
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    assert json.loads((tmp_path / "child").read_text()) == [
+        ["--token", "a b"], str(tmp_path), 200_000
+    ]  # fmt: skip
+
+
 def test_the_child_ends_whose_program_is_gone_before_it_has_asked() -> None:
-    left = iter([b""])  # asked once more, it would ask for ever
+    left = iter([b": [", b""])  # asked once more, it would ask for ever
     gone: Any = SimpleNamespace(
         recvmsg=lambda *_: (b'{"arguments"', [], 0, None), recv=lambda _: next(left)
     )
@@ -269,6 +320,7 @@ def test_a_supernode_is_told_the_folder_as_it_is_called(folder: str) -> None:
     settings: dict[str, str | int] = {"partition-id": 0, "client-id": "0", "state-dir": folder}
     command = programs.supernode(1, 2, settings)
     assert parse_config_args([command[command.index("--node-config") + 1]]) == settings
+    assert command[command.index("--superlink") + 1] == "127.0.0.1:1"
 
 
 def test_free_ports_can_be_used_at_once() -> None:

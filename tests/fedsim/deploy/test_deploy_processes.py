@@ -130,6 +130,10 @@ def test_what_a_program_said_is_told_where_it_ends(tmp_path: Path, guard: Guard)
     group.join()
     assert group.process.returncode == 3 and group.has_printed("one")
     assert group.last_lines() == f"\n    one\n    two\n  all of it: {tmp_path / 'log'}"
+    assert group.end() == f"it ended (exit code 3):{group.last_lines()}"
+    new = Group("it", ["echo", "three"], tmp_path / "new", dict(os.environ), guard)
+    new.join()
+    assert new.output() == "three\n" and new.end().startswith("it ended (exit code 0):")
     with pytest.raises(RunFailed, match="it cannot be started .nowhere: not found or not exec"):
         Group("it", ["nowhere"], tmp_path / "log", dict(os.environ), guard)
     with pytest.raises(RunFailed, match="it cannot be started .*No such file.*no/log"):

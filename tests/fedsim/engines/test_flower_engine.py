@@ -42,6 +42,7 @@ class Beneath(CohortGrid):
 
     def __init__(self, reason: str = "") -> None:
         self.app, self.reason, self.count = CarryingApp(counting()), reason, 0
+        self.given: set[tuple[str, float, str]] = set()
 
     def get_node_ids(self) -> Iterable[int]:
         return [811, 17]
@@ -52,6 +53,8 @@ class Beneath(CohortGrid):
         replies = list[Message]()
         for message in messages:
             self.count += 1
+            meta = message.metadata
+            self.given.add((meta.message_type, meta.ttl, meta.group_id))
             compat.name(message, f"flower-{self.count}")
             if self.reason:
                 replies.append(Message(Error(code=0, reason=self.reason), reply_to=message))
@@ -64,12 +67,12 @@ class Beneath(CohortGrid):
 def asked() -> list[Message]:
     compat.identify()
     content = RecordDict()  # of one record for all, as strategies share
-    return [Message(content, node, "train", group_id="3") for node in (1, 2, 3, 4, 5)]
+    return [Message(content, node, "train", ttl=77.0, group_id="3") for node in (1, 2, 3, 4, 5)]
 
 
 def test_clients_share_flower_s_nodes_and_keep_what_is_theirs() -> None:
-    memories = Carried()
-    grid = CarryingGrid(Beneath(), 5, memories)
+    memories, beneath = Carried(), Beneath()
+    grid = CarryingGrid(beneath, 5, memories)
     for done in (1, 2):
         messages = asked()
         replies = list(grid.send_and_receive(messages))
@@ -81,7 +84,7 @@ def test_clients_share_flower_s_nodes_and_keep_what_is_theirs() -> None:
             assert STATE not in reply.content
         assert all(not message.content for message in messages)  # what strategies hold stays
     done = {client: int(state["done"]) for client, state in memories.copy().items()}
-    assert done == dict.fromkeys(range(5), 2)
+    assert done == dict.fromkeys(range(5), 2) and beneath.given == {("train", 77.0, "3")}
 
 
 def test_a_lost_worker_ends_the_run_and_another_error_does_not() -> None:

@@ -1,6 +1,7 @@
 """Workers of the engine ray that are lost, once or again and again; clients that hang."""
 
 import logging
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -163,7 +164,10 @@ def test_an_answer_that_cannot_be_read_is_the_client_s_failure(fake: FakeRay) ->
     made.submit(one := job())
     assert (came := told(made)) is not None and came[0] is one and came[1] is not None
     assert "cannot be read" in str(came[1][0]) and came[1][1] is None
-    assert made.free
+    for _ in range(JOBS_PER_WORKER):  # it has room for as many as before
+        assert made.free
+        made.submit(job())
+    assert not made.free
 
 
 def test_workers_end_whatever_they_are_at(fake: FakeRay) -> None:
@@ -269,6 +273,19 @@ def test_an_address_is_for_engines_on_ray_alone(engine: str, tmp_path: Path) -> 
     name = "--engine is 'local'" if local else "--workers is 2"
     with pytest.raises(UsageError, match=f"--ray-address is '1.2.3.4:5' and {name}"):
         run(small(clients=2, **settings), tmp_path, ray_address="1.2.3.4:5")
+
+
+def test_ray_joins_the_address_that_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address of Ray's client names its protocol, which no socket knows."""
+    import ray
+
+    joined = list[Any]()
+    monkeypatch.setattr(ray, "init", lambda **given: joined.append(given["address"]))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
+            cluster.connect(1, address, "--engine is 'ray'")
+            assert joined.pop() == address
 
 
 def hanging(states: States) -> ClientApp:
