@@ -257,3 +257,11 @@ def test_what_an_own_sampler_may_not_draw(drawn: str, said: str, tmp_path: Path)
     with pytest.raises(RunFailed) as error:
         run(small(**FIVE, sampler=f"{file}:Mine"), tmp_path / "run", progress=False)
     assert said in str(error.value) and "Mine" in str(error.value)
+
+
+def test_an_own_sampler_asks_candidates_alone(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    asks = "    needs = ('local_loss',)\n\n    def asks(self, info, memory):\n        return [7]\n"
+    file.write_text(OWN.replace("NEXT", "[0, 1]") + asks, encoding="utf-8")
+    with pytest.raises(RunFailed, match=r"Mine asks \[7\]"):
+        run(small(**FIVE, sampler=f"{file}:Mine"), tmp_path / "run", progress=False)
