@@ -353,3 +353,12 @@ def test_what_a_controller_remembers_outlives_a_checkpoint(make_task: Any) -> No
         pilot = Controlled(config, {"w": torch.zeros(3)}, ["w"])
         pilot.restore(tensors, json.loads(json.dumps(values)))
     assert orders == [4, 4, 4, 2]
+
+
+def test_a_round_of_epochs_that_asks_nobody_has_no_orders(make_task: Any) -> None:
+    task = make_task(**threes([16.0, 32.0]))
+    config = RunConfig.of(task=task.name, controller="plateau(2)", method=METHOD, gradient=0.34,
+                          temporal=4, iterations=40)  # fmt: skip
+    pilot = Controlled(config, {"w": torch.zeros(3)}, ["w"], lambda client: 4)
+    pilot.begin(1, 0.0)
+    assert pilot.make_orders(1, []) == {} and pilot.steps == 0
