@@ -15,6 +15,7 @@ from compressors import derive
 from fedsim import RunConfig, run
 from fedsim.network.pricing import SECONDS
 from strategies.channel.nodes import cohort
+from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import clients, make_task
 from tests.support.threes import give_links, last, table, threes
 
@@ -161,7 +162,8 @@ def test_two_workers_that_serve_each_other(
     """
     give_links(monkeypatch, up=[8, 32], down=[16, 16], latency=[0.25, 0.75], compute=[2.5, 5])
     settings = {"strategy": "sharded", "temporal": 1, "iterations": 2, "network": "compute=1s"}
-    came = ran(make_task(**threes([16.0, 32.0])), tmp_path, **settings)
+    task = make_task(**threes([16.0, 32.0]))
+    came = ran(task, tmp_path, **settings)
     assert came["client"].tolist() == [1, 0, 1, 0]
     assert came["sim_end_seconds"].tolist() == pytest.approx([10.5, 19.5, 32, 47.5], abs=1e-9)
     assert came["staleness"].tolist() == [0.5, 0.5, 1, 1]
@@ -170,6 +172,13 @@ def test_two_workers_that_serve_each_other(
     parts = came[list(SECONDS)].to_numpy().tolist()
     assert parts == [[1, 5, 4.5, 0], [1, 2.5, 16, 0], [12, 5, 4.5, 0], [6.5, 2.5, 19, 0]]
     assert last(tmp_path) == [32, 28, 28]
+    stopped = tmp_path / "stopped"
+    config = RunConfig.of(task=task.name, method="raw", checkpoint_every=1, **settings)
+    with pytest.raises(Stopped):
+        run(config, stopped, callbacks=[stop_after(1)])
+    again = ran(task, stopped, checkpoint_every=1, **settings)
+    assert again[["sim_end_seconds", *SECONDS]].equals(came[["sim_end_seconds", *SECONDS]])
+    assert last(stopped) == [32, 28, 28]
 
 
 def test_what_comes_at_the_very_end_comes_too_late(
@@ -199,3 +208,15 @@ def test_so_does_a_push_that_comes_at_the_very_end(
     came = ran(make_task(**threes([16.0, 32.0])), tmp_path, **settings)
     assert came["client"].tolist() == [0, 1] and came["sim_end_seconds"].tolist() == [1, 2]
     assert last(tmp_path) == [28, 24, 24]
+
+
+def test_no_part_hears_of_a_worker_that_drops_out(
+    make_task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_links(monkeypatch, compute=[1, 2])
+    settings = {"strategy": "sharded", "temporal": 1, "iterations": 1, "network": "compute=1s"}
+    task = make_task(**threes([16.0, 32.0]))
+    came = ran(task, tmp_path, dropout="after=1", **settings)
+    assert came["client"].tolist() == [0, 1] and came["sim_end_seconds"].tolist() == [1, 2]
+    assert came["samples"].tolist() == [0, 0] and last(tmp_path) == [0, 0, 0]
+    assert set(came["failure_reasons"]) == {"dropped out after training"}

@@ -25,6 +25,7 @@ def test_data_go_where_they_take_half_of_the_room(monkeypatch: pytest.MonkeyPatc
     parts = (there.train_x, there.train_y, there.test_x, there.test_y)
     assert all(isinstance(x, torch.Tensor) and x.device == META for x in parts)
     assert there.source == "made up" and DATA.train_y.device.type == "cpu"
+    assert device_memory.looked_into(there) == META  # its batches index it
     free(monkeypatch, 767)
     assert device_memory.place_data(DATA, META) is DATA
 
@@ -52,6 +53,7 @@ def test_what_is_more_than_tensors_stays_on_the_host(monkeypatch: pytest.MonkeyP
     for data in (replace(DATA, draw=lambda index, _: (X[index], Y[index])),
                  replace(DATA, train_x=Lines())):  # fmt: skip
         assert device_memory.place_data(data, META) is data
+        assert device_memory.looked_into(data) == torch.device("cpu")
 
 
 @pytest.mark.parametrize(

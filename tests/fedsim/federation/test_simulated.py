@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from fedsim import RunConfig, UsageError, run
 from fedsim.federation import simulation
+from fedsim.federation.timed_grid import TimedGrid
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
 from fedsim.results.load import load
@@ -260,3 +262,15 @@ def test_the_page_shows_time_a_round_and_who_leads(tmp_path: Path) -> None:
     run(small(), tmp_path / "plain")
     plain = write(tmp_path / "plain").read_text(encoding="utf-8")
     assert "simulated" not in plain and "chart-time" not in plain
+
+
+def test_a_reply_that_the_clock_does_not_hold_is_that_of_the_grid_beneath() -> None:
+    reply = SimpleNamespace(metadata=SimpleNamespace(reply_to_message_id="held"))
+    exchange = SimpleNamespace(client=1, over=False, reply=reply)
+    pulled, clock = list[list[str]](), SimpleNamespace(exchanges={1: exchange})
+    simulated: Any = SimpleNamespace(clock=clock, late={1: exchange}, take={1: "in time"}.get)
+    beneath: Any = SimpleNamespace(pull_messages=lambda ids: pulled.append(ids) or ["late"])
+    grid = TimedGrid(beneath, simulated)
+    assert grid.pull_messages(["held", "other"]) == ["late"] and pulled == [["other"]]
+    exchange.over = True
+    assert grid.pull_messages(["held"]) == ["in time"] and len(pulled) == 1
