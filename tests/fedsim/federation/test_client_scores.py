@@ -99,6 +99,7 @@ def test_the_worst_tenth() -> None:
     twenty = [i / 20 for i in range(20)]
     assert over_clients(twenty, True).client_metric_worst == pytest.approx(0.025)
     assert over_clients(twenty, False).client_metric_worst == pytest.approx(0.925)
+    assert over_clients([0.75, 0.5], True).client_metric_worst == 0.5
     assert all(np.isnan(value) for value in astuple(over_clients([], True)))
 
 

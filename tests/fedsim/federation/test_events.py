@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from compressors import decompress
+from compressors import UpdateError, decompress
 from fedsim import RunConfig, load, run
 from fedsim.engines import local
 from fedsim.federation.trainer import make_optimizer
@@ -19,7 +19,7 @@ from fedsim.ground.errors import RunFailed
 from fedsim.network.clock import PARTS
 from fedsim.network.spec import Links, Network
 from fedsim.settings.strategies import flags_of
-from strategies import Staleness
+from strategies import Asynchronous, Staleness
 from strategies.channel.parts import ModelParts
 from tests.support import replaying
 from tests.support.asyncruns import ASYNC, asynchronous
@@ -321,6 +321,17 @@ def test_a_client_that_fails_is_counted_and_asked_again(
     came = clients(tmp_path / "kept")
     assert came["failures"].sum() == 1 and len(came) == 16
     assert rounds(tmp_path / "kept")["failures"].sum() == 1
+
+
+def test_an_error_of_the_server_s_own_has_its_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def arrive(*_: Any) -> None:
+        raise UpdateError("it is odd")
+
+    monkeypatch.setattr(Asynchronous, "arrive", arrive)
+    with pytest.raises(RunFailed, match="round 1, global update: it is odd"):
+        run(asynchronous("fedbuff"), tmp_path)
 
 
 @pytest.mark.parametrize(("method", "most", "lost"), [

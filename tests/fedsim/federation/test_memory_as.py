@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 import torch
 
+from compressors import parse
 from fedsim import UsageError, run
 from fedsim.federation import memorycodec
+from fedsim.federation.unapplied_updates import count_unapplied
 from fedsim.settings.strategies import STRATEGIES, algorithm_of
 from strategies.algorithms.requirements import exact_client_state
+from strategies.channel.server_end import ServerEnd
 from tests.support.runs import make_task, small
 
 __all__ = ["make_task"]  # the fixture
@@ -55,3 +58,11 @@ def test_small_tensors_may_be_kept_by_what_large_ones_may_not() -> None:
     with pytest.raises(UsageError, match="100000 entries.*or give cnat"):
         memorycodec.check({"uplink/residual/w": torch.ones(100_000)}, "qsgd(7)")
     memorycodec.check({"base/w": torch.ones(100_000)}, "qsgd(7)")  # stays as it is
+
+
+def test_residuals_in_fewer_bits_count_as_they_are_read() -> None:
+    """(4, 2) in powers of two, of one client of ten."""
+    end = ServerEnd(parse("sbc(0.5)"), parse("sbc(0.5)"), {"w": torch.zeros(2)})
+    memory = memorycodec.pack({"uplink/residual/w": torch.tensor([4.0, 2.0])}, "cnat")
+    held = count_unapplied(end, {0: memory}, 10, "cnat")
+    assert held == {"held": 0, "held_norm": pytest.approx(20**0.5 / 10)}

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import SGD, Adagrad, Adam
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from compressors import ALL, Raw, SentTensor, decompress
+from compressors import ALL, Raw, SentTensor, decompress, derive
 from compressors.whole.memory import unnest
 from fedsim import RunConfig, Training, run
 from fedsim.federation.batches import Batches
@@ -282,3 +282,13 @@ def test_no_step_reads_a_number(stack: str, make_task: Any) -> None:
 
     read(1)  # a trainer's first step is watched
     assert read(6) == read(2)
+
+
+def test_what_is_drawn_differs_from_iteration_to_iteration() -> None:
+    config = small()
+    trainer, seeds = Trainer(config, ClientData.of(config)), []
+    for client, iteration in ((0, 0), (0, 1), (1, 0)):
+        trainer.batch(client, iteration)
+        seeds.append(trainer._noise.initial_seed())
+    assert seeds == [derive(config.seed, "step", c, i) for c, i in ((0, 0), (0, 1), (1, 0))]
+    assert len(set(seeds)) == 3

@@ -10,12 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from compressors import compress, decompress, parse
+from compressors import compress, decompress
 from fedsim import run
-from fedsim.federation.memorycodec import pack
 from fedsim.federation.orders import uplink_at
-from fedsim.federation.unapplied_updates import count_unapplied
-from strategies.channel.server_end import ServerEnd
 from tests.support.cases import cases
 from tests.support.runs import clients, rounds, small
 
@@ -132,11 +129,3 @@ def test_what_is_held_does_not_depend_on_the_downlink(method: str) -> None:
     names = ("held", "held_norm", "lost", "returned", "failures")
     assert [sent[name] for name in names] == [relayed[name] for name in names]
     assert sent["lost"] + sent["returned"] > 0
-
-
-def test_residuals_in_fewer_bits_count_as_they_are_read() -> None:
-    """(4, 2) in powers of two, of one client of ten."""
-    end = ServerEnd(parse("sbc(0.5)"), parse("sbc(0.5)"), {"w": torch.zeros(2)})
-    memory = pack({"uplink/residual/w": torch.tensor([4.0, 2.0])}, "cnat")
-    held = count_unapplied(end, {0: memory}, 10, "cnat")
-    assert held == {"held": 0, "held_norm": pytest.approx(20**0.5 / 10)}

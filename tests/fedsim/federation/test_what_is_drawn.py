@@ -8,12 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from compressors import derive
 from fedsim import RunConfig, run
 from fedsim.federation import stacks
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import spread
-from fedsim.federation.trainer import Trainer
 from tests.support.runs import small
 
 
@@ -26,16 +24,6 @@ def test_clients_that_train_at_once_share_the_seconds(
     monkeypatch.setattr(stacks, "time", made)
     run(small(stack="2"), tmp_path)
     assert pd.read_parquet(tmp_path / "rounds.parquet")["train_seconds"].tolist() == [2.0] * 4
-
-
-def test_what_is_drawn_differs_from_iteration_to_iteration() -> None:
-    config = small()
-    trainer, seeds = Trainer(config, ClientData.of(config)), []
-    for client, iteration in ((0, 0), (0, 1), (1, 0)):
-        trainer.batch(client, iteration)
-        seeds.append(trainer._noise.initial_seed())
-    assert seeds == [derive(config.seed, "step", c, i) for c, i in ((0, 0), (0, 1), (1, 0))]
-    assert len(set(seeds)) == 3
 
 
 def test_nobody_trains_on_the_validation_part() -> None:
