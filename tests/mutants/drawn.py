@@ -36,7 +36,7 @@ ROOMS = {
 }
 """What is broken, by its name in the table; a room within another one counts by itself."""
 
-FEWER = dict.fromkeys(("show", "runs", "tasks", "commands", "federation"), 10)
+FEWER = dict.fromkeys(("show", "runs", "tasks", "commands"), 10)
 """Mutants of rooms that draw fewer than the others: each takes longer tests."""
 
 UNREAD = ('"utf-8"', "strict=True")
