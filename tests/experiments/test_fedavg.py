@@ -106,3 +106,14 @@ def test_the_first_sentence_has_the_row_s_interval(rows: Any) -> None:
     assert (
         f"97 % after {row['rounds']:.1f} ± {row['rounds_interval']:.1f} rounds, 87 in" in overview
     )
+
+
+def test_the_page_compares_the_seed_that_both_methods_have(tables: Any) -> None:
+    curves = csv("rounds", "curves")
+    first = curves[curves["seed"] == 0].groupby("name")
+    rounds = first["accuracy"].apply(lambda accuracy: tables.rounds_to(accuracy, 0.97))
+    text = " ".join((HOME / "README.md").read_text(encoding="utf-8").split())
+    raw, qsgd = rounds["2nn-iid-b10"], rounds["2nn-iid-b10-qsgd"]
+    assert f"`raw` takes {raw:.1f} rounds and QSGD {qsgd:.1f}," in text
+    last = first["up_bits"].last()
+    assert last["2nn-iid-b10"] / last["2nn-iid-b10-qsgd"] == pytest.approx(4, rel=0.001)
