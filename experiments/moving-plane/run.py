@@ -11,16 +11,19 @@ from typing import Any
 import pandas as pd
 
 from experiments.common.frame import Asked, Experiment, Shown
+from experiments.common.inference import holm
 from experiments.common.tables import table
 from fedsim import Cell, Results, RunConfig
 
 from .figures import figure
 from .tables import (
     BUDGETS,
+    EQUAL,
     budgets,
     compared,
     curves,
     from_start,
+    gap_table,
     markdown,
     priced,
     said,
@@ -43,7 +46,7 @@ class Length:
     iterations: int
     batch_size: int
     upload: float
-    seeds: int = 3
+    seeds: int = 20
     test_samples: int | None = None
     partition: str | None = None
     clients: int | None = None
@@ -135,26 +138,42 @@ def readme_tables(results: Path) -> Mapping[str, str]:
     frames = {name: pd.read_csv(path / "moving.csv") for name, path in folders.items()}
     limits = {name: pd.read_csv(path / "budgets.csv") for name, path in folders.items()}
     made = {name: markdown(frames[name], limits[name]) for name in folders}
-    lines = {name: pd.read_csv(path / "curves.csv") for name, path in folders.items()}
+    starts = {}
     for name, frame in frames.items():
         moving = list(frame.loc[frame["verdict"].notna(), "name"].unique())
-        made[f"{name}-start"] = from_start(lines[name], limits[name], moving, SMALL)
-    return made | {"verdicts": verdicts(frames)}
+        lines = pd.read_csv(folders[name] / "curves.csv")
+        starts[name] = from_start(lines, limits[name], moving, SMALL)
+        made[f"{name}-start"] = gap_table(SMALL, starts[name], limits[name])
+    return made | {"verdicts": verdicts(frames), "verdicts-start": verdicts(starts)}
+
+
+def corrected(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The gaps of all tasks with ``holm``, the p after Holm's correction over all of them."""
+    every = pd.concat(frames.values(), ignore_index=True)
+    moving = every[every["verdict"].notna()].copy()
+    tested = moving["chance"].notna()
+    moving.loc[tested, "holm"] = holm(moving.loc[tested, "chance"].to_numpy())
+    return moving
 
 
 def verdicts(frames: Mapping[str, pd.DataFrame]) -> str:
-    """Of each controller: at how many of the tasks' budgets it wins, is level, loses."""
-    every = pd.concat(frames.values())
-    moving = every[every["verdict"].notna()]
-    lines = []
+    """Of each controller: at how many of the tasks' budgets it wins, is level, loses.
+
+    After Holm's correction, then by each gap's own interval.
+    """
+    moving, lines = corrected(frames), []
     for name, mine in moving.groupby("name", sort=False):
-        count = mine["verdict"].value_counts()
-        gaps = 100 * mine["gap"]
-        words = [str(count.get(word, 0)) for word in WORDS]
+        gaps, told = 100 * mine["gap"], mine["holm"] < 0.05
+        wins, loses = (told & (gaps > 0)).sum(), (told & (gaps < 0)).sum()
+        late = (mine["verdict"] == "late").sum()
+        own = [str((mine["verdict"] == word).sum()) for word in ("wins", "loses")]
         span = f"{signed(gaps.min())} to {signed(gaps.max())}"
-        lines.append([str(name), *words, signed(gaps.mean()), span])
-    heading = ["controller", *map(said, WORDS), "mean gap", "gaps"]
-    widths = 100 * moving.loc[moving["gap_interval"] > 1e-9, "gap_interval"]  # 0: equal runs
+        counts = [str(x) for x in (wins, len(mine) - wins - loses - late, loses, late)]
+        lines.append([str(name), *counts, *own, signed(gaps.mean()), span])
+    heading = ["controller", *map(said, WORDS), "wins, own interval", "loses, own interval",
+               "mean gap", "gaps"]  # fmt: skip
+    there = moving["gap"].notna() & (moving["gap_interval"] > EQUAL)
+    widths = 100 * moving.loc[there, "gap_interval"]
     return (
         f"{len(frames)} tasks, {len(BUDGETS)} budgets each\n\n{table(heading, lines)}\n"
         f"Half the width of an interval: {widths.median():.1f} points in the median, "

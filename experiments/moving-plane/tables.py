@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pandas as pd
+from scipy.stats import ttest_1samp
 
 from experiments.common.scores import half_width, rows_of
 from experiments.common.tables import table
@@ -12,6 +13,9 @@ from fedsim.network import parse, price
 
 BUDGETS = ("few bits", "more bits", "little time", "more time")
 """The budgets: bits that a client has sent, and simulated seconds; each of one of two cells."""
+
+EQUAL = 1e-9
+"""Half of an interval up to which a controller's runs are the cell's."""
 
 SAID = {"level": "cannot be told"}
 """Verdicts as tables have them, where that is another word than in the CSV files."""
@@ -71,7 +75,8 @@ def compared(lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str]) -> pd
 
     ``gap`` is the mean over seeds of a controller's score less that of the best fixed cell of that
     budget, by the mean over the same seeds; ``gap_interval`` is half the width of its 95 % interval
-    (Student's t over paired seeds). A controller wins or loses where the interval lies on one side.
+    (Student's t over paired seeds), ``chance`` that test's p. A controller wins or loses where the
+    interval lies on one side.
     """
     rows = []
     for _, limit in limits.iterrows():
@@ -83,11 +88,45 @@ def compared(lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str]) -> pd
             row = {"budget": limit["budget"], "name": name, "score": mine.mean(skipna=False),
                    "interval": half_width(mine), "best": name == best}  # fmt: skip
             if name in moving:
-                gaps = mine - fixed.loc[best]
-                row |= {"gap": gaps.mean(skipna=False), "gap_interval": half_width(gaps)}
-                row |= {"verdict": verdict(float(row["gap"]), float(row["gap_interval"]))}
+                row |= judged(mine - fixed.loc[best])
             rows.append(row)
     return pd.DataFrame(rows)
+
+
+def from_start(
+    lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str], start: str
+) -> pd.DataFrame:
+    """A row per budget and controller: what it gains on the cell that it starts from.
+
+    Args:
+        lines: as ``curves`` gives them.
+        limits: as ``budgets`` gives them.
+        moving: the controllers' names.
+        start: the cell's name.
+    """
+    rows = []
+    for _, limit in limits.iterrows():
+        scores = within(lines, limit["unit"], limit["value"]).unstack("seed")
+        for name in moving:
+            gaps = scores.loc[name] - scores.loc[start]
+            rows.append({"budget": limit["budget"], "name": name, **judged(gaps)})
+    return pd.DataFrame(rows)
+
+
+def judged(gaps: pd.Series) -> dict[str, float | str]:
+    """The mean of gaps over seeds, half its interval, the paired test's p, and the verdict.
+
+    The p is NaN where a gap is, or where all are equal.
+
+    Example:
+        >>> told = judged(pd.Series([0.1, 0.3]))
+        >>> told["verdict"], round(told["chance"], 3)
+        ('level', 0.295)
+    """
+    gap, half = float(gaps.mean(skipna=False)), half_width(gaps)
+    differ = gaps.notna().all() and half > EQUAL
+    chance = float(ttest_1samp(gaps, 0).pvalue) if differ else math.nan
+    return {"gap": gap, "gap_interval": half, "chance": chance, "verdict": verdict(gap, half)}
 
 
 def verdict(gap: float, interval: float) -> str:
@@ -115,9 +154,18 @@ def markdown(frame: pd.DataFrame, limits: pd.DataFrame) -> str:
     moving = [n for n in names if isinstance(places[BUDGETS[0], n].get("verdict"), str)]
     fixed = [n for n in names if n not in moving]
     first = [[n, *(_score(places[b, n]) for b in BUDGETS)] for n in (*fixed, *moving)]
-    gaps = [[n, *(_gap(places[b, n]) for b in BUDGETS)] for n in moving]
-    scores, against = table(["accuracy (%)", *heads], first), ["less the best fixed cell", *heads]
-    return f"{scores}\n{table(against, gaps)}"
+    against = gap_table("the best fixed cell", frame[frame["name"].isin(moving)], limits)
+    return f"{table(['accuracy (%)', *heads], first)}\n{against}"
+
+
+def gap_table(cell: str, gaps: pd.DataFrame, limits: pd.DataFrame) -> str:
+    """A table of gaps to ``cell``, a line per controller and a column per budget."""
+    heads = [f"{row['budget']} ({_amount(row)})" for _, row in limits.iterrows()]
+    lines = [
+        [str(name), *(_gap(row) for _, row in mine.iterrows())]
+        for name, mine in gaps.groupby("name", sort=False)
+    ]
+    return table([f"less {cell}", *heads], lines)
 
 
 def _amount(limit: pd.Series) -> str:
@@ -147,27 +195,6 @@ def said(verdict: str) -> str:
         ('cannot be told', 'loses')
     """
     return SAID.get(verdict, verdict)
-
-
-def from_start(lines: pd.DataFrame, limits: pd.DataFrame, moving: list[str], start: str) -> str:
-    """A table of what controllers gain on the cell that they start from, a column per budget.
-
-    Args:
-        lines: as ``curves`` gives them.
-        limits: as ``budgets`` gives them.
-        moving: the controllers' names.
-        start: the cell's name.
-    """
-    heads = [f"{row['budget']} ({_amount(row)})" for _, row in limits.iterrows()]
-    cells: dict[str, list[str]] = {name: [] for name in moving}
-    for _, limit in limits.iterrows():
-        scores = within(lines, limit["unit"], limit["value"]).unstack("seed")
-        for name, gained in cells.items():
-            gaps = scores.loc[name] - scores.loc[start]
-            row = {"gap": gaps.mean(skipna=False), "gap_interval": half_width(gaps)}
-            row["verdict"] = verdict(float(row["gap"]), float(row["gap_interval"]))
-            gained.append(_gap(pd.Series(row)))
-    return table([f"less {start}", *heads], [[name, *gained] for name, gained in cells.items()])
 
 
 def signed(points: float) -> str:
