@@ -25,7 +25,7 @@ from fedsim.show.answer import best_table, ladder, texts
 from fedsim.show.budgets import Budget, budgets, leaders
 from fedsim.show.curves import bits_so_far
 from fedsim.show.layout import print_whole
-from fedsim.show.report import write
+from fedsim.show.report import counted, write
 from fedsim.show.report.page import answer
 from tests.support.page import Page
 from tests.support.sweepmaker import TOPK, make_cell, make_sweep, rounds_of, runs_of
@@ -234,6 +234,14 @@ def test_failed_runs_and_several_tasks(both: Results) -> None:
         fedsim.best(pd.concat([both.rounds, other]), 1e6)
     with pytest.raises(UsageError, match="was given a str"):
         fedsim.best("results/sbc", 1e6)
+
+
+def test_budgets_count_as_the_runs_did_where_all_did_so(both: Results) -> None:
+    """Another word is a later version's."""
+    for words, ways in ((["total"], "total"), (["total", "each"], "up")):
+        configs = {word: {"budget_of": word} for word in words}
+        assert counted(replace(both, configs=configs)) == ways
+    assert counted(both) == "up" and counted(both, "total") == "total"
 
 
 def test_rising_budgets_end_without_a_limit(both: Results) -> None:

@@ -68,6 +68,7 @@ def test_every_caption_s_bits_are_those_of_its_column(tmp_path: Path) -> None:
         flat = re.sub(r"\s+", " ", text.replace(r"$\times$", "×").replace("&#x27;", "'"))
         assert "payloads" in flat and "whole messages" not in flat, name
         assert framed in flat, name
+    assert "1 kbit = 1000 bit." in page and "percentage points" not in page
 
 
 def test_the_ratio_both_ways_is_in_every_summary() -> None:

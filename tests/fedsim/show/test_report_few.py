@@ -95,15 +95,17 @@ def test_the_answer_of_a_cell_of_which_no_update_was_used() -> None:
                                  "all bits.")  # fmt: skip
 
 
-def test_seeds_without_a_common_budget_have_no_curve_over_bits(tmp_path: Path) -> None:
-    make_run(tmp_path / "cells" / "one", seed=0)
-    make_run(tmp_path / "cells" / "other", seed=1)
-    file = tmp_path / "cells" / "other" / "rounds.parquet"
-    rounds = pd.read_parquet(file)
-    later, more = rounds["round"] + 1, 1e6 * rounds["up_wire_bits"]
-    rounds.assign(round=later, up_wire_bits=more).to_parquet(file)
+def test_seeds_without_a_common_budget_have_no_curve_over_bits_or_time(tmp_path: Path) -> None:
+    for seed, (name, later, factor) in enumerate([("one", 0, 1.0), ("other", 1, 1e6)]):
+        make_run(tmp_path / "cells" / name, seed=seed)
+        file = tmp_path / "cells" / name / "rounds.parquet"
+        rounds = pd.read_parquet(file)
+        rounds["round"] += later
+        rounds["up_wire_bits"] *= factor
+        rounds.assign(sim_end_seconds=factor * rounds["round"]).to_parquet(file)
     page = Page(write(tmp_path).read_text(encoding="utf-8")).text
-    assert "Learning over iterations" in page and "Learning over bits" not in page
+    assert "Learning over iterations" in page and "A round on the simulated clock" in page
+    assert "Learning over bits" not in page and "Learning over simulated time" not in page
 
 
 @pytest.mark.parametrize(

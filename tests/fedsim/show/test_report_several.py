@@ -17,9 +17,10 @@ from fedsim.show.plot.matrices import heatmap
 from fedsim.show.plot.paper import drawn
 from fedsim.show.report import write
 from fedsim.show.report.messages import layers
+from fedsim.show.report.page import page
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.page import Page
-from tests.support.sweepmaker import TOPK, make_sweep
+from tests.support.sweepmaker import TOPK, make_run, make_sweep
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +33,28 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 def test_one_page_of_two_folders(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    page = Page(write(*folders, out=tmp_path / "new" / "both").read_text(encoding="utf-8"))
-    headings = [attributes.get("id") for tag, attributes in page.tags if tag == "h2"]
+    shown = Page(write(*folders, out=tmp_path / "new" / "both").read_text(encoding="utf-8"))
+    headings = [attributes.get("id") for tag, attributes in shown.tags if tag == "h2"]
     assert headings == [
         "terms", "budget", "front", "iterations", "bits", "metric", "ratio", "summary", "split",
         "layers", "failed", "settings", "versions",
     ]  # fmt: skip
-    ids = [str(attributes.get("id")) for _, attributes in page.tags]
+    ids = [str(attributes.get("id")) for _, attributes in shown.tags]
     assert {"chart-metric", "chart-metric-2", "chart-ratio-2", "chart-split-2"} <= set(ids)
-    assert "digits: gradient_dropping, sbc" in page.text
-    assert "a/n10-p0.01-s0 : RunFailed" in page.text and "Traceback" in page.text
-    assert "packages.torch 2.15.0" in page.text
-    assert page.text.count("Paler ones send fewer entries.") == 4
+    assert "digits: gradient_dropping, sbc" in shown.text
+    assert "a/n10-p0.01-s0 : RunFailed" in shown.text and "Traceback" in shown.text
+    assert "packages.torch 2.15.0" in shown.text
+    assert shown.text.count("Paler ones send fewer entries.") == 4
     assert (tmp_path / "new" / "both" / "matrix-metric.png").exists()
+
+
+def test_methods_of_a_page_are_compared_within_a_budget(tmp_path: Path) -> None:
+    """Two messages of `sbc` have 8884 bits, of `gradient_dropping` 1594: then comes a score."""
+    make_run(tmp_path / "a", 10, 0.1)
+    make_run(tmp_path / "b", 10, 0.01, form=TOPK)
+    shown = Page(page(load(tmp_path / "a", tmp_path / "b"), budget=2e3))
+    assert ("main", {"class": "several"}) in shown.tags
+    assert "sbc none none: the method had no evaluation within the budget." in shown.text
 
 
 def test_several_folders_need_a_place(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -136,10 +146,10 @@ def test_a_strip_above_the_budgets_tells_the_best(folders: tuple[Path, Path]) ->
 def test_panels_of_one_cell_are_left_out(tmp_path: Path) -> None:
     make_sweep(tmp_path / "a", (10, 20), (0.1, 0.01))
     make_sweep(tmp_path / "b", (10,), (0.02,), form="topk({p}) | float32 | golomb", baseline=False)
-    page = Page(write(tmp_path / "a", tmp_path / "b", out=tmp_path / "c").read_text("utf-8"))
-    ids = {attributes.get("id") for _, attributes in page.tags}
+    shown = Page(write(tmp_path / "a", tmp_path / "b", out=tmp_path / "c").read_text("utf-8"))
+    ids = {attributes.get("id") for _, attributes in shown.tags}
     assert "chart-metric" in ids and "chart-metric-2" not in ids
-    assert "Left out, with one cell each: topk({p}) | float32 | golomb." in page.text
+    assert "Left out, with one cell each: topk({p}) | float32 | golomb." in shown.text
     runs = load(tmp_path / "a", tmp_path / "b").runs
     assert len([axes for axes in plot.matrix(runs).figure.axes if axes.texts]) == 1
     assert plot.matrix(runs, method="topk({p}) | float32 | golomb").texts

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from fedsim.ground.errors import UsageError
 from fedsim.results.load import load
+from fedsim.show import figures
 from fedsim.show.curves import curve_lines, front, pareto_points
 from fedsim.show.plot import curves, pareto
 from fedsim.show.style import CellKey
@@ -36,6 +37,11 @@ def test_curves_are_means_over_seeds_in_rounds_that_were_evaluated() -> None:
     assert line.cell == CellKey(5, 0.1) and line.x.tolist() == [5, 15]
     np.testing.assert_allclose(line.y, [0.3, 0.7])
     assert line.low.tolist() == [0.2, 0.6] and line.high.tolist() == [0.4, 0.8]
+
+
+def test_a_caption_of_curves_tells_how_the_delay_is_measured() -> None:
+    assert " tell n." in figures.curves(ROUNDS).caption
+    assert " tell E." in figures.curves(ROUNDS.assign(local_epochs=5)).caption
 
 
 def test_bits_add_up_per_client_over_all_rounds() -> None:

@@ -157,7 +157,7 @@ def test_over_bandwidths_by_hand(tmp_path: Path) -> None:
         "c0": (1, [0.99]), "c1": (1, [0.1]),
     })  # fmt: skip
     lines = over_bandwidths(results, parse("compute=1s"), 0.9, (10.0, 100.0))
-    assert lines.cells["label"].tolist() == ["a", "b"]
+    assert lines.cells["label"].tolist() == ["a", "b"] and lines.rates.tolist() == [10, 100]
     assert lines.seconds.tolist() == [[18, 4.5], [14, 5]]
     with pytest.raises(UsageError, match="--target is 0.99: no cell reaches it with every seed"):
         over_bandwidths(results, parse("compute=1s"), 0.99, (10.0,))
