@@ -18,8 +18,9 @@ ROOT = Path(__file__).parents[2]
 TESTS = (
     *(f"tests/fedsim/{room}" for room in
       ("settings", "controllers", "network", "results", "search", "federation", "runs",
-       "commands", "engines", "deploy", "samplers", "show", "tasks")),
-    "tests/strategies", "tests/compressors/whole", "tests/compressors/test_bits.py",
+       "commands", "engines", "deploy", "samplers", "show", "tasks", "measure")),
+    "tests/fedsim/test_docstrings.py", "tests/strategies", "tests/compressors/whole",
+    "tests/compressors/test_bits.py",
     "tests/compressors/test_contract.py", "tests/compressors/test_contract_modes.py",
     "tests/compressors/test_golden.py", "tests/compressors/test_hostile.py",
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import hashlib
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,9 @@ def test_torchvisions_layout_is_read_as_it_is(
     packed = cifar.load_cifar.__wrapped__(tmp_path, False)
     assert "cifar10.npz" in packed.source  # it goes first
     assert torch.equal(layout.test_x[:], packed.test_x[:])
+    (empty := tmp_path / "empty" / cifar.LAYOUT).mkdir(parents=True)
+    with pytest.raises(DataError, match=f"cannot be read from {empty}"):
+        cifar.load_cifar(empty.parent)
 
 
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
@@ -159,6 +163,12 @@ def test_missing_files_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(DataError, match="train_y"):
         cifar.load_cifar(tmp_path)
     assert main([str(tmp_path), str(tmp_path / "out.npz")]) == 2
+
+
+def test_arguments_of_the_command_have_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert len(re.findall("^  (source|path)  +[a-z]", capsys.readouterr().out, re.M)) == 2
 
 
 # ---- augmentation

@@ -409,7 +409,7 @@ def test_a_data_set_that_returns_one_tensor_again_and_again() -> None:
     [
         ({"train": iter([])}, "train is of type list_iterator; it is"),
         ({"train": DataLoader(Pairs(IMAGES, LABELS), sampler=WeightedRandomSampler([1.0] * 40, 9))},
-         "train is a DataLoader with sampler WeightedRandomSampler.*shuffle"),
+         "task made: train is a DataLoader with sampler WeightedRandomSampler.*shuffle"),
         ({"test": DataLoader(Stream())}, "test is a DataLoader of Stream, whose samples have no"),
         ({"train": torch.ones(4, 2)}, r"train is of type Tensor.*TensorDataset\(x, y\)"),
         ({"test": None}, "test is of type NoneType.*or a fraction of train"),
@@ -458,7 +458,7 @@ def test_data_that_do_not_fit(options: dict[str, Any], words: str) -> None:
         ({"inputs": ["pulse", "name"]}, "column 'name' of wards.csv holds no numbers"),
         ({"groups": "gap"}, "column 'gap' of wards.csv has 1 empty cells"),
         ({"inputs": ["pulse", "far"]}, "column 'far' of wards.csv has 2 infinite cells"),
-        ({"label": "size", "inputs": "pulse"}, "a target is .*; classes are whole numbers"),
+        ({"label": "size", "inputs": "pulse"}, "task made: a target is .*; classes are whole"),
     ],
 )  # fmt: skip
 def test_a_csv_that_does_not_fit(options: dict[str, Any], words: str, folder: Path) -> None:

@@ -19,10 +19,11 @@ def build(name: str) -> nn.Module:
 
 @pytest.mark.parametrize("depth", [8, 20, 32, 44, 56, 110])
 def test_a_resnet_is_as_deep_as_its_name(depth: int) -> None:
-    layers = [m for m in build(f"cifar_resnet{depth}").modules()
-              if isinstance(m, nn.Conv2d | nn.Linear)]  # fmt: skip
+    model = build(f"cifar_resnet{depth}")
+    layers = [m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
     assert len(layers) == depth  # option A: no convolution in a shortcut
-    assert sum(isinstance(m, Shortcut) for m in build(f"cifar_resnet{depth}").modules()) == 2
+    assert sum(isinstance(m, Shortcut) for m in model.modules()) == 2
+    assert layers[0](torch.empty(1, 3, 32, 32, device="meta")).shape == (1, 16, 32, 32)
 
 
 @pytest.mark.parametrize("name", [name for name in LISTED if name.startswith("cifar_")])
