@@ -1,6 +1,7 @@
 """Commands as a user types them, in this process."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,14 @@ class Typed:
             code = end.code
         said = self.capsys.readouterr()
         return Said(code, said.out, said.err)
+
+
+def lacking(page: str) -> list[str]:
+    """What a page of help has no sentence on: its command (the page's head), flags."""
+    head, paragraph, *groups = page.split("\n\n")
+    flags = re.findall(r"^  \S.*(?:\n {4,}.*)*", "\n".join(groups), flags=re.MULTILINE)
+    lacks = [flag for flag in flags if not re.search(r"\S( {2,}|\n {4,})\S", flag)]
+    return lacks if paragraph[0].isupper() else [head, *lacks]
 
 
 @pytest.fixture

@@ -252,14 +252,3 @@ def test_json_has_no_nan(
     monkeypatch.setattr(report, "read", lambda folders: (None, folders[0]))
     printed = document(typed("run", "--json").out)
     assert printed["metric"] is None and printed["loss"] is None
-
-
-def test_a_figure_is_drawn_into_a_file(demo: Path, typed: Typed) -> None:
-    more = ("--style", "paper", "--figsize", "3,2")
-    assert typed("show", "curves", demo, "--x", "up_bits", *more, "--out", "a.png").code == 0
-    width = int.from_bytes(Path("a.png").read_bytes()[16:20], "big")
-    assert width == 900  # 3 inch at 300 dpi
-    said = typed("show", "partition", "--partition", "dirichlet(0.5)", "--out", "b.svg")
-    assert said.out == "Written: b.svg\n" and "<svg" in Path("b.svg").read_text()
-    refused = typed("show", "pareto", demo, "--figsize", "3")
-    assert refused.code == 2 and "--figsize is '3': it takes two numbers" in refused.err

@@ -10,6 +10,7 @@ from flwr.app import Context, RecordDict
 
 import fedsim
 from fedsim.commands.cli import parser
+from fedsim.results.schema import write_run
 from fedsim.runs import lock
 from fedsim.runs.app import config_of
 from tests.support.commands import Typed, no_page, typed
@@ -74,7 +75,7 @@ class Deployed:
     def __init__(self, app: Callable[[dict[str, Any], Path], None], said: str = "") -> None:
         self.app, self.said, self.port = app, said, 1
 
-    def __call__(self, *_: Any) -> "Deployed":
+    def __call__(self, clients: int, out: Path, port: int) -> "Deployed":
         return self
 
     def __enter__(self) -> "Deployed":
@@ -136,6 +137,17 @@ def test_what_the_app_left_is_judged(
     monkeypatch.setattr("fedsim.engines.deploy.Deployment", Deployed(fails))
     said = typed(*flags, str(tmp_path / "fails"))
     assert said.code == 1 and "the run failed: " in said.err and "learning rate" in said.err
+
+
+def test_a_deployment_that_ends_well_tells_the_seconds_of_a_round(
+    monkeypatch: pytest.MonkeyPatch, no_page: None, typed: Typed, tmp_path: Path
+) -> None:
+    def app(settings: dict[str, Any], out: Path) -> None:
+        write_run(out, fedsim.run(small(clients=2), out).summary | {"seconds": 10.0})
+
+    monkeypatch.setattr("fedsim.engines.deploy.Deployment", Deployed(app))
+    said = typed("deploy", "--clients", "2", "--out", str(tmp_path))
+    assert said.code == 0 and "\n2.5 s per round" in said.err
 
 
 def test_a_deployment_that_dies_when_its_run_is_done_says_so_and_forgets(

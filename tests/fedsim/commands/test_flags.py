@@ -4,10 +4,11 @@ import re
 
 import pytest
 
+from fedsim.commands.cli import COMMANDS
 from fedsim.commands.flags import MAIN
 from fedsim.settings.fields import GROUPS, SETTINGS
 from fedsim.settings.strategies import FLAGS
-from tests.support.commands import Typed, typed
+from tests.support.commands import Typed, lacking, typed
 
 __all__ = ["typed"]  # the fixture
 
@@ -59,6 +60,13 @@ def test_help_is_a_page_of_the_main_flags(command: str, typed: Typed) -> None:
     flags = re.findall(r"^  (?:-h, )?--([a-z-]+)", page, flags=re.MULTILINE)
     assert {flag.replace("-", "_") for flag in flags} <= {*MAIN}
     assert 15 <= len(flags) <= 30 and {"help-all", "out", "task"} <= {*flags}
+
+
+def test_each_command_and_flag_has_a_sentence_of_help(typed: Typed) -> None:
+    commands = re.findall(r"^    (\w+)  ", typed("--help").out, flags=re.MULTILINE)
+    assert len(commands) == len(COMMANDS) + 1  # compress and decompress are one module's
+    for name in commands:
+        assert lacking(typed(name, "--help").out) == [], name
 
 
 def test_every_setting_has_one_place_and_one_sentence() -> None:

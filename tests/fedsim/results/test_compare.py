@@ -152,7 +152,9 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["compare", str(first), str(other)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "A: sbc, B: gradient_dropping" in out and "neither" in out
-    assert "Fewer than 5 seeds" in out and "2 cells (Holm)" in out
+    assert "Fewer than 5 seeds" in out and "2 cells (Holm)" in out and "No answer" not in out
+    assert main(["compare", str(first), str(other), "--reference", "raw"]) == 2
+    assert "raw" in capsys.readouterr().err
 
 
 def test_failed_seeds_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

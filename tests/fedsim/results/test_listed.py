@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from fedsim.results.result_list import results_in
 from tests.support.commands import Typed, document, refused, typed
 
@@ -21,15 +23,23 @@ def test_runs_sweeps_and_searches_with_what_came_of_them() -> None:
     assert found["sweep"]["title"] == "linear, 2 methods, 4 of 4 cells done"
 
 
-def test_the_newest_is_first_and_what_is_damaged_is_listed(typed: Typed, tmp_path: Path) -> None:
+def test_the_newest_is_first_and_what_is_damaged_is_listed(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number, name in enumerate(("old", "new", "broken")):
         (tmp_path / name).mkdir()
         for file in ("config.toml", "summary.json"):
             (tmp_path / name / file).write_text("{" if name == "broken" else "{}")
             os.utime(tmp_path / name / file, (number, number))
+        if name == "new":
+            (cells := tmp_path / name / "cells").mkdir()  # of a sweep
+            os.utime(cells, (number, number))
         os.utime(tmp_path / name, (number, number))
     (tmp_path / "mine.txt").touch()
     rows = document(typed("list", "runs", str(tmp_path), "--json").out)
     assert [Path(row["name"]).name for row in rows] == ["broken", "new", "old"]
+    monkeypatch.chdir(tmp_path)
+    lines = typed("list", "runs", ".").out.splitlines()
+    assert [line.split()[0] for line in lines[-3:]] == ["broken", "new", "old"]  # no headings
     refused(typed("list", "runs", str(tmp_path / "nowhere")), "nowhere")
     refused(typed("list", "tasks", str(tmp_path)), "DIR is", "fedsim list runs")
