@@ -45,7 +45,7 @@ FEWER = dict.fromkeys(("show", "runs", "tasks", "commands"),
     "server": 10,
     "algorithms": 10,
 }
-"""Mutants of rooms that draw fewer than the others: each takes longer tests."""
+"""Mutants of the others: tests take longer."""
 
 UNREAD = ('"utf-8"', "strict=True")
 """Mistakes in these are not made: they stand beside what cannot happen here, as `assert` does."""

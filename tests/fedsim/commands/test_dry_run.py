@@ -1,5 +1,6 @@
 """``--dry-run`` says what runs will take, and writes nothing."""
 
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -22,14 +23,18 @@ def test_messages_are_as_long_as_in_the_run(tmp_path: Path) -> None:
         assert made.seconds > 0
 
 
-def test_relayed_messages_and_local_epochs_are_counted() -> None:
-    """Three messages of the others in every round; 360 samples in batches of 32 are 11."""
-    more = {"rounds": 3, "local_epochs": 2, "method": "raw"}
-    relayed = Trials().of(RunConfig.of(downlink="relay", **more))
+def test_relayed_messages_and_local_epochs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three messages of the others in every round; 360 samples in batches of 32 are 11.
+
+    Of this clock three iterations take a second, and so does a message, and an evaluation.
+    """
+    monkeypatch.setattr("fedsim.runs.estimates.perf_counter", count().__next__)
+    more = {"method": "raw", "evaluate_every": 3, "workers": 2}
+    relayed = Trials().of(RunConfig.of(downlink="relay", rounds=3, local_epochs=2, **more))
     assert relayed.down_bits == 3 * relayed.up_bits
-    trials = Trials()
-    step = trials.of(RunConfig.of(**more | {"local_epochs": 1})).seconds
-    assert trials.of(RunConfig.of(**more)).seconds > step
+    assert relayed.seconds == pytest.approx(12 * (2 * 11 / 3 + 1) / 2 + 1)
+    made = Trials().of(RunConfig.of(temporal=6, iterations=18, **more))
+    assert made.seconds == pytest.approx(12 * (6 / 3 + 2) / 2 + 1)
 
 
 def test_nothing_is_written(typed: Typed) -> None:

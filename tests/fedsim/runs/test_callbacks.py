@@ -44,11 +44,13 @@ ALL = [
 
 @pytest.mark.parametrize("engine", ["memory", "folder"])
 def test_every_method_is_called_in_order(engine: str, tmp_path: Path) -> None:
-    diary, seen = Diary(), list[float]()
+    diary, seen = Diary(), list[tuple[float, float]]()
     out = tmp_path if engine == "folder" else None
-    run(small(evaluate_every=2), out, callbacks=[diary, lambda row: seen.append(row["up_bits"])])
+    bits = lambda row: seen.append((row["up_bits"], row["spent"]))  # noqa: E731
+    run(small(evaluate_every=2, budget_of="total"), out, callbacks=[diary, bits])
     assert diary.said == ALL
     assert seen == sorted(seen) and len(seen) == 4
+    assert all(last > 1.9 * second for second, last in zip(seen[1], seen[3], strict=True))
 
 
 def test_a_run_that_goes_on_tells_of_the_rounds_before(tmp_path: Path) -> None:

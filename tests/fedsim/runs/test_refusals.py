@@ -1,6 +1,5 @@
 """Folders and settings that ``run`` refuses before it trains, and runs that are done."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,6 @@ from fedsim.runs.sweep import run_cells
 from tests.support.runs import done, finished, small
 
 __all__ = ["done", "finished"]  # fixtures
-
-
-def test_a_finished_run_is_not_run_again(done: Path) -> None:
-    first = json.loads((done / "summary.json").read_text())
-    before = {f: f.stat().st_mtime_ns for f in done.iterdir()}
-    rows: list[dict[str, Any]] = []
-    again = run(small(workers=2, engine="flower"), done, callbacks=[rows.append])
-    assert again.summary == first and not rows  # the same numbers
-    assert {f: f.stat().st_mtime_ns for f in done.iterdir()} == before
 
 
 def test_a_folder_of_other_settings_is_refused(done: Path) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from safetensors.torch import load_file
 
 from fedsim import RunConfig, run
 from fedsim.federation.trainer import build_model
+from fedsim.runs.run import on_actors
 from fedsim.settings.config import from_toml
 from fedsim.settings.masks import resolve_masking
 from tests.support.runs import (
@@ -226,6 +229,24 @@ def test_the_summary_says_what_trained_the_model(tmp_path: Path) -> None:
     found = given.summary["settings"]
     assert (found["lr"], found["momentum"], found["batch_size"]) == (0.5, 0.0, 8)
     assert found["server_lr"] == FedAdam().eta
+
+
+def test_actors_have_the_app_and_the_memories_of_all_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, grids = list[Any](), list[Any]()
+
+    @contextmanager
+    def on_ray(*arguments: Any) -> Iterator[str]:
+        asked.append(arguments)
+        yield "grid"
+
+    monkeypatch.setattr("fedsim.engines.raygrid.on_ray", on_ray)
+    memories, engine = on_actors(small(engine="ray", workers=2), "address")
+    engine(grids.append)
+    ((app_of, *others, _),) = asked
+    assert grids == ["grid"] and callable(app_of)
+    assert others == [4, memories, 2, "address"]
 
 
 def test_a_schedule_does_not_change_the_rate_that_is_told(make_task: Any, tmp_path: Path) -> None:

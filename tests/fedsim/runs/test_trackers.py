@@ -4,9 +4,13 @@ import importlib.util
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -128,6 +132,70 @@ def test_files_of_the_flag_before_are_read(tmp_path: Path) -> None:
     file.write_text("[keep]\ntensorboard = true\n")
     with pytest.raises(UsageError, match="unknown setting 'tensorboard'"):
         from_toml(file)
+
+
+def replaced(monkeypatch: pytest.MonkeyPatch, name: str, **names: Any) -> None:
+    """A module of that name with these names in it, for a package that may not be installed."""
+    module = ModuleType(name)
+    module.__spec__ = ModuleSpec(name, None, origin=__file__)
+    vars(module).update(names)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_wandb_goes_on_by_name_and_a_round_ends_with_its_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedsim import Wandb
+
+    begun, told = list[dict[str, Any]](), list[bool]()
+
+    class Online:
+        settings, starting_step = SimpleNamespace(mode="online"), 0
+
+        def __init__(self, **options: Any) -> None:
+            self.id, self.summary = options["id"], dict[str, Any]()
+            begun.append(options)
+
+        def log(self, columns: dict[str, float], step: int, commit: bool) -> None:
+            told.append(commit)
+
+        def finish(self, exit_code: int) -> None:
+            pass
+
+    replaced(monkeypatch, "wandb", init=Online, Settings=SimpleNamespace)
+    tracker = Wandb(tmp_path)
+    for _ in range(2):
+        tracker.begin({"task": "digits"}, [])
+    name = base.run_names(tmp_path)["wandb"]
+    assert [(one["id"], one["resume"]) for one in begun] == [(name, "allow")] * 2
+    for metric in (float("nan"), 0.5):
+        tracker.round({"round": 1, "metric": metric, "up_wire_bits": 40, "down_wire_bits": 0,
+                       "clients": 4, "failures": 0})  # fmt: skip
+    tracker.end({"status": "done"})
+    assert told == [False, True]
+
+
+def test_mlflow_has_an_experiment_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedsim import MLflow
+
+    class Client(MagicMock):
+        def get_experiment_by_name(self, name: str) -> Any:
+            assert name == "fedsim"
+            return SimpleNamespace(experiment_id="1")
+
+        def create_run(self, place: str, **_: Any) -> Any:
+            assert place == "1"
+            return SimpleNamespace(info=SimpleNamespace(run_id="of mlflow"))
+
+    replaced(monkeypatch, "mlflow")
+    replaced(monkeypatch, "mlflow.entities", Param=SimpleNamespace, Metric=MagicMock())
+    replaced(monkeypatch, "mlflow.tracking", MlflowClient=Client)
+    tracker = MLflow(tmp_path)
+    tracker.begin({}, [])
+    tracker.end({"status": "done", "rounds": 4, "error": None})
+    assert base.run_names(tmp_path)["mlflow"] == "of mlflow"
 
 
 @pytest.mark.slow

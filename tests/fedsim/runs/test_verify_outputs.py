@@ -120,6 +120,11 @@ def test_the_model_is_scored(alone: Path) -> None:
     assert first_failure(alone).startswith("model.safetensors: metric is 0.99, and ")
 
 
+def test_values_that_no_version_writes_are_named(alone: Path) -> None:
+    change(alone, "rounds", lambda table: table.assign(iteration=None))
+    assert "fedsim does not write" in first_failure(alone)
+
+
 @pytest.mark.parametrize(("old", "new"), [
     ("temporal = ", "temporal = 7 #"), ('method = "sbc"', 'method = "topk({p}) | float32"'),
     ("iterations = ", "iterations = 777 #"), ("[training]", "[training]\nlr = 0.5"),
