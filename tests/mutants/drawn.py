@@ -36,17 +36,6 @@ ROOMS = {
 }
 """What is broken, by its name in the table; a room within another one counts by itself."""
 
-FEWER = dict.fromkeys(("show", "runs", "tasks", "commands"),
-    "runs": 50,
-    "engines": 10,
-    "tasks": 50,
-    "commands": 50,
-    "federation": 10,
-    "server": 10,
-    "algorithms": 10,
-}
-"""Mutants of the others: tests take longer."""
-
 UNREAD = ('"utf-8"', "strict=True")
 """Mistakes in these are not made: they stand beside what cannot happen here, as `assert` does."""
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import touched
-from tests.mutants.drawn import FEWER, ROOMS, ROOT, Mutant, drawn
+from tests.mutants.drawn import ROOMS, ROOT, Mutant, drawn
 from tests.mutants.forked import Warm, Work, cold
 from tests.mutants.scores import finish, key, rows, table, write
 
@@ -82,7 +82,7 @@ def main() -> None:
     if given.again:
         kept = [row for row in rows(file) if row["ended"] == "killed"]
         write(file, kept, COLUMNS)
-    sizes = {room: None if given.all else given.each or FEWER.get(room, EACH) for room in ROOMS}
+    sizes = dict.fromkeys(ROOMS, None if given.all else given.each or EACH)
     sample = [mutant for room in given.rooms for mutant in drawn(room, sizes[room])]
     known, seen = {key(row) for row in rows(file)}, touched.Touched(folder)
     run([(m, *seen.tests(m, SECONDS)) for m in sample if m.key not in known], folder)
