@@ -22,6 +22,7 @@ for _name, _value in {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "GRPC_VERBOSITY": "error",  # Flower sets it when it is imported, which a first run would do
 }.items():
     os.environ.setdefault(_name, _value)
 

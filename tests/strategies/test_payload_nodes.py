@@ -101,8 +101,10 @@ class Watch:
             print("saw", name)
 sys.meta_path.insert(0, Watch())
 import fedsim
+assert "flwr" not in sys.modules
+before = dict(os.environ)
 fedsim.run, fedsim.sweep
-assert "flwr" in sys.modules"""
+assert "flwr" in sys.modules and dict(os.environ) == before"""
     assert list(environment(watch).values()) == ["0", "1", "0"]
 
 
