@@ -14,9 +14,9 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 HEAD = "| fault | engine | tried | lost | test |\n| --- | --- | --- | --- | --- |"
 TOLD = [
-    ("server killed", "the server is killed while clients keep their memory themselves, up to three"
-     " times in a round", "local, clients with memory of their own",
-     "`tests/fedsim/runs/test_at_nodes.py`"),
+    ("server killed", "the server ends between two replies (by an exception) while clients keep"
+     " their memory themselves, up to three times in a round",
+     "local, clients with memory of their own", "`tests/fedsim/runs/test_at_nodes.py`"),
     ("checkpoint damaged", "the last checkpoint is damaged as well", "the same", "the same"),
     ("client fails", "a client fails when it is asked again; it sends what it had sent with its"
      " next update", "the same", "the same"),
@@ -27,16 +27,17 @@ TOLD = [
      "`tests/fedsim/deploy/test_deployed_server_kill.py`"),
     ("worker killed", "a process that trains clients dies: another does what it had", "local",
      "`tests/fedsim/engines/test_forks.py`"),
-    ("worker without memory for a message", "a process that trains clients, or the server, is"
-     " refused memory for a message between them: another process does what it had", "local",
+    ("worker without memory for a message", "a process that trains clients is refused memory"
+     " for a message, or the server for one that it receives: another process does what the first"
+     " had. Where the server is refused memory for one that it sends, the run ends", "local",
      "the same"),
     ("MemoryError in a worker", "training in such a process is refused memory once: the client is"
      " named as failed in that round", "local", "`tests/fedsim/runs/test_machine_faults.py`"),
     ("disk full", "a small disk is full in a sweep and in a search", "local", "the same"),
     ("shared memory full", "`/dev/shm` is full from the start", "local, with worker processes",
      "the same"),
-    ("run on Ray stopped", "a run is stopped without a word, and goes on with each of the three"
-     " engines", "ray, flower", "`tests/fedsim/engines/test_on_ray.py`"),
+    ("run on Ray stopped", "a run ends by an exception after a checkpoint, and goes on with each of"
+     " the three engines", "ray, flower", "`tests/fedsim/engines/test_on_ray.py`"),
     ("Ray worker killed", "a Ray worker dies: another does its message again", "ray", "the same"),
     ("Ray machine killed", "a machine of a Ray cluster dies, and no other has room for its worker",
      "ray", "`tests/fedsim/engines/test_ray_two_nodes.py`"),

@@ -1,5 +1,6 @@
 """The tables of lying clients and of noise are those of their files, and named tests are there."""
 
+import math
 import re
 import runpy
 
@@ -7,7 +8,14 @@ import numpy as np
 import pandas as pd
 from scipy.stats import ttest_rel
 
+from tests.compressors.test_short_messages import MODELS, OWN, bodies
+from tests.fedsim.results.test_strangers import ODD
+from tests.fedsim.runs.test_crashes import SAMPLE as OPERATIONS
+from tests.fedsim.runs.test_verify_columns import RUNS
+from tests.strategies.test_hostile_replies import LONG, STRATEGIES
 from tests.support.markdown import ROOT
+from tests.support.reach import SAMPLE
+from tests.test_corpus import corpus
 
 TEXT = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
 
@@ -65,6 +73,26 @@ def test_as_many_federations_are_drawn_as_the_page_says() -> None:
     (many,) = re.findall(r'"FEDSIM_FEDERATIONS", "(\d+)"', drawn)
     page = " ".join(TEXT.split())
     assert f"{few} drawn federations are, in the gate, and {many} in `make test-all`" in page
+
+
+def test_figures_are_those_of_the_tests() -> None:
+    """Each promise's own: words of its row, and the numbers that its test has."""
+    number = dict(zip((3, 5, 6), ("three", "five", "six"), strict=True))
+    inputs = sum(len(corpus(f"{name}.json")) for name in ("payloads", "replies", "twin", "crashes"))
+    own = {name: f"`{name}` {most:.0f}" for name, most in OWN.items()}
+    last = own.pop("fetchsgd")
+    rho = {z: 100 / (2 * z * z) for z in (1, 10)}
+    spent = {z: r + 2 * math.sqrt(r * math.log(1e5)) for z, r in rho.items()}
+    for words in (
+        f"at most {number[int(MODELS)]} times the memory of the model",
+        f"take more: {', '.join(own.values())} and {last} times.",
+        f"{len(bodies()) + 1} messages each", f"every column of {number[len(RUNS)]} runs",
+        f"{number[len(STRATEGIES)]} strategies; {LONG:,} replies of each", f"{inputs} inputs:",
+        f"{len(ODD)} files with", f"{len(SAMPLE)} files and folders of tests",
+        f"the gate draws {sum(OPERATIONS.values())} others",
+        f"that is epsilon = {spent[1]:.0f}: no privacy to speak of. z = 10 gives {spent[10]:.1f}.",
+    ):  # fmt: skip
+        assert words in " ".join(TEXT.split()), words
 
 
 def test_every_promise_names_a_test() -> None:

@@ -3,11 +3,12 @@
 import csv
 import json
 import os
+import pickle
 import resource
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -54,6 +55,25 @@ def levels(file: Path) -> None:
     file.write_text(f"a = {text}" if file.suffix == ".toml" else text)
 
 
+class Executed:
+    """An object whose unpickling makes a file."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.trace,)
+
+
+def pickled(file: Path) -> None:
+    """A pickle that makes the file ``executed`` beside it when it is read."""
+    file.write_bytes(pickle.dumps(Executed(file.with_name("executed"))))
+
+
+def garbage(file: Path) -> None:
+    file.write_bytes(b"no database" * 100)
+
+
 def texts_bomb(file: Path) -> None:
     """A text of a megabyte that three thousand rows repeat: 3 GB in memory."""
     words = pa.array(["x" * 2**20])
@@ -75,6 +95,7 @@ ODD: list[tuple[str, Callable[[Path], None]]] = [
     *((name, make) for name in ("summary.json", "rounds.parquet", "config.toml")
       for make in (fifo, device, link)),
     ("environment.json", fifo), ("environment.json", link),
+    ("summary.json", pickled), ("rounds.parquet", pickled),
     ("config.toml", levels), ("summary.json", levels), ("environment.json", levels),
     ("rounds.parquet", texts_bomb), ("rounds.parquet", rows_bomb), ("layers.parquet", rows_bomb),
 ]  # fmt: skip
@@ -119,6 +140,13 @@ def test_each_command_refuses_it_in_one_line(
         assert "Traceback" not in text
         if command[0] != "verify":  # which says more of a run; of real ones in test_verify_outputs
             assert [line for line in text.splitlines() if name in line], (command, said)
+    assert not [*sweep.rglob("executed")]
+
+
+def test_the_pickle_would_be_seen(tmp_path: Path) -> None:
+    pickled(tmp_path / "file")
+    pickle.loads((tmp_path / "file").read_bytes())
+    assert (tmp_path / "executed").exists()
 
 
 def test_a_link_to_a_private_file_is_not_shown(whole: Path, typed: Typed, tmp_path: Path) -> None:
@@ -145,28 +173,7 @@ def test_a_link_inside_the_folder_is_followed(tmp_path: Path) -> None:
     check_file(tmp_path / "b")
 
 
-@pytest.mark.parametrize("content", [
-    b"no database" * 100, None,
-])  # fmt: skip
-def test_a_forged_study_is_refused(content: bytes | None, tmp_path: Path) -> None:
-    from fedsim.search.study import storage_errors
-
-    file = tmp_path / "study.db"
-    if content is None:
-        os.mkfifo(file)
-    else:
-        file.write_bytes(content)
-    with pytest.raises(UsageError, match=r"study\.db cannot be read"), storage_errors(file):
-        connection = sqlite3.connect(file)
-        try:
-            connection.execute("select * from trials")
-        except sqlite3.DatabaseError as error:
-            from sqlalchemy.exc import DatabaseError
-
-            raise DatabaseError("select", None, error) from error
-
-
-@pytest.mark.parametrize("make", [fifo, device])
+@pytest.mark.parametrize("make", [fifo, device, garbage])
 @pytest.mark.parametrize("command", ["run", "search", "sweep"])
 def test_a_command_that_goes_on_there_refuses_it(
     make: Callable[[Path], None], command: str, typed: Typed, tmp_path: Path

@@ -70,7 +70,7 @@ def test_a_disk_that_is_full(kind: str, tmp_path: Path) -> None:
     disk, kept, whole = tmp_path / "disk", tmp_path / "kept", tmp_path / "whole"
     if kind == "sweep":
         typed = command("sweep", "--temporal", 5, "--gradient", "0.1,0.01", "--no-baseline",
-                        "--iterations", 20, "--jobs", 1, "--out", disk / "out")  # fmt: skip
+                        "--iterations", 20, "--out", disk / "out")  # fmt: skip
         said = fills(disk, 250, typed, kept)
         sweep(SweepConfig.of(temporal=[5], gradient=[0.1, 0.01], baseline=False, iterations=20),
               whole, jobs=1)  # fmt: skip

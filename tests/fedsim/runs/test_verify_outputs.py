@@ -18,8 +18,17 @@ from fedsim.ground.files import FILES, write_parquet
 from fedsim.results.schema import read_summary, write_run
 from fedsim.runs.verify.outputs import verify_outputs
 from fedsim.runs.verify.permissions import Permissions
+from fedsim.runs.verify.rerun import Span
 from fedsim.runs.verify.verify import verify
-from tests.fedsim.results.test_strangers import device, fifo, levels, link, rows_bomb, texts_bomb
+from tests.fedsim.results.test_strangers import (
+    device,
+    fifo,
+    levels,
+    link,
+    pickled,
+    rows_bomb,
+    texts_bomb,
+)
 from tests.fedsim.runs.test_verify_run import change, first_failure, reseal
 from tests.support.commands import Typed, typed
 from tests.support.runs import small
@@ -184,7 +193,7 @@ def test_no_path_of_a_stranger_s_is_opened_or_written(
     reseal(alone)
     before = {path: path.stat().st_mtime_ns for path in alone.rglob("*")}
     opened.clear()
-    verdict = verify(alone)
+    verdict = verify(alone, Span(1, None))
     assert not [name for name in opened if "theirs" in name]
     assert not [name for name in opened if str(alone) in name and re.search(r" .*[wax+]", name)]
     assert {path: path.stat().st_mtime_ns for path in alone.rglob("*")} == before
@@ -192,6 +201,8 @@ def test_no_path_of_a_stranger_s_is_opened_or_written(
         assert f"({flag} {theirs}" in verdict.unchecked[0]
     else:
         assert verdict.failures == [] and "score" in verdict.looked
+        assert any("run again" in name for name in verdict.looked)
+        assert not Permissions().config(alone).machine.download
 
 
 def test_a_digest_of_a_file_elsewhere_is_not_made(alone: Path) -> None:
@@ -209,17 +220,18 @@ def test_a_digest_of_a_file_elsewhere_is_not_made(alone: Path) -> None:
     *((name, make) for name in ("rounds.parquet", "config.toml", "environment.json",
                                 "model.safetensors", "summary.json") for make in (fifo, link)),
     ("config.toml", levels), ("environment.json", levels), ("rounds.parquet", texts_bomb),
-    ("clients.parquet", rows_bomb), ("more", device),
+    ("clients.parquet", rows_bomb), ("more", device), ("model.safetensors", pickled),
 ])  # fmt: skip
 def test_a_strange_file_is_named(
     name: str, make: Callable[[Path], None], alone: Path, typed: Typed
 ) -> None:
     make(alone / name)
-    if make in (texts_bomb, rows_bomb):
+    if make in (texts_bomb, rows_bomb, pickled):
         reseal(alone)
     said = typed("verify", alone, "--rerun")
     assert said.code in (1, 2)
     assert name in (said.out + said.err).splitlines()[0]
+    assert not (alone / "executed").exists()
 
 
 def test_a_name_forges_no_line(alone: Path, typed: Typed, tmp_path: Path) -> None:
