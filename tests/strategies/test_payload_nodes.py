@@ -82,7 +82,8 @@ def test_nodes_are_found_by_partition() -> None:
 
 
 def environment(code: str, **given: str) -> dict[str, str]:
-    variables = {k: v for k, v in os.environ.items() if k not in QUIET} | given
+    imported = "GRPC_VERBOSITY"  # which Flower has set in this process
+    variables = {k: v for k, v in os.environ.items() if k not in (*QUIET, imported)} | given
     code += f"; import json, os; print(json.dumps({{k: os.environ.get(k) for k in {QUIET}}}))"
     done = subprocess.run(
         [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True
