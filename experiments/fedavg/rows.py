@@ -58,8 +58,7 @@ ROWS = {
     row.name: row
     for row in (
         Row("2nn-iid-b10", "mnist_2nn", 1, 10, IID, 87, 0.1, 60, 20),
-        Row("2nn-iid-b10-qsgd", "mnist_2nn", 1, 10, IID, None, 0.1, 60, 0, seeds=1,
-            method="qsgd(127)"),
+        Row("2nn-iid-b10-qsgd", "mnist_2nn", 1, 10, IID, None, 0.1, 60, 0, method="qsgd(127)"),
         Row("2nn-shards-b10", "mnist_2nn", 1, 10, SHARDS, 664, 0.1, 900, 0, seeds=3),
         Row("2nn-iid-whole", "mnist_2nn", 1, WHOLE, IID, 1474, 0.215, 2000, 100, WHOLE_BATCH, 3),
         Row("2nn-shards-whole", "mnist_2nn", 1, WHOLE, SHARDS, 1796, 0.215, 2500, 0, seeds=3),
