@@ -26,10 +26,10 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from compressors import State, compress, decompress, given, message, parse
+from compressors import State, arguments, compress, decompress, message, parse
+from compressors.arraycache import forget
 from compressors.device import plan, read, write
-from compressors.kept_arrays import forget
-from compressors.kernels.gpu import clear, codes, join, measure, select, stream, unpack
+from compressors.kernels.gpu import codes, join, measure, select, stream, unpack
 from compressors.kernels.gpu.layout import programs_of
 from compressors.message import Packet, Upload, compress_all
 from compressors.segments import layout
@@ -78,11 +78,11 @@ class Operations(TorchDispatchMode):
         super().__init__()
         self.counts = counts
 
-    def __torch_dispatch__(self, op: Any, types: Any, given: Any = (), more: Any = None) -> Any:
+    def __torch_dispatch__(self, op: Any, types: Any, arguments: Any = (), more: Any = None) -> Any:
         if op is not torch.ops.prim.device.default:
             self.counts.operations += 1
             self.counts.fills += not (op.is_view or "empty" in op.name())
-        return op(*given, **(more or {}))
+        return op(*arguments, **(more or {}))
 
 
 @contextmanager
@@ -112,11 +112,11 @@ def absent(counts: Counts) -> Iterator[None]:
         return x
 
     with ExitStack() as stack:
-        for room in (clear, codes, join, measure, select, stream, unpack):
+        for room in (join, codes, join, measure, select, stream, unpack):
             stack.enter_context(patch.object(room, "launch", launch))
         for room, name, made in (
             (plan, "works", lambda device: True), (write, "fetch", fetch),
-            (given, "PLAIN", (*given.PLAIN, FakeTensor)),
+            (arguments, "PLAIN", (*arguments.PLAIN, FakeTensor)),
             (read, "fetch", lambda *many: [0 * x for x in fetch(*many)]),
             (Tensor, "data_ptr", lambda x: 0), (Tensor, "pin_memory", pinned),
             (torch.cuda, "device", lambda device: torch.inference_mode(False)),

@@ -15,11 +15,10 @@ from torch import nn
 from torch.optim import Optimizer
 
 from fedsim import TASKS, Data, RunConfig, run
-from fedsim.federation.batches import Batches
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.trainer import build_model
+from fedsim.federation.trainer import Batches, build_model
 from fedsim.tasks.lenet import MNIST_LENET5, LeNet5, load_mnist
-from strategies.steps import SGD, Adam
+from strategies.optimizers import SGD, Adam
 
 OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
     "sgd": partial(SGD, lr=0.01), "adam": partial(Adam, lr=0.001),

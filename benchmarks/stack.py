@@ -24,7 +24,7 @@ from torch.optim import SGD
 
 from fedsim import TASKS, Data, Machine, RunConfig
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.products import products
+from fedsim.federation.device import products
 from fedsim.federation.stackable import Fit, fit_of
 from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer

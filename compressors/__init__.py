@@ -27,17 +27,14 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from compressors.coders.bitmap import Bitmap
     from compressors.coders.bloom import Bloom
     from compressors.coders.context import Context
-    from compressors.coders.delta16 import Delta16
     from compressors.coders.delta_huffman import DeltaHuffman
     from compressors.coders.elias import EliasDelta, EliasGamma, EliasOmega
-    from compressors.coders.fixed import Fixed
+    from compressors.coders.fixed import Fixed, Raw32
+    from compressors.coders.gaps import Delta16
     from compressors.coders.golomb import Golomb
-    from compressors.coders.huffman import Huffman
-    from compressors.coders.index_huffman import IndexHuffman
+    from compressors.coders.huffman import Huffman, IndexHuffman
     from compressors.coders.rans import Ans
-    from compressors.coders.raw32 import Raw32
-    from compressors.coders.runlength import RunLength
-    from compressors.coders.runlength_huffman import RunLengthHuffman
+    from compressors.coders.runlength import RunLength, RunLengthHuffman
     from compressors.coders.sample_huffman import SampleHuffman, SparseHuffman
     from compressors.coders.zipped import Deflate, Zstd
     from compressors.errors import MethodError, NotFinite, PartError, PayloadError, UpdateError
@@ -49,10 +46,10 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         explain,
         receive,
     )
-    from compressors.parsing.grammar import parse
-    from compressors.parsing.jsonform import from_json
-    from compressors.parsing.named import (
+    from compressors.parsing import (
         ef_sign,
+        from_json,
+        parse,
         powersgd,
         q_sparse,
         sbc,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from compressors.arguments import template_of
 from compressors.base import Compressor, Tensors
-from compressors.given import template_of
 from compressors.message import read_message
 from compressors.segments.decoded import Decoded, split_vector
 

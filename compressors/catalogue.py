@@ -8,11 +8,10 @@ line, the contract suite, the catalogue page and the benchmarks run over these r
 from difflib import get_close_matches
 from importlib.util import find_spec
 
-from compressors.beside import content, import_beside
 from compressors.calls import NAME, Call
-from compressors.recent import RECENT
+from compressors.published import RECENT
 from compressors.row import Kind, Row
-from compressors.usercode import located, user_code
+from compressors.usercode import content, import_beside, located, user_code
 
 __all__ = ["CATALOGUE", "Kind", "ROWS", "Row", "add_rows", "own_rows", "row_files"]
 
@@ -181,9 +180,9 @@ _EVERY = (
     # how positions and symbols are written
     Row("golomb", "positions", "coders.golomb:Golomb", "Golomb (Rice) codes of gaps",
         f"{SBC}, Algorithms 3 and 4", "topk(0.01) | float32 | golomb(0.02)"),
-    Row("raw32", "positions", "coders.raw32:Raw32", "Positions of 32 bits", "reference",
+    Row("raw32", "positions", "coders.fixed:Raw32", "Positions of 32 bits", "reference",
         "topk(0.1) | float32 | raw32"),
-    Row("delta16", "positions", "coders.delta16:Delta16", "Gaps of 16 bits with an escape",
+    Row("delta16", "positions", "coders.gaps:Delta16", "Gaps of 16 bits with an escape",
         "reference", "topk(0.1) | float32 | delta16"),
     Row("bitmap", "positions", "coders.bitmap:Bitmap", "One bit per entry",
         f"reference; {DEEPREDUCE}", "topk(0.4) | float32 | bitmap"),
@@ -207,7 +206,7 @@ _EVERY = (
     Row("huffman", "coder", "coders.huffman:Huffman",
         "Canonical Huffman codes of symbols, or of classes of gaps", f"{HUFFMAN}, section 2.2",
         "topk(0.1) | float32 | huffman | huffman"),
-    Row("index_huffman", "positions", "coders.index_huffman:IndexHuffman",
+    Row("index_huffman", "positions", "coders.huffman:IndexHuffman",
         "Huffman codes of the bytes of indices", f"{DEEPREDUCE}, appendix",
         "topk(0.1) | float32 | index_huffman"),
     Row("delta_huffman", "positions", "coders.delta_huffman:DeltaHuffman",
@@ -218,7 +217,7 @@ _EVERY = (
     Row("shs", "symbols", "coders.sample_huffman:SparseHuffman",
         "Huffman codes of symbols and runs of zeros, by a sample", f"{HUFFMAN}, section 3.3",
         "qsgd(7) | shs(5)"),
-    Row("rlh", "symbols", "coders.runlength_huffman:RunLengthHuffman", "Huffman codes of runs",
+    Row("rlh", "symbols", "coders.runlength:RunLengthHuffman", "Huffman codes of runs",
         f"{HUFFMAN}, section 3.1", "qsgd(3) | rlh"),
     Row("ans", "coder", "coders.rans:Ans",
         "Range ANS of symbols, or of classes of gaps, by their frequencies", "Duda 2009",
@@ -280,7 +279,7 @@ _FILES: dict[str, tuple[Row, str]] = {}
 def row_files() -> dict[str, str]:
     """The digest, when it was executed, of the file of each of the user's rows that has one.
 
-    The digest is ``compressors.beside.content``.
+    The digest is ``compressors.usercode.content``.
 
     Example:
         >>> row_files()

@@ -28,7 +28,7 @@ from compressors.kernels.gpu.layout import fetch, on, programs_of
 from compressors.kernels.gpu.select import largest
 from compressors.kernels.gpu.tried import cause
 from compressors.message import compress, decompress
-from compressors.parsing.grammar import parse
+from compressors.parsing import parse
 from compressors.usercode import typed
 
 METHODS = (

@@ -15,28 +15,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from compressors.base import Compressor, Sent, State, Tensors, finite
-from compressors.bits import BitReader, BitWriter, Span
-from compressors.device import DEVICES
-from compressors.errors import NotFinite, PayloadError
-from compressors.given import (
+from compressors.arguments import (
     aligned,
     check_finite,
     check_method,
+    check_update,
     payload_of,
     seed_of,
     state_of,
     template_of,
     update_of,
 )
-from compressors.own_parts import check_update
+from compressors.base import Compressor, Sent, State, Tensors, finite
+from compressors.bits import BitReader, BitWriter, Span
+from compressors.device import DEVICES
+from compressors.errors import NotFinite, PayloadError
 from compressors.printing import fingerprint, is_foreign, short_text
 from compressors.segments.decoded import Decoded
 from compressors.segments.layout import VERSION
 from compressors.segments.plan import plan_of
 from compressors.segments.read import decode
 from compressors.segments.write import HostMessage, encode
-from compressors.whole.whose import check_whose
+from compressors.whole.keepers import check_whose
 
 if TYPE_CHECKING:
     from compressors.device.write import DeviceMessage

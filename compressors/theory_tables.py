@@ -53,7 +53,7 @@ def _range(one: float, other: float) -> list[float]:
 
 
 def _bounds(d: int) -> list[TableDict]:
-    from compressors.parsing.grammar import parse
+    from compressors.parsing import parse
     from compressors.theory import bound, expected_bits
 
     rows = []

@@ -22,8 +22,7 @@ from flwr.clientapp import ClientApp
 
 from fedsim.engines.local import LocalGrid
 from strategies import Compressed, answer_partition
-from strategies.channel.framing import Travel
-from strategies.channel.wire import Wire
+from strategies.channel.framing import Travel, Wire
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CSV, PAGE = Path(__file__).with_name("quickstart.csv"), Path(__file__).with_name("flower.md")

@@ -52,8 +52,8 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
     from strategies.channel.client_end import ClientEnd, Delivery
     from strategies.channel.nodes import answer_partition
     from strategies.channel.relay import Relay
+    from strategies.channel.replies import TooFewReplies
     from strategies.channel.server_end import ServerEnd
-    from strategies.channel.shortage import TooFewReplies
     from strategies.channel.traffic import Arrival, Downlink, RoundTraffic, Uplink, average
     from strategies.client_mod import client_mod
     from strategies.server.asynchronous import Asynchronous

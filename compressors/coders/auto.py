@@ -8,9 +8,9 @@ import numpy as np
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.bitmap import Bitmap
 from compressors.coders.context import Context
-from compressors.coders.delta16 import Delta16
 from compressors.coders.elias import EliasDelta, EliasGamma, EliasOmega
 from compressors.coders.fixed import Fixed
+from compressors.coders.gaps import Delta16
 from compressors.coders.golomb import Golomb
 from compressors.coders.runlength import RunLength
 from compressors.errors import PayloadError

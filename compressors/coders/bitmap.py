@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.rising import check_rising
+from compressors.coders.fixed import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import bitmap
 

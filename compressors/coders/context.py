@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from compressors.arraycache import keeps_arrays
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.fixed import check_rising
 from compressors.coders.golomb import Golomb
-from compressors.coders.rising import check_rising
 from compressors.errors import PayloadError
-from compressors.kept_arrays import keeps_arrays
 from compressors.kernels import grid
 from compressors.kernels.context import coder
 

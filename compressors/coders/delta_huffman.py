@@ -6,8 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from compressors.bits import BitReader, BitWriter
+from compressors.coders.fixed import check_rising
 from compressors.coders.huffman import read_numbers, write_numbers
-from compressors.coders.rising import check_rising
 from compressors.errors import PayloadError
 from compressors.kernels import gaps
 

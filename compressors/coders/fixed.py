@@ -8,9 +8,28 @@ import torch
 from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
-from compressors.coders.rising import check_sorted
-from compressors.errors import PayloadError
+from compressors.errors import PartError, PayloadError, UpdateError
+from compressors.kernels.compact import rises
 from compressors.parts import IEEE, code_dtype
+
+
+def check_rising(indices: np.ndarray, n: int) -> None:
+    """``PartError`` unless ``indices`` are an int64 array (k,) that rises from 0 to n - 1 at most.
+
+    For every writer, before a kernel: it makes room for positions that do, and writes past it
+    for others.
+    """
+    if indices.dtype != np.int64 or indices.ndim != 1 or not rises(indices, n):
+        raise PartError(f"positions to write that do not rise from entry 0 to entry {n - 1}")
+
+
+def check_sorted(indices: np.ndarray, n: int) -> np.ndarray:
+    """The ``indices`` (int64); ``PayloadError`` unless they rise strictly from 0 to below n."""
+    rise = indices.size == 0 or bool(indices[0] >= 0 and (indices[1:] > indices[:-1]).all())
+    if not rise or (indices.size and int(indices[-1]) >= n):
+        raise PayloadError(f"positions that do not rise from entry 0 to entry {n - 1}")
+    return indices
+
 
 UNSIGNED: dict[torch.dtype, Any] = {
     torch.uint8: np.uint8,
@@ -95,3 +114,38 @@ class Fixed:
         if alphabet < 1 << width and numbers.size and int(numbers.max()) >= alphabet:
             raise PayloadError(f"symbol {int(numbers.max())} is outside an alphabet of {alphabet}")
         return torch.from_numpy(numbers).view(dtype).to(device)
+
+
+@dataclass(frozen=True)
+class Raw32:
+    """32 bits per index, for a tensor of any size: what other coders are compared with.
+
+    Raises ``UpdateError`` for a tensor of more than 2**32 entries.
+
+    Example:
+        >>> out = BitWriter()
+        >>> _ = Raw32().write_positions(np.array([2, 7]), 9, out, 0)
+        >>> out.to_bytes().hex()
+        '0000000200000007'
+    """
+
+    codec_id: ClassVar[str] = "raw32"
+    needs_seed: ClassVar[bool] = False
+
+    def position_bits(self, indices: np.ndarray, n: int) -> int:
+        return 32 * indices.size
+
+    def write_positions(
+        self, indices: np.ndarray, n: int, out: BitWriter, seed: int
+    ) -> np.ndarray:
+        """Writes every index exactly."""
+        if n > 1 << 32:
+            raise UpdateError(f"raw32: a tensor of {n} entries has positions of more than 32 bits")
+        out.float32s(indices.astype(np.uint32).view(np.float32))
+        return indices
+
+    def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
+        """The ``k`` indices; ``PayloadError`` where they do not rise or reach n."""
+        if n > 1 << 32:
+            raise PayloadError(f"raw32: no message holds positions of a tensor of {n} entries")
+        return check_sorted(bits.float32s(k).view(np.uint32).astype(np.int64), n)

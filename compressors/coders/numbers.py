@@ -7,7 +7,7 @@ from torch import Tensor
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import UNSIGNED
 from compressors.errors import PartError, PayloadError
-from compressors.kernels import exp_golomb, lengths
+from compressors.kernels import exp_golomb, huffman
 from compressors.parts import code_dtype
 
 _DIRECT = 1 << 20  # numbers that are worth a table of their own
@@ -46,7 +46,7 @@ def tally(numbers: np.ndarray, universe: int) -> tuple[np.ndarray, np.ndarray]:
     """Which numbers below ``universe`` occur, rising, and how often; both int64 (m,)."""
     check_below(numbers, universe)
     if is_direct(numbers.size, universe):
-        counts = lengths.count(numbers, universe)
+        counts = huffman.count(numbers, universe)
         occur = np.flatnonzero(counts)
         return occur, counts[occur]
     occur, counts = np.unique(numbers, return_counts=True)

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import unsigned
-from compressors.coders.huffman import read_numbers
+from compressors.coders.huffman import PrefixCode, read_numbers
 from compressors.coders.numbers import codes_of, empty_numbers, tally
-from compressors.coders.prefix import PrefixCode
 from compressors.kernels import huffman
 from compressors.kernels.noise import words
 from compressors.printing import shown

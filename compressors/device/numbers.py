@@ -7,9 +7,16 @@ device. A sum below 2**53 units in the last place of its least term is exact in 
 are the means of most selections. Where neither holds, the host sums that tensor's values.
 """
 
-import numpy as np
+from collections.abc import Mapping, Sequence
 
-from compressors.segments.ways import Number
+import numpy as np
+import torch
+from torch import Tensor
+
+from compressors.device.plan import takes
+from compressors.kernels.gpu.join import cleared
+from compressors.kernels.gpu.layout import on
+from compressors.segments.plan import Number
 
 _ROUNDING = 2.0**-51  # four times the unit of rounding of float64
 
@@ -97,3 +104,22 @@ def stronger(
     side = np.where(one_sided, (counts[:, 0] == 0) & (counts[:, 1] > 0), side)
     certain = one_sided | side | (low[:, 0] >= high[:, 1])
     return side.astype(np.int64), certain
+
+
+def masked(
+    groups: Sequence[Mapping[str, Tensor]], chosen: Sequence[Mapping[str, Tensor]]
+) -> list[dict[str, Tensor]] | None:
+    """Copies of tensors that are zero at the ``chosen`` flat positions of the same names.
+
+    The copies of one group share memory. None where kernels do not take them: on the CPU, without
+    a Triton that works, of another type than float32.
+    """
+    tensors = [x for one in groups for x in one.values()]
+    if not takes(*groups) or any(x.dtype != torch.float32 for x in tensors):
+        return None
+    device = tensors[0].device
+    with on(device):
+        where = [[places[name].to(device) for name in one]
+                 for one, places in zip(groups, chosen, strict=True)]  # fmt: skip
+        counts = cleared([[*one.values()] for one in groups], where)
+    return [dict(zip(one, parts, strict=True)) for one, parts in zip(groups, counts, strict=True)]

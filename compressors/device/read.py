@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.device.laid import numbers_of, numbers_on, uploaded
+from compressors.device.layout import numbers_of, numbers_on, uploaded
 from compressors.kernels.gpu.entries import Entries
 from compressors.kernels.gpu.layout import cut, fetch, on, programs_of, send
 from compressors.kernels.gpu.unpack import Packed, unpack, words_of

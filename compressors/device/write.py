@@ -16,9 +16,9 @@ from torch import Tensor
 
 from compressors.base import ALL, Sent, SentTensor, State, tensor_seed
 from compressors.bits import SPANS, BitWriter, Span
-from compressors.device.chosen import Choice, T, Waiting, choose
-from compressors.device.laid import BitStream, encode_streams
+from compressors.device.layout import BitStream, encode_streams
 from compressors.device.read import decode
+from compressors.device.select import Choice, T, Waiting, choose
 from compressors.errors import NotFinite
 from compressors.kernels.gpu.layout import cut, fetch, on, pieces, send, upload
 from compressors.kernels.gpu.stream import to_bytes

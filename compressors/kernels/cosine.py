@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
-from compressors.kept_arrays import keeps_arrays
+from compressors.arraycache import keeps_arrays
 
 _LARGEST = float(np.finfo(np.float32).max)
 

@@ -150,3 +150,61 @@ def decode_symbols(words, position, end, alphabet, codes, lengths, widths, shift
             return np.int64(-1)
         codes[i] = value - _1
     return position
+
+
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+_63 = np.uint64(63)
+
+
+@njit(cache=True, nogil=True)
+def count(codes, widths):
+    """The bits that ``encode`` takes; ``widths`` (64,) are those of a number by its own bits."""
+    total, previous = np.int64(0), np.int64(-1)
+    for i in range(codes.size):
+        if codes[i]:
+            level = (np.uint64(codes[i]) + _ONE) >> _ONE
+            total += widths[bit_length(np.uint64(i - previous))] + 1 + widths[bit_length(level)]
+            previous = i
+    return total + widths[bit_length(np.uint64(codes.size - previous))]
+
+
+@njit(cache=True, nogil=True)
+def encode(codes, words, position, heads, widths, shift):
+    """Writes ``codes`` (k,); returns the bit after the last."""
+    previous = np.int64(-1)
+    for i in range(codes.size):
+        if codes[i]:
+            code = np.uint64(codes[i])
+            gap = np.uint64(i - previous)
+            position = _put_code(words, position, gap, heads, widths, shift)
+            put(words, position, code & _ONE, 1)
+            level = (code + _ONE) >> _ONE
+            position = _put_code(words, position + 1, level, heads, widths, shift)
+            previous = i
+    gap = np.uint64(codes.size - previous)
+    return _put_code(words, position, gap, heads, widths, shift)
+
+
+@njit(cache=True, nogil=True)
+def decode(words, position, end, alphabet, codes, lengths, widths, shift):
+    """Fills ``codes``; the bit after the end, or -1 behind ``end`` or outside the alphabet."""
+    codes[:] = 0
+    index = np.int64(-1)
+    while True:
+        gap, position = _next_code(words, position, end, lengths, widths, shift)
+        if gap == _ZERO or gap > np.uint64(codes.size - index):
+            return np.int64(-1)
+        index += np.int64(gap)
+        if index == codes.size:
+            return position
+        if position >= end:
+            return np.int64(-1)
+        minus = peek(words, position) >> _63
+        level, position = _next_code(words, position + 1, end, lengths, widths, shift)
+        if level == _ZERO or level > np.uint64(alphabet):
+            return np.int64(-1)
+        code = (level << _ONE) - minus
+        if code >= np.uint64(alphabet):
+            return np.int64(-1)
+        codes[index] = code

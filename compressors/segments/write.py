@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.arguments import check_finite, seed_of
 from compressors.base import ALL, Sent, SentTensor, State, tensor_seed
 from compressors.bits import SPANS, Span
-from compressors.given import check_finite, seed_of
 from compressors.kernels.segments import choose, frame
 from compressors.kernels.segments.choose import BASE, LOW, SIZE, START, WANTED
 from compressors.kernels.segments.symbols import encode_segments

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.arraycache import keeps_arrays
 from compressors.base import ALL, SentTensor, nominal_count, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
 from compressors.errors import PayloadError
-from compressors.kept_arrays import keeps_arrays
 from compressors.kernels import select
 from compressors.kernels.noise import words
 from compressors.settings import check_share, check_whole, plain

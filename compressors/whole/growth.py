@@ -28,11 +28,10 @@ from compressors.quantize.terngrad import TernGrad
 from compressors.sparsify.gspar import GSpar
 from compressors.sparsify.rtopk import RTopK
 from compressors.sparsify.topk import TopK
-from compressors.whole.cosine import Cosine
 from compressors.whole.countsketch import MOST_COLUMNS, CountSketch
 from compressors.whole.lift import Flat, InParts, PerTensor
 from compressors.whole.pipeline import Pipeline
-from compressors.whole.rotate import Rotate
+from compressors.whole.rotate import Cosine, Rotate
 from compressors.whole.subset import Subset
 
 SIZES = (2, 3, 8, 64, 4096, 2**20, 2**30)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.arguments import write_tensor
 from compressors.base import (
     ALL,
     Compressor,
@@ -23,7 +24,6 @@ from compressors.base import (
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, worst
 from compressors.errors import PartError, UpdateError
-from compressors.own_parts import write_tensor
 from compressors.settings import check_codec, check_compressor, plain
 from compressors.whole.memory import nest, unnest
 

@@ -61,7 +61,7 @@ class MaskedIntegers:
 
     codec_id: ClassVar[str] = "secagg"
     server: ClassVar[str] = "secagg"  # see compressors.whole.keepers
-    keeps: ClassVar[tuple[str, ...]] = (MASK,)  # see compressors.whole.whose
+    keeps: ClassVar[tuple[str, ...]] = (MASK,)  # see compressors.whole.keepers
     needs_seed: ClassVar[bool] = False
     bits: int
     clip: float

@@ -8,7 +8,6 @@ from typing import Any
 
 from compressors.base import Sent
 from compressors.sparsify.identity import Identity
-from compressors.whole.cosine import Cosine
 from compressors.whole.feedback import ErrorFeedback
 from compressors.whole.fragments import Fragments
 from compressors.whole.keepers import parts_of
@@ -17,7 +16,7 @@ from compressors.whole.lowrank import LowRank
 from compressors.whole.pipeline import Pipeline
 from compressors.whole.projections import Projections
 from compressors.whole.raw import Raw
-from compressors.whole.rotate import Rotate
+from compressors.whole.rotate import Cosine, Rotate
 from compressors.whole.threelc import ThreeLC
 
 ALL, SOME, NONE = "all", "some", "none"

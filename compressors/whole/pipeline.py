@@ -9,13 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from compressors.base import ALL, SentTensor, finite, scatter, tensor_seed
-from compressors.bits import BitReader, BitWriter
-from compressors.bounds import Bound, bound, compose, contraction, neither, sparsity
-from compressors.coders.fixed import Fixed
-from compressors.coders.golomb import Golomb
-from compressors.errors import NotFinite, PayloadError
-from compressors.own_parts import (
+from compressors.arguments import (
     check_count,
     check_rebuilt,
     check_selected,
@@ -23,6 +17,12 @@ from compressors.own_parts import (
     check_values,
     is_own,
 )
+from compressors.base import ALL, SentTensor, finite, scatter, tensor_seed
+from compressors.bits import BitReader, BitWriter
+from compressors.bounds import Bound, bound, compose, contraction, neither, sparsity
+from compressors.coders.fixed import Fixed
+from compressors.coders.golomb import Golomb
+from compressors.errors import NotFinite, PayloadError
 from compressors.parts import (
     Lossy,
     Place,

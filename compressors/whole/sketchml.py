@@ -1,5 +1,6 @@
 """SketchML: quantile buckets in grouped MinMaxSketches, keys by group."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -10,14 +11,59 @@ from torch import Tensor
 from compressors.base import ALL, SentTensor, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
-from compressors.coders.rising import check_sorted
+from compressors.coders.fixed import check_sorted
 from compressors.errors import PayloadError, UpdateError
 from compressors.kernels import gaps
+from compressors.kernels.noise import words
 from compressors.parts import Place
 from compressors.quantize.sketch import Sketch
 from compressors.settings import check_share, check_whole, plain
 from compressors.sparsify.topk import TopK
-from compressors.whole import minmaxsketch as table
+
+_ROW = 16  # rows use the purposes 16, 17, ... of a tensor's seed
+
+
+def columns_of(count: int, share: float) -> int:
+    """Cells in a row of the sketch of ``count`` keys."""
+    return math.ceil(count * share)
+
+
+def _cells(keys: np.ndarray, row: int, columns: int, seed: int) -> np.ndarray:
+    """The cell of each key in a row: the high part of counter noise times the row's length."""
+    drawn = words(tensor_seed(seed, _ROW + row), keys).astype(np.uint64)
+    return ((drawn * np.uint64(columns)) >> np.uint64(32)).astype(np.int64)
+
+
+def make(keys: np.ndarray, numbers: np.ndarray, size: int, rows: int, columns: int,
+         seed: int) -> np.ndarray:  # fmt: skip
+    """The table (rows, columns) of ``numbers`` from 0 to size - 1 of ``keys``.
+
+    A cell holds the smallest number of the keys that fall on it; size - 1 if none does
+    (SketchML, section 3.3, the insert phase).
+    """
+    table = np.full((rows, columns), size - 1, np.int64)
+    for row in range(rows):
+        np.minimum.at(table[row], _cells(keys, row, columns, seed), numbers)
+    return table
+
+
+def ask(table: np.ndarray, keys: np.ndarray, seed: int) -> np.ndarray:
+    """The largest of each key's cells: its number, or a smaller one where every cell was shared."""
+    rows, columns = table.shape
+    values = [table[row][_cells(keys, row, columns, seed)] for row in range(rows)]
+    return np.max(values, axis=0)
+
+
+def write(table: np.ndarray, size: int, out: BitWriter) -> None:
+    """Every cell in ceil(log2 size) bits, row by row."""
+    out.uints(table.reshape(-1).astype(np.uint64), (size - 1).bit_length())
+
+
+def read(bits: BitReader, rows: int, columns: int, size: int) -> np.ndarray:
+    """The table that ``write`` wrote; a number beyond ``size`` - 1 is taken for that."""
+    cells = bits.uints(rows * columns, (size - 1).bit_length(), np.int64)
+    return np.minimum(cells, size - 1).reshape(rows, columns)
+
 
 _SELECT = 1
 _FLAG = 2  # bits that say how many bytes a key takes: 1 to 4
@@ -114,11 +160,11 @@ class SketchML:
                 if group is not groups[-1]:
                     out.gamma(group_keys.size + 1)
                 _write_keys(group_keys, out)
-            columns = table.columns_of(group_keys.size, self.columns)
+            columns = columns_of(group_keys.size, self.columns)
             away = np.abs(codes[members] - group.near)
-            cells = table.make(group_keys, away, size, self.rows, columns, seed)
+            cells = make(group_keys, away, size, self.rows, columns, seed)
             with out.span("values"):
-                table.write(cells, size, out)
+                write(cells, size, out)
             buckets[members] = _buckets(cells, group_keys, group, seed)
         return SentTensor(torch.from_numpy(means[buckets]).to(x.device), chosen, x.shape)
 
@@ -154,9 +200,9 @@ class SketchML:
                 if count > left:
                     raise PayloadError(f"{count} keys announced for a group where {left} are left")
                 keys.append(_read_keys(bits, count, n))
-            columns = table.columns_of(count, self.columns)
+            columns = columns_of(count, self.columns)
             with bits.span("values"):
-                cells = table.read(bits, self.rows, columns, group.high - group.low)
+                cells = read(bits, self.rows, columns, group.high - group.low)
             values_of_groups.append(means[_buckets(cells, keys[-1], group, seed)])
             left -= count
         all_keys = np.concatenate(keys)
@@ -175,7 +221,7 @@ def _buckets(cells: np.ndarray, keys: np.ndarray, group: _Group, seed: int) -> n
     """The buckets that a table gives for its keys."""
     if not keys.size:
         return np.empty(0, np.int64)
-    away = table.ask(cells, keys, seed)
+    away = ask(cells, keys, seed)
     return group.near - away if group.near == group.high - 1 else group.near + away
 
 

@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from compressors.arguments import write_tensor
 from compressors.base import ALL, SentTensor, VectorCodec, nominal_count, scatter, tensor_seed
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound, compose, contraction
-from compressors.own_parts import write_tensor
+from compressors.coders.golomb import Golomb
+from compressors.errors import PayloadError
 from compressors.settings import check_codec, check_share, plain
 from compressors.sparsify.randk import drawn
 
@@ -79,3 +82,27 @@ class Subset:
         k = self.count(d)
         drawn = contraction(k / d, "the share that is drawn, in the mean")
         return compose(drawn, bound(self.codec, k))
+
+
+def write_places(places: np.ndarray, n: int, out: BitWriter) -> None:
+    """Writes the ascending positions of a tensor of ``n`` entries; none take one bit."""
+    with out.span("header"):
+        out.gamma(places.size + 1)
+    if places.size:
+        with out.span("positions"):
+            Golomb().write_positions(places, n, out, 0)
+
+
+def read_places(bits: BitReader, n: int) -> np.ndarray:
+    """The positions that ``write_places`` wrote.
+
+    Raises ``PayloadError`` for more than ``n`` of them.
+    """
+    with bits.span("header"):
+        k = bits.gamma() - 1
+    if k > n:
+        raise PayloadError(f"{k} entries announced for a tensor of {n}")
+    if k == 0:
+        return np.zeros(0, np.int64)
+    with bits.span("positions"):
+        return Golomb().read_positions(bits, n, k, 0)

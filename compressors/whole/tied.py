@@ -13,7 +13,7 @@ from compressors.base import Compressor, Sent, State, Tensors
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, bound
 from compressors.settings import check_compressor, plain
-from compressors.whole.whose import check_whose
+from compressors.whole.keepers import check_whose
 
 Pairs = tuple[tuple[int, int], ...]
 """Pairs of tensors, by their places in an update: one, and another that may be the same."""

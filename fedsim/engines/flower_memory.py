@@ -14,8 +14,7 @@ from flwr.serverapp import Grid
 from compressors import State
 from fedsim.engines import compat
 from fedsim.ground.errors import RunFailed
-from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.nodes import PARTITION_ID
+from strategies.channel.nodes import PARTITION_ID, CohortGrid
 from strategies.channel.payload import to_arrays, to_state
 
 STATE = "fedsim.state"

@@ -18,10 +18,10 @@ from compressors.whole.masking import masked
 from compressors.whole.memory import nest, unnest
 from fedsim.engines.compat import metrics_of
 from fedsim.federation import orders
-from fedsim.federation.device_memory import enough
+from fedsim.federation.client_memory import pack, unpack
+from fedsim.federation.device import enough
 from fedsim.federation.masking import Masking
 from fedsim.federation.memories import suspect
-from fedsim.federation.memorycodec import pack, unpack
 from fedsim.federation.orders import FRACTION
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import training

@@ -25,9 +25,8 @@ from flwr.serverapp import Grid
 from compressors import derive
 from fedsim.engines import compat
 from fedsim.federation import ledger
-from fedsim.federation.clock_bits import bits_back, bits_down
 from fedsim.federation.failures import DROPPED
-from fedsim.federation.inflight import InFlight
+from fedsim.federation.inflight import InFlight, bits_back, bits_down
 from fedsim.federation.orders import START, Work
 from fedsim.federation.server import Recorder, Server
 from fedsim.federation.trainer import Trainer

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from strategies import RoundTraffic
+from strategies.channel.replies import AT_WORK
 from strategies.channel.server_end import OVERDUE
-from strategies.channel.shortage import AT_WORK
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd

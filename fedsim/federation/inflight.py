@@ -1,14 +1,41 @@
 """Exchanges in flight between server and client, with their messages, as a checkpoint has them."""
 
+import math
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import count
 from typing import Any
 
-from flwr.app import Message
+from flwr.app import Error, Message, RecordDict
 
 from fedsim.engines import compat
-from fedsim.federation.messages import reply_of, reply_values
-from fedsim.network.clock import Exchange
+from fedsim.federation import ledger
+from fedsim.network.clock import Clock, Exchange
+from strategies import RoundTraffic
+from strategies.channel.framing import Travel, of_reply
+from strategies.channel.payload import payload_bits
+
+_TRAIN = "train"
+_ids = count(1)
+
+
+def reply_values(reply: Message) -> dict[str, Any]:
+    """A reply: its node, and the bytes of its content, or its error."""
+    node = {"node": reply.metadata.src_node_id}
+    if reply.has_error():
+        return node | {"error": [reply.error.code, reply.error.reason]}
+    return node | {"content": compat.to_bytes(reply.content)}
+
+
+def reply_of(values: dict[str, Any]) -> tuple[Message, Message]:
+    """A message of before, whose content is gone, and the reply to it."""
+    message = Message(RecordDict(), values["node"], _TRAIN)
+    compat.name(message, f"before-{next(_ids)}")
+    if "error" in values:
+        code, reason = values["error"]
+        return message, Message(Error(code, reason), reply_to=message)
+    return message, Message(compat.from_bytes(values["content"]), reply_to=message)
 
 
 @dataclass(eq=False)
@@ -58,3 +85,76 @@ _NUMBERS = tuple(
     f.name for f in fields(InFlight) if f.name not in ("request", "reply", "ready_at")
 )
 """Numbers of an exchange that a checkpoint has; ``ready_at`` is over when a round ends."""
+
+
+_NEVER = math.inf
+
+
+def restore(clock: Clock[InFlight], under_way: Mapping[str, Any]) -> None:
+    """Goes on with what 0.1.0 kept: times that lay ahead were forecasts, and bits what was left.
+
+    Args:
+        clock: at the time of then.
+        under_way: what stood under that name in the checkpoint.
+    """
+    for work in under_way["works"]:
+        times = {name: _NEVER if x is None else x for name, x in work.items()}
+        _go_on(clock, times)
+    for late in under_way["late"]:
+        exchange = clock.exchanges.get(late["client"])
+        if exchange is None or exchange.number != late["round"]:  # it has come by now
+            then = dict.fromkeys(("received_at", "trained_at", "ended_at"), late["arrived"])
+            exchange = InFlight(late["client"], late["round"], **then)
+            clock.exchanges[exchange.client] = exchange
+        content = b64decode(late["content"])
+        exchange.request, exchange.reply = reply_of({"node": late["node"], "content": content})
+
+
+def _go_on(clock: Clock[InFlight], work: Mapping[str, Any]) -> None:
+    """Enters what comes next for one client."""
+    now, client, number = clock.now, work["client"], work["round"]
+    exchange = InFlight(
+        client, number, compute_seconds=work["seconds"], up_bits=work["up_bits"],
+        until=work["until"], sent_at=work["asked"],
+    )  # fmt: skip
+    clock.exchanges[client] = exchange
+    if work["down_end"] > now:
+        clock.transfer("down", exchange, work["down_bits"], "downloaded")
+        return
+    if work["received"] > now:
+        clock.agenda.at(work["received"], "received", client, number)
+        return
+    exchange.received_at = work["received"]
+    if work["trained"] > now:
+        clock.agenda.at(work["trained"], "trained", client, number)
+        return
+    exchange.trained_at = work["trained"]
+    if work["up_end"] > now:
+        clock.transfer("up", exchange, work["up_bits"], "uploaded")
+    else:
+        clock.agenda.at(work["arrived"], "arrived", client, number)
+
+
+def bits_down(traffic: RoundTraffic, client: int, framing: bool) -> int:
+    """The bits of the message to a client.
+
+    Args:
+        traffic: in which the client has been sent nothing else.
+        client: its number.
+        framing: whether the whole message counts, or its payload alone.
+    """
+    down = traffic.downlinks[client]
+    if not framing:
+        return ledger.charged_bits(down)
+    return 8 * traffic.wire.requests[client].down - ledger.free_bits(down)
+
+
+def bits_back(traffic: RoundTraffic, client: int, reply: Message, framing: bool) -> Travel:
+    """The bits of a client's reply, up, and of what is sent down to it in answer.
+
+    Up is the call for the message, too, which is booked with the message (``bits_down``).
+    """
+    if not framing:
+        return Travel(0, payload_bits(reply))
+    back = of_reply(reply)
+    return Travel(8 * back.down, 8 * (back.up + traffic.wire.requests[client].up))

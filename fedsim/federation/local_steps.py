@@ -18,9 +18,8 @@ from torch import Tensor
 
 from compressors import Compressor, State
 from fedsim.federation import ledger, orders
-from fedsim.federation.batches import epoch_length
 from fedsim.federation.orders import START, Work
-from fedsim.federation.trainer import lr_factor
+from fedsim.federation.trainer import epoch_length, lr_factor
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import ClientOrders, ClientRecord, RoundOrders
 from fedsim.network.rates import ROUNDED

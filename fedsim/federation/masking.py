@@ -48,7 +48,7 @@ def mask_all(maskings: Sequence[Masking]) -> list[State]:
     moments_of = [{key: one.optimizer[key] for key in indices} for one, indices in pairs]
     kernels = None
     if any(x.device.type in DEVICES for moments in moments_of for x in moments.values()):
-        from compressors.device.masks import masked  # and triton, which takes its time to load
+        from compressors.device.numbers import masked  # and triton, which takes its time to load
 
         kernels = masked(moments_of, chosen)
     if kernels is None:

@@ -17,10 +17,10 @@ from fedsim.settings.config import RunConfig
 from fedsim.settings.methods import resolve, takes_fraction
 from fedsim.settings.plans import Plan
 from strategies import TrainResult
+from strategies.channel.acknowledge import read_varint, varint
 from strategies.channel.orders import ITERATIONS, report_names_in, to_report
 from strategies.channel.payload import ROUND, Settings
 from strategies.channel.side_payloads import ORDER, REPORT
-from strategies.channel.varints import read_varint, varint
 
 FRACTION = "order/p"
 """In a client's memory: p of its last message, to read that message again."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from compressors import State, Tensors, UpdateError
 from compressors.base import finite
 from compressors.whole.memory import nest, unnest
-from fedsim.federation import clientmodels, digests, ledger
+from fedsim.federation import digests, evaluation, ledger
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.client_memory import Memories
 from fedsim.federation.evaluation import evaluate, evaluate_each, local_loss
@@ -32,9 +32,8 @@ from fedsim.federation.memories import suspect
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.orders import Work
 from fedsim.federation.sampling import NUMBER_BITS, Sampling
-from fedsim.federation.simulation import Simulation
+from fedsim.federation.simulation import Simulation, TimedGrid
 from fedsim.federation.spending import Spending
-from fedsim.federation.timed_grid import TimedGrid
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.columns import row_of
 from fedsim.ground.errors import RunFailed
@@ -163,7 +162,7 @@ class Server:
             config, self.strategy, recorder.sim_seconds, self.network, self.spending
         )
         self._dense = 64.0 * entries  # bits, both ways
-        self.own_models = clientmodels.differ(trainer, self.initial)
+        self.own_models = evaluation.differ(trainer, self.initial)
         self._last: Scored | None = None  # the model of the last round
         self._far = ""  # who sent an update in the round before that is far from the others'
 
@@ -404,14 +403,14 @@ class Server:
         """The models to score now, after ``done`` local iterations of the run."""
         memories, parts = self.recorder.states, dict[int, State]()
         if self.own_models and memories is not None:
-            parts = clientmodels.personal_states(self.trainer, memories)
+            parts = evaluation.personal_states(self.trainer, memories)
         number = self.channel.traffic.round
         return Scored(self.channel.weights, self._buffers, parts, number, done)
 
     def _score(self, scored: Scored) -> Score:
         """The scores of a model; if clients' models differ, the averages of theirs."""
         if self.own_models:
-            return evaluate_each(self.trainer, clientmodels.models(self.trainer, *scored))
+            return evaluate_each(self.trainer, evaluation.models(self.trainer, *scored))
         if self.strategy.buffers is not None:
             self.trainer.buffers.load(dict(scored.buffers))
         return evaluate(self.trainer, scored.weights)

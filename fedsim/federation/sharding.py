@@ -5,9 +5,8 @@ from typing import Any
 from flwr.app import Message, RecordDict
 
 from fedsim.engines import compat
-from fedsim.federation.clock_bits import bits_back, bits_down
 from fedsim.federation.events import EventServer
-from fedsim.federation.inflight import InFlight
+from fedsim.federation.inflight import InFlight, bits_back, bits_down
 from strategies import Arrival, RoundTraffic, ShardedStrategy
 from strategies.channel.framing import Travel
 from strategies.channel.parts import join_parts, part_of

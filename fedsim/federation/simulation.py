@@ -5,15 +5,19 @@ every engine has the same rounds.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any, Literal
 
 import numpy as np
-from flwr.app import Message
+from flwr.app import Error, Message
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
 
-from fedsim.federation import earlier, ledger
-from fedsim.federation.clock_bits import bits_back, bits_down
-from fedsim.federation.inflight import InFlight
+from fedsim.engines import compat
+from fedsim.federation import inflight, ledger
+from fedsim.federation.failures import DROPPED, LATE
+from fedsim.federation.inflight import InFlight, bits_back, bits_down
 from fedsim.federation.spending import Spending
 from fedsim.ground.records import SimulatedClient, SimulatedRound, SimulatedTime, TimeParts
 from fedsim.network.clock import PARTS, Clock
@@ -21,7 +25,8 @@ from fedsim.network.spec import Network, parse
 from fedsim.settings.config import RunConfig
 from fedsim.settings.samplers.simple import Uniform
 from strategies import ChannelStrategy, Relay, RoundTraffic
-from strategies.channel.nodes import Without
+from strategies.channel.nodes import CohortGrid, Without
+from strategies.channel.payload import CLIENT, settings_in
 from strategies.channel.replies import metrics_of
 
 _NO_TIME = "compute=0s"
@@ -214,7 +219,7 @@ class Simulation:
         """Goes on from what ``state`` returned; the strategy gets the replies in flight."""
         self._trained_at = dict(values.get("trained_at", ()))
         if "works" in values:
-            earlier.restore(self.clock, values)
+            inflight.restore(self.clock, values)
         else:
             exchanges = [InFlight.of(job, {}) for job in values["exchanges"]]
             self.clock.restore(values["clock"], exchanges)
@@ -316,3 +321,90 @@ def _seconds(reply: Message, of: str) -> float:
         return metrics_of(reply.content).get(of, 0.0)
     except ValueError:
         return 0.0
+
+
+_TRAIN = "train"
+
+
+class TimedGrid(CohortGrid):
+    """A grid whose replies come when the simulated clock says so.
+
+    Args:
+        grid: the grid beneath, which answers as fast as it can.
+        simulation: the clock.
+    """
+
+    def __init__(self, grid: Grid, simulation: Simulation) -> None:
+        super().__init__(grid, [])
+        self.simulation = simulation
+        self.numbered: range | None = getattr(grid, "numbered", None)
+        self._ids = count(1)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """As the grid beneath."""
+        return self._grid.get_node_ids()
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """The replies that come in time, and an error for each client that drops out."""
+        messages = list(messages)
+        if messages and messages[0].metadata.message_type != _TRAIN:
+            return self._grid.send_and_receive(messages, timeout=timeout)
+        return self._round(messages, timeout)
+
+    def _round(self, messages: list[Message], timeout: float | None) -> Iterable[Message]:
+        simulation, rules = self.simulation, self.simulation.rules
+        clients = {client_of(message): message for message in messages}
+        leaves = {client: simulation.leaves[client] for client in clients}
+        for client, message in clients.items():
+            if leaves[client] == "before":  # nobody gets it
+                compat.name(message, f"dropped-{next(self._ids)}")
+        sent = [m for client, m in clients.items() if leaves[client] != "before"]
+        replies: dict[int, Message | None] = dict.fromkeys(clients)
+        ids: dict[str, int] = {}
+        for reply in self._grid.send_and_receive(sent, timeout=timeout):
+            if not ids:  # a grid gives messages their ids when it sends them
+                ids = {m.metadata.message_id: client for client, m in clients.items()}
+            client = ids[reply.metadata.reply_to_message_id]
+            replies[client] = reply
+            if not rules.late and not leaves[client]:
+                yield reply  # the server decodes while others train
+        in_time = simulation.end(replies)
+        for client, when in leaves.items():
+            if when:
+                simulation.lose(client, replies[client])
+                error = Error(ErrorCode.NODE_UNAVAILABLE, DROPPED[when])
+                yield Message(error, reply_to=clients[client])
+        if not rules.late:
+            return
+        # Those that come later are in flight until they have.
+        for client, answer in replies.items():
+            if answer is None or simulation.leaves[client] or client in in_time:
+                continue
+            if simulation.works[client].until != "arrived":  # an error
+                yield answer
+                continue
+            simulation.traffic.failures[client] = LATE
+        for client in in_time:
+            answer = replies[client]
+            assert answer is not None
+            yield answer
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Replies of earlier rounds that have come by now."""
+        ids, simulation = list(message_ids), self.simulation
+        held = {
+            x.reply.metadata.reply_to_message_id: x
+            for x in simulation.clock.exchanges.values() if x.reply is not None
+        }  # fmt: skip
+        others = [key for key in ids if key not in held]
+        real = list(self._grid.pull_messages(others)) if others else []
+        late, exchanges = simulation.late, [held[key] for key in ids if key in held]
+        arrived = [exchange for exchange in exchanges if exchange.client in late and exchange.over]
+        return [simulation.take(exchange.client) for exchange in arrived] + real
+
+
+def client_of(message: Message) -> int:
+    """The number of the client that a message of the server goes to."""
+    return int(str(settings_in(message.content)[CLIENT]))

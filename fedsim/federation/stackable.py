@@ -14,8 +14,8 @@ from torch.func import functional_call, grad_and_value, vmap
 from compressors import State
 from compressors.usercode import typed
 from fedsim.federation.clientdata import ClientData
+from fedsim.federation.device import products
 from fedsim.federation.fingerprint import of_model, same
-from fedsim.federation.products import products
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.trainer import Trainer, build_model
 from fedsim.ground.errors import UsageError

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from compressors import State, Tensors
 from compressors.usercode import user_code
-from fedsim.federation.device_memory import enough
+from fedsim.federation.device import enough
 from fedsim.federation.stackable import Fit, fit_of, gradients_of
 from fedsim.federation.stackedsteps import StackedSteps, StackJob, unstack
 from fedsim.federation.trainer import Trainer, lr_factor, trainer_of

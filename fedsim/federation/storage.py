@@ -10,10 +10,10 @@ import torch
 
 from compressors import Raw, State
 from compressors.whole.memory import nest
-from fedsim.federation import memorycodec
+from fedsim.federation import client_memory
 from fedsim.federation.client_memory import InProcess
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.device_memory import free
+from fedsim.federation.device import free
 from fedsim.federation.slots import NAME, size
 from fedsim.federation.trainer import build_model, make_optimizer
 from fedsim.ground.errors import UsageError
@@ -60,7 +60,7 @@ def client_bytes(config: RunConfig) -> int:
 
     The algorithm's own state is not counted.
     """
-    return size(memorycodec.pack(_first(config), config.machine.memory_as))
+    return size(client_memory.pack(_first(config), config.machine.memory_as))
 
 
 def _first(config: RunConfig) -> State:
@@ -94,7 +94,7 @@ def check(config: RunConfig, folder: Path | None) -> None:
             of ``--memory-as``.
     """
     if config.machine.memory_as != EXACT:
-        memorycodec.check(_first(config), config.machine.memory_as)
+        client_memory.check(_first(config), config.machine.memory_as)
     plan, ram_limit, free = config.plan, ram_bytes_of(config), ram()[1]
     count = clients_seen(plan.clients, plan.cohort, plan.rounds)
     model = build_model(plan.task, config.seed, ClientData.of(config).data)

@@ -10,22 +10,25 @@ from collections.abc import Iterable
 from copy import copy
 from functools import cached_property, lru_cache, partial
 from itertools import chain
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import Parameter
 from torch.optim import Optimizer, SparseAdam
 
 from compressors import State, Tensors, derive
-from fedsim.federation.batches import Batches
+from compressors.kernels.gpu.layout import send
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.device_memory import enough, looked_into, resident
+from fedsim.federation.device import enough, looked_into, products, resident
 from fedsim.federation.digests import of_model
 from fedsim.federation.draws import Watch, untouched
 from fedsim.federation.modelbuffers import ModelBuffers
-from fedsim.federation.products import products
 from fedsim.federation.startweights import start_from
 from fedsim.ground.threads import one_thread
 from fedsim.settings.config import RunConfig
+from fedsim.settings.strategies import flags_of
 from fedsim.tasks import Data, Task
 from fedsim.tasks.datacache import load_data, task_content
 from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
@@ -34,6 +37,59 @@ from strategies import GradientHook, TrainResult
 from strategies.channel.relay import Means
 from strategies.generators import seeded
 from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
+
+_HOST = torch.device("cpu")
+
+
+def epoch_length(samples: int, size: int) -> int:
+    """How many batches an epoch has: whole ones, and the samples that are left over are in none.
+
+    Args:
+        samples: of the client.
+        size: samples a batch; a client with fewer has one batch of all.
+
+    Example:
+        >>> epoch_length(101, 32), epoch_length(378, 32), epoch_length(5, 32)
+        (3, 11, 1)
+    """
+    return samples // min(size, samples)
+
+
+class Batches:
+    """Batches of one client's shard, a fresh order every epoch.
+
+    Args:
+        shard: indices (m,) of the client's training samples.
+        size: samples a batch; a shard smaller than that is one batch.
+        seed: the order of epoch e follows from (seed, client, e).
+        client: the number of the client.
+        device: where the indices are wanted; an epoch's go there at once, and nothing waits.
+
+    Example:
+        >>> Batches(np.arange(10), 5, seed=0, client=0).at(0).shape
+        torch.Size([5])
+    """
+
+    def __init__(
+        self, shard: np.ndarray, size: int, seed: int, client: int, device: torch.device = _HOST
+    ) -> None:
+        self.shard = torch.from_numpy(shard)
+        self.size = min(size, len(shard))
+        self.an_epoch = epoch_length(len(shard), size)
+        self.seed, self.client, self.device = seed, client, device
+        self._epoch, self._order = -1, self.shard
+
+    def at(self, iteration: int) -> Tensor:
+        """Sample indices (batch,) of local iteration ``iteration`` (0, 1, ...)."""
+        epoch, slot = divmod(iteration, self.an_epoch)
+        if epoch != self._epoch:
+            generator = torch.Generator().manual_seed(
+                derive(self.seed, "batches", self.client, epoch)
+            )
+            order = self.shard[torch.randperm(len(self.shard), generator=generator)]
+            self._order = send(order, self.device)
+            self._epoch = epoch
+        return self._order[slot * self.size : (slot + 1) * self.size]
 
 
 def build_model(
@@ -307,3 +363,47 @@ def trainer_of(config: RunConfig) -> Trainer:
         _local.trainer = Trainer(config, ClientData.of(config))
         _local.config = config
     return _local.trainer
+
+
+_CELL = ("task", "method", "temporal", "gradient", "seed")  # columns of their own
+
+
+def entries(trainer: Trainer) -> int:
+    """How many entries of the model are trained, and travel: those that require a gradient."""
+    return sum(p.numel() for p in trainer.parameters.values())
+
+
+def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """The settings that trained a run's model, by name, as JSON has them.
+
+    `lr`, `momentum` and `weight_decay` are the optimizer's, a list where its groups of parameters
+    differ; None: it has none. `lr_steps` are the task's: from which iteration the rate is times
+    which factor.
+
+    Args:
+        config: the run.
+        parameters: the model's; the task makes its optimizer of them.
+
+    Example:
+        >>> import torch
+        >>> trained = settings(RunConfig(task="digits"), [Parameter(torch.zeros(1))])
+        >>> trained["optimizer"], trained["batch_size"], trained["clients"]
+        ('SGD', 32, 4)
+    """
+    plan, values = config.plan, config.filled()
+    optimizer = make_optimizer(config, parameters)
+    groups = optimizer.param_groups
+    return {
+        "optimizer": type(optimizer).__name__,
+        "weight_decay": _common([g.get("weight_decay") for g in groups]),
+        "lr_steps": [list(step) for step in plan.task.lr_steps],
+        **{k: v for k, v in values.items() if k not in _CELL and v is not None},
+        **{k: _common([g.get(k) for g in groups]) for k in ("lr", "momentum")},
+        **flags_of(plan.algorithm),
+    }
+
+
+def _common(values: list[Any]) -> Any:
+    """The value that all groups have; else theirs, in order."""
+    numbers = [float(value) if isinstance(value, int | float) else None for value in values]
+    return numbers[0] if len(set(numbers)) == 1 else numbers

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 
 from compressors import State
-from compressors.whole.returned import holds
-from fedsim.federation.memorycodec import unpack
+from compressors.whole.feedback import holds
+from fedsim.federation.client_memory import unpack
 from fedsim.federation.orders import norm, residual_of
 from fedsim.settings.fields import EXACT
 from strategies.channel.acknowledge import LOST_KEPT, PAYLOAD_KEPT, ROUND_KEPT

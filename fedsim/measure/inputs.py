@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from inspect import signature
 
 from compressors import ROWS, Compressor, Row, Tensors, UpdateError, text
+from compressors.arguments import check_finite, update_of
 from compressors.calls import NUMBER, split
-from compressors.given import check_finite, update_of
 from fedsim.ground.errors import UsageError
 from fedsim.settings.methods import compressor_of, takes_fraction, with_fraction
 

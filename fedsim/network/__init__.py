@@ -6,9 +6,8 @@ from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim.network.clock import PARTS, Clock, Exchange
-    from fedsim.network.presets import DEVICE_PROFILES, PRESETS
     from fedsim.network.pricing import price
-    from fedsim.network.spec import Links, Network, parse
+    from fedsim.network.spec import DEVICE_PROFILES, PRESETS, Links, Network, parse
 
 __all__ = [
     "DEVICE_PROFILES", "PARTS", "PRESETS", "Clock", "Exchange", "Links", "Network", "parse",

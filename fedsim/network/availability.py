@@ -13,8 +13,7 @@ import numpy as np
 from compressors import derive
 from fedsim.ground.errors import RunFailed, UsageError, parse_call
 from fedsim.network.quantities import quantity
-from fedsim.network.rates import Rate
-from fedsim.network.traces import ByClient, read_table, steps
+from fedsim.network.rates import ByClient, Rate, read_table, steps
 
 _ALLOWED = (
     "a fraction in (0, 1], onoff(ON, OFF) with the mean times that a client is there and away, "

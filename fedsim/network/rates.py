@@ -1,12 +1,17 @@
 """A link's rate over time: constant, or steps that a trace gives, again and again."""
 
 import math
+import re
+import warnings
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 import numpy as np
+
+from fedsim.ground.errors import UsageError, reason
 
 ROUNDED = 1 + 1e-12
 """A transfer that lacks so little of its time has ended: after many events sums are rounded, and
@@ -130,3 +135,163 @@ class ConstantRates(Sequence[Rate]):
         return isinstance(other, ConstantRates) and np.array_equal(self.values, other.values)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+T = TypeVar("T")
+
+OTHERS = "*"
+"""The value of a table's column `client` for all clients that it does not name."""
+_CLIENT = re.compile(r"0|[1-9][0-9]*|\*")
+
+
+@dataclass(frozen=True)
+class ByClient(Generic[T]):
+    """A file's values for each client: for those that it names, and for all others.
+
+    Args:
+        file: its path.
+        values: by the client's number, as text, or `*`.
+    """
+
+    file: Path
+    values: Mapping[str, T]
+
+    def of(self, clients: int) -> "Sequence[T]":
+        """The values of so many clients, each looked up when it is asked for.
+
+        Raises:
+            UsageError: the file has no value for one of them.
+
+        Example:
+            >>> [*ByClient(Path("links.csv"), {"1": "slow", "*": "fast"}).of(3)]
+            ['fast', 'slow', 'fast']
+        """
+        for client in range(clients) if OTHERS not in self.values else ():
+            if str(client) not in self.values:
+                raise UsageError(
+                    f"trace {self.file} has no row of client {client}: clients are 0 to "
+                    f"{clients - 1}, and it names {', '.join(sorted(self.values, key=int))}; a row "
+                    f"with client = {OTHERS} stands for all that it does not name"
+                )
+        return _Values(self.values, clients)
+
+
+class _Values(Sequence[T]):
+    """See ``ByClient.of``."""
+
+    def __init__(self, values: Mapping[str, T], clients: int) -> None:
+        self.values, self.clients = values, range(clients)
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    @overload
+    def __getitem__(self, client: int) -> T: ...
+    @overload
+    def __getitem__(self, client: slice) -> Sequence[T]: ...
+    def __getitem__(self, client: int | slice) -> T | Sequence[T]:
+        if isinstance(client, slice):
+            return [self[i] for i in self.clients[client]]
+        name = str(self.clients[client])
+        return self.values[name if name in self.values else OTHERS]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Pairs of upload and download rates."""
+
+    pairs: ByClient[tuple[Rate, Rate]]
+
+    def of(self, clients: int) -> tuple[Sequence[Rate], Sequence[Rate]]:
+        """The upload rates and the download rates of so many clients, as ``ByClient.of``."""
+        pairs, file = self.pairs.values, self.pairs.file
+        ups = ByClient(file, {client: up for client, (up, _) in pairs.items()})
+        downs = ByClient(file, {client: down for client, (_, down) in pairs.items()})
+        return ups.of(clients), downs.of(clients)
+
+
+def read_trace(file: Path) -> Trace:
+    """A trace from a CSV file.
+
+    The columns are `seconds` (from 0, rising), `up` and `down` (bits per second from then on) and,
+    where clients differ, `client`: its number from 0, or `*` for all that the file does not name.
+    After its last step, which lasts as long as the one before it, a trace begins again.
+
+    Raises:
+        UsageError: the file cannot be read, or its numbers are not as said.
+    """
+    tables = read_table(
+        file, ("seconds", "up", "down"), "seconds, up and down (bits per second)"
+    )
+    for values in tables.values():
+        if (values[:, 1:] < 0).any() or (values[:, 1:].max(axis=0) == 0).any():
+            raise UsageError(f"trace {file}: rates are 0 or above, and not all 0")
+    pairs = {client: (steps(rows, 1), steps(rows, 2)) for client, rows in tables.items()}
+    return Trace(ByClient(file, pairs))
+
+
+def read_table(file: Path, columns: Sequence[str], named: str) -> dict[str, np.ndarray]:
+    """The rows of a CSV file of values over time, by `client`; `*` where it has no such column.
+
+    Args:
+        file: the table; its column `seconds` begins at 0 and rises.
+        columns: what is read, `seconds` first.
+        named: the columns, as a message names them.
+
+    Returns:
+        An array of shape (steps, columns) by client.
+
+    Raises:
+        UsageError: the file cannot be read, or its numbers are not as said.
+    """
+    import pandas as pd  # settings are read where it is not installed: a client's machine
+
+    try:
+        with warnings.catch_warnings():  # of values that have no column, which would be left out
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            table = pd.read_csv(file, dtype={"client": str}, index_col=False)
+    except pd.errors.ParserWarning as error:
+        raise UsageError(f"trace {file}: a row has more values than there are columns") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"trace {file} cannot be read: {reason(error)}") from error
+    missing = [name for name in columns if name not in table.columns]
+    if missing or not len(table):
+        raise UsageError(
+            f"trace {file} lacks {', '.join(missing) or 'rows'}: its columns are {named}, and "
+            "client where clients differ"
+        )
+    names = table["client"].fillna("").str.strip() if "client" in table.columns else None
+    if names is None:
+        return {OTHERS: _values(file, table[list(columns)])}
+    for name in names.unique():
+        if not _CLIENT.fullmatch(name):
+            raise UsageError(
+                f"trace {file}: client is {name!r}: give a client's number from 0, or {OTHERS} "
+                "for all that the file does not name"
+            )
+    return {name: _values(file, part[list(columns)]) for name, part in table.groupby(names)}
+
+
+def _values(file: Path, part: "pd.DataFrame") -> np.ndarray:
+    try:
+        values = part.to_numpy(dtype=float)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"trace {file}: {str(error).splitlines()[0]}") from error
+    times = values[:, 0]
+    if times[0] != 0 or (np.diff(times) <= 0).any() or not np.isfinite(values).all():
+        raise UsageError(f"trace {file}: seconds begin at 0 and rise, and every value is finite")
+    return values
+
+
+def steps(values: np.ndarray, column: int) -> Rate:
+    """A column of such a table over time; its last step lasts as long as the one before it.
+
+    Rows that repeat the value before them are not steps.
+    """
+    times, column_values = values[:, 0], values[:, column]
+    period = math.inf if len(times) == 1 else float(2 * times[-1] - times[-2])
+    changes = np.flatnonzero(np.diff(column_values, prepend=math.nan) != 0)  # NaN: the first stays
+    return Rate(tuple(times[changes].tolist()), tuple(column_values[changes].tolist()), period)

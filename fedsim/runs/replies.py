@@ -17,12 +17,11 @@ from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from fedsim.engines import compat
-from fedsim.federation.timed_grid import client_of
+from fedsim.federation.simulation import client_of
 from fedsim.ground.errors import UsageError
 from fedsim.ground.files import digest_of, write_bytes, write_json
 from strategies import RoundTraffic
-from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.nodes import numbered_of
+from strategies.channel.nodes import CohortGrid, numbered_of
 from strategies.channel.parts import part_of
 from strategies.channel.payload import KEY, METRICS, ROUND, get, put, settings_in
 from strategies.channel.side_payloads import BUFFERS

@@ -28,8 +28,8 @@ from fedsim.federation.server import Server
 from fedsim.federation.sharding import ShardServer
 from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer
-from fedsim.federation.training_settings import entries as trained_entries
-from fedsim.federation.training_settings import settings as trained_settings
+from fedsim.federation.trainer import entries as trained_entries
+from fedsim.federation.trainer import settings as trained_settings
 from fedsim.federation.unapplied_updates import count_unapplied
 from fedsim.ground.children import forks_train
 from fedsim.ground.errors import (

@@ -5,8 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from compressors.beside import staying
-from compressors.usercode import located, user_code
+from compressors.usercode import located, staying, user_code
 from fedsim.ground.errors import DataError, UsageError
 from fedsim.ground.threads import lock_of_process, one_thread
 from fedsim.tasks.base import Data, Task, check_data

@@ -19,8 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from compressors.beside import content, import_beside, staying
-from compressors.usercode import typed, user_code
+from compressors.usercode import content, import_beside, staying, typed, user_code
 from fedsim.ground.errors import UsageError
 
 SEPARATOR = ":"
@@ -45,7 +44,7 @@ def redirect(files: Mapping[str, str]) -> Iterator[None]:
 def load_object(place: str, setting: str, kind: type[Any], called: str) -> Any:
     """The object at ``place``; the same one as long as its file is not changed.
 
-    It carries the place, and as ``content`` the digest of its file (``compressors.beside``).
+    It carries the place, and as ``content`` the digest of its file (``compressors.usercode``).
 
     Args:
         place: a Python file, relative to the current folder, or a module that can be imported;

@@ -11,7 +11,7 @@ from typing import Any
 from torch.optim import SGD, Optimizer
 
 from compressors import Compressor
-from compressors.whole.returned import leaves_out
+from compressors.whole.feedback import leaves_out
 
 
 @dataclass(frozen=True)

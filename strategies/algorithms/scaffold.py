@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from compressors import Packet, State, Tensors
+from compressors.whole.feedback import leaves_out, loses
 from compressors.whole.memory import free_prefix, nest, unnest
-from compressors.whole.returned import leaves_out, loses
 from strategies.algorithms.base import (
     Algorithm,
     Client,

@@ -37,8 +37,8 @@ from strategies.channel.client_end import Delivery
 from strategies.channel.framing import Travel
 from strategies.channel.orders import Stateless
 from strategies.channel.payload import Settings
+from strategies.channel.replies import TooFewReplies
 from strategies.channel.server_end import Side
-from strategies.channel.shortage import TooFewReplies
 from strategies.channel.side_payloads import KEYS
 from strategies.channel.traffic import Downlink, RoundTraffic, Uplink
 

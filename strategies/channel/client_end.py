@@ -31,7 +31,7 @@ from strategies.channel.acknowledge import (
     write_outcome,
 )
 from strategies.channel.buffers import from_payload
-from strategies.channel.catch_up import split_updates
+from strategies.channel.downlinks import split_updates
 from strategies.channel.payload import (
     BASE,
     ENDS,

@@ -14,22 +14,86 @@ A client of which the server does not know what it holds is sent the whole model
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from compressors import Compressor, Raw, State, check_decoded, compress, derive
+from compressors import Compressor, PayloadError, Raw, State, check_decoded, compress, derive
 from compressors.bits import SPANS, Span
 from compressors.whole.memory import nest, unnest
-from strategies.channel import catch_up as missed_updates
-from strategies.channel.catch_up import Missed
+from strategies.channel.acknowledge import read_varint, varint
 from strategies.channel.directions import sent_with_model, stepped
 from strategies.channel.packing import Stored
 from strategies.channel.payload import TIED, tied
 from strategies.channel.relay import Relay, join
 from strategies.channel.traffic import Downlink, Uplink
+
+
+def join_updates(payloads: Sequence[bytes]) -> bytes:
+    """Several payloads as one.
+
+    Example:
+        >>> joined = join_updates([b"ab", b"c"])
+        >>> joined, split_updates(joined, 2)
+        (b'\\x02ab\\x01c', [b'ab', b'c'])
+    """
+    return b"".join(varint(len(payload)) + payload for payload in payloads)
+
+
+def split_updates(payload: bytes, count: int) -> list[bytes]:
+    """The payloads that ``join_updates`` joined; ``PayloadError`` where they are not ``count``."""
+    parts, place = list[bytes](), 0
+    while place < len(payload):
+        length, place = read_varint(payload, place)
+        parts.append(payload[place : place + length])
+        place += length
+    if len(parts) != count or place != len(payload):
+        raise PayloadError(f"{count} updates were missed and the message holds {len(parts)}")
+    return parts
+
+
+class Missed:
+    """The server's last updates, as many as may be shorter together than the model.
+
+    Args:
+        weights: the model, whose size in float32 is the limit.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        self.limit = sum(4 * x.numel() for x in weights.values())
+        self.updates: list[Downlink] = []
+
+    def add(self, update: Downlink) -> None:
+        """Keeps an update, and forgets the first ones where all are longer than the model."""
+        self.updates.append(update)
+        while sum(len(update.payload) for update in self.updates) > self.limit:
+            self.updates.pop(0)
+
+    def last(self, count: int) -> Downlink | None:
+        """The last ``count`` updates as one message; None where they are not kept any more."""
+        if not 0 < count <= len(self.updates):
+            return None
+        updates = self.updates[-count:]
+        payload = join_updates([update.payload for update in updates])
+        spans = {key: sum(update.spans[key] for update in updates) for key in updates[0].spans}
+        spans["header"] += 8 * (len(payload) - sum(len(update.payload) for update in updates))
+        return Downlink(payload, "updates", spans)
+
+    def state(self) -> list[dict[str, Any]]:
+        """The updates as JSON can hold them."""
+        return [
+            {"payload": b64encode(update.payload).decode(), "spans": update.spans}
+            for update in self.updates
+        ]  # fmt: skip
+
+    def restore(self, values: list[dict[str, Any]]) -> None:
+        """Goes on from what ``state`` returned."""
+        self.updates = [
+            Downlink(b64decode(update["payload"]), "update", update["spans"]) for update in values
+        ]
+
 
 Weights = Mapping[str, Tensor]
 
@@ -201,7 +265,7 @@ class Relayed(WholeModel):
             return NOTHING
         missed = self._rounds[-lacks:] if lacks <= len(self._rounds) else []
         parts = [self._joined(messages, client) for messages in missed]
-        payload = parts[0] if len(parts) == 1 else missed_updates.join_updates(parts)
+        payload = parts[0] if len(parts) == 1 else join_updates(parts)
         again = sum(client in messages for messages in missed) > 1  # it keeps its last message
         if not missed or again or (lacks > 1 and len(payload) > self._limit):
             return view.model()

@@ -1,10 +1,13 @@
 """The nodes of clients: Flower's node ids are random, and a restarted node has a new one."""
 
+import json
 import logging
+import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from reprlib import repr
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -14,10 +17,33 @@ from flwr.serverapp import Grid
 
 from compressors import derive
 from strategies.channel.acknowledge import CHANNEL
-from strategies.channel.owners import TABLE, owners
 from strategies.channel.payload import KEY
-from strategies.channel.replies import error_text
-from strategies.channel.shortage import TooFewReplies
+from strategies.channel.replies import TooFewReplies, error_text
+
+TABLE = "FEDSIM_CLIENTS"
+
+
+def owners() -> dict[int, int | str] | None:
+    """Node id -> the client that the node's key belongs to; None where there is no table.
+
+    Raises ``ValueError``, which names variable and file, where the table cannot be read.
+    """
+    path = os.environ.get(TABLE, "")
+    return read(Path(path)) if path else None
+
+
+def read(path: Path) -> dict[int, int | str]:
+    """The table in ``path``; see ``owners``."""
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+        if any(isinstance(who, bool) or not isinstance(who, int | str) for who in table.values()):
+            raise ValueError("a client is its partition-id, a number, or its client-id, a text")
+        return {int(node): who for node, who in table.items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f'{TABLE} is {path}: no table {{"NODE ID": CLIENT, ...}} is there: {error}'
+        ) from error
+
 
 CohortDraw = Callable[[int, Sequence[int] | np.ndarray, int], Sequence[int]]
 """By a round's number, the clients that can be drawn and how many are wanted: different ones."""
@@ -331,3 +357,45 @@ def cohort(
     generator = np.random.default_rng(derive(seed, "cohort", round_number))
     drawn = generator.choice(len(available), size, replace=False)
     return sorted(int(available[int(i)]) for i in drawn)
+
+
+class CohortGrid(Grid):
+    """A grid on which only the nodes of one round's cohort are to be seen.
+
+    A strategy inside a wrapper then samples "all" of them, and who takes part follows
+    from our own seed rather than from Flower's random node ids.
+    """
+
+    def __init__(self, grid: Grid, node_ids: list[int]) -> None:
+        self._grid, self._node_ids = grid, node_ids
+
+    def get_node_ids(self) -> Iterable[int]:
+        """The cohort's nodes."""
+        return list(self._node_ids)
+
+    def set_run(self, run: Any) -> None:
+        """As the grid beneath."""
+        self._grid.set_run(run)
+
+    @property
+    def run(self) -> Any:
+        """As the grid beneath."""
+        return self._grid.run
+
+    def create_message(self, *args: Any, **kwargs: Any) -> Message:
+        """As the grid beneath."""
+        return self._grid.create_message(*args, **kwargs)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """As the grid beneath."""
+        return self._grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """As the grid beneath."""
+        return self._grid.pull_messages(message_ids)
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """As the grid beneath."""
+        return self._grid.send_and_receive(messages, timeout=timeout)

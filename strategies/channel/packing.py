@@ -24,7 +24,7 @@ class Stored:
         tensors: by name.
 
     Example:
-        >>> from strategies.channel.wire import Travel
+        >>> from strategies.channel.framing import Travel
         >>> stored = Stored((Travel,))
         >>> values = stored.pack({3: Travel(1, 2), 4: b"a", 5: torch.ones(2)})
         >>> stored.unpack(values)

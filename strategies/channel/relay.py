@@ -16,7 +16,7 @@ from torch import Tensor
 
 from compressors import Compressor, PayloadError, Sent, State, Tensors, mean_of
 from compressors.bits import BitReader, BitWriter
-from strategies.channel.varints import read_varint, varint
+from strategies.channel.acknowledge import read_varint, varint
 
 CACHE_BYTES = 2**26
 """Bytes of means that a place of training keeps, or one mean."""

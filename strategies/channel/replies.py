@@ -15,7 +15,7 @@ from strategies.channel.acknowledge import read_outcome
 from strategies.channel.app_checks import cure
 from strategies.channel.payload import METRICS, ROUND, SAMPLES, WANTS, Settings, config_in, get
 from strategies.channel.side_payloads import OUTCOME
-from strategies.channel.traffic import Uplink
+from strategies.channel.traffic import RoundTraffic, Uplink
 
 _SECONDS = ("decode-seconds", "train-seconds", "encode-seconds")
 _MOST = 2**53
@@ -113,3 +113,35 @@ def error_text(reply: Message) -> str:
     last = (reply.error.reason or "the client raised").strip().splitlines()[-1]
     last = printable(last.rpartition("Message: ")[2].removesuffix("'>"))
     return re.sub(r"^<class '(?:builtins\.)?([\w.]+)'>:<'", r"\1: ", last).removesuffix(": ")
+
+
+ABSENT = "no node is connected"
+"""Why a client of the cohort failed that nothing could be sent to."""
+
+AT_WORK = "still at work on an earlier round"
+"""Why a client failed that was not asked: its reply to an earlier message has not come yet."""
+
+NO_REPLY = "no reply within the timeout"
+"""Why a client failed that nothing came from while the server waited."""
+
+
+class TooFewReplies(RuntimeError):
+    """Fewer clients than required came back with a usable update, with the reasons."""
+
+
+def check_enough(traffic: RoundTraffic, required: int | None) -> None:
+    """Books clients that did not reply; ``TooFewReplies`` where fewer than ``required`` did.
+
+    ``required``: None for the whole cohort.
+    """
+    for client in traffic.downlinks:
+        if client not in traffic.uplinks:
+            traffic.failures.setdefault(client, NO_REPLY)
+    cohort, used = len({*traffic.downlinks, *traffic.failures}), len(traffic.uplinks)
+    required = cohort if required is None else required
+    if used < required:
+        reasons = [f"; client {c}: {reason}" for c, reason in sorted(traffic.failures.items())]
+        raise TooFewReplies(
+            f"round {traffic.round}: {used} of {cohort} clients replied and {required} are required"
+            + "".join(reasons[:1])  # none where fewer were asked than are required
+        )

@@ -22,10 +22,11 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from torch import Tensor
 
 from compressors import Compressor, PayloadError, Raw, State, compress
+from compressors.whole.feedback import loses
 from compressors.whole.memory import nest, unnest
-from compressors.whole.returned import loses
 from strategies.channel.acknowledge import CHANNEL, LIVES, write_applied
 from strategies.channel.downlinks import ClientView, WholeModel, policy_of
+from strategies.channel.framing import Travel, Wire
 from strategies.channel.packing import Stored
 from strategies.channel.payload import (
     BASE,
@@ -41,11 +42,9 @@ from strategies.channel.payload import (
     payload_bits,
     tied,
 )
-from strategies.channel.replies import answered_round, uplink_of, wants_model
-from strategies.channel.shortage import check_enough
+from strategies.channel.replies import answered_round, check_enough, uplink_of, wants_model
 from strategies.channel.side_payloads import APPLIED, BUFFERS, USUAL
 from strategies.channel.traffic import Arrival, Downlink, Request, RoundTraffic, Uplink
-from strategies.channel.wire import Travel, Wire
 
 _BY_CLIENT = ("base", "sent_last", "iterations", "applied", "lost")
 """What an end knows of each client, as attributes."""

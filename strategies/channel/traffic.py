@@ -12,9 +12,9 @@ from compressors import Compressor, Tensors
 from compressors.averaging import WeightedSum
 from compressors.bits import Span
 from compressors.segments.decoded import Decoded
+from strategies.channel.framing import Wire
 from strategies.channel.payload import SAMPLES, Kind
 from strategies.channel.side_payloads import USUAL
-from strategies.channel.wire import Wire
 
 
 @dataclass(frozen=True)

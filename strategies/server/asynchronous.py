@@ -11,11 +11,11 @@ from flwr.serverapp import Grid
 from torch import Tensor
 
 from strategies.algorithms.base import RoundInfo
-from strategies.channel.late import Count, Late
+from strategies.channel.mailbox import Count, Late
+from strategies.channel.replies import check_enough
 from strategies.channel.server_end import ServerEnd
-from strategies.channel.shortage import check_enough
 from strategies.channel.traffic import Arrival, RoundTraffic
-from strategies.server.ruled import RuledStrategy
+from strategies.server.base import RuledStrategy
 
 
 class Asynchronous(RuledStrategy):

@@ -11,23 +11,23 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from torch import Tensor
 
-from compressors import Compressor, Raw, State, Tensors
+from compressors import Compressor, Raw, State, Tensors, text
 from compressors.whole.keepers import needs_server
-from compressors.whole.memory import unnest
+from compressors.whole.memory import nest, unnest
 from strategies.algorithms.base import Algorithm
+from strategies.algorithms.requirements import Setup
 from strategies.channel import nodes
 from strategies.channel.app_checks import check_method, check_record
 from strategies.channel.buffers import Buffers
 from strategies.channel.directions import directs
 from strategies.channel.framing import Travel
-from strategies.channel.late import LATE, Late
-from strategies.channel.mailbox import Mailbox
+from strategies.channel.mailbox import LATE, Late, Mailbox
 from strategies.channel.nodes import CohortDraw, Roster
 from strategies.channel.orders import LocalSteps, Ordering, Orders, Reports
 from strategies.channel.payload import BASE, KEY, OURS, ends
 from strategies.channel.relay import Relay
+from strategies.channel.replies import ABSENT, AT_WORK
 from strategies.channel.server_end import ServerEnd, Side
-from strategies.channel.shortage import ABSENT, AT_WORK
 from strategies.server.statedict import StateDict
 from strategies.server.wrappers import check_around
 
@@ -56,7 +56,7 @@ class ChannelStrategy(Strategy):
             what is not of floats, such as BatchNorm's count, stays with each client.
         frozen: the names of arrays of the model that nobody trains, as given to ``client_mod``: in
             no update and in no model that is sent. The model that ``start`` returns has them.
-        late: the policy for an update that comes when its round is over (``channel.late``): a
+        late: the policy for an update that comes when its round is over (``channel.mailbox``): a
             value, or ``hold``, ``drop`` or ``count``.
         catch_up: whether a client that missed rounds is sent the updates that it missed, where
             they are shorter than the model.
@@ -363,3 +363,84 @@ def with_bytes(metrics: MetricRecord | None, travel: Travel) -> MetricRecord:
         {'loss': 0.5, 'bytes-up': 3, 'bytes-down': 7}
     """
     return MetricRecord({**(metrics or {}), "bytes-up": travel.up, "bytes-down": travel.down})
+
+
+def check(rule: Algorithm, strategy: ChannelStrategy) -> None:
+    """Raises ``ValueError`` for a strategy whose settings the algorithm does not go with."""
+    if rule.refuses_buffers and strategy.buffers is not None:
+        name, reason = type(rule).__name__, rule.refuses_buffers
+        raise ValueError(f"buffers is {strategy.buffers!r}; with {name} {reason}: give None")
+    late = next((name for name, policy in LATE.items() if policy == strategy.late), "")
+    setup = Setup(
+        strategy.uplink, strategy.downlink, strategy.clients, strategy.cohort, strategy.required,
+        late, max_norm=strategy.max_norm,
+    )  # fmt: skip
+    if (wrong := rule.unmet(setup)) is not None:
+        value = getattr(setup, wrong.setting)
+        shown = text(value) if wrong.setting in ("uplink", "downlink") else repr(value)
+        instead = f": give {wrong.instead}" if wrong.instead else ""
+        raise ValueError(
+            f"{wrong.setting} is {shown}; {type(rule).__name__} {wrong.reason}{instead}"
+        )
+
+
+class RuledStrategy(ChannelStrategy):
+    """A ``ChannelStrategy`` whose model moves as an algorithm says.
+
+    The server evaluates (``evaluate_fn``), so that evaluation costs no bits: clients'
+    ``@app.evaluate`` is not called.
+
+    Args:
+        uplink: how clients encode.
+        downlink: how the global update is encoded; raw by default.
+        clients: the number of clients; waits until all have registered.
+        rule: the algorithm.
+        common: what else ``ChannelStrategy`` takes.
+
+    Attributes:
+        memory: the algorithm's.
+
+    Raises ``ValueError`` for an uplink of which the algorithm can make nothing.
+    """
+
+    def __init__(
+        self,
+        uplink: Compressor,
+        downlink: Compressor | None = None,
+        *,
+        clients: int,
+        rule: Algorithm,
+        **common: Any,
+    ) -> None:
+        super().__init__(uplink, downlink, clients=clients, rule=rule, **common)
+        self.rule = rule
+        check(rule, self)
+        if self.required is None:
+            self.required = self.cohort if rule.every_reply else 1
+        self.memory: State = {}
+
+    def sides(self) -> list[Side]:
+        """Those of every strategy, and the algorithm's own."""
+        return [*super().sides(), *self.rule.sides(self.seed)]
+
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """The channel's memory, messages under way included, and the algorithm's."""
+        tensors, values = super().state()
+        return tensors | nest("rule", self.memory), values
+
+    def restore(self, tensors: State, values: dict[str, Any]) -> None:
+        """Goes on from what ``state`` returned."""
+        super().restore(tensors, values)
+        self.memory = unnest("rule", tensors)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Nothing."""
+        return []
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Nothing to aggregate."""
+        return None

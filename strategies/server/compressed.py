@@ -7,9 +7,11 @@ client that speaks payloads itself.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvgM, Strategy
@@ -22,11 +24,17 @@ from strategies.algorithms.base import Algorithm
 from strategies.channel.acknowledge import CHANNEL
 from strategies.channel.app_checks import cure
 from strategies.channel.buffers import to_payload
-from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.payload import ARRAYS, EVALUATED, NAMED, OURS, lazy_arrays, to_tensors
-from strategies.channel.replies import error_text, wants_model
-from strategies.channel.shortage import TooFewReplies
-from strategies.server import inner_memory
+from strategies.channel.nodes import CohortGrid
+from strategies.channel.payload import (
+    ARRAYS,
+    EVALUATED,
+    NAMED,
+    OURS,
+    lazy_arrays,
+    to_arrays,
+    to_tensors,
+)
+from strategies.channel.replies import TooFewReplies, error_text, wants_model
 from strategies.server.base import ChannelStrategy, with_bytes
 from strategies.server.inner_checks import (
     by_node,
@@ -41,6 +49,49 @@ from strategies.server.inner_checks import (
     weighting_of,
 )
 from strategies.server.wrappers import PRIVATE, WrongOrder, layers_of
+
+
+def arrays_of(inner: object) -> State:
+    """Every attribute that is made of arrays, under ``attribute/kind/key``."""
+    tensors: State = {}
+    for name, value in vars(inner).items():
+        if isinstance(value, ArrayRecord):
+            copied = {k: torch.from_numpy(np.array(a.numpy())) for k, a in value.items()}
+            tensors |= nest(f"{name}/record", copied)
+        elif isinstance(value, dict) and value and _arrays(list(value.values())):
+            tensors |= nest(f"{name}/dict", {k: _tensor(v) for k, v in value.items()})
+        elif isinstance(value, list) and value and _arrays(value):
+            numbered = {str(i): _tensor(v) for i, v in enumerate(value)}
+            tensors |= nest(f"{name}/list", numbered)
+    return tensors
+
+
+def _arrays(values: list[Any]) -> bool:
+    # numpy makes a scalar of what is computed from an array without dimensions
+    return all(isinstance(v, np.ndarray | np.number) for v in values)
+
+
+def _tensor(value: Any) -> Tensor:
+    return torch.from_numpy(np.asarray(value))
+
+
+def numbers_of(inner: object) -> dict[str, int | float]:
+    """Every attribute that is a number: settings, and what moves (an adaptive clip's norm)."""
+    return {name: x for name, x in vars(inner).items() if type(x) in (int, float)}
+
+
+def put_back(inner: object, tensors: State, numbers: Mapping[str, int | float]) -> None:
+    """Gives ``inner`` back what ``arrays_of`` returned, and those ``numbers`` that had moved."""
+    for name, x in numbers.items():
+        setattr(inner, name, x)
+    for name, kind in {tuple(key.split("/")[:2]) for key in tensors}:
+        part = unnest(f"{name}/{kind}", tensors)
+        if kind == "record":
+            setattr(inner, name, to_arrays(part))
+        elif kind == "dict":
+            setattr(inner, name, {k: v.numpy() for k, v in part.items()})
+        else:
+            setattr(inner, name, [part[str(i)].numpy() for i in range(len(part))])
 
 
 class Compressed(ChannelStrategy):
@@ -98,7 +149,7 @@ class Compressed(ChannelStrategy):
             )
         self.compress_evaluation = compress_evaluation
         self._scoring: dict[int, Message] = {}  # by node: messages for evaluation
-        self._initial_numbers = {n: inner_memory.numbers_of(inner) for n, inner in self._inner()}
+        self._initial_numbers = {n: numbers_of(inner) for n, inner in self._inner()}
         # Noise is for all of a cohort.
         noise = any(isinstance(inner, PRIVATE) for inner in layers_of(strategy))
         self._others_go_on = self.required is None and not noise
@@ -194,8 +245,8 @@ class Compressed(ChannelStrategy):
         tensors, values = super().state()
         moved = {}
         for name, inner in self._inner():
-            tensors |= nest(name, inner_memory.arrays_of(inner))
-            now, initial = inner_memory.numbers_of(inner), self._initial_numbers[name]
+            tensors |= nest(name, arrays_of(inner))
+            now, initial = numbers_of(inner), self._initial_numbers[name]
             moved[name] = {key: x for key, x in now.items() if x != initial.get(key)}
         spent = {
             name: accountant.state_dict()  # of privacy
@@ -209,7 +260,7 @@ class Compressed(ChannelStrategy):
         super().restore(tensors, values)
         for name, inner in self._inner():
             numbers = values.get("inner", {}).get(name, {})
-            inner_memory.put_back(inner, unnest(name, tensors), numbers)
+            put_back(inner, unnest(name, tensors), numbers)
             if name in values.get("spent", {}):
                 inner.accountant.load_state_dict(values["spent"][name])  # type: ignore[attr-defined]
 

@@ -13,8 +13,8 @@ from strategies.algorithms.base import Algorithm, RoundInfo
 from strategies.algorithms.dsgd import DSGD
 from strategies.channel.downlinks import Relayed
 from strategies.channel.server_end import ServerEnd
+from strategies.server.base import RuledStrategy
 from strategies.server.edges import EdgeServers
-from strategies.server.ruled import RuledStrategy
 
 
 class DelayedDSGD(RuledStrategy):

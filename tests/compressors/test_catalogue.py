@@ -14,7 +14,7 @@ import pytest
 
 import compressors
 from compressors import CATALOGUE, ROWS, Compressor, Pipeline, VectorCodec, catalogue, parse, text
-from compressors.parsing.build import as_compressor
+from compressors.parsing import as_compressor
 from compressors.parts import PositionCode, Quantizer, Sparsifier, SymbolCode
 from compressors.row import Composition
 from compressors.whole.tied import Tied

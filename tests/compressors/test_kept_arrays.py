@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import compress, decompress, kept_arrays, parse
-from compressors.kept_arrays import bytes_of, keeps_arrays
+from compressors import arraycache, compress, decompress, parse
+from compressors.arraycache import bytes_of, keeps_arrays
 from tests.support.generators import METHODS
 
 SIZE, SIZES = 4096, 6
 
 
 def test_the_least_used_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_arrays, "_results", {})
-    monkeypatch.setattr(kept_arrays, "MOST_BYTES", 3 * (800 + 8))
+    monkeypatch.setattr(arraycache, "_results", {})
+    monkeypatch.setattr(arraycache, "MOST_BYTES", 3 * (800 + 8))
     made = []
 
     @keeps_arrays
@@ -33,15 +33,15 @@ def test_the_least_used_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made == [1, 2, 3, 4, 2]
     assert zeros(9, count=1000) is not zeros(9, count=1000)  # more than may stay
     assert zeros(1, count=50) is not zeros(1)
-    assert sum(size for _, size in kept_arrays._results.values()) <= 3 * 808
+    assert sum(size for _, size in arraycache._results.values()) <= 3 * 808
 
 
 def test_few_results_stay_even_if_they_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_arrays, "_results", {})
+    monkeypatch.setattr(arraycache, "_results", {})
     one = keeps_arrays(lambda x: (x,))
-    for x in range(3 * kept_arrays.MOST_RESULTS):
+    for x in range(3 * arraycache.MOST_RESULTS):
         one(x)
-    assert len(kept_arrays._results) == kept_arrays.MOST_RESULTS
+    assert len(arraycache._results) == arraycache.MOST_RESULTS
 
 
 def held() -> dict[str, int]:
@@ -70,8 +70,8 @@ def _arrays(things: Any, seen: set[int]) -> int:
 @pytest.mark.parametrize("method", METHODS)
 def test_no_cache_grows_with_updates(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates of many sizes leave less than one of them behind, in each cache."""
-    monkeypatch.setattr(kept_arrays, "_results", {})
-    monkeypatch.setattr(kept_arrays, "MOST_BYTES", SIZE)
+    monkeypatch.setattr(arraycache, "_results", {})
+    monkeypatch.setattr(arraycache, "MOST_BYTES", SIZE)
     compressor, before = parse(method), held()
     for i in range(SIZES):
         update = {"w": torch.arange(SIZE + 8.0 * i)}
@@ -79,4 +79,4 @@ def test_no_cache_grows_with_updates(method: str, monkeypatch: pytest.MonkeyPatc
         decompress(compressor, packet.payload, update)
     grown = {name: size - before.get(name, 0) for name, size in held().items()}
     assert max(grown.values(), default=0) < 4 * SIZE, grown
-    assert sum(size for _, size in kept_arrays._results.values()) <= SIZE
+    assert sum(size for _, size in arraycache._results.values()) <= SIZE

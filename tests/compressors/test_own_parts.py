@@ -24,7 +24,7 @@ from compressors import (
     explain,
     parse,
 )
-from compressors.own_parts import is_own
+from compressors.arguments import is_own
 from compressors.parts import Symbols
 from tests.support.ownparts import UPDATE, Chosen, Halves, Whole, named
 

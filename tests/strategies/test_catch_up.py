@@ -7,9 +7,8 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from compressors import Compressor, PayloadError, Raw, compress, decompress, gradient_dropping
 from fedsim.engines import compat
 from strategies import ClientEnd, ServerEnd
-from strategies.channel.catch_up import join_updates, split_updates
 from strategies.channel.client_end import one_by_one
-from strategies.channel.downlinks import Updates
+from strategies.channel.downlinks import Updates, join_updates, split_updates
 from strategies.channel.payload import put
 
 LIKE = {"w": torch.zeros(40)}

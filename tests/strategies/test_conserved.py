@@ -15,10 +15,10 @@ from compressors import (
     gradient_dropping,
     parse,
 )
-from compressors.whole.returned import take_back
+from compressors.whole.feedback import take_back
 from fedsim.engines import compat
 from strategies import EF21, build
-from strategies.channel.late import LATE
+from strategies.channel.mailbox import LATE
 from tests.support.lossynet import CLIENTS, EVENTS, LIKE, World, added
 
 METHODS = {

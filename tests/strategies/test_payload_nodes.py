@@ -13,7 +13,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 from compressors import Raw
 from strategies.channel import nodes
-from strategies.channel.cohort_grid import CohortGrid
+from strategies.channel.nodes import CohortGrid
 from strategies.channel.payload import KEY, get, put, to_arrays, to_tensors
 from tests.support.linear import Pull, grid_of, modded_app
 

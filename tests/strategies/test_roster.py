@@ -19,10 +19,8 @@ from fedsim.engines.local import LocalGrid
 from fedsim.runs.app import config_of
 from strategies import DelayedDSGD, TooFewReplies, answer_partition
 from strategies.channel import nodes
-from strategies.channel.cohort_grid import CohortGrid
-from strategies.channel.nodes import Roster, name_of
-from strategies.channel.owners import TABLE
-from strategies.channel.shortage import ABSENT
+from strategies.channel.nodes import TABLE, CohortGrid, Roster, name_of
+from strategies.channel.replies import ABSENT
 from tests.support.linear import Pull, grid_of, modded_app, tensor
 
 

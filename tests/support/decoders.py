@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from compressors import ROWS, BitReader, BitWriter, Compressor, compress, decompress, parse
-from compressors.coders.fixed import Fixed, unsigned
-from compressors.coders.rising import check_sorted
+from compressors.coders.fixed import Fixed, check_sorted, unsigned
 from compressors.parts import (
     IEEE,
     Lossy,

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from fedsim.network.clock import Clock, Exchange
+from fedsim.network.flows import max_min
 from fedsim.network.rates import ConstantRates, Rate
-from fedsim.network.sharing import max_min
 from fedsim.network.spec import Links
 
 Paths = Sequence[Sequence[Hashable]]

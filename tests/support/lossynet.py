@@ -10,7 +10,7 @@ from compressors import Compressor, State, decompress
 from strategies import ClientEnd, ServerEnd
 from strategies.channel.acknowledge import OutOfOrder
 from strategies.channel.client_end import NoBase, ask_for_model, one_by_one
-from strategies.channel.late import LATE
+from strategies.channel.mailbox import LATE
 from strategies.channel.payload import KEY, get
 from strategies.channel.replies import answered_round
 

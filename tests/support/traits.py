@@ -18,8 +18,8 @@ from compressors import (
     text,
 )
 from compressors.parts import Lossy
-from compressors.whole.cosine import Cosine
 from compressors.whole.permk import PermK
+from compressors.whole.rotate import Cosine
 from compressors.whole.subset import Subset
 
 _EXACT = (Float32, Mean)

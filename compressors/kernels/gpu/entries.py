@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.kept_arrays import keeps_arrays
+from compressors.arraycache import keeps_arrays
 from compressors.kernels.gpu.language import constexpr, jit, tl
 from compressors.kernels.gpu.layout import Programs, programs_of, upload
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.kept_arrays import keeps_arrays
+from compressors.arraycache import keeps_arrays
 
 BLOCK = 4096
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compressors.kept_arrays import keeps_arrays
+from compressors.arraycache import keeps_arrays
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
 from compressors.kernels.gpu.layout import BLOCK, Programs, programs_of, upload
 

@@ -10,7 +10,7 @@ from numba import njit
 from compressors.kernels import dither, natural, sign
 from compressors.kernels.dither import largest_magnitude
 from compressors.kernels.segments.address import floats, words32
-from compressors.kernels.segments.choose import BASE, SIZE
+from compressors.kernels.segments.choose import BASE, SIZE, key_of, of_segment
 from compressors.kernels.segments.planes import (
     BLOCK,
     WORDS,
@@ -22,7 +22,6 @@ from compressors.kernels.segments.planes import (
     unpack,
     unpack_32,
 )
-from compressors.kernels.segments.seeds import key_of, of_segment
 
 _ZERO = np.float32(0.0)
 _INFINITE = np.int32(0x7F800000)

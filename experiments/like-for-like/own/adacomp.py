@@ -26,7 +26,7 @@ from compressors.coders.fixed import Fixed
 from compressors.quantize.sign import below_zero, signed
 from compressors.settings import check_whole, plain
 from compressors.whole.memory import added, nest, recall
-from compressors.whole.places import read_places, write_places
+from compressors.whole.subset import read_places, write_places
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class AdaComp:
         (tensor([ 0.,  4., -4.]), tensor([1., 0., 1.]))
     """
 
-    held: ClassVar[str] = "residue"  # see compressors.whole.returned
-    keeps: ClassVar[tuple[str, ...]] = ("residue",)  # see compressors.whole.whose
+    held: ClassVar[str] = "residue"  # see compressors.whole.feedback
+    keeps: ClassVar[tuple[str, ...]] = ("residue",)  # see compressors.whole.keepers
     size: int = 500
     needs_seed: ClassVar[bool] = False
 

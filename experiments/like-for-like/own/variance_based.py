@@ -24,7 +24,7 @@ from compressors.errors import PayloadError
 from compressors.printing import shown
 from compressors.settings import plain
 from compressors.whole.memory import added, nest, recall
-from compressors.whole.places import read_places, write_places
+from compressors.whole.subset import read_places, write_places
 
 _HALF, _POWER = np.uint32(1 << 22), np.uint32(0xFF800000)  # of a float's fraction; its exponent
 
@@ -62,8 +62,8 @@ class VarianceBased:
         (0, tensor([ 4., -2.,  0.]))
     """
 
-    held: ClassVar[str] = "sums"  # see compressors.whole.returned
-    keeps: ClassVar[tuple[str, ...]] = ("sums", "squares")  # see compressors.whole.whose
+    held: ClassVar[str] = "sums"  # see compressors.whole.feedback
+    keeps: ClassVar[tuple[str, ...]] = ("sums", "squares")  # see compressors.whole.keepers
     alpha: float = 1.0
     decay: float = 0.999
     needs_seed: ClassVar[bool] = False

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from fedsim.engines.deploy import ports, programs
 from fedsim.engines.deploy.processes import Group, Guard, stop_all
 from fedsim.ground.errors import RunFailed
-from strategies.channel.owners import TABLE
+from strategies.channel.nodes import TABLE
 
 Tell = Callable[[str], None]
 NODE_FOLDER = "nodes"

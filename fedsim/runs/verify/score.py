@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from safetensors.torch import load
 
-from fedsim.federation import clientmodels
+from fedsim.federation import evaluation
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import evaluate
 from fedsim.federation.trainer import Trainer
@@ -30,7 +30,7 @@ def scoring_trainer(config: RunConfig) -> Trainer | None:
     on_cpu = replace(config, machine=replace(config.machine, engine="local", device="cpu"))
     trainer = Trainer(on_cpu, ClientData.of(on_cpu))
     template = config.plan.client.payload_template(trainer.template)
-    return None if clientmodels.differ(trainer, template) else trainer
+    return None if evaluation.differ(trainer, template) else trainer
 
 
 def score_differences(recorded: RecordedRun, config: RunConfig, trainer: Trainer) -> Iterator[str]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compressors.beside import content as code_digest
+from compressors.usercode import content as code_digest
 from compressors.usercode import typed, user_code
 from fedsim.ground.errors import UsageError, reason
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from compressors import BitReader, BitWriter, PayloadError, compress, parse
-from compressors.coders.elias import omega_word
-from compressors.coders.elias_gaps import EliasGaps
+from compressors.coders.elias import EliasGaps, omega_word
 from tests.support.generators import from_bits
 from tests.support.symbols import round_trip, symbol_codes
 

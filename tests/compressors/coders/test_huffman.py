@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, Huffman, PayloadError
+from compressors.coders.huffman import PrefixCode, code_lengths
 from compressors.coders.numbers import read_list, write_list
-from compressors.coders.prefix import PrefixCode, code_lengths
 from compressors.kernels import huffman
 from compressors.kernels.huffman import LONGEST, QUICK
 from compressors.parts import IEEE

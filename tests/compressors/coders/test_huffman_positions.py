@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compressors import Ans, BitReader, BitWriter, DeltaHuffman, Huffman, IndexHuffman, PayloadError
 from compressors.coders import gaps
-from compressors.coders.index_huffman import byte_counts
+from compressors.coders.huffman import byte_counts
 from compressors.kernels import gaps as kernels
 from tests.support.generators import from_bits, to_bits
 

@@ -16,8 +16,8 @@ from compressors import (
     SparseHuffman,
     parse,
 )
-from compressors.coders.prefix import PrefixCode, code_lengths
-from compressors.coders.runlength_huffman import runs_of
+from compressors.coders.huffman import PrefixCode, code_lengths
+from compressors.coders.runlength import runs_of
 from compressors.coders.sample_huffman import (
     run_probabilities,
     sampled,

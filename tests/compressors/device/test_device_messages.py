@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from compressors import ROWS, Packet, State, UpdateError, compress, kept_arrays, parse
+from compressors import ROWS, Packet, State, UpdateError, arraycache, compress, parse
 from compressors.kernels.gpu.entries import ENTRIES
 from compressors.kernels.gpu.language import launch
 from compressors.message import Upload, compress_all
@@ -252,7 +252,7 @@ def test_kernels_are_compiled_for_one_kind_of_address_and_of_stride(
     for room in LAUNCHING:
         monkeypatch.setattr(f"compressors.kernels.gpu.{room}.launch", launched)
     for many in (1, 3):
-        kept_arrays.forget()
+        arraycache.forget()
         update = {f"t{i}": torch.randn(5 + i) for i in range(many)}
         received(text, by_kernels(text, update)[0].payload, update)
     assert addresses and not any(addresses)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from compressors.device.numbers import of_spreads, of_sums, stronger
-from compressors.segments.ways import Number
+from compressors.segments.plan import Number
 
 MEAN = Number("mean", float)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from compressors import compress, decompress, given, kept_arrays, parse
+from compressors import arguments, arraycache, compress, decompress, parse
 from compressors.device import plan, read, write
 from compressors.kernels.gpu import codes, join, measure, select, stream, unpack
 from tests.support.gpu import needs_triton
@@ -28,8 +28,8 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """A GPU that is not there; how many kernels were started on it."""
     started = []
 
-    def launch(kernel: Any, programs: int, *given: Any, warps: int = 4, **constants: Any) -> None:
-        assert all(isinstance(x, Tensor) and x.device == CUDA for x in given), kernel.__name__
+    def launch(kernel: Any, programs: int, *arguments: Any, warps: int = 4, **constants: Any) -> None:
+        assert all(isinstance(x, Tensor) and x.device == CUDA for x in arguments), kernel.__name__
         started.append(programs)
 
     def fetch(*tensors: Tensor) -> list[np.ndarray]:
@@ -44,15 +44,15 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     for room in (codes, join, measure, select, stream, unpack):
         monkeypatch.setattr(room, "launch", launch)
     monkeypatch.setattr(plan, "works", lambda device: True)
-    monkeypatch.setattr(given, "PLAIN", (*given.PLAIN, FakeTensor))
+    monkeypatch.setattr(arguments, "PLAIN", (*arguments.PLAIN, FakeTensor))
     monkeypatch.setattr(write, "fetch", fetch)
     monkeypatch.setattr(read, "fetch", lambda *many: [0 * x for x in fetch(*many)])
     monkeypatch.setattr(Tensor, "data_ptr", lambda x: 0)
     monkeypatch.setattr(Tensor, "pin_memory", lambda x: x)  # not known to fake tensors
     monkeypatch.setattr(torch.cuda, "device", lambda device: torch.inference_mode(False))
-    kept_arrays.forget()
+    arraycache.forget()
     yield started
-    kept_arrays.forget()
+    arraycache.forget()
 
 
 @pytest.mark.parametrize(

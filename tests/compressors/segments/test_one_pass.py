@@ -17,7 +17,7 @@ import compressors
 from compressors import UpdateError, compress, decompress, parse
 from compressors.base import tensor_seed
 from compressors.kernels import noise
-from compressors.kernels.segments import seeds
+from compressors.kernels.segments import choose
 from compressors.segments import room, write
 from compressors.segments.layout import inputs_of, layout_of
 from compressors.whole.pipeline import ROUND
@@ -229,9 +229,9 @@ def test_few_functions_carry_a_message() -> None:
 def test_seeds_are_those_of_the_parts(seed: int) -> None:
     for s in (0, 1, 77, 1000):
         own = tensor_seed(tensor_seed(seed, s), ROUND)
-        assert int(seeds.of_segment(seed, s)) == own
-        assert tuple(map(int, seeds.key_of(own))) == tuple(map(int, noise.key(own)))
-    assert seeds.ROUND == ROUND
+        assert int(choose.of_segment(seed, s)) == own
+        assert tuple(map(int, choose.key_of(own))) == tuple(map(int, noise.key(own)))
+    assert choose.ROUND == ROUND
 
 
 def test_memory_is_used_again_once_nobody_looks_at_it() -> None:

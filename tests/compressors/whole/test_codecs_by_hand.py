@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from compressors import BitReader, BitWriter, compress, decompress, parse
-from compressors.whole import minmaxsketch, subset
+from compressors.whole import sketchml, subset
 from compressors.whole.lowrank import LowRank, iterate, orthonormal
-from compressors.whole.places import read_places, write_places
+from compressors.whole.subset import read_places, write_places
 from tests.support.byhand import arrives, close, spans
 from tests.support.generators import to_bits
 
@@ -180,15 +180,15 @@ def test_a_min_max_sketch_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     Row 1 into 1, 0, 0: the least of 1 and 2, then 3. A key's number is the largest of its cells.
     """
     cells = {0: np.array([0, 0, 1]), 1: np.array([1, 0, 0])}
-    monkeypatch.setattr(minmaxsketch, "_cells", lambda keys, row, columns, seed: cells[row][keys])
+    monkeypatch.setattr(sketchml, "_cells", lambda keys, row, columns, seed: cells[row][keys])
     keys = np.arange(3)
-    table = minmaxsketch.make(keys, np.array([3, 1, 2]), 5, 2, 3, 0)
+    table = sketchml.make(keys, np.array([3, 1, 2]), 5, 2, 3, 0)
     assert table.tolist() == [[1, 2, 4], [1, 3, 4]]
-    assert minmaxsketch.ask(table, keys, 0).tolist() == [3, 1, 2]
+    assert sketchml.ask(table, keys, 0).tolist() == [3, 1, 2]
     out = BitWriter()
-    minmaxsketch.write(table, 5, out)
+    sketchml.write(table, 5, out)
     assert to_bits(out.to_bytes())[: out.position] == "001010100" "001011100"
-    assert [minmaxsketch.columns_of(n, 0.3) for n in (1, 3, 4, 10)] == [1, 1, 2, 3]
+    assert [sketchml.columns_of(n, 0.3) for n in (1, 3, 4, 10)] == [1, 1, 2, 3]
 
 
 def test_a_pipeline_s_bits_by_hand() -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from compressors import UpdateError, compress, parse
+from compressors.whole.feedback import holds, take_back
 from compressors.whole.keepers import needs_server
-from compressors.whole.returned import holds, take_back
 
 METHOD = parse("ef21(topk(0.2) | float32)")
 

@@ -5,8 +5,8 @@ import torch
 
 from compressors import PayloadError, UpdateError, compress, decompress, parse
 from compressors.message import explain
+from compressors.whole.feedback import holds, loses, take_back
 from compressors.whole.fragments import Fragments
-from compressors.whole.returned import holds, loses, take_back
 
 NAMES = ["0.weight", "0.bias", "2.weight", "2.bias", "4", "6.norm.weight", "6.norm.bias"]
 

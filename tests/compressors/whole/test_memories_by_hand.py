@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from compressors import DGC, compress, decompress, parse
+from compressors.whole.feedback import holds, loses, take_back
 from compressors.whole.growth import grows
 from compressors.whole.keepers import needs_server, parts_of
 from compressors.whole.memory import added, nest, recall, unnest
-from compressors.whole.returned import holds, loses, take_back
 from tests.support.byhand import sends
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from compressors import NotFinite, compress, decompress, parse
+from compressors.whole.feedback import take_back
 from compressors.whole.keepers import needs_server
-from compressors.whole.returned import take_back
 
 METHOD = parse("diana(randk(0.2) | float32)")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, PayloadError, SketchML, compress, parse
-from compressors.whole import minmaxsketch, sketchml
+from compressors.whole import sketchml
 from tests.support.generators import to_bits, whole_numbers
 
 
@@ -38,17 +38,17 @@ def test_a_table_never_returns_more_than_was_put_in(
     draws = np.random.default_rng(seed)
     keys = np.sort(draws.choice(10_000, count, replace=False))
     numbers = draws.integers(0, size, count)
-    columns = minmaxsketch.columns_of(count, 0.3)
-    table = minmaxsketch.make(keys, numbers, size, rows, columns, seed)
+    columns = sketchml.columns_of(count, 0.3)
+    table = sketchml.make(keys, numbers, size, rows, columns, seed)
     assert table.shape == (rows, columns)
-    found = minmaxsketch.ask(table, keys, seed)
+    found = sketchml.ask(table, keys, seed)
     assert bool((found <= numbers).all())
-    more = minmaxsketch.make(keys, numbers, size, rows + 1, columns, seed)
-    assert bool((minmaxsketch.ask(more, keys, seed) >= found).all())  # rows only help
+    more = sketchml.make(keys, numbers, size, rows + 1, columns, seed)
+    assert bool((sketchml.ask(more, keys, seed) >= found).all())  # rows only help
     out = BitWriter()
-    minmaxsketch.write(table, size, out)
+    sketchml.write(table, size, out)
     assert out.position == rows * columns * (size - 1).bit_length()
-    again = minmaxsketch.read(BitReader(out.to_bytes()), rows, columns, size)
+    again = sketchml.read(BitReader(out.to_bytes()), rows, columns, size)
     assert np.array_equal(again, table)
 
 
@@ -58,16 +58,16 @@ def test_rows_collide_at_different_keys() -> None:
     numbers = keys * 7 % 32
     known = []
     for rows in (1, 4):
-        table = minmaxsketch.make(keys, numbers, 32, rows, 300, 5)
-        known.append(np.count_nonzero(minmaxsketch.ask(table, keys, 5) == numbers))
+        table = sketchml.make(keys, numbers, 32, rows, 300, 5)
+        known.append(np.count_nonzero(sketchml.ask(table, keys, 5) == numbers))
     assert known[1] > 1.5 * known[0]
 
 
 def test_a_table_without_collisions_is_exact() -> None:
     keys = np.arange(20)
     numbers = (keys * 7) % 16
-    table = minmaxsketch.make(keys, numbers, 16, 3, 4000, 1)
-    assert np.array_equal(minmaxsketch.ask(table, keys, 1), numbers)
+    table = sketchml.make(keys, numbers, 16, 3, 4000, 1)
+    assert np.array_equal(sketchml.ask(table, keys, 1), numbers)
 
 
 @pytest.mark.parametrize("groups", [2, 3, 8, 64])

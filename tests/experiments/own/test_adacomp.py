@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from compressors import UpdateError, compress, decompress, parse
-from compressors.whole.returned import take_back
+from compressors.whole.feedback import take_back
 from tests.support.generators import same_bits, whole_numbers
 
 

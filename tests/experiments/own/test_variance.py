@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from compressors import NotFinite, PayloadError, compress, decompress, parse
-from compressors.whole.returned import take_back
+from compressors.whole.feedback import take_back
 
 
 def slow(updates: list[list[float]], alpha: float, zeta: float) -> list[list[float]]:

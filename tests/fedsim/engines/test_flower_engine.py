@@ -14,7 +14,7 @@ from fedsim import RunFailed, run
 from fedsim.engines import cluster as clusters
 from fedsim.engines import compat, flower
 from fedsim.engines.flower_memory import STATE, Carried, CarryingApp, CarryingGrid
-from strategies.channel.cohort_grid import CohortGrid
+from strategies.channel.nodes import CohortGrid
 from strategies.channel.payload import to_arrays
 from tests.support.faults import told
 from tests.support.killing import killed_once

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from compressors.device import masks
+from compressors.device import numbers
 from compressors.device import write as device_write
 from fedsim import RunConfig, run
 from strategies.channel.client_end import ClientEnd
@@ -93,9 +93,9 @@ def test_messages_that_kernels_make_together_are_those_of_each_client(
         return cleared(groups, chosen)
 
     masked: list[int] = []
-    made, cleared = device_write.write, masks.cleared
+    made, cleared = device_write.write, numbers.cleared
     monkeypatch.setattr(device_write, "write", counted)
-    monkeypatch.setattr(masks, "cleared", clearing)
+    monkeypatch.setattr(numbers, "cleared", clearing)
     more = {"method": "sbc(0.1)", "cohort": 3, "stack": 3, "iterations": 6, "keep_payloads": True}
     again = config(make_task().name, **more)
     run(again, tmp_path / "host", progress=False)

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from fedsim import RunConfig, UsageError, load, run
-from fedsim.federation import evaluation, localtests
+from fedsim.federation import clientdata, evaluation
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.evaluation import over_clients
 from fedsim.ground.records import CLIENT_SCORES
@@ -44,7 +44,7 @@ def test_a_client_keeps_out_a_part_of_its_own_samples(
 
 def test_a_sample_that_is_drawn_twice_is_on_one_side() -> None:
     shards = [np.array([0, 1, 1, 1, 1, 2, 2, 3]), np.array([4, 4])]
-    kept, trained = (localtests.Parts(shards, 5, 0.5, scored) for scored in (True, False))
+    kept, trained = (clientdata.Parts(shards, 5, 0.5, scored) for scored in (True, False))
     assert not {*kept[0].tolist()} & {*trained[0].tolist()}
     assert np.array_equal(np.sort(np.concatenate([kept[0], trained[0]])), shards[0])
     assert len(np.unique(kept[0])) == 2 and len(kept[1]) == 0
@@ -61,7 +61,7 @@ def test_every_seed_keeps_out_the_same() -> None:
 
 def test_few_samples() -> None:
     shards = [np.array([4]), np.array([1, 3]), np.array([], dtype=np.int64)]
-    kept, trained = (localtests.Parts(shards, 5, 0.9, scored) for scored in (True, False))
+    kept, trained = (clientdata.Parts(shards, 5, 0.9, scored) for scored in (True, False))
     assert [len(x) for x in kept] == [0, 1, 0] and [len(x) for x in trained] == [1, 1, 0]
     assert [x.tolist() for x in kept[:2]] == [x.tolist() for x in [kept[0], kept[1]]]
 
@@ -105,14 +105,14 @@ def test_the_worst_tenth() -> None:
 
 def test_of_many_clients_some_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    part = localtests.Parts.__getitem__
+    part = clientdata.Parts.__getitem__
 
     def seen(self: Any, client: Any) -> Any:
         if self.scored:
             asked.append(client)
         return part(self, client)
 
-    monkeypatch.setattr(localtests.Parts, "__getitem__", seen)
+    monkeypatch.setattr(clientdata.Parts, "__getitem__", seen)
     many = {"clients": 1_000_000, "cohort": 2, "partition": "drawn(20)", "evaluate_every": 9}
     scores = run(RunConfig.of(**SMALL | many, evaluate_clients=0.2)).summary
     assert len(asked) == evaluation.CLIENTS == len({*asked})

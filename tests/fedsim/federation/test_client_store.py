@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from compressors import State
 from fedsim import RunConfig, UsageError, run
-from fedsim.federation import client_memory, memorycodec, storage
+from fedsim.federation import client_memory, storage
 from fedsim.federation.client_memory import InProcess, MemorySnapshot, read_snapshot
 from fedsim.federation.slots import NAME, SlotFile, size
 from fedsim.runs import checkpoint
@@ -298,7 +298,7 @@ def test_a_method_keeps_memories_in_fewer_bytes_wherever_they_lie(
     )  # fmt: skip
     done = run(config, tmp_path / "ram", callbacks=[memories])
     kept = memories.rounds[-1][0]
-    plain = memorycodec.unpack(kept, "cnat")
+    plain = client_memory.unpack(kept, "cnat")
     whole = [x for name, x in plain.items() if name.startswith(("uplink/residual", "optimizer/"))]
     entries = sum(x.numel() for x in whole if x.dim())
     assert 8 * kept["kept/payload"].numel() == pytest.approx(9 * entries, abs=72)

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from compressors.device import chosen
+from compressors.device import select
 from fedsim import RunConfig, run
 from tests.support.gpu import needs_triton, taken
 
@@ -21,7 +21,7 @@ def test_a_run_through_the_kernels_is_the_hosts(
         task="digits", method="sbc", gradient=0.01, temporal=5, iterations=10, clients=2, cohort=2,
         downlink="sbc(0.05)",
     )  # fmt: skip
-    made, choose = [], chosen.choose
+    made, choose = [], select.choose
     monkeypatch.setattr(
         "compressors.device.write.choose", lambda *given: made.append(1) or choose(*given)
     )

@@ -12,9 +12,8 @@ from fedsim.federation.failures import reasons
 from fedsim.ground.columns import row_of
 from fedsim.ground.files import digest_of
 from strategies import Downlink, RoundTraffic, Uplink
-from strategies.channel.framing import Travel
+from strategies.channel.framing import Travel, Wire
 from strategies.channel.side_payloads import APPLIED, BUFFERS, OUTCOME
-from strategies.channel.wire import Wire
 from tests.support.runs import clients, layers, rounds, small
 
 SPLIT = ("header_bits", "position_bits", "value_bits", "side_bits")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from compressors import ALL, Sent, SentTensor
-from compressors.kernels.gpu import clear
+from compressors.kernels.gpu import join
 from fedsim.federation.masking import Masking, mask_all
 from tests.support.gpu import DEVICE, needs_triton, taken
 
@@ -16,8 +16,8 @@ def test_masking_by_a_kernel_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
         start(*given, **more)
 
     launched: list[object] = []
-    start = clear.launch
-    monkeypatch.setattr(clear, "launch", launch)
+    start = join.launch
+    monkeypatch.setattr(join, "launch", launch)
     state = {"momentum_buffer/w": torch.arange(1.0, 7.0).view(2, 3), "step/w": torch.tensor(2.0),
              "exp_avg/w": torch.arange(6.0).view(2, 3), "exp_avg/b": torch.ones(4)}  # fmt: skip
     two = torch.tensor([1, 5])

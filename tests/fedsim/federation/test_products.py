@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from fedsim import Machine, RunConfig, Training, UsageError, run
-from fedsim.federation import products as room
+from fedsim.federation import device as room
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.products import products
+from fedsim.federation.device import products
 from fedsim.federation.trainer import Trainer
 from tests.support.runs import make_task, not_tried
 

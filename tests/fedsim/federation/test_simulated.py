@@ -11,7 +11,7 @@ import pytest
 
 from fedsim import RunConfig, UsageError, run
 from fedsim.federation import simulation
-from fedsim.federation.timed_grid import TimedGrid
+from fedsim.federation.simulation import TimedGrid
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
 from fedsim.results.load import load

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from compressors import State, compress, decompress, parse
 from fedsim import Data, RunConfig, Task
-from fedsim.federation import device_memory, trainer
+from fedsim.federation import device, trainer
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import Watch
 from fedsim.federation.evaluation import evaluate
@@ -61,7 +61,7 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(trainer, "ModelBuffers", noted)
     monkeypatch.setattr(nn.Module, "to", lambda module, *_, **__: module)
     monkeypatch.setattr(generators, "_generators", lambda device: [torch.default_generator])
-    monkeypatch.setattr(device_memory, "free", lambda device: 1 << 40)
+    monkeypatch.setattr(device, "free", lambda device: 1 << 40)
     monkeypatch.setattr(Tensor, "backward", backward)
     monkeypatch.setattr(Tensor, "__float__", lambda x: 0.0)
     monkeypatch.setattr(FakeTensor, "tolist", lambda x: [0.0] * len(x))
@@ -69,7 +69,7 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(Tensor, "pin_memory", lambda x: x)  # not known to fake tensors
     with FakeTensorMode(allow_non_fake_inputs=True):
         yield
-    device_memory._placed.clear()
+    device._placed.clear()
 
 
 class Watched(TorchDispatchMode):
@@ -133,7 +133,7 @@ def test_a_clients_steps_wait_once(
     memory: int, steps: int, absent: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For the mean loss in the end, one client or several; samples on the GPU or on the host."""
-    monkeypatch.setattr(device_memory, "free", lambda device: memory)
+    monkeypatch.setattr(device, "free", lambda device: memory)
     own = Trainer(*settings(stack="3"))
     assert (own.data.train_x.device == CUDA) == bool(memory)
     weights = {n: p.detach().clone() for n, p in own.parameters.items()}

@@ -16,7 +16,7 @@ from fedsim import RunConfig, UsageError, load, run
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
 from fedsim.show.times import over_bandwidths, priced
-from strategies.channel import wire
+from strategies.channel import framing
 from strategies.channel.framing import Travel
 from tests.support.runs import clients, make_task, small
 from tests.support.threes import MODEL, give_links, table, threes
@@ -28,8 +28,8 @@ NETWORK = "up=8bit, down=8bit, latency=1s, compute=3s, framing=on"
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "to_client", lambda content, kind="train": Travel(down=50, up=2))
-    monkeypatch.setattr(wire, "to_server", lambda content, kind="train": Travel(down=5, up=40))
+    monkeypatch.setattr(framing, "to_client", lambda content, kind="train": Travel(down=50, up=2))
+    monkeypatch.setattr(framing, "to_server", lambda content, kind="train": Travel(down=5, up=40))
 
 
 Made = Callable[..., Any]

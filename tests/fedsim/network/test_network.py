@@ -11,7 +11,7 @@ import pytest
 from fedsim import Network, RunConfig, UsageError
 from fedsim.network import parse
 from fedsim.network.quantities import Varying, quantity
-from fedsim.network.traces import read_trace
+from fedsim.network.rates import read_trace
 from fedsim.settings.config import from_toml
 
 

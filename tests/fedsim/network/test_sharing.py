@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.network.rates import Rate
-from fedsim.network.traces import read_trace
+from fedsim.network.rates import Rate, read_trace
 from tests.support.filling import by_max_min, transfers
 
 TWO_SPEEDS = Rate((0.0, 3.0), (4.0, 1.0), period=6.0)

@@ -15,7 +15,7 @@ import torch
 
 import fedsim
 from compressors import CATALOGUE, add_rows, row_files
-from compressors.beside import content
+from compressors.usercode import content
 from fedsim import TASKS, RunConfig, SweepConfig, UsageError, run
 from fedsim import sweep as sweep_over
 from fedsim.federation.clientdata import ClientData

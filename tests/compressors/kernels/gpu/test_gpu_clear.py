@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from compressors.kernels.gpu.clear import cleared
 from compressors.kernels.gpu.entries import ENTRIES
+from compressors.kernels.gpu.join import cleared
 from tests.support.gpu import DEVICE, needs_triton
 
 pytestmark = needs_triton

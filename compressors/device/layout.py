@@ -15,7 +15,7 @@ from torch import Tensor
 from compressors.base import tensor_seed
 from compressors.bits import Span
 from compressors.coders.golomb import Golomb, rice_parameter
-from compressors.device.chosen import Choice, Waiting
+from compressors.device.select import Choice, Waiting
 from compressors.kernels import noise
 from compressors.kernels.gpu import codes
 from compressors.kernels.gpu.codes import Numbers

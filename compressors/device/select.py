@@ -21,8 +21,7 @@ from compressors.kernels.gpu.join import NOT_FINITE, OVERFLOWS, join
 from compressors.kernels.gpu.layout import Programs, programs_of, upload
 from compressors.kernels.gpu.measure import MAGNITUDES, SQUARES, about_mean, measure
 from compressors.kernels.gpu.select import TopEntries, largest
-from compressors.segments.plan import Plan
-from compressors.segments.ways import Scheme
+from compressors.segments.plan import Plan, Scheme
 
 T = TypeVar("T")
 Waiting = Generator[tuple[Tensor, ...], list[np.ndarray], T]
