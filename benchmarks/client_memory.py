@@ -29,11 +29,11 @@ class Timed:
     """Seconds of every checkpoint that is written, beside those of the rounds."""
 
     def __init__(self) -> None:
-        self.save, self.seconds, self.size = checkpoint.save, list[float](), 0
-        checkpoint.save = self
+        self.save, self.seconds, self.size = checkpoint.save_checkpoint, list[float](), 0
+        checkpoint.save_checkpoint = self
 
     def __call__(self, folder: Path, *given: Any) -> None:
-        """As ``checkpoint.save``."""
+        """As ``checkpoint.save_checkpoint``."""
         start = time.perf_counter()
         self.save(folder, *given)
         self.seconds.append(time.perf_counter() - start)

@@ -25,7 +25,7 @@ from compressors import (
     SampleHuffman,
     SparseHuffman,
 )
-from compressors.coders.bloom import expected_positives, filter_size
+from compressors.coders.bloom import expected_answers, filter_size
 from compressors.coders.golomb import rice_parameter
 
 PEER_MOST = 100_000  # elements for plain Python
@@ -147,7 +147,7 @@ def _bloom(indices: np.ndarray, n: int) -> Work:
     few_indices = indices[indices < few]
     m, h = filter_size(max(1, few_indices.size), EPS)
     positives = peers.bloom_numpy(few_indices, few, m, h)
-    expected = expected_positives(few_indices.size, few, EPS)
+    expected = expected_answers(few_indices.size, few, EPS)
     check(positives.size <= 1.3 * expected + 100, "numpy's Bloom filter")
     return Work(
         "bloom(0.01), build and query, an entry of d", lambda: code.write_positions(

@@ -36,7 +36,7 @@ from compressors.devicecheck import absent, by_loops
 from compressors.kernels.gpu.codes import Numbers, quantize
 from compressors.kernels.gpu.entries import Entries
 from compressors.kernels.gpu.layout import programs_of
-from compressors.kernels.gpu.select import largest
+from compressors.kernels.gpu.select import largest_of_segments
 from compressors.kernels.gpu.stream import put_plane, stream
 from compressors.kernels.kinds import NATURAL, SymbolKind
 
@@ -67,7 +67,7 @@ def works(x: Tensor) -> list[Work]:
     return [
         Work("copy", lambda: into.copy_(x), moved=8 * n, key="copy"),
         Work("reading once (largest entry)", lambda: x.amax(), moved=4 * n, key="reading"),
-        Work("exact top-k, p = 0.01", lambda: largest(x, layout, np.array([k]), 1),
+        Work("exact top-k, p = 0.01", lambda: largest_of_segments(x, layout, np.array([k]), 1),
              "torch.topk of abs(x)", lambda: torch.topk(x.abs(), k), 4 * n, "top-k"),
         Work("cnat, packed to 9 bits per entry", packed_cnat(x), moved=4 * n + 9 * n // 8,
              key="cnat"),
@@ -121,7 +121,7 @@ def _by_host(work: Callable[[], Any]) -> Any:
 def agree(x: Tensor) -> None:
     """Raises ``SystemExit`` unless our selection has the magnitudes of torch.topk's."""
     k = round(0.01 * x.numel())
-    places = largest(x, programs_of((x.numel(),), x.device), np.array([k]), 1)
+    places = largest_of_segments(x, programs_of((x.numel(),), x.device), np.array([k]), 1)
     ours = x[places.positions].abs().sort().values
     if not torch.equal(ours, torch.topk(x.abs(), k).values.sort().values):
         raise SystemExit("exact top-k differs from torch.topk")

@@ -197,7 +197,9 @@ def selecting(n: int, p: float) -> Counts:
     counts = Counts()
     with absent(counts), FakeTensorMode():
         flat = torch.empty(n, device=CUDA)
-        work = partial(select.largest, flat, programs_of((n,), CUDA), np.array([round(p * n)]), 1)
+        work = partial(
+            select.largest_of_segments, flat, programs_of((n,), CUDA), np.array([round(p * n)]), 1
+        )
         work()
         return only(counts, work)
 

@@ -46,7 +46,7 @@ class Call:
         return f"{self.name}({', '.join(arguments)})" if self.called else self.name
 
 
-def read(source: str) -> Call:
+def read_call(source: str) -> Call:
     """The call that a text is; ``ValueError`` with the place where it is none.
 
     Example:
@@ -125,7 +125,7 @@ def value(word: str) -> Any:
     raise ValueError(f"cannot read {shortened(word)}")
 
 
-def split(text: str, mark: str = ",") -> list[str]:
+def split_text(text: str, mark: str = ",") -> list[str]:
     """The parts between the marks outside of parentheses and quotes.
 
     Example:

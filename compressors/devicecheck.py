@@ -25,7 +25,7 @@ from compressors import device as kernels
 from compressors.base import State, Tensors
 from compressors.device import read, write
 from compressors.kernels.gpu.layout import fetch, on, programs_of
-from compressors.kernels.gpu.select import largest
+from compressors.kernels.gpu.select import largest_of_segments
 from compressors.kernels.gpu.tried import cause
 from compressors.message import compress, decompress
 from compressors.parsing import parse
@@ -38,7 +38,7 @@ METHODS = (
 )  # fmt: skip
 ROUNDS, MESSAGES, REPEATS = 3, 200, 20
 SHAPES = ((300, 200), (64, 3, 5, 5), (200,))
-ENTRIES = 25_600_000
+CHECKED_ENTRIES = 25_600_000
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def absent(device: torch.device) -> str:
 
 def checks(
     device: torch.device, shapes: Sequence[tuple[int, ...]] = SHAPES, messages: int = MESSAGES,
-    entries: int = ENTRIES,
+    entries: int = CHECKED_ENTRIES,
 ) -> Iterator[Step]:  # fmt: skip
     """Each step as it ends: versions, kernels, equal bytes, waits, pace.
 
@@ -111,12 +111,12 @@ def _on(device: torch.device, update: Tensors) -> dict[str, Tensor]:
 @contextmanager
 def by_loops() -> Iterator[None]:
     """No kernel of a GPU takes an update, inside."""
-    taken = set(kernels.DEVICES)
-    kernels.DEVICES.clear()
+    taken = set(kernels.GPU_DEVICES)
+    kernels.GPU_DEVICES.clear()
     try:
         yield
     finally:
-        kernels.DEVICES.update(taken)
+        kernels.GPU_DEVICES.update(taken)
 
 
 def _versions(device: torch.device) -> str:
@@ -208,7 +208,7 @@ def _pace(device: torch.device, entries: int) -> str:
 
     def ours() -> Tensor:
         with on(device):
-            return largest(x, layout, np.array([k]), 1).positions
+            return largest_of_segments(x, layout, np.array([k]), 1).positions
 
     chosen, theirs = x[ours()].abs(), torch.topk(x.abs(), k).values
     if not torch.equal(chosen.sort().values, theirs.sort().values):

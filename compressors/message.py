@@ -28,7 +28,7 @@ from compressors.arguments import (
 )
 from compressors.base import Compressor, Sent, State, Tensors, finite
 from compressors.bits import BitReader, BitWriter, Span
-from compressors.device import DEVICES
+from compressors.device import GPU_DEVICES
 from compressors.errors import NotFinite, PayloadError
 from compressors.printing import fingerprint, is_foreign, short_text
 from compressors.segments.decoded import Decoded
@@ -205,7 +205,7 @@ def _together(uploads: Sequence[Upload]) -> list[tuple[Packet, State] | Exceptio
 
 def _by_kernels(uploads: Sequence[Upload]) -> list[tuple[Packet, State]]:
     """Messages of one method and of updates alike, made where these lie."""
-    from compressors.device.write import Begun, write
+    from compressors.device.write import Begun, write_messages
 
     method, begun = uploads[0].compressor, []
     for _, tensors, state, seed in uploads:
@@ -213,7 +213,7 @@ def _by_kernels(uploads: Sequence[Upload]) -> list[tuple[Packet, State]]:
         before, seed, out = _begun(method, update, state, seed)
         begun.append(Begun(update, before, seed, out.to_bytes()))
     with np.errstate(**_NUMPY):
-        written = write(method, begun)
+        written = write_messages(method, begun)
     for one in written:
         one.spans["header"] += 8 * len(one.payload) - sum(one.spans.values())
     return [(_OnePass(one), one.state) for one in written]
@@ -221,7 +221,7 @@ def _by_kernels(uploads: Sequence[Upload]) -> list[tuple[Packet, State]]:
 
 def _plan(compressor: Any, *updates: Tensors) -> Any:
     """How kernels of a GPU write messages where the updates lie; None where they do not."""
-    if not any(x.device.type in DEVICES for one in updates for x in one.values()):
+    if not any(x.device.type in GPU_DEVICES for one in updates for x in one.values()):
         return None  # and triton, which takes its time, is not loaded
     from compressors.device.plan import takes
 
@@ -275,7 +275,7 @@ def read_message(compressor: Compressor, payload: bytes, template: Tensors) -> L
         if _plan(compressor, template) is not None:
             from compressors.device import read
 
-            decoded = read.decode(compressor, payload, template)
+            decoded = read.decode_on_device(compressor, payload, template)
             if decoded is not None:
                 return LazyReceived(*decoded)
         bits = BitReader(payload)

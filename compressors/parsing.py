@@ -7,7 +7,7 @@ from inspect import isclass, signature
 from typing import Any
 
 from compressors.base import Compressor
-from compressors.calls import NAME, Call, read, shortened, value
+from compressors.calls import NAME, Call, read_call, shortened, value
 from compressors.catalogue import CATALOGUE, check_names
 from compressors.errors import MethodError
 from compressors.printing import shown
@@ -142,7 +142,7 @@ def parse(source: str, p: float | None = None) -> Compressor:
             f"method {shortened(source)}: {len(source)} characters, at most {_LONGEST} are read"
         )
     try:
-        return as_compressor(_expression(read(source), {} if p is None else {_FRACTION: p}))
+        return as_compressor(_expression(read_call(source), {} if p is None else {_FRACTION: p}))
     except RecursionError:
         raise MethodError(f"method {shortened(source)}: nested too deeply") from None
     except MethodError:
@@ -179,7 +179,7 @@ def instance_of(name: str, *positional: Any, **named: Any) -> Any:
     thing = build(CATALOGUE[name], positional, named)
     if not isinstance(thing, Written):
         return thing
-    return as_compressor(_expression(read(thing.text), thing.settings))
+    return as_compressor(_expression(read_call(thing.text), thing.settings))
 
 
 def _argument(call: Call, words: Mapping[str, Any]) -> Any:

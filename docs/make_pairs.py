@@ -142,7 +142,7 @@ def refusal(algorithm: str, feature: str, folder: Path, *, train: bool = True) -
     trace.write_text(_TRACE, encoding="utf-8")
     try:
         config = RunConfig.of(**settings(algorithm, feature, trace))
-        precheck.check(config)
+        precheck.check_trainable(config)
         if train:
             run(config, folder / f"{algorithm}-{feature}".replace(" ", "-"), progress=False)
     except UsageError as error:

@@ -23,7 +23,7 @@ from fedsim import Evaluation, RunConfig, Training
 from fedsim.ground import units
 from fedsim.runs.sweep import run_cells
 from fedsim.search.curves import read_curve
-from fedsim.search.exploration import at
+from fedsim.search.exploration import point_text
 from fedsim.search.finals import Finalist, SeedScores
 from fedsim.search.goal import Goal
 from fedsim.search.methods import OWN_CODER
@@ -77,7 +77,7 @@ def rows(result: SearchResult, out: Path) -> pd.DataFrame:
             continue
         for seed, point in enumerate(final.held.points, start=1):
             what = f"search, rank {rank}{' (tie)' if final.tie else ''}"
-            table.append((what, at(final.params), seed, *(point or (None, None))))
+            table.append((what, point_text(final.params), seed, *(point or (None, None))))
     goal = Goal(True, "accuracy", budget=BUDGET)
     for cell in plane_cells():
         point = goal.point(read_curve(out / "plane" / "cells" / cell.name))

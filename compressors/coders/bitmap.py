@@ -44,7 +44,7 @@ class Bitmap:
         if k == 0:
             return np.empty(0, np.int64)
         bits.need(n)
-        ones = int(bitmap.count_bits(bits.words, bits.position, n))
+        ones = int(bitmap.count_set_bits(bits.words, bits.position, n))
         if ones != k:
             raise PayloadError(f"a bitmap of {ones} entries where {k} are announced")
         indices = np.empty(k, np.int64)

@@ -32,7 +32,7 @@ def filter_size(r: int, eps: float) -> tuple[int, int]:
     return math.ceil(-r * math.log(eps) / math.log(2) ** 2), max(1, round(-math.log2(eps)))
 
 
-def expected_positives(r: int, n: int, eps: float) -> float:
+def expected_answers(r: int, n: int, eps: float) -> float:
     """E|P| = r + eps (n - r), of which r are true (DeepReduce, lemma 5).
 
     Example:
@@ -103,7 +103,7 @@ class Bloom:
             return indices
         hashes = self._hashes(r, seed)
         filled = np.zeros(-(-hashes.m // 64), np.uint64)
-        kernel.build(indices, hashes, filled)
+        kernel.build_filter(indices, hashes, filled)
         full_words, last_bits = divmod(hashes.m, 64)
         out.uints(filled[:full_words], 64)
         if last_bits:
@@ -135,7 +135,7 @@ class Bloom:
         self, filled: np.ndarray, n: int, r: int, hashes: kernel.Hashes, seed: int
     ) -> np.ndarray:
         """What both sides make of a filter: sorted int64 positions."""
-        candidates = kernel.positives(filled, n, hashes, int(expected_positives(r, n, self.eps)))
+        candidates = kernel.positives(filled, n, hashes, int(expected_answers(r, n, self.eps)))
         if candidates.size < r:
             raise PayloadError(f"Bloom filter: {candidates.size} positives where {r} were written")
         if self.policy == "p0" or candidates.size == r:

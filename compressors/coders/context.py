@@ -98,7 +98,7 @@ class Context:
         widths = _widths(n, k)
         if not widths.size:
             return _PLAIN.write_positions(indices, n, out, seed)
-        at, weights, saved = grid.best(indices, n, widths, _PRIORS)
+        at, weights, saved = grid.best_grid(indices, n, widths, _PRIORS)
         if saved <= _WORTH + _A_SHARE * k:
             out.uint(0, 1)
             return _PLAIN.write_positions(indices, n, out, seed)
@@ -108,7 +108,7 @@ class Context:
         g = _Grid.of(n, int(widths[at]), weights)
         scan = grid.turn(indices, g.width, g.rows) if g.turned else indices
         out.reserve(64 * k + g.room)
-        out.position = coder.encode(scan, g.rows, g.width, *g.weights, out.words, out.position)
+        out.position = coder.encode_grid(scan, g.rows, g.width, *g.weights, out.words, out.position)
         return indices
 
     def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
@@ -121,7 +121,7 @@ class Context:
             raise PayloadError(f"context positions: width number {at} of {widths.size}")
         g = _Grid.of(n, int(widths[at]), bits.uint(_WEIGHT_BITS))
         scan = np.empty(k, np.int64)
-        position = coder.decode(
+        position = coder.decode_grid(
             bits.words, bits.position, bits.end, g.rows, g.width, *g.weights, scan
         )
         if position < 0:

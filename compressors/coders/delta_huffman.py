@@ -7,7 +7,7 @@ import numpy as np
 
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import check_rising
-from compressors.coders.huffman import read_numbers, write_numbers
+from compressors.coders.huffman import read_huffman_numbers, write_huffman_numbers
 from compressors.errors import PayloadError
 from compressors.kernels import gaps
 
@@ -48,7 +48,7 @@ class DeltaHuffman:
         counts = np.ones(keys.size, np.uint8)
         for more in range(1, _most_bytes(n)):
             counts += keys >= 1 << 8 * more
-        write_numbers(counts - np.uint8(1), _most_bytes(n), out)
+        write_huffman_numbers(counts - np.uint8(1), _most_bytes(n), out)
         out.reserve(8 * int(counts.sum(dtype=np.int64)))
         out.position = gaps.put_bytes(keys, counts, out.words, out.position)
         return indices
@@ -58,7 +58,7 @@ class DeltaHuffman:
         if k == 0:
             return np.empty(0, np.int64)
         bits.need(8 * k)
-        counts = read_numbers(bits, k, _most_bytes(n)) + np.uint8(1)
+        counts = read_huffman_numbers(bits, k, _most_bytes(n)) + np.uint8(1)
         bits.need(8 * int(counts.sum(dtype=np.int64)))
         keys = np.empty(k, np.int64)
         bits.position = int(gaps.get_bytes(counts, bits.words, bits.position, keys))

@@ -131,7 +131,7 @@ class _Elias:
         numbers = unsigned(codes)
         out.reserve(self._tables.bits(elias.count_symbols(numbers)))
         heads, widths, _, shift = self._tables
-        out.position = elias.encode_symbols(
+        out.position = elias.encode_elias_symbols(
             numbers, out.words, out.position, heads, widths, shift
         )
 
@@ -146,7 +146,7 @@ class _Elias:
         numbers = np.empty(k, UNSIGNED[dtype])
         if k:
             _, widths, lengths, shift = self._tables
-            position = elias.decode_symbols(
+            position = elias.decode_elias_symbols(
                 bits.words, bits.position, bits.end, alphabet, numbers, lengths, widths, shift
             )
             bits.position = _checked(position, f"outside an alphabet of {alphabet}")
@@ -241,8 +241,8 @@ class EliasGaps:
         if alphabet == 1 or numbers.size == 0:
             return
         heads, widths, _, shift = OMEGA
-        out.reserve(kernel.count(numbers, widths.sum(0)))
-        out.position = kernel.encode(numbers, out.words, out.position, heads, widths, shift)
+        out.reserve(kernel.elias_bits(numbers, widths.sum(0)))
+        out.position = kernel.encode_elias(numbers, out.words, out.position, heads, widths, shift)
 
     def read_symbols(
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
@@ -253,7 +253,7 @@ class EliasGaps:
             return torch.zeros(k, dtype=dtype, device=device)
         numbers = np.empty(k, UNSIGNED[dtype])
         _, widths, lengths, shift = OMEGA
-        position = kernel.decode(
+        position = kernel.decode_elias(
             bits.words, bits.position, bits.end, alphabet, numbers, lengths, widths, shift
         )
         if position < 0:

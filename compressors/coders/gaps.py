@@ -30,7 +30,7 @@ def parts(k: int) -> int:
     return sum(k >= least for least in _FINER)
 
 
-def class_of(gap: int, t: int) -> int:
+def gap_class(gap: int, t: int) -> int:
     """The class of one gap.
 
     Example:
@@ -41,7 +41,7 @@ def class_of(gap: int, t: int) -> int:
     return (low << t) + (gap >> low) - 1
 
 
-def write(
+def write_gaps(
     indices: np.ndarray, n: int, out: BitWriter,
     write_classes: Callable[[np.ndarray, int, BitWriter], None],
 ) -> None:  # fmt: skip
@@ -53,12 +53,12 @@ def write(
     t = parts(k)
     classes = np.empty(k, np.uint16)
     low = gaps.classes(indices, t, classes)
-    write_classes(classes, class_of(n, t) + 1, out)
+    write_classes(classes, gap_class(n, t) + 1, out)
     out.reserve(int(low))
     out.position = gaps.put_low(indices, t, out.words, out.position)
 
 
-def read(
+def read_gaps(
     bits: BitReader, n: int, k: int,
     read_classes: Callable[[BitReader, int, int], np.ndarray],
 ) -> np.ndarray:  # fmt: skip
@@ -66,8 +66,8 @@ def read(
     if k == 0:
         return np.empty(0, np.int64)
     t = parts(k)
-    classes = read_classes(bits, k, class_of(n, t) + 1)
-    low = int(gaps.low_bits(classes, t))
+    classes = read_classes(bits, k, gap_class(n, t) + 1)
+    low = int(gaps.count_low_bits(classes, t))
     bits.need(low)
     indices = np.empty(k, np.int64)
     if not gaps.rebuild(classes, t, n, bits.words, bits.position, indices):

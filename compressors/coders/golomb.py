@@ -36,7 +36,7 @@ def rice_parameter(p: float) -> int:
     return max(0, 1 + math.floor(math.log2(math.log(_PHI - 1) / math.log1p(-p))))
 
 
-def expected_bits(p: float) -> float:
+def expected_position_bits(p: float) -> float:
     """Bits per position for random positions of density ``p`` (Sattler et al. 2018, equation 5).
 
     Example:
@@ -80,7 +80,7 @@ def fitted_parameter(indices: np.ndarray) -> int:
     mean = (int(indices[-1]) + 1 - indices.size) / indices.size
     low = max(0, math.floor(math.log2(2 * (mean + 1) / 3)))
     high = max(low, math.ceil(math.log2(mean)) if mean > 1 else 0)
-    return min(range(low, high + 1), key=lambda b: int(rice.count_bits(indices, b)))
+    return min(range(low, high + 1), key=lambda b: int(rice.count_rice_bits(indices, b)))
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,9 @@ class Golomb:
         m = self._m(indices.size, n, indices)
         choice_bits = _FIT_BITS if self.kind == "fit" else 0
         return choice_bits + int(
-            golomb.count_bits(indices, m) if m & (m - 1) else rice.count_bits(indices, _log2(m))
+            golomb.count_golomb_bits(indices, m)
+            if m & (m - 1)
+            else rice.count_rice_bits(indices, _log2(m))
         )
 
     def write_positions(
@@ -154,9 +156,9 @@ class Golomb:
         if self.order == "split":
             out.position = golomb.encode_split(indices, m, out.words, out.position)
         elif m & (m - 1):
-            out.position = golomb.encode(indices, m, out.words, out.position)
+            out.position = golomb.encode_golomb(indices, m, out.words, out.position)
         else:
-            out.position = rice.encode(indices, _log2(m), out.words, out.position)
+            out.position = rice.encode_rice(indices, _log2(m), out.words, out.position)
         return indices
 
     def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
@@ -175,9 +177,9 @@ class Golomb:
         if self.order == "split":
             position = golomb.decode_split(*place, m, indices)
         elif m & (m - 1):
-            position = golomb.decode(*place, m, indices)
+            position = golomb.decode_golomb(*place, m, indices)
         else:
-            position = rice.decode(*place, _log2(m), indices)
+            position = rice.decode_rice(*place, _log2(m), indices)
         if position < 0:
             raise PayloadError(f"Golomb positions run past the payload's end or past entry {n - 1}")
         bits.position = position

@@ -13,10 +13,10 @@ from compressors.coders import gaps
 from compressors.coders.fixed import check_sorted, unsigned
 from compressors.coders.numbers import (
     check_below,
-    codes_of,
     empty_numbers,
     is_direct,
-    ranks,
+    number_codes,
+    places_in,
     read_list,
     read_set,
     tally,
@@ -104,17 +104,17 @@ class PrefixCode:
         check_below(numbers, universe)
         slots, size = self.symbols, universe
         if not is_direct(numbers.size, universe):
-            numbers = ranks(numbers, self.symbols, universe)
+            numbers = places_in(numbers, self.symbols, universe)
             slots, size = np.arange(self.symbols.size), self.symbols.size
         out.reserve(numbers.size * longest)
         entries = huffman.book(self.lengths, slots, size)
-        out.position = huffman.encode(numbers, entries, out.words, out.position)
+        out.position = huffman.encode_huffman(numbers, entries, out.words, out.position)
 
     def decode(self, bits: BitReader, out: np.ndarray) -> None:
         """Fills ``out`` (unsigned) with the next numbers; ``PayloadError`` past the end."""
         tables = huffman.tables(self.symbols, self.lengths)
         longest = int(self.lengths.max())
-        self._move(bits, huffman.decode(
+        self._move(bits, huffman.decode_huffman(
             bits.words, bits.position, bits.end, tables, longest, out))  # fmt: skip
 
     def decode_runs(
@@ -122,7 +122,7 @@ class PrefixCode:
     ) -> None:
         """Fills ``out`` where the i-th symbol means ``runs[i]`` (>= 1) times ``values[i]``."""
         tables = huffman.tables(np.arange(self.symbols.size), self.lengths)
-        self._move(bits, huffman.decode_runs(
+        self._move(bits, huffman.decode_run_tokens(
             bits.words, bits.position, bits.end, tables, runs, values, out))  # fmt: skip
 
     def check_room(self, bits: BitReader, k: int) -> None:
@@ -162,27 +162,27 @@ class Huffman:
 
     def write_symbols(self, codes: Tensor, alphabet: int, out: BitWriter) -> None:
         """Writes every symbol exactly."""
-        write_numbers(unsigned(codes), alphabet, out)
+        write_huffman_numbers(unsigned(codes), alphabet, out)
 
     def read_symbols(
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
     ) -> Tensor:
         """The symbols; ``PayloadError`` where the table is not a code or codes run past the end."""
-        return codes_of(read_numbers(bits, k, alphabet), alphabet, device)
+        return number_codes(read_huffman_numbers(bits, k, alphabet), alphabet, device)
 
     def write_positions(
         self, indices: np.ndarray, n: int, out: BitWriter, seed: int
     ) -> np.ndarray:
         """Writes every index exactly."""
-        gaps.write(indices, n, out, write_numbers)
+        gaps.write_gaps(indices, n, out, write_huffman_numbers)
         return indices
 
     def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
         """The ``k`` indices; ``PayloadError`` where codes run past the end or past n."""
-        return gaps.read(bits, n, k, read_numbers)
+        return gaps.read_gaps(bits, n, k, read_huffman_numbers)
 
 
-def write_numbers(numbers: np.ndarray, universe: int, out: BitWriter) -> None:
+def write_huffman_numbers(numbers: np.ndarray, universe: int, out: BitWriter) -> None:
     """The table of a Huffman code for ``numbers`` below ``universe``, and their codes."""
     if numbers.size == 0 or universe == 1:
         return
@@ -191,8 +191,8 @@ def write_numbers(numbers: np.ndarray, universe: int, out: BitWriter) -> None:
     code.encode(numbers, universe, out)
 
 
-def read_numbers(bits: BitReader, k: int, universe: int) -> np.ndarray:
-    """What ``write_numbers`` wrote, ``k`` numbers."""
+def read_huffman_numbers(bits: BitReader, k: int, universe: int) -> np.ndarray:
+    """What ``write_huffman_numbers`` wrote, ``k`` numbers."""
     if k == 0 or universe == 1:
         return np.zeros_like(empty_numbers(k, universe))
     code = PrefixCode.read_table(bits, universe, universe)

@@ -14,11 +14,11 @@ _DIRECT = 1 << 20  # numbers that are worth a table of their own
 
 
 def empty_numbers(k: int, alphabet: int) -> np.ndarray:
-    """Room for ``k`` numbers below ``alphabet``, as ``codes_of`` takes them."""
+    """Room for ``k`` numbers below ``alphabet``, as ``number_codes`` takes them."""
     return np.empty(k, UNSIGNED[code_dtype(alphabet)])
 
 
-def codes_of(numbers: np.ndarray, alphabet: int, device: torch.device) -> Tensor:
+def number_codes(numbers: np.ndarray, alphabet: int, device: torch.device) -> Tensor:
     """The numbers as codes on ``device``; ``PayloadError`` where one is outside the alphabet."""
     if numbers.size and int(numbers.max()) >= alphabet:
         raise PayloadError(f"symbol {int(numbers.max())} is outside an alphabet of {alphabet}")
@@ -46,14 +46,14 @@ def tally(numbers: np.ndarray, universe: int) -> tuple[np.ndarray, np.ndarray]:
     """Which numbers below ``universe`` occur, rising, and how often; both int64 (m,)."""
     check_below(numbers, universe)
     if is_direct(numbers.size, universe):
-        counts = huffman.count(numbers, universe)
+        counts = huffman.symbol_counts(numbers, universe)
         occur = np.flatnonzero(counts)
         return occur, counts[occur]
     occur, counts = np.unique(numbers, return_counts=True)
     return occur.astype(np.int64), counts.astype(np.int64)
 
 
-def ranks(numbers: np.ndarray, symbols: np.ndarray, universe: int) -> np.ndarray:
+def places_in(numbers: np.ndarray, symbols: np.ndarray, universe: int) -> np.ndarray:
     """The place of each of ``numbers`` in ``symbols`` (rising), which has all of them."""
     if is_direct(numbers.size, universe):
         places = np.zeros(universe, np.int64)
@@ -66,10 +66,10 @@ def write_list(values: np.ndarray, out: BitWriter) -> None:
     """Whole numbers >= 1 (int64): the order as a gamma code of it plus one, then the codes."""
     if values.size == 0:
         return
-    order, bits = exp_golomb.best(values)
+    order, bits = exp_golomb.best_order(values)
     out.gamma(int(order) + 1)
     out.reserve(int(bits))
-    out.position = exp_golomb.encode(out.words, out.position, values, order)
+    out.position = exp_golomb.encode_exp_golomb(out.words, out.position, values, order)
 
 
 def read_list(bits: BitReader, count: int, capacity: int) -> np.ndarray:
@@ -81,7 +81,9 @@ def read_list(bits: BitReader, count: int, capacity: int) -> np.ndarray:
         raise PayloadError(f"a code table's numbers have order {order}: none is that large")
     bits.need(count * (1 + order))
     values = np.empty(count, np.int64)
-    position = exp_golomb.decode(bits.words, bits.position, bits.end, order, capacity, values)
+    position = exp_golomb.decode_exp_golomb(
+        bits.words, bits.position, bits.end, order, capacity, values
+    )
     if position == -1:
         raise PayloadError("a code table runs past the payload's end")
     if position < 0:

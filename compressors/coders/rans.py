@@ -11,9 +11,9 @@ from compressors.bits import BitReader, BitWriter
 from compressors.coders import gaps
 from compressors.coders.fixed import unsigned
 from compressors.coders.numbers import (
-    codes_of,
     empty_numbers,
-    ranks,
+    number_codes,
+    places_in,
     read_list,
     read_set,
     tally,
@@ -72,7 +72,7 @@ class Ans:
             few = _few_occur(numbers, alphabet)
             out.uint(int(few), 1)
             low = 0 if few else low
-        write_numbers(numbers >> low if low else numbers, ((alphabet - 1) >> low) + 1, out)
+        write_rans_numbers(numbers >> low if low else numbers, ((alphabet - 1) >> low) + 1, out)
         if low:
             out.uints(numbers, low)
 
@@ -81,27 +81,27 @@ class Ans:
     ) -> Tensor:
         """The symbols; ``PayloadError`` where the model is damaged or words run past the end."""
         if alphabet == 1 or k == 0:
-            return codes_of(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
+            return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
         low = _low_bits(alphabet)
         if low and bits.uint(1):
             low = 0
-        numbers = read_numbers(bits, k, ((alphabet - 1) >> low) + 1)
+        numbers = read_rans_numbers(bits, k, ((alphabet - 1) >> low) + 1)
         if low:
             lower = bits.uints(k, low, empty_numbers(0, alphabet).dtype)
             lower |= numbers.astype(lower.dtype) << lower.dtype.type(low)
             numbers = lower
-        return codes_of(numbers, alphabet, device)
+        return number_codes(numbers, alphabet, device)
 
     def write_positions(
         self, indices: np.ndarray, n: int, out: BitWriter, seed: int
     ) -> np.ndarray:
         """Writes every index exactly."""
-        gaps.write(indices, n, out, write_numbers)
+        gaps.write_gaps(indices, n, out, write_rans_numbers)
         return indices
 
     def read_positions(self, bits: BitReader, n: int, k: int, seed: int) -> np.ndarray:
         """The ``k`` indices; ``PayloadError`` where words run past the end or gaps past n."""
-        return gaps.read(bits, n, k, read_numbers)
+        return gaps.read_gaps(bits, n, k, read_rans_numbers)
 
 
 def _low_bits(alphabet: int) -> int:
@@ -132,7 +132,7 @@ def _states(k: int) -> np.ndarray:
     return np.empty(4 if k >= _MANY else 1, np.uint64)
 
 
-def write_numbers(numbers: np.ndarray, universe: int, out: BitWriter) -> None:
+def write_rans_numbers(numbers: np.ndarray, universe: int, out: BitWriter) -> None:
     """The model of ``numbers`` below ``universe`` (at most 2**16 occur), and what they are."""
     k = numbers.size
     if k == 0 or universe == 1:
@@ -154,14 +154,14 @@ def write_numbers(numbers: np.ndarray, universe: int, out: BitWriter) -> None:
         by_number = np.zeros(universe, np.int64)
         by_number[symbols] = shares
     else:
-        by_number, numbers = shares, ranks(numbers, symbols, universe)
-    filled = rans.encode(numbers, *_starts(by_number), b, word, states, stack)
+        by_number, numbers = shares, places_in(numbers, symbols, universe)
+    filled = rans.encode_rans(numbers, *_starts(by_number), b, word, states, stack)
     out.uints(states, b + word + rans.SLACK)
     out.uints(stack[:filled][::-1], word)
 
 
-def read_numbers(bits: BitReader, k: int, universe: int) -> np.ndarray:
-    """What ``write_numbers`` wrote, ``k`` numbers."""
+def read_rans_numbers(bits: BitReader, k: int, universe: int) -> np.ndarray:
+    """What ``write_rans_numbers`` wrote, ``k`` numbers."""
     if k == 0 or universe == 1:
         return np.zeros_like(empty_numbers(k, universe))
     symbols = read_set(bits, universe, k)
@@ -175,7 +175,7 @@ def read_numbers(bits: BitReader, k: int, universe: int) -> np.ndarray:
     if (states < least).any():
         raise PayloadError("an ANS state is below the least there is")
     model, numbers = (rans.slots(shares), *_starts(shares)), empty_numbers(k, universe)
-    position = rans.decode(
+    position = rans.decode_rans(
         bits.words, bits.position, bits.end, model, symbols, b, word, states, numbers
     )
     if position < 0:

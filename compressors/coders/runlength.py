@@ -11,9 +11,9 @@ from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import UNSIGNED, check_rising, unsigned
 from compressors.coders.huffman import PrefixCode
 from compressors.coders.numbers import (
-    codes_of,
     empty_numbers,
-    ranks,
+    number_codes,
+    places_in,
     read_set,
     tally,
     write_set,
@@ -84,7 +84,7 @@ class RunLength:
             return
         numbers, width = unsigned(codes), _width(alphabet)
         out.reserve(int(runlength.symbol_bits(numbers, width)))
-        out.position = runlength.encode_symbols(numbers, width, out.words, out.position)
+        out.position = runlength.encode_run_pairs(numbers, width, out.words, out.position)
 
     def read_symbols(
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
@@ -95,7 +95,7 @@ class RunLength:
             return torch.zeros(k, dtype=dtype, device=device)
 
         def decode(numbers: np.ndarray) -> int:
-            position = runlength.decode_symbols(
+            position = runlength.decode_run_pairs(
                 bits.words, bits.position, bits.end, k, alphabet, _width(alphabet), numbers
             )
             return _checked(position, f"{k} symbols of an alphabet of {alphabet}")
@@ -160,7 +160,7 @@ class RunLengthHuffman:
         longest = int(lengths.max())
         write_set(distinct, alphabet, out)
         out.gamma(longest)
-        tokens = ranks(values, distinct, alphabet) * longest + lengths - 1
+        tokens = places_in(values, distinct, alphabet) * longest + lengths - 1
         universe = distinct.size * longest
         code = PrefixCode.best(*tally(tokens, universe))
         code.write_table(universe, out)
@@ -171,7 +171,7 @@ class RunLengthHuffman:
     ) -> Tensor:
         """The symbols; ``PayloadError`` where a table is not a code or runs do not end at ``k``."""
         if alphabet == 1 or k == 0:
-            return codes_of(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
+            return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
         distinct = read_set(bits, alphabet, k)
         longest = bits.gamma()
         if longest > k - distinct.size + 1:
@@ -180,4 +180,4 @@ class RunLengthHuffman:
         ranked, run_lengths = np.divmod(code.symbols, longest)
         numbers = empty_numbers(k, alphabet)
         code.decode_runs(bits, run_lengths + 1, distinct[ranked], numbers)
-        return codes_of(numbers, alphabet, device)
+        return number_codes(numbers, alphabet, device)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import unsigned
-from compressors.coders.huffman import PrefixCode, read_numbers
-from compressors.coders.numbers import codes_of, empty_numbers, tally
+from compressors.coders.huffman import PrefixCode, read_huffman_numbers
+from compressors.coders.numbers import empty_numbers, number_codes, tally
 from compressors.kernels import huffman
 from compressors.kernels.noise import words
 from compressors.printing import shown
@@ -87,7 +87,7 @@ class SampleHuffman:
         self, bits: BitReader, k: int, alphabet: int, device: torch.device
     ) -> Tensor:
         """The symbols; ``PayloadError`` where the table is not a code or codes run past the end."""
-        return codes_of(read_numbers(bits, k, alphabet), alphabet, device)
+        return number_codes(read_huffman_numbers(bits, k, alphabet), alphabet, device)
 
 
 def run_probabilities(zeros: float, gamma: int) -> np.ndarray:
@@ -165,7 +165,7 @@ class SparseHuffman:
     ) -> Tensor:
         """The symbols; ``PayloadError`` where the table is not a code or runs miss ``k``."""
         if alphabet == 1 or k == 0:
-            return codes_of(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
+            return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
         universe = alphabet + self.gamma - 1
         code = PrefixCode.read_table(bits, universe, universe)
         zeros = code.symbols >= alphabet
@@ -173,7 +173,7 @@ class SparseHuffman:
         values = np.where(zeros, 0, code.symbols)
         numbers = empty_numbers(k, alphabet)
         code.decode_runs(bits, runs, values, numbers)
-        return codes_of(numbers, alphabet, device)
+        return number_codes(numbers, alphabet, device)
 
 
 def whole_weights(chances: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from compressors.bits import BitReader, BitWriter
 from compressors.coders.fixed import unsigned
-from compressors.coders.numbers import codes_of, empty_numbers
+from compressors.coders.numbers import empty_numbers, number_codes
 from compressors.errors import PayloadError
 from compressors.settings import check_whole, plain
 
@@ -140,7 +140,7 @@ def _read(
     unpack: Callable[[bytes, int], bytes],
 ) -> Tensor:  # fmt: skip
     if alphabet == 1 or k == 0:
-        return codes_of(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
+        return number_codes(np.zeros_like(empty_numbers(k, alphabet)), alphabet, device)
     size = bits.gamma()
     packed = bits.uints(size, 8, np.uint8).tobytes()
     width = _width(alphabet)
@@ -149,7 +149,7 @@ def _read(
     wide = np.zeros((k, numbers.itemsize), np.uint8)
     wide[:, :width] = np.frombuffer(plain, np.uint8).reshape(k, width)
     numbers[:] = wide.view(f"<u{numbers.itemsize}")[:, 0]
-    return codes_of(numbers, alphabet, device)
+    return number_codes(numbers, alphabet, device)
 
 
 def _width(alphabet: int) -> int:

@@ -21,7 +21,7 @@ from compressors.kernels.gpu import codes
 from compressors.kernels.gpu.codes import Numbers
 from compressors.kernels.gpu.entries import Entries
 from compressors.kernels.gpu.layout import upload
-from compressors.kernels.gpu.stream import Rice, put_fields, put_plane, stream
+from compressors.kernels.gpu.stream import Rice, put_fields_gpu, put_plane, stream
 from compressors.quantize.dither import rounded
 from compressors.quantize.levels import level_table
 from compressors.segments.plan import Plan
@@ -177,7 +177,7 @@ def encode_streams(
         code.write(words, code_offsets + tensors["codes"])
         fields = fields + torch.cat([code_offsets, ends])[tensors["behind"]]
         planes = [ends + plane for plane in planes]
-    put_fields(words, fields, tensors["values"], tensors["widths"])
+    put_fields_gpu(words, fields, tensors["values"], tensors["widths"])
     # Symbols of up to a byte, or of 32 bits, stand in one plane; others in two: ``coders.fixed``.
     widths = [(scheme.width - 8, 8), (8, 0)] if len(planes) == 2 else [(scheme.width, 0)]
     for plane, (width, lowest) in zip(planes, widths, strict=True):

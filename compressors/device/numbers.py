@@ -21,7 +21,7 @@ from compressors.segments.plan import Number
 _ROUNDING = 2.0**-51  # four times the unit of rounding of float64
 
 
-def spread(
+def sum_bounds(
     sums: np.ndarray, counts: np.ndarray, edges: np.ndarray, power: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bounds of what other orders of summation find for ``sums`` of ``counts`` terms.
@@ -52,7 +52,7 @@ def of_sums(
     """
     if number.norm == "inf":
         return peaks.astype(np.int32).view(np.float32), np.ones(peaks.size, bool)
-    ends = [*spread(sums, counts, edges, 2 if number.norm == "2" else 1)]
+    ends = [*sum_bounds(sums, counts, edges, 2 if number.norm == "2" else 1)]
     if number.norm == "mean":
         ends = [end / np.maximum(counts, 1) for end in ends]
     elif number.norm == "2":
@@ -98,7 +98,7 @@ def stronger(
     ``sums``, ``counts`` and ``edges`` are (segments, 2), of magnitudes. A side without entries
     loses; equal means choose the side above zero.
     """
-    low, high = (end / np.maximum(counts, 1) for end in spread(sums, counts, edges))
+    low, high = (end / np.maximum(counts, 1) for end in sum_bounds(sums, counts, edges))
     side = low[:, 1] > high[:, 0]
     one_sided = (counts == 0).any(1)
     side = np.where(one_sided, (counts[:, 0] == 0) & (counts[:, 1] > 0), side)
@@ -106,7 +106,7 @@ def stronger(
     return side.astype(np.int64), certain
 
 
-def masked(
+def masked_copies(
     groups: Sequence[Mapping[str, Tensor]], chosen: Sequence[Mapping[str, Tensor]]
 ) -> list[dict[str, Tensor]] | None:
     """Copies of tensors that are zero at the ``chosen`` flat positions of the same names.

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from compressors.device import DEVICES
+from compressors.device import GPU_DEVICES
 from compressors.kernels.gpu.tried import works
 
 _LARGEST = 1 << 31  # entries of updates: positions within a program are 32-bit numbers
@@ -21,7 +21,7 @@ def takes(*updates: Mapping[str, Any]) -> bool:
     places = {x.device for x in tensors if isinstance(x, Tensor)}
     return (
         len(places) == 1
-        and next(iter(places)).type in DEVICES
+        and next(iter(places)).type in GPU_DEVICES
         and 0 < sum(x.numel() for x in tensors) < _LARGEST
         and works(next(iter(places)))
     )

@@ -14,14 +14,14 @@ from torch import Tensor
 from compressors.device.layout import numbers_of, numbers_on, uploaded
 from compressors.kernels.gpu.entries import Entries
 from compressors.kernels.gpu.layout import cut, fetch, on, programs_of, send
-from compressors.kernels.gpu.unpack import Packed, unpack, words_of
+from compressors.kernels.gpu.unpack import Packed, unpack_symbols, words_of
 from compressors.kernels.segments.choose import SIZE
 from compressors.segments import layout, read
 from compressors.segments.layout import Part
 from compressors.segments.read import Headers, Read
 
 
-def decode(compressor: Any, payload: bytes, template: dict[str, Tensor]) -> Read | None:
+def decode_on_device(compressor: Any, payload: bytes, template: dict[str, Tensor]) -> Read | None:
     """What a payload says, for tensors on one device; the host waits for it once.
 
     None where it is not as it should be: the general way names what is wrong.
@@ -31,7 +31,7 @@ def decode(compressor: Any, payload: bytes, template: dict[str, Tensor]) -> Read
     if form is None or not payload.startswith(form.header):
         return None
     books = np.zeros(4, np.int64)
-    walked = read.parse_headers(form, payload, books)
+    walked = read.parse_parts(form, payload, books)
     if walked is None:
         return None
     device = next(iter(template.values())).device
@@ -76,4 +76,4 @@ def _put(part: Part, one: Headers, flat: Tensor, words: Tensor) -> tuple[Tensor,
     numbers = numbers_on(plan, tensors)
     offsets = tensors["bit_offsets"]
     packed = Packed(scheme.kind, scheme.width, scheme.alphabet, words, offsets, numbers)
-    return unpack(entries, packed)
+    return unpack_symbols(entries, packed)

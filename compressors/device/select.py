@@ -20,7 +20,7 @@ from compressors.kernels.gpu.entries import Buckets, Entries, buckets_of
 from compressors.kernels.gpu.join import NOT_FINITE, OVERFLOWS, join
 from compressors.kernels.gpu.layout import Programs, programs_of, upload
 from compressors.kernels.gpu.measure import MAGNITUDES, SQUARES, about_mean, measure
-from compressors.kernels.gpu.select import TopEntries, largest
+from compressors.kernels.gpu.select import TopEntries, largest_of_segments
 from compressors.segments.plan import Plan, Scheme
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class _Choosing:
         plan, flat, layout, scheme = self.plan, self.flat, self.layout, self.plan.scheme
         count = plan.pipeline.sparsify.count
         nominal_counts = np.array([count(n) if n else 0 for n in layout.sizes], np.int64)
-        selected = largest(flat, layout, nominal_counts, plan.sides)
+        selected = largest_of_segments(flat, layout, nominal_counts, plan.sides)
         capacities = tuple(nominal_counts.tolist())
         base = np.cumsum(nominal_counts) - nominal_counts
         buckets: Buckets | None = None

@@ -17,7 +17,7 @@ from torch import Tensor
 from compressors.base import ALL, Sent, SentTensor, State, tensor_seed
 from compressors.bits import SPANS, BitWriter, Span
 from compressors.device.layout import BitStream, encode_streams
-from compressors.device.read import decode
+from compressors.device.read import decode_on_device
 from compressors.device.select import Choice, T, Waiting, choose
 from compressors.errors import NotFinite
 from compressors.kernels.gpu.layout import cut, fetch, on, pieces, send, upload
@@ -128,7 +128,7 @@ class DeviceMessage:
         """What the receiver will see of each tensor."""
         sent = {name: tensor for one in self.done for name, tensor in one.sent().items()}
         if len(sent) < len(self.update):
-            delivery = decode(self.compressor, self.payload, self.update)
+            delivery = decode_on_device(self.compressor, self.payload, self.update)
             if delivery is None:
                 raise NotFinite(f"what arrives by {short_text(self.compressor)} overflows float32")
             dense = delivery[0]
@@ -136,7 +136,7 @@ class DeviceMessage:
         return {name: sent[name] for name in self.update}
 
 
-def write(compressor: Any, begun: Sequence[Begun]) -> list[DeviceMessage]:
+def write_messages(compressor: Any, begun: Sequence[Begun]) -> list[DeviceMessage]:
     """The messages of updates of the same names and shapes, whose tensors lie on one device.
 
     Raises ``UpdateError`` where a tensor, or its sum with the memory, holds NaN or infinity, and

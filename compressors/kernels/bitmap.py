@@ -31,7 +31,7 @@ def _window(words, position, n, start):
 
 
 @njit(cache=True, nogil=True)
-def count_bits(words, position, n):
+def count_set_bits(words, position, n):
     """How many of the ``n`` bits from ``position`` are set."""
     count, pairs = np.int64(0), np.uint64(0x3333333333333333)
     for start in range(0, n, 64):
@@ -45,7 +45,7 @@ def count_bits(words, position, n):
 
 @njit(cache=True, nogil=True)
 def find_bits(words, position, n, indices):
-    """Fills ``indices`` with the places of the set bits: as many as ``count_bits`` finds."""
+    """Fills ``indices`` with the places of the set bits: as many as ``count_set_bits`` finds."""
     count = 0
     for start in range(0, n, 64):
         window = _window(words, position, n, start)

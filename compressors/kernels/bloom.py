@@ -46,7 +46,7 @@ def _place(a, m):
 
 
 @njit(cache=True, nogil=True)
-def build(indices, hashes, words):
+def build_filter(indices, hashes, words):
     """Sets the places of ``indices`` in ``words`` (zeros, ceil(m / 64))."""
     for index in indices:
         a, b = draw(hashes.mul_a, hashes.add_a, index), _second(hashes, index)

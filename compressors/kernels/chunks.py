@@ -6,7 +6,7 @@ from compressors.kernels.select import MAGNITUDE, largest_in, room_for, scratch
 
 
 @njit(cache=True, nogil=True)
-def largest(x, size, counts, indices):
+def largest_of_chunks(x, size, counts, indices):
     """Fills ``indices`` with sorted indices; how many were filled.
 
     Args:

@@ -30,7 +30,7 @@ def _farthest(curve, start, stop, least):
 
 
 @njit(cache=True, nogil=True)
-def split(curve, cut, pieces, least):
+def split_curve(curve, cut, pieces, least):
     """The ranks at which at most ``pieces`` pieces of ``curve`` (float64) start: sorted int64.
 
     First ``cut`` (unless 0 or past the end), then again and again the rank farthest from
@@ -77,7 +77,7 @@ def _next(t, roots, j, now, before):
 
 
 @njit(cache=True, nogil=True)
-def fit(curve, starts, terms):
+def fit_curve(curve, starts, terms):
     """The coefficients of all pieces one after the other, as float32.
 
     A piece of fewer points than ``terms`` (degree + 1) has as many as it has points.
@@ -104,7 +104,7 @@ def fit(curve, starts, terms):
 
 
 @njit(cache=True, nogil=True)
-def evaluate(coefs, starts, k, terms):
+def evaluate_curve(coefs, starts, k, terms):
     """The fitted curve at ranks 0 to k - 1, as float32 within its finite range."""
     curve = np.empty(k, np.float32)
     first = 0

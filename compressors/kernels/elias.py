@@ -119,7 +119,7 @@ def encode_gaps(indices, words, position, heads, widths, shift):
 
 
 @njit(cache=True, nogil=True)
-def encode_symbols(codes, words, position, heads, widths, shift):
+def encode_elias_symbols(codes, words, position, heads, widths, shift):
     """Writes ``codes + 1`` (unsigned integers); returns the bit after the last."""
     for i in range(codes.size):
         value = np.uint64(codes[i]) + _1
@@ -141,7 +141,7 @@ def decode_gaps(words, position, end, n, indices, lengths, widths, shift):
 
 
 @njit(cache=True, nogil=True)
-def decode_symbols(words, position, end, alphabet, codes, lengths, widths, shift):
+def decode_elias_symbols(words, position, end, alphabet, codes, lengths, widths, shift):
     """Fills ``codes``; the bit after the last, or -1 behind ``end`` or outside the alphabet."""
     limit = np.uint64(alphabet)
     for i in range(codes.size):
@@ -158,8 +158,8 @@ _63 = np.uint64(63)
 
 
 @njit(cache=True, nogil=True)
-def count(codes, widths):
-    """The bits that ``encode`` takes; ``widths`` (64,) are those of a number by its own bits."""
+def elias_bits(codes, widths):
+    """Bits that ``encode_elias`` takes; ``widths`` (64,) are those of a number by its own bits."""
     total, previous = np.int64(0), np.int64(-1)
     for i in range(codes.size):
         if codes[i]:
@@ -170,7 +170,7 @@ def count(codes, widths):
 
 
 @njit(cache=True, nogil=True)
-def encode(codes, words, position, heads, widths, shift):
+def encode_elias(codes, words, position, heads, widths, shift):
     """Writes ``codes`` (k,); returns the bit after the last."""
     previous = np.int64(-1)
     for i in range(codes.size):
@@ -187,7 +187,7 @@ def encode(codes, words, position, heads, widths, shift):
 
 
 @njit(cache=True, nogil=True)
-def decode(words, position, end, alphabet, codes, lengths, widths, shift):
+def decode_elias(words, position, end, alphabet, codes, lengths, widths, shift):
     """Fills ``codes``; the bit after the end, or -1 behind ``end`` or outside the alphabet."""
     codes[:] = 0
     index = np.int64(-1)

@@ -26,7 +26,7 @@ def cost(values, order):
 
 
 @njit(cache=True, nogil=True)
-def best(values):
+def best_order(values):
     """The cheapest order up to a little above the mean, and the bits of the values in it.
 
     An order's own gamma code is counted: of a short list it decides.
@@ -42,7 +42,7 @@ def best(values):
 
 
 @njit(cache=True, nogil=True)
-def encode(words, position, values, order):
+def encode_exp_golomb(words, position, values, order):
     """Writes ``values``; returns the bit after the last. ``cost`` bits have been reserved."""
     low = np.uint64(order)
     mask = (_1 << low) - _1
@@ -60,7 +60,7 @@ def encode(words, position, values, order):
 
 
 @njit(cache=True, nogil=True)
-def decode(words, position, end, order, limit, values):
+def decode_exp_golomb(words, position, end, order, limit, values):
     """Fills ``values``; returns the bit after the last.
 
     -1 where a code runs past bit ``end``, -2 where the numbers so far sum to more than

@@ -63,7 +63,7 @@ def _amplitudes(y, u, v):
 
 
 @njit(cache=True, nogil=True)
-def fit(curve):
+def fit_exponentials(curve):
     """Amplitude, rate, amplitude, rate (4,) as float64, for a ``curve`` (float64) of k > 1.
 
     The best two rates of a grid; then one moves at a time, by smaller and smaller factors while
@@ -105,7 +105,7 @@ def fit(curve):
 
 
 @njit(cache=True, nogil=True)
-def evaluate(parameters, k):
+def evaluate_exponentials(parameters, k):
     """The two terms' sum at ranks 0 to k - 1 (k > 1), float64."""
     total = np.zeros(k)
     for one in range(2):

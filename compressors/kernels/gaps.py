@@ -46,7 +46,7 @@ def _width(one, t):
 
 
 @njit(cache=True, nogil=True)
-def low_bits(classes, t):
+def count_low_bits(classes, t):
     """How many low bits gaps of these classes have together."""
     total = np.int64(0)
     for one in classes:

@@ -81,7 +81,7 @@ def _next_rest(words, position, c, short):
 
 
 @njit(cache=True, nogil=True)
-def count_bits(indices, m):
+def count_golomb_bits(indices, m):
     """Bits of all gaps of sorted ``indices``."""
     (c, short), inverse = _bits_of(m), 1.0 / m
     bits, previous = np.int64(0), np.int64(-1)
@@ -94,7 +94,7 @@ def count_bits(indices, m):
 
 
 @njit(cache=True, nogil=True)
-def encode(indices, m, words, position):
+def encode_golomb(indices, m, words, position):
     """Writes sorted ``indices``, quotient and remainder by turns; the bit after the last."""
     (c, short), inverse = _bits_of(m), 1.0 / m
     previous = np.int64(-1)
@@ -135,7 +135,7 @@ def encode_split(indices, m, words, position):
 
 
 @njit(cache=True, nogil=True)
-def decode(words, position, end, n, m, indices):
+def decode_golomb(words, position, end, n, m, indices):
     """Fills ``indices``; the bit after the last, or -1 behind bit ``end`` or from index n on."""
     c, short = _bits_of(m)
     index = np.int64(-1)
@@ -154,7 +154,7 @@ def decode(words, position, end, n, m, indices):
 
 @njit(cache=True, nogil=True)
 def decode_split(words, position, end, n, m, indices):
-    """``decode`` of what ``encode_split`` wrote."""
+    """``decode_golomb`` of what ``encode_split`` wrote."""
     c, short = _bits_of(m)
     for i in range(indices.size):
         quotient, position = _next_unary(words, position, end, n // m)

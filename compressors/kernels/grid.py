@@ -79,7 +79,7 @@ def _score(indices, width, counts):
 
 
 @njit(cache=True, nogil=True)
-def best(indices, n, widths, priors):
+def best_grid(indices, n, widths, priors):
     """Which of ``widths`` and of ``priors`` is best, and about the bits that it saves.
 
     The better half of the widths goes on to four times as many entries, until one is left.

@@ -13,7 +13,7 @@ LONGEST = 32  # bits of a code
 
 
 @njit(cache=True, nogil=True)
-def count(numbers, alphabet):
+def symbol_counts(numbers, alphabet):
     """How often each of 0 to alphabet - 1 occurs: four tables, so that equal neighbours
     need not wait for each other."""
     counts = np.zeros((4, alphabet), np.int64)
@@ -116,7 +116,7 @@ def book(lengths, slots, size):
 
 
 @njit(cache=True, nogil=True)
-def encode(numbers, entries, words, position):
+def encode_huffman(numbers, entries, words, position):
     """Writes the code ``entries[number]`` of every number; returns the bit after the last.
 
     32 bits are gathered before they go to memory; the first half word keeps its bits.
@@ -184,7 +184,7 @@ def _further(window, bits, ends, bases, order):
 
 
 @njit(cache=True, nogil=True)
-def decode(words, position, end, code, longest, out):
+def decode_huffman(words, position, end, code, longest, out):
     """Fills ``out`` (unsigned); returns the bit after the last code, or -1 past bit ``end``.
 
     As many symbols as surely lie in 64 bits are taken from one look at the stream.
@@ -215,7 +215,7 @@ def decode(words, position, end, code, longest, out):
 
 
 @njit(cache=True, nogil=True)
-def decode_runs(words, position, end, code, runs, values, out):
+def decode_run_tokens(words, position, end, code, runs, values, out):
     """Fills ``out`` with runs: token t stands for ``runs[t]`` times ``values[t]``.
 
     -1 where a code runs past bit ``end``, -2 where a run is longer than what is left of ``out``.

@@ -95,7 +95,7 @@ def codes_nearest(bits, lowest, highest, sign, out):
 
 
 @njit(cache=True, nogil=True)
-def decode(codes, lowest, sign, out):
+def decode_powers(codes, lowest, sign, out):
     """The bits of the float32 numbers that ``codes`` mean, in ``out`` (uint32)."""
     mask, below = np.uint32((np.uint32(1) << sign) - np.uint32(1)), np.uint32(lowest - np.uint32(1))
     for i in range(codes.size):
@@ -138,7 +138,7 @@ def codes_torch(
 
 
 def decode_torch(codes: Tensor, lowest: int, sign: int) -> Tensor:
-    """The float32 numbers that ``codes`` (k,), unsigned, mean: the twin of ``decode``."""
+    """The float32 numbers that ``codes`` (k,), unsigned, mean: the twin of ``decode_powers``."""
     codes = codes.long() & ((2 << sign) - 1)
     field = codes & ((1 << sign) - 1)
     power = torch.where(field > 0, field + (lowest - 1), 0) << 23

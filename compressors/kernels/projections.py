@@ -39,7 +39,7 @@ def project(x, multipliers, offsets, out):
 
 
 @njit(cache=True, nogil=True)
-def spread(numbers, multipliers, offsets, factor, out):
+def spread_directions(numbers, multipliers, offsets, factor, out):
     """Fills ``out`` with ``factor`` times the sum of the directions, each times its number."""
     lanes = np.empty(_LANES, np.float64)
     for start in range(0, out.size, _LANES):

@@ -7,11 +7,11 @@ from compressors.kernels.pack import peek, put
 
 _ZEROS = 121  # five symbols 0: 81 + 27 + 9 + 3 + 1
 _FIRST_RUN = 243  # two bytes 121; 244 is three, and so on
-LONGEST = 14  # bytes 121 in byte 255
+LONGEST_RUN = 14  # bytes 121 in byte 255
 
 
 @njit(cache=True, nogil=True)
-def ternary(x, half, groups):
+def quantize_trits(x, half, groups):
     """0, 1, 2 for below -half, between, above half; 5 ``groups`` of them, 1 past the end."""
     trits = np.ones(5 * groups, np.uint8)
     for i in range(x.size):
@@ -24,7 +24,7 @@ def ternary(x, half, groups):
 def _put_run(words, position, run):
     """Bytes for ``run`` times five zeros, the longest runs first."""
     while run:
-        part = min(run, LONGEST)
+        part = min(run, LONGEST_RUN)
         byte = _ZEROS if part == 1 else _FIRST_RUN + part - 2
         put(words, position, np.uint64(byte), 8)
         position += 8
@@ -33,7 +33,7 @@ def _put_run(words, position, run):
 
 
 @njit(cache=True, nogil=True)
-def encode(trits, words, position):
+def encode_trits(trits, words, position):
     """Writes the symbols at bit ``position``; returns the bit after the last.
 
     Byte g is made of symbols g, g + G, ..., g + 4 G of G groups: five parts side by side. At
@@ -56,7 +56,7 @@ def encode(trits, words, position):
 
 
 @njit(cache=True, nogil=True)
-def decode(words, position, end, trits):
+def decode_trits(words, position, end, trits):
     """Fills ``trits`` from bit ``position``; returns the bit after the last, or -1.
 
     -1 means that the bytes ran past bit ``end``, or a run past the last group.

@@ -57,7 +57,7 @@ def _push(x, number, shares, starts, bits, word, stack, filled):
 
 
 @njit(cache=True, nogil=True)
-def encode(numbers, shares, starts, bits, word, states, stack):
+def encode_rans(numbers, shares, starts, bits, word, states, stack):
     """Codes ``numbers`` from the last to the first; returns how many words are on ``stack``.
 
     ``shares`` and ``starts`` (uint64) by number; ``states`` (one or four, uint64) hold the
@@ -107,7 +107,7 @@ def _pop(x, owners, shares, starts, bits, word, window):
 
 
 @njit(cache=True, nogil=True)
-def decode(words, position, end, model, symbols, bits, word, states, out):
+def decode_rans(words, position, end, model, symbols, bits, word, states, out):
     """Fills ``out`` (unsigned) with ``symbols`` of the shares; returns the bit after the last.
 
     ``model`` is (owners, shares, starts). -1 where words run past bit ``end``; ``states`` are

@@ -15,7 +15,7 @@ _ONES = np.uint64(0xFFFFFFFF)
 
 
 @njit(cache=True, nogil=True)
-def encode(indices, b, words, position):
+def encode_rice(indices, b, words, position):
     """Writes sorted ``indices`` (int64) at bit ``position``; returns the bit after the last.
 
     The caller has reserved ``k * (1 + b) + (n >> b)`` bits: quotients sum to at most n >> b.
@@ -40,7 +40,7 @@ def encode(indices, b, words, position):
 
 
 @njit(cache=True, nogil=True)
-def decode(words, position, end, n, b, indices):
+def decode_rice(words, position, end, n, b, indices):
     """Fills ``indices`` (int64) from bit ``position``; returns the bit after the last, or -1.
 
     -1 means that the code ran past bit ``end`` or an index reached ``n``. A run of
@@ -72,7 +72,7 @@ def decode(words, position, end, n, b, indices):
 
 
 @njit(cache=True, nogil=True)
-def count_bits(indices, b):
+def count_rice_bits(indices, b):
     """Bits of the codes of sorted ``indices``."""
     bits, previous = indices.size * (1 + np.int64(b)), np.int64(-1)
     for i in range(indices.size):

@@ -33,7 +33,7 @@ def between(x, low, scale, top, multiplier, offset, codes):
 
 
 @njit(cache=True, nogil=True)
-def signed(x, step, below, above, multiplier, offset, codes):
+def round_signed(x, step, below, above, multiplier, offset, codes):
     """x / step, cut to -below and above, by chance; -1, 1, -2 ... as 1, 2, 3 ... (zig-zag)."""
     for i in range(x.size):
         minus = x[i] < np.float32(0.0)
@@ -64,7 +64,7 @@ def pick(table, codes, out):
 
 
 @njit(cache=True, nogil=True)
-def add(x, number, out):
+def add_number(x, number, out):
     """Fills ``out`` with x + number, as whole numbers within +-2**25."""
     for i in range(x.size):
         out[i] = np.int32(np.int32(x[i]) + np.int32(number))

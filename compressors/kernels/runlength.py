@@ -98,7 +98,7 @@ def symbol_bits(codes, width):
 
 
 @njit(cache=True, nogil=True)
-def encode_symbols(codes, width, words, position):
+def encode_run_pairs(codes, width, words, position):
     """Writes (run, symbol) pairs; returns the bit after the last."""
     start = 0
     for i in range(1, codes.size + 1):
@@ -111,7 +111,7 @@ def encode_symbols(codes, width, words, position):
 
 
 @njit(cache=True, nogil=True)
-def decode_symbols(words, position, end, k, alphabet, width, codes):
+def decode_run_pairs(words, position, end, k, alphabet, width, codes):
     """Fills ``codes`` (none of them for a dry run); returns the bit after the last pair, or -1.
 
     -1 where the code runs past bit ``end`` or past ``k`` symbols, or a code is not a symbol.

@@ -174,7 +174,7 @@ def at_least(x, threshold, side):
 
 @njit(cache=True, nogil=True)
 def largest_in(room, x, k, side):
-    """``largest`` in ``scratch`` room, which can serve many calls: what comes back looks at it."""
+    """``select_largest`` in ``scratch`` room, which serves many calls: the result is its view."""
     bits, n, k, threshold = x.view(np.int32), x.size, max(0, k), _LEAST
     if n > _SMALL and 2 * k < n:
         flip = _SIGN if side == NEGATIVE else np.int32(0)
@@ -218,7 +218,7 @@ def room_for(k, n):
 
 
 @njit(cache=True, nogil=True)
-def largest(x, k, side):
+def select_largest(x, k, side):
     """Sorted int64 indices of the ``k`` entries of ``x`` (float32, finite) with the largest key.
 
     ``side`` chooses the key: |x|, x or -x. Fewer than k come back where fewer keys

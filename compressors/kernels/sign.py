@@ -41,7 +41,7 @@ def with_coins(x, multiplier, offset, start, codes):
 
 
 @njit(cache=True, nogil=True)
-def two_means(x, counts):
+def sign_means(x, counts):
     """The means at or above zero and below it of each run of ``counts`` values, float32 (c, 2).
 
     The twin for other devices is in ``compressors.quantize.columns``.

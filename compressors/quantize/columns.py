@@ -44,12 +44,12 @@ def two_means(values: Tensor, counts: Tensor) -> Tensor:
     """
     if values.device.type != "cpu":
         return two_means_torch(values, counts)
-    means = sign.two_means(values.detach().contiguous().numpy(), counts.numpy())
+    means = sign.sign_means(values.detach().contiguous().numpy(), counts.numpy())
     return torch.from_numpy(means)
 
 
 def two_means_torch(values: Tensor, counts: Tensor) -> Tensor:
-    """The twin of ``kernels.sign.two_means`` for any device; sums in another order."""
+    """The twin of ``kernels.sign.sign_means`` for any device; sums in another order."""
     wide = values.double()
     sides = [wide >= 0, wide < 0]
     sums = [_sums(wide * side, counts) for side in sides]
@@ -63,6 +63,6 @@ def _sums(values: Tensor, counts: Tensor) -> Tensor:
     return torch.segment_reduce(values, "sum", lengths=counts)
 
 
-def spread(levels: Tensor, counts: Tensor) -> Tensor:
+def per_value(levels: Tensor, counts: Tensor) -> Tensor:
     """Each column's level (c,), once for each of its values: (k,)."""
     return levels.repeat_interleave(counts)

@@ -81,14 +81,14 @@ class FitPoly:
         k = place.k
         if k == 0:
             return Symbols(nothing(values, torch.uint8), 1)
-        codes, curve = ranks(values.detach().cpu().numpy())
+        codes, curve = value_ranks(values.detach().cpu().numpy())
         if not isinstance(self.segments, str):
             capacity = min(self.segments, k)
         else:
             spread = 0.0 if k < 2 else abs((curve[0] - curve[1]) - (curve[-2] - curve[-1]))
             capacity = min(_MOST, max(1, math.ceil(2 * math.sqrt(spread))), k)
-        starts = kernel.split(curve, np.count_nonzero(curve > 0), capacity, self.degree + 1)
-        coefs = kernel.fit(curve, starts, self.degree + 1)
+        starts = kernel.split_curve(curve, np.count_nonzero(curve > 0), capacity, self.degree + 1)
+        coefs = kernel.fit_curve(curve, starts, self.degree + 1)
         with out.span("side"):
             out.gamma(starts.size)
             out.uints(starts[1:].astype(np.uint64), (k - 1).bit_length())
@@ -119,7 +119,7 @@ class FitPoly:
         codes, k, side = symbols
         if side is None:
             return nothing(codes, torch.float32)
-        curve = torch.from_numpy(kernel.evaluate(side[1], side[0], k, self.degree + 1))
+        curve = torch.from_numpy(kernel.evaluate_curve(side[1], side[0], k, self.degree + 1))
         return curve.to(codes.device)[codes.long()]
 
     def bound_on(self, k: int) -> Bound:
@@ -130,7 +130,7 @@ class FitPoly:
         return contraction(1 / max(k, 1), note)
 
 
-def ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def value_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each value's rank in descending order (k,), ties by place, and the sorted values, float64."""
     order = np.argsort(-values, kind="stable")
     codes = np.empty(values.size, np.int64)

@@ -13,7 +13,7 @@ from compressors.errors import PayloadError
 from compressors.kernels import exponentials as kernel
 from compressors.kernels.curve import LARGEST
 from compressors.parts import Place, Symbols, code_dtype
-from compressors.quantize.curvefit import ranks
+from compressors.quantize.curvefit import value_ranks
 from compressors.quantize.levels import nothing
 
 _FEW = 4  # values that are as short themselves as the parameters of a curve
@@ -56,9 +56,9 @@ class FitDExp:
         if k == 0:
             return Symbols(nothing(values, torch.uint8), 1)
         plain = values.detach().cpu().numpy()
-        codes, curve = ranks(np.abs(plain))
+        codes, curve = value_ranks(np.abs(plain))
         codes = 2 * codes + (plain < 0)
-        parameters = curve if k <= _FEW else kernel.fit(curve)
+        parameters = curve if k <= _FEW else kernel.fit_exponentials(curve)
         side = np.clip(parameters, -LARGEST, LARGEST).astype(np.float32)
         with out.span("side"):
             out.float32s(side)
@@ -83,7 +83,7 @@ class FitDExp:
             return nothing(codes, torch.float32)
         curve = side.astype(np.float64)
         if alphabet > 2 * _FEW:
-            curve = kernel.evaluate(curve, alphabet // 2)
+            curve = kernel.evaluate_exponentials(curve, alphabet // 2)
         magnitudes = torch.from_numpy(np.clip(curve, 0, LARGEST).astype(np.float32))
         both = codes.long()
         values = magnitudes.to(codes.device)[both >> 1]

@@ -19,7 +19,7 @@ from compressors.bounds import Bound, compose_omegas, unbiased
 from compressors.kernels.noise import words
 from compressors.parts import Place, Symbols, code_dtype
 from compressors.printing import shown, text
-from compressors.quantize.levels import bucket_norms, codes_of, nothing, values_of
+from compressors.quantize.levels import bucket_norms, level_codes, nothing, values_of
 from compressors.settings import check_one_of, check_whole, plain
 from compressors.theory.dithering import natural_omega, standard_omega
 
@@ -110,7 +110,7 @@ class Dither:
         values = values.contiguous()
         size = self._bucket(values.numel())
         norms = bucket_norms(values, str(self.norm), size)
-        codes = codes_of(values, norms, size, self.levels, self.kind == "natural", seed)
+        codes = level_codes(values, norms, size, self.levels, self.kind == "natural", seed)
         sent = norms
         with out.span("side"):
             if self.norm_code == "cnat":

@@ -149,7 +149,7 @@ class Codebook:
         step = float(self.step)
         if on_cpu(values):
             codes = fresh(values.numel(), dtype)
-            kernel.signed(values.numpy(), step, half, half - 1, *key(seed), codes.numpy())
+            kernel.round_signed(values.numpy(), step, half, half - 1, *key(seed), codes.numpy())
             return Symbols(codes, 2 * half)
         farthest = torch.where(values < 0, half, half - 1).to(torch.float64)
         j = kernel.round_torch((values.abs().to(torch.float64) / step).minimum(farthest), seed)

@@ -70,7 +70,7 @@ class RandomInteger:
             codes = (near.to(torch.int32) - least).to(code_dtype(alphabet))
         else:
             codes = fresh(near.numel(), code_dtype(alphabet))
-            kernel.add(near.numpy(), -least, codes.numpy())
+            kernel.add_number(near.numpy(), -least, codes.numpy())
         return Symbols(codes, alphabet, least)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, int | None]:
@@ -97,7 +97,7 @@ class RandomInteger:
         if not on_cpu(codes):
             return (codes.to(torch.int32) + least).to(torch.float32)
         values = fresh(codes.numel(), torch.float32)
-        kernel.add(codes.numpy(), least, values.numpy())
+        kernel.add_number(codes.numpy(), least, values.numpy())
         return values
 
     def bound_on(self, k: int) -> Bound:

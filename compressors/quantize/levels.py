@@ -64,7 +64,7 @@ def bucket_norms(values: Tensor, norm: str, size: int) -> np.ndarray:
     return np.minimum(exact, _LARGEST).astype(np.float32)
 
 
-def codes_of(
+def level_codes(
     values: Tensor, norms: np.ndarray, size: int, levels: int, natural: bool, seed: int
 ) -> Tensor:
     """Symbols (k,) of ``values`` (k,) on the levels times their bucket's norm."""

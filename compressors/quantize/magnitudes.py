@@ -17,7 +17,7 @@ from compressors.bounds import Bound, contraction, neither
 from compressors.parts import Place, Symbols
 from compressors.printing import shown
 from compressors.quantize import columns
-from compressors.quantize.sign import below_zero, signed
+from compressors.quantize.sign import sign_codes, with_signs
 from compressors.settings import check_whole, plain
 
 Value = Literal["min", "avg", "column"]
@@ -85,7 +85,7 @@ class SharedMagnitude:
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """Signs, and with two bits the half as the lower bit; magnitudes as side information."""
-        codes = below_zero(values)
+        codes = sign_codes(values)
         if place.k == 0:
             return Symbols(codes, self._alphabet)
         if self.bits == 2:
@@ -126,8 +126,8 @@ class SharedMagnitude:
         levels = side.levels.to(codes.device)
         if side.counts is None:
             low, high = levels
-            return signed(torch.where((codes & 1).bool(), high, low), codes >> 1)
-        return signed(columns.spread(levels, side.counts.to(codes.device)), codes)
+            return with_signs(torch.where((codes & 1).bool(), high, low), codes >> 1)
+        return with_signs(columns.per_value(levels, side.counts.to(codes.device)), codes)
 
     def bound_on(self, k: int) -> Bound:
         """1 / k for means; none for minima."""

@@ -135,7 +135,7 @@ class Natural:
             return natural.decode_torch(codes, lowest, sign)
         symbols = codes.contiguous().numpy().view(np.uint16 if self.bits == 9 else np.uint8)
         target = np.empty(symbols.size, np.uint32)
-        natural.decode(symbols, np.uint32(lowest), np.uint32(sign), target)
+        natural.decode_powers(symbols, np.uint32(lowest), np.uint32(sign), target)
         return torch.from_numpy(target.view(np.float32))
 
     def bound_on(self, k: int) -> Bound:

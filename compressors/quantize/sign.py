@@ -22,7 +22,7 @@ from compressors.quantize.levels import fresh, on_cpu
 from compressors.settings import plain
 
 
-def below_zero(values: Tensor) -> Tensor:
+def sign_codes(values: Tensor) -> Tensor:
     """1 where a value (k,) float32 is below zero, else 0: uint8 (k,); zeros count as plus."""
     if values.device.type != "cpu":
         return below_zero_torch(values)
@@ -32,12 +32,12 @@ def below_zero(values: Tensor) -> Tensor:
 
 
 def below_zero_torch(values: Tensor) -> Tensor:
-    """The slow, obvious twin of ``kernels.sign.below_zero``, for any device."""
+    """The slow, obvious twin of ``kernels.sign.sign_codes``, for any device."""
     return (values < 0).to(torch.uint8)
 
 
-def with_coins(values: Tensor, seed: int) -> Tensor:
-    """``below_zero``, but a value that is zero gets a fair coin from (seed, index)."""
+def sign_codes_with_coins(values: Tensor, seed: int) -> Tensor:
+    """``sign_codes``, but a value that is zero gets a fair coin from (seed, index)."""
     if values.device.type != "cpu":
         return with_coins_torch(values, seed)
     codes = fresh(values.numel(), torch.uint8)
@@ -46,12 +46,12 @@ def with_coins(values: Tensor, seed: int) -> Tensor:
 
 
 def with_coins_torch(values: Tensor, seed: int) -> Tensor:
-    """The slow, obvious twin of ``kernels.sign.with_coins``, for any device."""
+    """The slow, obvious twin of ``kernels.sign.sign_codes_with_coins``, for any device."""
     coins = noise.words_torch(seed, torch.arange(values.numel(), device=values.device)) >> 31
     return torch.where(values == 0, coins.to(torch.uint8), below_zero_torch(values))
 
 
-def signed(magnitudes: Tensor, codes: Tensor) -> Tensor:
+def with_signs(magnitudes: Tensor, codes: Tensor) -> Tensor:
     """``magnitudes`` (k,) or (), float32, with the signs that ``codes`` (k,) say."""
     if magnitudes.numel() == 1 and on_cpu(codes):  # one number for all: a table of two
         one = magnitudes.reshape(())
@@ -100,7 +100,7 @@ class Sign:
 
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The signs, and coins for zeros; no side information."""
-        return Symbols(with_coins(values, seed), 2)
+        return Symbols(sign_codes_with_coins(values, seed), 2)
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, None]:
         """Nothing to read."""
@@ -109,7 +109,7 @@ class Sign:
     def dequantize(self, symbols: Symbols, place: Place, seed: int) -> Tensor:
         """Plus or minus the magnitude."""
         magnitude = torch.tensor(self.magnitude, dtype=torch.float32, device=symbols.codes.device)
-        return signed(magnitude, symbols.codes)
+        return with_signs(magnitude, symbols.codes)
 
     def bound_on(self, k: int) -> Bound:
         """None: the magnitude is fixed."""
@@ -141,11 +141,11 @@ class ScaledSign:
     def quantize(self, values: Tensor, place: Place, out: BitWriter, seed: int) -> Symbols:
         """The signs; the mean magnitude is the side information."""
         if place.k == 0:
-            return Symbols(below_zero(values), 2)
+            return Symbols(sign_codes(values), 2)
         side = np.array([mean(values.abs())], np.float32)
         with out.span("side"):
             out.float32s(side)
-        return Symbols(below_zero(values), 2, torch.from_numpy(side)[0])
+        return Symbols(sign_codes(values), 2, torch.from_numpy(side)[0])
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, Tensor | None]:
         """The mean magnitude, if there are values."""
@@ -159,7 +159,7 @@ class ScaledSign:
         codes, _, side = symbols
         if side is None:
             return torch.empty(0, dtype=torch.float32, device=codes.device)
-        return signed(side.to(codes.device), codes)
+        return with_signs(side.to(codes.device), codes)
 
     def bound_on(self, k: int) -> Bound:
         """||v||_1^2 / (k ||v||_2^2), at least 1 / k (Karimireddy et al. 2019)."""
@@ -208,7 +208,7 @@ class OneBit:
         levels = columns.two_means(values, counts)
         with out.span("side"):
             out.float32s(levels.cpu().numpy())
-        return Symbols(below_zero(values), 2, _Means(levels, counts))
+        return Symbols(sign_codes(values), 2, _Means(levels, counts))
 
     def read_side(self, bits: BitReader, place: Place) -> tuple[int, _Means]:
         """The means of the columns that have values."""
@@ -222,7 +222,7 @@ class OneBit:
         codes, side = symbols.codes, symbols.side
         counts = side.counts.to(codes.device)
         high, low = side.levels.to(codes.device).unbind(1)
-        spread = columns.spread
+        spread = columns.per_value
         return torch.where(codes.bool(), spread(low, counts), spread(high, counts))
 
     def bound_on(self, k: int) -> Bound:

@@ -13,7 +13,7 @@ from compressors.bounds import Bound, neither, unbiased
 from compressors.kernels import dither as kernel
 from compressors.parts import Place, Symbols
 from compressors.printing import shown
-from compressors.quantize.levels import bucket_norms, codes_of, nothing, on_cpu, values_of
+from compressors.quantize.levels import bucket_norms, level_codes, nothing, on_cpu, values_of
 from compressors.settings import plain
 
 _ALPHABET = 3
@@ -71,7 +71,7 @@ class TernGrad:
         scale = self.scale(values)
         with out.span("side"):
             out.float32s(scale)
-        return Symbols(codes_of(values, scale, k, 1, False, seed), _ALPHABET, scale)
+        return Symbols(level_codes(values, scale, k, 1, False, seed), _ALPHABET, scale)
 
     def scale(self, values: Tensor) -> np.ndarray:
         """s of the ``values`` (k,), k > 0, as a float32 array (1,)."""

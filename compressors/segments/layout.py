@@ -18,7 +18,7 @@ from compressors.kernels.segments import choose
 from compressors.kernels.segments.choose import BASE, LOW, SIZE, START
 from compressors.printing import fingerprint
 from compressors.quantize.levels import level_table
-from compressors.segments import DEVICES
+from compressors.segments import CPU_DEVICES
 from compressors.segments.plan import Plan, plan_of
 
 VERSION = 1  # of messages
@@ -48,7 +48,7 @@ def inputs_of(tensors: Any, values: bool = True) -> Inputs | None:
         (torch.Size([2]),)
         >>> inputs_of({"w": torch.zeros(2, dtype=torch.int8)})
     """
-    if not (isinstance(tensors, Mapping) and "cpu" in DEVICES):
+    if not (isinstance(tensors, Mapping) and "cpu" in CPU_DEVICES):
         return None
     for name, x in tensors.items():
         if type(name) is not str or type(x) not in _PLAIN or x.layout is not torch.strided:

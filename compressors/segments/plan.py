@@ -18,7 +18,7 @@ from compressors.coders.fixed import Fixed
 from compressors.coders.golomb import Golomb, rice_parameter
 from compressors.kernels import kinds
 from compressors.kernels.kinds import SymbolKind
-from compressors.kernels.sign import two_means
+from compressors.kernels.sign import sign_means
 from compressors.parts import code_dtype
 from compressors.quantize.dither import Dither
 from compressors.quantize.floats import Float32
@@ -112,7 +112,7 @@ def scheme_of(part: Any) -> Scheme | None:
         return Scheme(SymbolKind(kinds.SIGN, torch.uint8), 1, number)
     if kind is SharedMagnitude and (part.value, part.bits) == ("avg", 1):
         number = Number(
-            "mean", lambda x: float(two_means(x.abs().numpy(), np.array([x.numel()]))[0, 0])
+            "mean", lambda x: float(sign_means(x.abs().numpy(), np.array([x.numel()]))[0, 0])
         )
         return Scheme(SymbolKind(kinds.SIGN, torch.uint8), 1, number)
     if kind is Dither and part.norm in NORMS:

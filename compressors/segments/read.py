@@ -24,7 +24,7 @@ from compressors.segments.layout import (
     layout_of,
     low_bits,
 )
-from compressors.segments.room import address_of, floats, zeros
+from compressors.segments.room import address_of, empty_floats, zeros
 
 Read = tuple[Tensors, dict[Span, int], dict[str, int]]
 """An update, where its bits went, and how many entries of each tensor travelled."""
@@ -53,7 +53,7 @@ def decode(compressor: Any, payload: Any, template: Any) -> Read | None:
     if layout is None or type(payload) is not bytes or not payload.startswith(layout.header):
         return None
     books = np.zeros(len(SPANS), np.int64)
-    walked = parse_headers(layout, payload, books)
+    walked = parse_parts(layout, payload, books)
     if walked is None:
         return None
     total = sum(part.total for part in layout.parts)
@@ -62,9 +62,9 @@ def decode(compressor: Any, payload: Any, template: Any) -> Read | None:
     return None if update is None else join_parts(layout, payload, books, update, walked)
 
 
-def read(layout: Layout, payload: bytes) -> dict[str, Tensor] | None:
+def read_payload(layout: Layout, payload: bytes) -> dict[str, Tensor] | None:
     """The tensors in a payload that begins with the header of this layout."""
-    walked = parse_headers(layout, payload, np.zeros(len(SPANS), np.int64))
+    walked = parse_parts(layout, payload, np.zeros(len(SPANS), np.int64))
     return None if walked is None else _tensors(layout, payload, walked)
 
 
@@ -79,7 +79,7 @@ def _entries(layout: Layout, payload: bytes, walked: list[Headers]) -> Decoded |
         if part.shared:
             values = np.repeat(one.numbers, one.counts)
         else:
-            values = floats(count)
+            values = empty_floats(count)
             where = address_of(values) + 4 * (np.cumsum(one.counts) - one.counts)
             if not decode_segments(
                 stream, tail, one.counts, one.bit_offsets, None, where, one.numbers, part.form,
@@ -119,7 +119,7 @@ def _tensors(layout: Layout, payload: bytes, walked: list[Headers]) -> dict[str,
     stream, tail = _stream(payload)
     update: dict[str, Tensor] = {}
     for part, one in zip(layout.parts, walked, strict=True):
-        flat = (zeros if part.plan.sides else floats)(part.total)
+        flat = (zeros if part.plan.sides else empty_floats)(part.total)
         where = address_of(flat) + part.segment_bytes
         fine = decode_segments(
             stream, tail, one.counts, one.bit_offsets, one.positions, where, one.numbers, part.form,
@@ -145,7 +145,7 @@ def join_parts(
     return update, spans, many
 
 
-def parse_headers(layout: Layout, payload: bytes, books: np.ndarray) -> list[Headers] | None:
+def parse_parts(layout: Layout, payload: bytes, books: np.ndarray) -> list[Headers] | None:
     """Reads all parts but their symbols; the bits by span are added to ``books``.
 
     None where the payload is cut, or longer than the message is.

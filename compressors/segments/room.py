@@ -30,7 +30,7 @@ class _Lent:
         spare.append(self._memory)
 
 
-def floats(count: int) -> np.ndarray:
+def empty_floats(count: int) -> np.ndarray:
     """Room for ``count`` float32 numbers of any value.
 
     Example:
@@ -54,7 +54,7 @@ def zeros(count: int) -> np.ndarray:
     """``count`` float32 zeros."""
     if 4 * count < _LARGE:
         return np.zeros(count, np.float32)
-    room = floats(count)
+    room = empty_floats(count)
     room.fill(0)
     return room
 

@@ -26,8 +26,8 @@ from compressors.segments.layout import (
     layout_of,
     low_bits,
 )
-from compressors.segments.read import counts_of, read
-from compressors.segments.room import Stream, address_of, floats
+from compressors.segments.read import counts_of, read_payload
+from compressors.segments.room import Stream, address_of, empty_floats
 
 
 @dataclass(eq=False)
@@ -105,7 +105,7 @@ class HostMessage:
                     sent[name] = SentTensor(none, ALL, shape)
         dense = self.as_is
         if len(sent) + len(dense) < len(self.layout.names):
-            decoded = read(self.layout, self.payload)
+            decoded = read_payload(self.layout, self.payload)
             assert decoded is not None, "a message of our own cannot be read"
             dense = decoded | dense
         for name, shape in zip(self.layout.names, self.layout.shapes, strict=True):
@@ -180,7 +180,7 @@ def _choose(part: Part, inputs: Inputs, memory: np.ndarray, seed: int) -> Select
     flat, where = None, addresses
     sums = plan.sides > 0 and plan.keeps and not plan.joined  # made while they are chosen from
     if plan.keeps or plan.joined:
-        flat = floats(part.total)
+        flat = empty_floats(part.total)
         start = address_of(flat)
         where = start + part.segment_bytes
         if not sums:

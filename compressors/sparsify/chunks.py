@@ -23,8 +23,8 @@ def chunk_counts(p: float, size: int, n: int) -> np.ndarray:
     return counts
 
 
-def largest_torch(x: Tensor, size: int, counts: np.ndarray) -> Tensor:
-    """The slow, obvious twin of ``kernels.chunks.largest``, for any device."""
+def largest_of_chunks_torch(x: Tensor, size: int, counts: np.ndarray) -> Tensor:
+    """The slow, obvious twin of ``kernels.chunks.largest_of_chunks``, for any device."""
     sizes = pad(x.abs(), (0, counts.size * size - x.numel())).view(-1, size)
     order = torch.sort(sizes, dim=1, descending=True, stable=True).indices
     rank = order.argsort(1)
@@ -78,10 +78,10 @@ class ChunkTopK:
         """See ``Sparsifier.select``; needs no seed."""
         counts = chunk_counts(self.p, self.size, x.numel())
         if x.device.type != "cpu":
-            return largest_torch(x, self.size, counts), 1.0
+            return largest_of_chunks_torch(x, self.size, counts), 1.0
         positions = np.empty(int(counts.sum()), np.int64)
         size = min(self.size, max(1, x.numel()))
-        taken = kernel.largest(x.detach().numpy(), size, counts, positions)
+        taken = kernel.largest_of_chunks(x.detach().numpy(), size, counts, positions)
         return torch.from_numpy(positions[:taken]), 1.0
 
     def kept_of(self, d: int) -> Sparsity:

@@ -13,7 +13,7 @@ def keys_torch(x: Tensor, side: int) -> Tensor:
 
 
 def largest_torch(x: Tensor, k: int, side: int) -> Tensor:
-    """The slow, obvious twin of ``kernels.select.largest``, for any device."""
+    """The slow, obvious twin of ``kernels.select.largest_of_segments``, for any device."""
     key = keys_torch(x, side)
     k = min(k, int((key > 0).sum()))
     if k == 0:
@@ -33,4 +33,4 @@ def largest(x: Tensor, k: int, side: int) -> Tensor:
     """
     if x.device.type != "cpu":
         return largest_torch(x, k, side)
-    return torch.from_numpy(select.largest(x.detach().numpy(), k, side))
+    return torch.from_numpy(select.select_largest(x.detach().numpy(), k, side))

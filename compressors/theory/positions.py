@@ -6,7 +6,7 @@ the length of the message.
 
 import math
 
-from compressors.coders.golomb import expected_bits, golomb_parameter
+from compressors.coders.golomb import expected_position_bits, golomb_parameter
 from compressors.settings import check_share
 
 __all__ = ["best_golomb", "entropy_bits", "golomb_bits", "ideal_position_bits", "rice_bits"]
@@ -19,7 +19,7 @@ def ideal_position_bits(p: float) -> float:
         >>> round(ideal_position_bits(0.001), 5)
         11.49465
     """
-    return 0.0 if p == 1 else expected_bits(p)
+    return 0.0 if p == 1 else expected_position_bits(p)
 
 
 def rice_bits(p: float, b: int) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 
 from compressors.base import Compressor, Tensors, nominal_count
 from compressors.bounds import Bound, bound, compose_omegas, sparsity
-from compressors.coders.bloom import Bloom, expected_positives
+from compressors.coders.bloom import Bloom, expected_answers
 from compressors.printing import short_text, text
 from compressors.quantize.compose import Then
 from compressors.quantize.dither import Dither
@@ -167,7 +167,7 @@ def _of_pipeline(one: Pipeline, d: int, turned: bool) -> Iterator[Fault]:
     left = sparsity(select, d)  # what the quantizer has at most, or nominally if that is unknown
     capacity = select.count(d) or d if left.bound.kind == "unknown" else left.capacity
     if one.writes_positions and isinstance(one.positions, Bloom) and one.positions.policy == "p0":
-        capacity = min(d, ceil(expected_positives(capacity, d, one.positions.eps)))
+        capacity = min(d, ceil(expected_answers(capacity, d, one.positions.eps)))
     faulty = list(_of_quantizer(one.quantize, max(1, capacity), turned))
     yield from faulty
     if isinstance(select, GSpar) and _noisy(bound(select, d)):

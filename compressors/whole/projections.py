@@ -90,7 +90,7 @@ class Projections:
         """What the numbers stand for, in the shape and on the device of ``template``."""
         values = np.empty(template.numel(), np.float32)
         over = self.k if self.scaled else self.k + values.size - 1
-        kernel.spread(numbers, *self._keys(seed), 1 / over, values)
+        kernel.spread_directions(numbers, *self._keys(seed), 1 / over, values)
         return torch.from_numpy(values).view(template.shape).to(template.device)
 
     def bound_on(self, d: int) -> Bound:

@@ -34,7 +34,7 @@ def _cells(keys: np.ndarray, row: int, columns: int, seed: int) -> np.ndarray:
     return ((drawn * np.uint64(columns)) >> np.uint64(32)).astype(np.int64)
 
 
-def make(keys: np.ndarray, numbers: np.ndarray, size: int, rows: int, columns: int,
+def make_table(keys: np.ndarray, numbers: np.ndarray, size: int, rows: int, columns: int,
          seed: int) -> np.ndarray:  # fmt: skip
     """The table (rows, columns) of ``numbers`` from 0 to size - 1 of ``keys``.
 
@@ -54,13 +54,13 @@ def ask(table: np.ndarray, keys: np.ndarray, seed: int) -> np.ndarray:
     return np.max(values, axis=0)
 
 
-def write(table: np.ndarray, size: int, out: BitWriter) -> None:
+def write_table(table: np.ndarray, size: int, out: BitWriter) -> None:
     """Every cell in ceil(log2 size) bits, row by row."""
     out.uints(table.reshape(-1).astype(np.uint64), (size - 1).bit_length())
 
 
-def read(bits: BitReader, rows: int, columns: int, size: int) -> np.ndarray:
-    """The table that ``write`` wrote; a number beyond ``size`` - 1 is taken for that."""
+def read_table(bits: BitReader, rows: int, columns: int, size: int) -> np.ndarray:
+    """The table that ``write_table`` wrote; a number beyond ``size`` - 1 is taken for that."""
     cells = bits.uints(rows * columns, (size - 1).bit_length(), np.int64)
     return np.minimum(cells, size - 1).reshape(rows, columns)
 
@@ -162,9 +162,9 @@ class SketchML:
                 _write_keys(group_keys, out)
             columns = columns_of(group_keys.size, self.columns)
             away = np.abs(codes[members] - group.near)
-            cells = make(group_keys, away, size, self.rows, columns, seed)
+            cells = make_table(group_keys, away, size, self.rows, columns, seed)
             with out.span("values"):
-                write(cells, size, out)
+                write_table(cells, size, out)
             buckets[members] = _buckets(cells, group_keys, group, seed)
         return SentTensor(torch.from_numpy(means[buckets]).to(x.device), chosen, x.shape)
 
@@ -202,7 +202,7 @@ class SketchML:
                 keys.append(_read_keys(bits, count, n))
             columns = columns_of(count, self.columns)
             with bits.span("values"):
-                cells = read(bits, self.rows, columns, group.high - group.low)
+                cells = read_table(bits, self.rows, columns, group.high - group.low)
             values_of_groups.append(means[_buckets(cells, keys[-1], group, seed)])
             left -= count
         all_keys = np.concatenate(keys)

@@ -65,10 +65,10 @@ class ThreeLC:
         with out.span("side"):
             out.float32s(magnitude)
         groups = -(-flat.size // 5)
-        trits = kernel.ternary(flat, float(magnitude[0]) / 2, groups)
+        trits = kernel.quantize_trits(flat, float(magnitude[0]) / 2, groups)
         with out.span("values"):
             out.reserve(8 * groups)
-            out.position = kernel.encode(trits, out.words, out.position)
+            out.position = kernel.encode_trits(trits, out.words, out.position)
         return SentTensor(_decoded(trits, magnitude, x), ALL, x.shape)
 
     def read(self, bits: BitReader, template: Tensor, seed: int) -> Tensor:
@@ -79,9 +79,9 @@ class ThreeLC:
         with bits.span("side"):
             magnitude = bits.float32s(1)
         with bits.span("values"):
-            bits.need(8 * -(-groups // kernel.LONGEST))  # no bytes stand for more entries
+            bits.need(8 * -(-groups // kernel.LONGEST_RUN))  # no bytes stand for more entries
             trits = np.empty(5 * groups, np.uint8)
-            position = kernel.decode(bits.words, bits.position, bits.end, trits)
+            position = kernel.decode_trits(bits.words, bits.position, bits.end, trits)
             if position < 0:
                 raise PayloadError(f"3LC bytes do not end with the {n} entries of their tensor")
             bits.position = position

@@ -16,7 +16,7 @@ from experiments.common.tables import table
 from fedsim import Results
 from fedsim.ground.units import duration, plain
 from fedsim.network import parse
-from fedsim.show import Bandwidths, over_bandwidths, priced
+from fedsim.show import Bandwidths, priced, times_over_bandwidths
 
 from .rows import ROWS
 
@@ -66,7 +66,7 @@ def times(results: Results, compute: str, target: float) -> pd.DataFrame:
 
 def across(results: Results, compute: str, target: float) -> Bandwidths:
     """The time to the target over bandwidths, each row by its own collective."""
-    dense, sparse = (over_bandwidths(part, parse(f"compute={compute}{ring}"), target)
+    dense, sparse = (times_over_bandwidths(part, parse(f"compute={compute}{ring}"), target)
                      for part, ring in _by_collective(results))  # fmt: skip
     return Bandwidths(
         dense.rates, np.concatenate([dense.seconds, sparse.seconds]),

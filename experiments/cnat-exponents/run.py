@@ -19,7 +19,7 @@ from experiments.common.figures import canvas
 from experiments.common.frame import Asked, Experiment, Shown
 from experiments.common.tables import table
 from fedsim import Data, Results, Task
-from fedsim.federation import Batches, build_model, spread
+from fedsim.federation import Batches, build_model, evenly_spread
 from fedsim.tasks import get_task
 
 TASKS = ("digits", "mnist_lenet5", "fashion_lenet5", "cifar_resnet20")
@@ -118,7 +118,7 @@ def record(name: str, scale: str, folder: Path | None) -> Found:
 def learned(task: Task, data: Data, model: nn.Module) -> dict[str, float]:
     """Accuracy of the model on ``SCORED`` held-out samples, and of always naming one class."""
     model.eval()
-    chosen, right = spread(len(data.test_x), SCORED), 0.0
+    chosen, right = evenly_spread(len(data.test_x), SCORED), 0.0
     for index in chosen.split(task.evaluation_batch):
         right += float(task.metric(model(data.test_x[index]), data.test_y[index]))
     most = int(torch.bincount(data.test_y[chosen]).max())

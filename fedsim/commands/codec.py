@@ -124,7 +124,7 @@ def command_decompress(flags: argparse.Namespace) -> int:
         raise UsageError(f"{flags.file}: {error}") from error
     ordered = {name: decoded[name] for name in template.tensors}
     try:
-        tensorfiles.write(flags.output, ordered, template.bare)
+        tensorfiles.write_tensors(flags.output, ordered, template.bare)
     except OSError as error:
         raise unwritten("-o", flags.output, error) from error
     entries = sum(x.numel() for x in ordered.values())
@@ -139,7 +139,7 @@ def read_tensors(path: str, flags: argparse.Namespace, values: bool = True) -> T
     """The tensors of a file, by ``--as-float32``; those left out are named on stderr."""
     from fedsim.measure import tensorfiles
 
-    file = tensorfiles.read(path, flags.as_float32, values)
+    file = tensorfiles.load_tensors(path, flags.as_float32, values)
     if file.left_out:
         names = ", ".join(map(repr, file.left_out))
         print(f"{path}: left out, not floats: {names}", file=sys.stderr)

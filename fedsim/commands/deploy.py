@@ -56,7 +56,7 @@ def _command(flags: argparse.Namespace) -> int:
     config = config.but(engine="flower")
     from rich.console import Console
 
-    from fedsim.results.load import load
+    from fedsim.results.load import load_results
     from fedsim.results.schema import write_summary
     from fedsim.show import report
     from fedsim.show.layout import print_whole
@@ -66,12 +66,12 @@ def _command(flags: argparse.Namespace) -> int:
     tell = Console(stderr=True, quiet=flags.json)
     summary = deploy(config, out, flags.port, tell)
     write_summary(out, [summary])
-    report.write(out)
+    report.write_page(out)
     if flags.json:
         print_document({"out": str(out), **summary})
     else:
         console = Console()
-        print_whole(console, summary_table(load(out).runs, console.width))
+        print_whole(console, summary_table(load_results(out).runs, console.width))
         print(printable(f"Results: {out}"))
     return 0
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from compressors.printing import printable
 from fedsim.ground.errors import UsageError, unknown
-from fedsim.settings.versions import read_toml
+from fedsim.settings.versions import read_settings_toml
 
 SCALES = ("smoke", "short", "paper")
 
@@ -29,7 +29,10 @@ def experiments() -> list[dict[str, str]]:
     """Every experiment that can be run from here."""
     folder = home()
     files = sorted(folder.glob("*/experiment.toml")) if folder else []
-    return [{"name": file.parent.name, "kind": "experiment", **read_toml(file)} for file in files]
+    return [
+        {"name": file.parent.name, "kind": "experiment", **read_settings_toml(file)}
+        for file in files
+    ]
 
 
 def add_experiment(commands: Any) -> None:

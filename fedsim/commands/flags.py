@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from compressors.calls import read, shortened, split
+from compressors.calls import read_call, shortened, split_text
 from compressors.catalogue import check_names
 from fedsim.ground.errors import UsageError, comma, unknown
 from fedsim.results.folders import kind_of
@@ -106,13 +106,13 @@ def _check_names(typed: dict[str, Any]) -> None:
     if name not in LISTED and not elsewhere:
         raise UsageError(f"--task: {unknown('task', name, LISTED)}; {OWN_TASK}")
     method = typed.get("method", default_of("method"))
-    methods = [one for part in split(method) for one in split(part, ";")]
+    methods = [one for part in split_text(method) for one in split_text(part, ";")]
     if len(methods) > 1 and all(methods):
         several = quote(f"method={','.join(methods)}")
         raise UsageError(f"--method is {shortened(method)}: it takes one method; of several: "
                          f"fedsim sweep --vary {several}")  # fmt: skip
     try:
-        call = read(method)
+        call = read_call(method)
     except ValueError:  # told later, with its place
         return
     try:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Group
 
-    from fedsim.measure.plan import Plan
+    from fedsim.measure.plan import CoderPlan
 
 _METHODS = (
     "Wire: whole payloads, 1 kbit = 1000 bit. Ratio: 32 bits per entry over wire bits. Error: "
@@ -28,7 +28,7 @@ _CODERS = (
 _UNIT = {"positions": "index", "symbols": "value"}
 
 
-def coders_tables(frame: pd.DataFrame, plan: Plan, width: int) -> list[Group]:
+def coders_tables(frame: pd.DataFrame, plan: CoderPlan, width: int) -> list[Group]:
     """The frame of ``measure_coders`` for the terminal: a table per kind that the frame has."""
     from fedsim.measure.plan import OFS
 

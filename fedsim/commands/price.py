@@ -52,15 +52,15 @@ def _command(flags: argparse.Namespace) -> int:
 
     from fedsim.network.spec import parse
     from fedsim.results.labels import delay_symbol
-    from fedsim.results.load import load
+    from fedsim.results.load import load_results
     from fedsim.search.goal import Goal
     from fedsim.show.inputs import check_task
     from fedsim.show.layout import print_whole
     from fedsim.show.style import higher_is_better, metric_name
-    from fedsim.show.times import download_told, over_bandwidths, own_times, priced, to_target
+    from fedsim.show.times import download_told, own_times, priced, times_over_bandwidths, to_target
 
     networks = [parse(text) for text in flags.network]
-    results = load(*map(Path, flags.folders))
+    results = load_results(*map(Path, flags.folders))
     if flags.target is not None or flags.out is not None:  # a target and a figure are of one
         check_task(results.runs)
     metric = metric_name(results.runs)
@@ -78,7 +78,7 @@ def _command(flags: argparse.Namespace) -> int:
     tables = {name: to_target(frame, target, results.runs) for name, frame in rounds.items()}
     across, times = None, next(iter(tables.values()))
     if networks and flags.target is not None and (times["reached"] == times["seeds"]).any():
-        across = over_bandwidths(results, networks[0], flags.target, flops=run_flops)
+        across = times_over_bandwidths(results, networks[0], flags.target, flops=run_flops)
     if flags.out is not None:
         _write(Path(flags.out), rounds, tables, across, flags.target)
     if flags.json:
@@ -171,7 +171,7 @@ def _write(
     import pandas as pd
 
     from fedsim.ground.files import write_text
-    from fedsim.show.figures import over_bandwidths, over_time
+    from fedsim.show.figures import bandwidths_chart, over_time
     from fedsim.show.plot.paper import drawn, save, without_rc
 
     joined = pd.concat([table.assign(network=name) for name, table in tables.items()])
@@ -182,4 +182,4 @@ def _write(
             save(drawn(over_time(frame, name, target)), out / f"time{number}.png")
         if across is not None and target is not None:
             frame = next(iter(rounds.values()))
-            save(drawn(over_bandwidths(across, frame, target)), out / "bandwidth.png")
+            save(drawn(bandwidths_chart(across, frame, target)), out / "bandwidth.png")

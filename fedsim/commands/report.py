@@ -44,12 +44,12 @@ def _command(flags: argparse.Namespace) -> int:
     from fedsim.show.answer import best, best_table
     from fedsim.show.headline import print_summary
     from fedsim.show.layout import print_whole
-    from fedsim.show.report import altered_row, counted, read, summarized
+    from fedsim.show.report import altered_row, counted, read_results, summarized
 
     folders = [Path(folder) for folder in flags.folders]
     out = None if flags.out is None else Path(flags.out)
     budget = None if flags.budget is None else quantity(flags.budget, "--budget", "bits")
-    results, folder = read(folders, out)
+    results, folder = read_results(folders, out)
     columns = shared.columns(flags, results.runs["metric_name"].dropna())
     altered = altered_row(results, folder)
     cells, page = summarized(results, folder, budget, columns, flags.budget_of)

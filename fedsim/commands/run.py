@@ -18,7 +18,7 @@ from fedsim.settings.config import (
     over,
     run_from_flat,
 )
-from fedsim.settings.versions import read
+from fedsim.settings.versions import read_versioned
 
 
 def add_run(commands: Any) -> None:
@@ -74,8 +74,8 @@ def _command(flags: argparse.Namespace) -> int:
 
     summary = done.summary
     write_summary(out, [summary])
-    results, _ = report.read([out])
-    report.written(results, out)
+    results, _ = report.read_results([out])
+    report.written_page(results, out)
     if flags.json:
         print_document({"out": str(out), **summary})
     else:
@@ -90,7 +90,7 @@ def _command(flags: argparse.Namespace) -> int:
 
 def run_from_flags(flags: argparse.Namespace) -> RunConfig:
     """The run that the flags ask for; flags go over the settings of a TOML file."""
-    written = read(Path(flags.config)) if flags.config else {}
+    written = read_versioned(Path(flags.config)) if flags.config else {}
     if TABLE in written:
         raise UsageError(f"{flags.config}: it lists cells, which `fedsim sweep --config` runs")
     typed = shared.typed_settings(flags)

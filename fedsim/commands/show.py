@@ -116,15 +116,15 @@ def _partition(flags: argparse.Namespace, how: dict[str, Any]) -> Axes:
 
 def of_results(flags: argparse.Namespace, how: dict[str, Any]) -> Axes:
     """A figure of the runs in folders."""
-    from fedsim.results.load import load
+    from fedsim.results.load import load_results
     from fedsim.show import plot
 
-    results = load(*flags.folders)
+    results = load_results(*flags.folders)
     if flags.figure == "bandwidths":
         from fedsim.network.spec import parse
-        from fedsim.show.times import over_bandwidths
+        from fedsim.show.times import times_over_bandwidths
 
-        times = over_bandwidths(results, parse(flags.network), flags.target)
+        times = times_over_bandwidths(results, parse(flags.network), flags.target)
         return plot.over_bandwidths(times, results.rounds, flags.target, **how)
     if flags.figure == "matrix":
         return plot.matrix(results.runs, flags.value, flags.method, **how)

@@ -17,7 +17,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.settings.config import TABLE, over
 from fedsim.settings.declarations import flag
 from fedsim.settings.fields import GRADIENT
-from fedsim.settings.versions import read
+from fedsim.settings.versions import read_versioned
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +146,7 @@ def grid_from_flags(flags: argparse.Namespace) -> grids.SweepConfig | list[grids
     from fedsim.settings import cellfile, grids, trust_check, variations
     from fedsim.settings.methods import takes_fraction
 
-    written = read(Path(flags.config)) if flags.config else {}
+    written = read_versioned(Path(flags.config)) if flags.config else {}
     if TABLE in written:
         for name in (*grids.GRID, "vary"):  # flags of a grid, together with a file that lists cells
             if (value := getattr(flags, name)) not in (None, []):
@@ -201,7 +201,7 @@ def folder_name(
     from fedsim.settings import cellfile, grids
 
     if not isinstance(config, grids.SweepConfig):
-        name = Path(file or cellfile.FILE).stem
+        name = Path(file or cellfile.CELLS_FILE).stem
         return name, cells[0].config, partial(cellfile.cells_digest, config)
     title = "methods" if "method" in config.vary else config.base.method
     method = "".join(c if c.isalnum() else "-" for c in title).strip("-")
@@ -216,11 +216,11 @@ def sweep_rows(out: Path, names: list[str], summaries: list[dict[str, Any]]) -> 
     """
     import pandas as pd
 
-    from fedsim.results.load import load
+    from fedsim.results.load import load_results
     from fedsim.results.schema import frame
 
     try:
-        runs = load(out).runs
+        runs = load_results(out).runs
     except UsageError:
         runs = frame(summaries).set_index(pd.Index(names))
         return runs.assign(label=names, dense=False, ends_dense=False)

@@ -18,11 +18,11 @@ from compressors.whole.masking import masked
 from compressors.whole.memory import nest, unnest
 from fedsim.engines.compat import metrics_of
 from fedsim.federation import orders
-from fedsim.federation.client_memory import pack, unpack
+from fedsim.federation.client_memory import pack_memory, unpack_memory
 from fedsim.federation.device import enough
 from fedsim.federation.masking import Masking
 from fedsim.federation.memories import suspect
-from fedsim.federation.orders import FRACTION
+from fedsim.federation.orders import ORDERED_FRACTION
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import training
 from fedsim.settings.config import RunConfig
@@ -33,7 +33,7 @@ from strategies.channel.client_end import Line
 from strategies.channel.parts import PartsEnd
 from strategies.channel.payload import METRICS, SAMPLES, SENT, settings_in
 
-T = TypeVar("T")
+Outcome = TypeVar("Outcome")
 
 Request = TrainJob | Upload | Masking
 """What a client asks of its driver: it gives ``TrainResult``, ``Encoded`` and ``Masked``."""
@@ -59,12 +59,16 @@ def serve(
 
     Raises ``NoBase`` where the client must ask for the whole model.
     """
-    memory = unpack(memory, config.machine.memory_as)
+    memory = unpack_memory(memory, config.machine.memory_as)
     plan, state = trainer.plan, unnest(RULE, memory)
     work = orders.work_of(config, plan, settings_in(message.content))
     half, count = plan.client, plan.algorithm.parts(plan.clients)
     uplink = orders.uplink_at(config, work.p) if work.ordered else plan.method.compressor
-    before = orders.uplink_at(config, float(memory[FRACTION])) if FRACTION in memory else None
+    before = (
+        orders.uplink_at(config, float(memory[ORDERED_FRACTION]))
+        if ORDERED_FRACTION in memory
+        else None
+    )
     template = half.payload_template(trainer.template)
     initial = trainer.buffers.initial
     end = ClientEnd(uplink, plan.downlink, template, initial, config.seed, before, trainer.means)
@@ -107,24 +111,24 @@ def serve(
         "sent": sum(counts), SENT: counts, **seconds,
     })  # fmt: skip
     side_payloads = answered(delivery.settings, result.buffers, initial)
-    side_payloads |= orders.report(delivery.settings, result, uplink, after)
+    side_payloads |= orders.client_report(delivery.settings, result, uplink, after)
     line.reply(content, packet, delivery, side_payloads)
     local = {name: x for name, x in result.buffers.items() if name not in delivery.buffers}
     after |= nest("optimizer", {} if config.training.stateless else optimizer)
     after |= nest("buffers", local)
     if work.ordered:
-        after[FRACTION] = torch.tensor(work.p, dtype=torch.float64)
+        after[ORDERED_FRACTION] = torch.tensor(work.p, dtype=torch.float64)
     after |= nest(RULE, half.next_state(delivery, state, job, result, client_update.update, packet))
     after |= {"iterations": torch.tensor(done + work.n)}
     if config.machine.memory_as == EXACT:
         return content, after
     seed = derive(config.seed, "memory", client, done)
-    return content, pack(after, config.machine.memory_as, seed)
+    return content, pack_memory(after, config.machine.memory_as, seed)
 
 
 def _timed(
-    requests: Generator[Request, Any, T], seconds: dict[str, float], name: str
-) -> Generator[Request, Any, T]:
+    requests: Generator[Request, Any, Outcome], seconds: dict[str, float], name: str
+) -> Generator[Request, Any, Outcome]:
     """The same requests; adds how long each took to the ``seconds`` of that ``name``."""
     try:
         request = next(requests)
@@ -133,5 +137,5 @@ def _timed(
             seconds[name] += response.seconds
             request = requests.send(response)
     except StopIteration as end:
-        outcome: T = end.value
+        outcome: Outcome = end.value
         return outcome

@@ -340,7 +340,7 @@ _SIGNED = "optimizer/momentum_buffer/"
 _method = lru_cache(parse)
 
 
-def pack(state: State, memory_as: str, seed: int = 0) -> State:
+def pack_memory(state: State, memory_as: str, seed: int = 0) -> State:
     """A client's memory as it is kept.
 
     Args:
@@ -369,8 +369,8 @@ def pack(state: State, memory_as: str, seed: int = 0) -> State:
     return exact | {_NAMES: _bytes(names.encode()), _PAYLOAD: _bytes(payload)}
 
 
-def unpack(state: State, memory_as: str) -> State:
-    """A memory that ``pack`` made, as clients take it.
+def unpack_memory(state: State, memory_as: str) -> State:
+    """A memory that ``pack_memory`` made, as clients take it.
 
     Example:
         >>> unpack(pack({"uplink/residual/w": torch.tensor([0.5])}, "cnat"), "cnat")
@@ -386,12 +386,12 @@ def unpack(state: State, memory_as: str) -> State:
     return {name: tensors[name] for name, _ in shapes}
 
 
-def check(state: State, memory_as: str) -> None:
+def check_packing(state: State, memory_as: str) -> None:
     """Refuses a method with which memory grows, or squares by which optimizers divide become 0.
 
     Args:
         state: what a client keeps.
-        memory_as: as ``pack`` takes it.
+        memory_as: as ``pack_memory`` takes it.
     """
     if memory_as in (EXACT, NEAREST):
         return
@@ -403,7 +403,7 @@ def check(state: State, memory_as: str) -> None:
         return
     x = torch.rand(4096, generator=torch.Generator().manual_seed(0)) ** 8 + 1e-12
     x[::8] = 0
-    x_hat = unpack(pack({divides[0]: x}, memory_as), memory_as)[divides[0]]
+    x_hat = unpack_memory(pack_memory({divides[0]: x}, memory_as), memory_as)[divides[0]]
     if not torch.equal(x_hat > 0, x > 0):
         raise UsageError(
             f"--memory-as is {memory_as!r}: the optimizer keeps {divides[0].split('/')[1]}, by "

@@ -21,7 +21,7 @@ from torch import Tensor
 from fedsim.tasks import Task
 from strategies.generators import drawing, seeded, states
 
-T = TypeVar("T")
+Watched = TypeVar("Watched")
 
 _TURN = threading.Condition()
 _DRAWING: set[Task] = set()  # tasks whose steps have been seen drawing
@@ -71,7 +71,7 @@ class Watch:
         self.task, self.device = task, device
         self._warm = False
 
-    def call(self, train: Callable[[bool], T]) -> T:
+    def call(self, train: Callable[[bool], Watched]) -> Watched:
         """Returns ``train(exclusive)``; calls it again, exclusively, if a step of it drew.
 
         ``train`` does not change its inputs, and runs each step within its ``turn``.

@@ -75,7 +75,7 @@ def serve_one(
     try:
         while True:
             request = go_on(serving, answers)
-            answers = answer([request], train)
+            answers = answer_requests([request], train)
     except StopIteration as end:
         content, memory = end.value
         return content, memory
@@ -98,7 +98,7 @@ def go_on(serving: Serving, answers: list[Answer]) -> Request:
     return serving.send(answers.pop())
 
 
-def answer(
+def answer_requests(
     requests: Sequence[Request], train: Callable[[Sequence[TrainJob]], list[Result]]
 ) -> list[Answer]:
     """The outcome of each request, in their order; those of one kind are answered together."""
@@ -199,7 +199,7 @@ def make_answer_several(
         while requests:
             open_requests = dict(requests)
             requests.clear()
-            answers = answer(
+            answers = answer_requests(
                 [*open_requests.values()], partial(stack.train, at_once=partial(train, stack))
             )
             for i, one in zip(open_requests, answers, strict=True):

@@ -15,7 +15,7 @@ from compressors import State, Tensors, derive
 from compressors.kernels.gpu.layout import send
 from compressors.whole.memory import nest, unnest
 from fedsim.federation.client import RULE
-from fedsim.federation.client_memory import Memories, unpack
+from fedsim.federation.client_memory import Memories, unpack_memory
 from fedsim.federation.device import enough
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.records import SCORE, ClientScores, Score
@@ -43,7 +43,7 @@ def evaluate(trainer: Trainer, weights: Tensors) -> Score:
     scored_parts = trainer.federation.kept_out
     if scored_parts is None:
         return _scores(trainer, weights, [])[0]
-    parts = [scored_parts[int(client)] for client in spread(len(scored_parts), CLIENTS)]
+    parts = [scored_parts[int(client)] for client in evenly_spread(len(scored_parts), CLIENTS)]
     overall, *by_client = _scores(trainer, weights, parts)
     metrics = [score.metric for score in by_client]
     return replace(overall, clients=over_clients(metrics, trainer.task.higher_is_better))
@@ -84,7 +84,7 @@ def _names(scores: Sequence[Score]) -> list[str]:
 def _scores(trainer: Trainer, weights: Tensors, parts: Sequence[np.ndarray]) -> list[Score]:
     """The scores of weights on the held-out samples, and on each part of the training samples."""
     data = trainer.data
-    chosen = spread(data.test_count, trainer.config.evaluation.test_samples)
+    chosen = evenly_spread(data.test_count, trainer.config.evaluation.test_samples)
 
     def scored(exclusive: bool) -> list[Score]:
         seed = derive(trainer.config.seed, "evaluate")
@@ -181,7 +181,7 @@ def over_clients(metrics: Sequence[float], higher_is_better: bool) -> ClientScor
     return ClientScores(fmean(metrics), fmean(worst), pstdev(metrics))
 
 
-def spread(total: int, count: int | None) -> Tensor:
+def evenly_spread(total: int, count: int | None) -> Tensor:
     """``count`` of the numbers below ``total``, evenly spread (None: all of them), int64.
 
     Held-out samples may be in the order of their classes; the first ones would not do.
@@ -216,8 +216,8 @@ def personal_states(trainer: Trainer, memories: Memories) -> dict[int, State]:
     """
     clients = memories.clients()
     parts = {}
-    for client in (clients[int(i)] for i in spread(len(clients), CLIENTS)):
-        memory = unpack(memories.of(client), trainer.config.machine.memory_as)
+    for client in (clients[int(i)] for i in evenly_spread(len(clients), CLIENTS)):
+        memory = unpack_memory(memories.of(client), trainer.config.machine.memory_as)
         state = {name: unnest(name, memory) for name in (RULE, _BUFFERS)}
         done = {_ITERATIONS: memory[_ITERATIONS]}
         parts[client] = nest(RULE, state[RULE]) | nest(_BUFFERS, state[_BUFFERS]) | done

@@ -98,7 +98,7 @@ def failed_clients(clients: pd.DataFrame) -> str:
     return ", ".join(named[:_NAMED] + more)
 
 
-def longest(traffic: RoundTraffic, far: float = 0.0) -> str:
+def largest_update(traffic: RoundTraffic, far: float = 0.0) -> str:
     """Which client's update was the largest of a round, to be added to an error.
 
     Empty where none came, and where it is not above ``far`` times the median of the others' norms.

@@ -48,7 +48,7 @@ def attributes(optimizer: Optimizer) -> Contents:
     return {name: contents(x, leave) for name, x in values.items()}
 
 
-def of_model(model: nn.Module) -> Contents:
+def model_contents(model: nn.Module) -> Contents:
     """A model's contents except trained parameters and buffers: attributes and frozen weights."""
     ids = {id(p) for p in model.parameters() if p.requires_grad} | {id(x) for x in model.buffers()}
     return _of_modules("model", model, ids)

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import flop_registry
 from fedsim.federation.draws import untouched
 from fedsim.federation.trainer import Trainer
 from fedsim.ground.errors import UsageError
-from fedsim.network.spec import Network
+from fedsim.network.spec import NetworkSpec
 from fedsim.tasks.pytrees import forward, to_device
 
 _PRODUCTS = re.compile(
@@ -120,7 +120,7 @@ def iteration_flops(trainer: Trainer) -> float:
     return float(count.flops)
 
 
-def count_flops(network: Network | None, trainer: Trainer) -> Network | None:
+def count_flops(network: NetworkSpec | None, trainer: Trainer) -> NetworkSpec | None:
     """The network with the FLOPs of the trainer's task, where it goes by them and has none."""
     if network is None or not network.lacks_flops:
         return network

@@ -23,7 +23,7 @@ from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.client import serve
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import serve_one
-from fedsim.federation.fingerprint import Contents, attributes, of_function, of_model, same
+from fedsim.federation.fingerprint import Contents, attributes, model_contents, of_function, same
 from fedsim.federation.local_steps import Fixed
 from fedsim.federation.modelbuffers import server_buffers
 from fedsim.federation.stackable import NEAR
@@ -40,7 +40,7 @@ _STEPS = 3
 Messages = dict[int, RecordDict]
 
 
-def check(config: RunConfig) -> None:
+def check_isolation(config: RunConfig) -> None:
     """Refuses a run in which the training of a client would change that of another.
 
     The clients are answered with the run's own method, strategy, optimizer and memory. Errors in
@@ -149,5 +149,5 @@ def _held(trainer: Trainer) -> Contents:
     optimizer = {
         f"optimizer: attribute {n!r}": x for n, x in attributes(trainer.optimizer).items()
     }
-    contents = of_model(trainer.model) | optimizer | of_function("loss", task.loss)
+    contents = model_contents(trainer.model) | optimizer | of_function("loss", task.loss)
     return contents | of_function("draw", trainer.federation.data.draw)

@@ -149,7 +149,7 @@ def _split(messages: Sequence[Downlink | Uplink], direction: str) -> dict[str, i
     return {f"{direction}_{name}": x for name, x in (sums | {"content_bits": content}).items()}
 
 
-def round_bits(traffic: RoundTraffic, sampling: SamplerBits | None = None) -> RoundBits:
+def bits_of_round(traffic: RoundTraffic, sampling: SamplerBits | None = None) -> RoundBits:
     """The bit columns of one round: sums over the cohort, both directions.
 
     ``sampling``: the bits of a sampler's own requests; None: the run's sampler sends none.
@@ -218,7 +218,7 @@ def round_seconds(traffic: RoundTraffic) -> CodingSeconds:
     )
 
 
-def failures(traffic: RoundTraffic) -> FailedReplies:
+def count_failures(traffic: RoundTraffic) -> FailedReplies:
     """How many replies of a round's cohort were not used, why, and the bits of such uploads.
 
     ``absent`` of them had no node, so that nothing was sent to them. ``returned`` and ``lost``
@@ -384,6 +384,6 @@ def used_iterations(row: Mapping[str, Any]) -> float:
     return mean if row["clients"] else 0
 
 
-def ratio(trained: int, iterations: float, up_bits: float) -> float:
+def compression_ratio(trained: int, iterations: float, up_bits: float) -> float:
     """32 bits per trained parameter and local iteration, over the bits that were sent instead."""
     return 32 * trained * iterations / up_bits if up_bits else float("inf")

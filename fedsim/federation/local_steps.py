@@ -23,14 +23,14 @@ from fedsim.federation.trainer import epoch_length, lr_factor
 from fedsim.ground.errors import RunFailed
 from fedsim.ground.records import ClientOrders, ClientRecord, RoundOrders
 from fedsim.network.rates import ROUNDED
-from fedsim.network.spec import Network
+from fedsim.network.spec import NetworkSpec
 from fedsim.settings.config import RunConfig
 from fedsim.settings.controllers import (
     Action,
     ClientObservation,
     Memory,
     Observation,
-    parse,
+    parse_controller,
 )
 from fedsim.settings.controllers.base import AGREEMENT, REPORTS
 from fedsim.settings.plans import Plan
@@ -39,7 +39,7 @@ from strategies.channel.orders import ITERATIONS, LocalSteps, Order
 
 
 def client_steps(
-    plan: Plan, shards: Sequence[Sized], network: Network | None, seed: int
+    plan: Plan, shards: Sequence[Sized], network: NetworkSpec | None, seed: int
 ) -> Callable[[int], int] | None:
     """The local iterations of a round by client, of epochs or seconds; None: all do the round's n.
 
@@ -214,11 +214,11 @@ class Controlled(Fixed):
 
     def __init__(
         self, config: RunConfig, weights: Mapping[str, Tensor], trained: Collection[str],
-        steps: Callable[[int], int] | None = None, network: Network | None = None,
+        steps: Callable[[int], int] | None = None, network: NetworkSpec | None = None,
     ) -> None:  # fmt: skip
         super().__init__(config)
         assert config.controller is not None
-        self.controller, self.name = parse(config.controller), config.controller
+        self.controller, self.name = parse_controller(config.controller), config.controller
         self.ordering, self.epochs = self, steps
         network, clients = network or self.plan.network, self.plan.clients
         self.links = None if network is None else network.links(clients, config.seed, 0.0)

@@ -16,7 +16,7 @@ from fedsim.federation.stackedsteps import StackJob
 from fedsim.federation.stacks import Result, Stack
 from fedsim.ground.threads import one_thread
 
-T = TypeVar("T")
+Returned = TypeVar("Returned")
 
 _END_SECONDS = 5.0
 """How long a run that trains is waited for after Ctrl-C; it ends with the process."""
@@ -49,12 +49,12 @@ class Lockstep:
         self._ready, self._waiting = deque[_Parked](), list[_Parked]()
         self._ended: BaseException | None = None
 
-    def carry_out(self, works: Sequence[Callable[[], T]]) -> list[T]:
+    def carry_out(self, works: Sequence[Callable[[], Returned]]) -> list[Returned]:
         """The results of all works, which call ``train`` from their own threads.
 
         Raises what a work raised, or Ctrl-C, once the others have left their folders.
         """
-        outcomes: dict[int, T] = {}
+        outcomes: dict[int, Returned] = {}
 
         def carry(i: int, place: _Parked) -> None:
             torch.set_num_threads(1)

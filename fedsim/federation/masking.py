@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from compressors import Sent, State
-from compressors.device import DEVICES
+from compressors.device import GPU_DEVICES
 
 _MOMENTA = ("momentum_buffer", "exp_avg")  # SGD's and Adam's first moment
 
@@ -47,10 +47,12 @@ def mask_all(maskings: Sequence[Masking]) -> list[State]:
     pairs = zip(maskings, chosen, strict=True)
     moments_of = [{key: one.optimizer[key] for key in indices} for one, indices in pairs]
     kernels = None
-    if any(x.device.type in DEVICES for moments in moments_of for x in moments.values()):
-        from compressors.device.numbers import masked  # and triton, which takes its time to load
+    if any(x.device.type in GPU_DEVICES for moments in moments_of for x in moments.values()):
+        from compressors.device.numbers import (
+            masked_copies,  # and triton, which takes its time to load
+        )
 
-        kernels = masked(moments_of, chosen)
+        kernels = masked_copies(moments_of, chosen)
     if kernels is None:
         for moments, indices in zip(moments_of, chosen, strict=True):
             for key, moment in moments.items():

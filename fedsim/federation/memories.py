@@ -12,7 +12,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.settings.config import RunConfig
 
 
-def check(config: RunConfig) -> None:
+def check_growth(config: RunConfig) -> None:
     """Refuses a method whose memory would grow without end for the sizes of the task's tensors.
 
     The model is built only where the answer depends on them. Raises ``UsageError``, which names the
@@ -34,8 +34,8 @@ def check(config: RunConfig) -> None:
 def suspect(method: Compressor) -> str | None:
     """A remark on a diverged run if the method's memory may be the reason; else None.
 
-    A memory is bounded if theory has a rule for the method inside it: ``check`` has then accepted
-    it. A part of the user's own has no rule.
+    A memory is bounded if theory has a rule for the method inside it: ``check_growth`` has then
+    accepted it. A part of the user's own has no rule.
 
     Example:
         >>> from compressors import parse

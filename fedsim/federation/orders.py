@@ -22,7 +22,7 @@ from strategies.channel.orders import ITERATIONS, report_names_in, to_report
 from strategies.channel.payload import ROUND, Settings
 from strategies.channel.side_payloads import ORDER, REPORT
 
-FRACTION = "order/p"
+ORDERED_FRACTION = "order/p"
 """In a client's memory: p of its last message, to read that message again."""
 
 START = "start"
@@ -154,7 +154,7 @@ def _residual(method: Compressor, memory: State) -> State:
     return unnest(kind, memory) if kind in ("residual", "velocity") else {}
 
 
-def report(
+def client_report(
     settings: Mapping[str, Any], trained: TrainResult, uplink: Compressor, memory: State
 ) -> dict[str, bytes]:
     """The client's report: the numbers that its message's settings request.

@@ -22,7 +22,7 @@ from compressors.usercode import located, user_code
 from fedsim.federation import isolation, memories, stackable
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.draws import untouched
-from fedsim.federation.evaluation import spread
+from fedsim.federation.evaluation import evenly_spread
 from fedsim.federation.fingerprint import attributes, contents, same
 from fedsim.federation.modelbuffers import ModelBuffers
 from fedsim.federation.trainer import Trainer, build_model
@@ -43,7 +43,7 @@ _UNSEEN = ("temporal", "gradient", "iterations")
 """Settings on which no batch and no step depends."""
 
 
-def check(config: RunConfig) -> None:
+def check_trainable(config: RunConfig) -> None:
     """Refuses what no round could be trained with, before anything is written.
 
     Raises:
@@ -63,9 +63,9 @@ def check(config: RunConfig) -> None:
     _buffers(config)
     if isinstance(config.task, Task) or not isinstance(config.strategy, str):
         _passes(_Trial(config, _visible(config)))
-    memories.check(config)
+    memories.check_growth(config)
     with untouched(torch.device(config.machine.device)):
-        stackable.check(config)
+        stackable.check_stack(config)
 
 
 def _buffers(config: RunConfig) -> None:
@@ -128,7 +128,7 @@ def _passes(trial: _Trial) -> None:
             trainer = _trainer(config)
             _one_step(trainer)
             _one_score(trainer)
-        isolation.check(config)
+        isolation.check_isolation(config)
 
 
 @contextmanager
@@ -268,7 +268,7 @@ def _one_step(trainer: Trainer) -> None:
 def _one_score(trainer: Trainer) -> None:
     """Held-out samples as the server scores them, once and twice: a sum doubles, a mean stays."""
     task, data = trainer.task, trainer.federation.data
-    index = spread(data.test_count, max(1, task.evaluation_batch // 2))
+    index = evenly_spread(data.test_count, max(1, task.evaluation_batch // 2))
     trainer.model.eval()
     scores = []
     for i in (index, torch.cat([index] * 2)):

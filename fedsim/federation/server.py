@@ -24,7 +24,7 @@ from fedsim.federation import digests, evaluation, ledger
 from fedsim.federation.aggregation import make_strategy
 from fedsim.federation.client_memory import Memories
 from fedsim.federation.evaluation import evaluate, evaluate_each, local_loss
-from fedsim.federation.failures import FAR, longest
+from fedsim.federation.failures import FAR, largest_update
 from fedsim.federation.flops import count_flops
 from fedsim.federation.inflight import InFlight
 from fedsim.federation.local_steps import Controlled, Epochs, Fixed, client_steps
@@ -325,7 +325,7 @@ class Server:
         except (TimeoutError, AccumulatorOverflow) as error:
             raise RunFailed(str(error)) from error
         except UpdateError as error:  # of the server's own: clients' are failed replies
-            whose = longest(self.channel.traffic)
+            whose = largest_update(self.channel.traffic)
             raise RunFailed(f"round {number}, global update: {error}{whose}") from error
 
     def book(self, number: int, start: float) -> dict[str, Any]:
@@ -343,12 +343,12 @@ class Server:
                 cause = next(filter(None, map(suspect, methods)), rates)
                 raise RunFailed(
                     f"round {number}: weight {name!r} is not finite any more: "
-                    f"{cause}{longest(traffic)}"
+                    f"{cause}{largest_update(traffic)}"
                 )
-        self._far = longest(traffic, FAR)
+        self._far = largest_update(traffic, FAR)
         done, steps, clients = self.recorder.iterations_done, self.work.steps, len(traffic.uplinks)
         sampler_bits = None if self.sampling is None else self.sampling.request_bits(traffic)
-        failed, bits = ledger.failures(traffic), ledger.round_bits(traffic, sampler_bits)
+        failed, bits = ledger.count_failures(traffic), ledger.bits_of_round(traffic, sampler_bits)
         # The last round is scored. If a run stops at so many bits, the last round within them is
         # scored, too: when it ends, if the next round is expected to send as much; else now, after
         # this round has sent more. Both ways, the first round sends less, as the initial model is

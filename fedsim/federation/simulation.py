@@ -21,7 +21,7 @@ from fedsim.federation.inflight import InFlight, bits_back, bits_down
 from fedsim.federation.spending import Spending
 from fedsim.ground.records import SimulatedClient, SimulatedRound, SimulatedTime, TimeParts
 from fedsim.network.clock import PARTS, Clock
-from fedsim.network.spec import Network, parse
+from fedsim.network.spec import NetworkSpec, parse
 from fedsim.settings.config import RunConfig
 from fedsim.settings.samplers.simple import Uniform
 from strategies import ChannelStrategy, Relay, RoundTraffic
@@ -49,7 +49,7 @@ class Simulation:
 
     def __init__(
         self, config: RunConfig, strategy: ChannelStrategy, now: float = 0.0,
-        network: Network | None = None, spending: Spending | None = None,
+        network: NetworkSpec | None = None, spending: Spending | None = None,
     ) -> None:  # fmt: skip
         plan = config.plan
         self.spending, self.joules = spending, dict[int, float]()
@@ -58,7 +58,7 @@ class Simulation:
         self.clients, self.least, self.iterations = plan.clients, plan.min_replies, 0
         # Any other sampler than the uniform one chooses among all that can be asked.
         self.capacity = plan.ask if isinstance(plan.draws, Uniform) else plan.clients
-        self.network: Network = network or parse(_NO_TIME)
+        self.network: NetworkSpec = network or parse(_NO_TIME)
         self._ahead = plan.algorithm.steps_ahead if self.network.overlap else 0
         self._trained_at = dict[int, float]()  # by client, in its last round
         self.clock: Clock[InFlight] = Clock(self.network.links(plan.clients, config.seed, 1.0), now)
@@ -355,7 +355,7 @@ class TimedGrid(CohortGrid):
 
     def _round(self, messages: list[Message], timeout: float | None) -> Iterable[Message]:
         simulation, rules = self.simulation, self.simulation.rules
-        clients = {client_of(message): message for message in messages}
+        clients = {recipient_of(message): message for message in messages}
         leaves = {client: simulation.leaves[client] for client in clients}
         for client, message in clients.items():
             if leaves[client] == "before":  # nobody gets it
@@ -405,6 +405,6 @@ class TimedGrid(CohortGrid):
         return [simulation.take(exchange.client) for exchange in arrived] + real
 
 
-def client_of(message: Message) -> int:
+def recipient_of(message: Message) -> int:
     """The number of the client that a message of the server goes to."""
     return int(str(settings_in(message.content)[CLIENT]))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedsim.federation.inflight import InFlight
-from fedsim.network.spec import Network
+from fedsim.network.spec import NetworkSpec
 
 
 class Spending:
@@ -31,13 +31,13 @@ class Spending:
         (20.0, [1], 1)
     """
 
-    def __init__(self, network: Network, clients: int, seed: int) -> None:
+    def __init__(self, network: NetworkSpec, clients: int, seed: int) -> None:
         self.rates, self.clients = network.energy(clients, seed), clients
         self.spent = dict[int, float]()
         self.empty = list[int]()
 
     @classmethod
-    def of(cls, network: Network | None, clients: int, seed: int) -> "Spending | None":
+    def of(cls, network: NetworkSpec | None, clients: int, seed: int) -> "Spending | None":
         """The spending of a run; None where nothing takes energy."""
         return cls(network, clients, seed) if network is not None and network.spends else None
 

@@ -15,7 +15,7 @@ from compressors import State
 from compressors.usercode import typed
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.device import products
-from fedsim.federation.fingerprint import of_model, same
+from fedsim.federation.fingerprint import model_contents, same
 from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.trainer import Trainer, build_model
 from fedsim.ground.errors import UsageError
@@ -61,7 +61,7 @@ class Fit:
     model: Hashable = None
 
 
-def check(config: RunConfig) -> None:
+def check_stack(config: RunConfig) -> None:
     """Refuses ``--stack K`` for a task that cannot be stacked; under ``auto`` it is said once."""
     fit_of(config)
 
@@ -164,7 +164,7 @@ def _try_stack(trainer: Trainer, width: int, timed: bool) -> Fit:
     # By the seed, and no client brings it along: frozen weights, tensors and modules in attributes.
     other = build_model(trainer.task, config.seed + 1, trainer.federation.data, config.weights)
     other = other.to(trainer.device).train()
-    drawn = trainer.frozen or not same(of_model(trainer.model), of_model(other))
+    drawn = trainer.frozen or not same(model_contents(trainer.model), model_contents(other))
     return Fit(width, trained, (
         trainer.task, machine.data, machine.device, machine.stack, config.training.precision,
         trainer.steps, trained, tuple((name, *p.shape) for name, p in trainer.parameters.items()),

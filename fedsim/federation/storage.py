@@ -60,7 +60,7 @@ def client_bytes(config: RunConfig) -> int:
 
     The algorithm's own state is not counted.
     """
-    return size(client_memory.pack(_first(config), config.machine.memory_as))
+    return size(client_memory.pack_memory(_first(config), config.machine.memory_as))
 
 
 def _first(config: RunConfig) -> State:
@@ -82,7 +82,7 @@ def _first(config: RunConfig) -> State:
     return state
 
 
-def check(config: RunConfig, folder: Path | None) -> None:
+def check_storage(config: RunConfig, folder: Path | None) -> None:
     """Logs how much clients will keep, where it is more than stays in RAM.
 
     Args:
@@ -94,7 +94,7 @@ def check(config: RunConfig, folder: Path | None) -> None:
             of ``--memory-as``.
     """
     if config.machine.memory_as != EXACT:
-        client_memory.check(_first(config), config.machine.memory_as)
+        client_memory.check_packing(_first(config), config.machine.memory_as)
     plan, ram_limit, free = config.plan, ram_bytes_of(config), ram()[1]
     count = clients_seen(plan.clients, plan.cohort, plan.rounds)
     model = build_model(plan.task, config.seed, ClientData.of(config).data)

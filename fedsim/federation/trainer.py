@@ -373,7 +373,7 @@ def entries(trainer: Trainer) -> int:
     return sum(p.numel() for p in trainer.parameters.values())
 
 
-def settings(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, Any]:
+def settings_used(config: RunConfig, parameters: Iterable[Parameter]) -> dict[str, Any]:
     """The settings that trained a run's model, by name, as JSON has them.
 
     `lr`, `momentum` and `weight_decay` are the optimizer's, a list where its groups of parameters

@@ -6,7 +6,7 @@ import torch
 
 from compressors import State
 from compressors.whole.feedback import holds
-from fedsim.federation.client_memory import unpack
+from fedsim.federation.client_memory import unpack_memory
 from fedsim.federation.orders import norm, residual_of
 from fedsim.settings.fields import EXACT
 from strategies.channel.acknowledge import LOST_KEPT, PAYLOAD_KEPT, ROUND_KEPT
@@ -38,7 +38,7 @@ def count_unapplied(
     total: State = {}
     waiting, takes_back = 0, holds(end.uplink, end.weights)
     for client, memory in memories.items():
-        for name, x in residual_of(end.uplink, unpack(memory, memory_as)).items():
+        for name, x in residual_of(end.uplink, unpack_memory(memory, memory_as)).items():
             total[name] = total.get(name, torch.zeros(())) + x.double()
         if ROUND_KEPT in memory and int(memory[ROUND_KEPT]) != end.applied.get(client):
             lost = end.lost.get(client, 0) > int(memory.get(LOST_KEPT, 0))

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from compressors import NotFinite, UpdateError
-from compressors.calls import Call, read
+from compressors.calls import Call, read_call
 from compressors.usercode import encodable, error_text
 
 C = TypeVar("C")
@@ -77,7 +77,7 @@ def parse_call(text: str, name: str, allowed: str) -> Call:
         '2'
     """
     try:
-        return read(text)
+        return read_call(text)
     except ValueError as error:
         raise UsageError(f"{name} is {text!r}: {error}; give {allowed}") from error
 

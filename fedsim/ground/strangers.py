@@ -61,7 +61,7 @@ def check_links(folder: Path) -> None:
                 raise ValueError(f"{named} is no ordinary file")
 
 
-def read_bytes(file: Path, limit: int | None = None) -> bytes:
+def read_file(file: Path, limit: int | None = None) -> bytes:
     """The content of an ordinary file; errors as ``check_file``.
 
     ``limit``: how many bytes it may have; None: as many as it has.
@@ -78,7 +78,7 @@ def read_bytes(file: Path, limit: int | None = None) -> bytes:
 
 def read_text(file: Path) -> str:
     """The text of an ordinary file of at most ``MOST_TEXT`` bytes; errors as ``check_file``."""
-    return read_bytes(file, MOST_TEXT).decode("utf-8")
+    return read_file(file, MOST_TEXT).decode("utf-8")
 
 
 def read_json(file: Path) -> Any:

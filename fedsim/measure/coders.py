@@ -14,7 +14,7 @@ from fedsim.ground.errors import UsageError
 from fedsim.ground.threads import one_thread
 from fedsim.measure.defaults import POSITIONS_OF, SYMBOLS_OF
 from fedsim.measure.inputs import check_repeat, checked_updates
-from fedsim.measure.methods import Progress, in_turn, timed
+from fedsim.measure.methods import Progress, in_turn, wall_time
 from fedsim.measure.patterns import has_pipeline, patterns
 from fedsim.measure.plan import OFS, Coder, Of, choose_coders
 from fedsim.settings.methods import compressor_of
@@ -120,8 +120,8 @@ def _measured(coder: Coder, tensors: Sequence[Any], repeat: int, seed: int) -> M
             exact &= bool(np.array_equal(tensor.read(code, BitReader(payload), seed), tensor.sent))
             writes = (partial(tensor.write, code, BitWriter(), seed) for _ in range(repeat))
             reads = (partial(tensor.read, code, BitReader(payload), seed) for _ in range(repeat))
-            encode_seconds += median(map(timed, writes))
-            decode_seconds += median(map(timed, reads))
+            encode_seconds += median(map(wall_time, writes))
+            decode_seconds += median(map(wall_time, reads))
     except ValueError as error:  # a coder that cannot code these does not stop the others
         return replace(row, error=str(error))
     entropy = sum(tensor.entropy for tensor in tensors)

@@ -6,11 +6,11 @@ from inspect import signature
 
 from compressors import ROWS, Compressor, Row, Tensors, UpdateError, text
 from compressors.arguments import check_finite, update_of
-from compressors.calls import NUMBER, split
+from compressors.calls import NUMBER, split_text
 from fedsim.ground.errors import UsageError
 from fedsim.settings.methods import compressor_of, takes_fraction, with_fraction
 
-KINDS = ("method", "compressor", "codec", "sparsifier", "quantizer")
+INPUT_KINDS = ("method", "compressor", "codec", "sparsifier", "quantizer")
 """What "all" stands for: these kinds of the catalogue, by their examples."""
 
 
@@ -21,8 +21,8 @@ def choose(
     check_density(density)
     if isinstance(methods, str) and methods.strip() == "all":
         examples: dict[str, tuple[str, Compressor]] = {}
-        for row in (row for row in ROWS if row.kind in KINDS):
-            method = row.example if density is None else at(row, repr(density))
+        for row in (row for row in ROWS if row.kind in INPUT_KINDS):
+            method = row.example if density is None else example_at(row, repr(density))
             compressor = compressor_of(method)
             examples.setdefault(text(compressor), (method, compressor))  # of equal ones the first
         return dict(examples.values())
@@ -42,13 +42,13 @@ def texts_of(value: str | Sequence[str], name: str, example: str) -> list[str]:
 
     Raises ``UsageError``, which names the argument and an example, where there is none.
     """
-    texts = [*filter(None, split(value, ";"))] if isinstance(value, str) else list(value)
+    texts = [*filter(None, split_text(value, ";"))] if isinstance(value, str) else list(value)
     if not texts:
         raise UsageError(f"{name} is {value!r}: it takes 'all' or texts such as {example!r}")
     return texts
 
 
-def at(row: Row, p: str) -> str:
+def example_at(row: Row, p: str) -> str:
     """A published method's example with ``p`` for its setting p; others as they are."""
     names = list(signature(row.make).parameters) if row.kind == "method" else []
     if "p" not in names:

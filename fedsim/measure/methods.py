@@ -143,8 +143,8 @@ def _measured(
             decoded = receive()
             wire += 8 * len(payload)
             pairs += [(x, decoded[name]) for name, x in update.items()]
-            compress_seconds += median(timed(send) for _ in range(repeat))
-            decompress_seconds += median(timed(receive) for _ in range(repeat))
+            compress_seconds += median(wall_time(send) for _ in range(repeat))
+            decompress_seconds += median(wall_time(receive) for _ in range(repeat))
     except Exception as error:  # a method that cannot carry these updates does not stop the others
         name = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         return replace(row, error=f"{name}{error}")
@@ -159,7 +159,7 @@ def _measured(
     )  # fmt: skip
 
 
-def timed(work: Callable[[], object]) -> float:
+def wall_time(work: Callable[[], object]) -> float:
     """Wall time of one call in seconds."""
     start = time.perf_counter()
     work()

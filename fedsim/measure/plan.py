@@ -28,7 +28,7 @@ class Coder(NamedTuple):
     code: Any
 
 
-class Plan(NamedTuple):
+class CoderPlan(NamedTuple):
     """The coders, and the texts of the methods whose positions and symbols these code."""
 
     coders: list[Coder]
@@ -41,7 +41,7 @@ def choose_coders(
     positions_of: str = POSITIONS_OF,
     symbols_of: str = SYMBOLS_OF,
     density: float | None = None,
-) -> Plan:
+) -> CoderPlan:
     """The plan of ``measure_coders``; arguments and errors as there."""
     check_density(density)
     if density is not None and not any(map(takes_fraction, (positions_of, symbols_of))):
@@ -77,4 +77,4 @@ def choose_coders(
                 raise UsageError(str(error).replace(_BEFORE[of], "")) from error
             pipe = compressor.codec if isinstance(compressor, PerTensor) else None
             chosen.append(Coder(source.strip(), of, getattr(pipe, of)))
-    return Plan(chosen, *methods)
+    return CoderPlan(chosen, *methods)

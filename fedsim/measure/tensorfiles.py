@@ -43,7 +43,7 @@ class TensorFile:
     left_out: tuple[str, ...] = ()
 
 
-def read(path: Path | str, as_float32: bool = False, values: bool = True) -> TensorFile:
+def load_tensors(path: Path | str, as_float32: bool = False, values: bool = True) -> TensorFile:
     """The tensors of a file; the ending of its name says the format.
 
     Args:
@@ -97,7 +97,7 @@ def read(path: Path | str, as_float32: bool = False, values: bool = True) -> Ten
     return TensorFile(taken, bare, left_out)
 
 
-def write(path: Path | str, tensors: Mapping[str, Tensor], bare: bool = False) -> None:
+def write_tensors(path: Path | str, tensors: Mapping[str, Tensor], bare: bool = False) -> None:
     """Makes or replaces a file of tensors, whole or not at all; its name's ending tells the format.
 
     ``bare``: a ``.pt`` holds the one tensor itself instead of a dict. Raises ``UsageError`` as

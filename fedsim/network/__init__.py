@@ -7,10 +7,10 @@ from compressors.lazy import make_lazy
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim.network.clock import PARTS, Clock, Exchange
     from fedsim.network.pricing import price
-    from fedsim.network.spec import DEVICE_PROFILES, PRESETS, Links, Network, parse
+    from fedsim.network.spec import DEVICE_PROFILES, PRESETS, Links, NetworkSpec, parse
 
 __all__ = [
-    "DEVICE_PROFILES", "PARTS", "PRESETS", "Clock", "Exchange", "Links", "Network", "parse",
+    "DEVICE_PROFILES", "PARTS", "PRESETS", "Clock", "Exchange", "Links", "NetworkSpec", "parse",
     "price",
 ]  # fmt: skip
 

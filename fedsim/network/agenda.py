@@ -71,18 +71,20 @@ class Agenda:
     def restore(self, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned."""
         self.now, self._count = values["now"], values["count"]
-        self._heap = [(t, late, n, plain(record)) for t, late, n, record in values["records"]]
+        self._heap = [
+            (t, late, n, plain_record(record)) for t, late, n, record in values["records"]
+        ]
 
     def _enter(self, time: float, late: int, record: Record) -> None:
         self._count += 1
         heappush(self._heap, (time, late, self._count, record))
 
 
-def plain(record: Any) -> Any:
+def plain_record(record: Any) -> Any:
     """A record that JSON has held, whose tuples are lists there.
 
     Example:
         >>> plain(["passed", 1, ["pulled", 2]])
         ('passed', 1, ('pulled', 2))
     """
-    return tuple(map(plain, record)) if isinstance(record, list | tuple) else record
+    return tuple(map(plain_record, record)) if isinstance(record, list | tuple) else record

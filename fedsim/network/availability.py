@@ -13,7 +13,7 @@ import numpy as np
 from compressors import derive
 from fedsim.ground.errors import RunFailed, UsageError, parse_call
 from fedsim.network.quantities import quantity
-from fedsim.network.rates import ByClient, Rate, read_table, steps
+from fedsim.network.rates import ByClient, Rate, read_rates, steps
 
 _ALLOWED = (
     "a fraction in (0, 1], onoff(ON, OFF) with the mean times that a client is there and away, "
@@ -217,7 +217,7 @@ def parse_availability(text: str, name: str = "--availability") -> Availability:
     """
     if text.strip().endswith(".csv"):
         file = Path(text.strip())
-        tables = read_table(file, ("seconds", "available"), "seconds and available (1 or 0)")
+        tables = read_rates(file, ("seconds", "available"), "seconds and available (1 or 0)")
         if not all(np.isin(values[:, 1], (0, 1)).all() for values in tables.values()):
             raise UsageError(f"{name} {file}: available is 1 or 0")
         rates = {client: steps(values, 1) for client, values in tables.items()}

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from compressors import derive
-from compressors.calls import read
+from compressors.calls import read_call
 from fedsim.ground.errors import UsageError
 from fedsim.network.availability import Availability
 
@@ -17,7 +17,7 @@ Leaves = Literal["before", "after", ""]
 
 
 @dataclass(frozen=True)
-class Dropout:
+class ClientDropout:
     """How many of those that are asked drop out.
 
     Args:
@@ -42,7 +42,7 @@ class Dropout:
         return np.array(get_args(Leaves))[np.searchsorted(edges, drawn, side="right")]
 
 
-def parse_dropout(text: str, name: str = "--dropout") -> Dropout:
+def parse_dropout(text: str, name: str = "--dropout") -> ClientDropout:
     """A dropout from its text: `0.1`, before training, or `before=0.05, after=0.05`.
 
     Raises:
@@ -53,9 +53,9 @@ def parse_dropout(text: str, name: str = "--dropout") -> Dropout:
         (Dropout(before=0.1, after=0.0), Dropout(before=0.0, after=0.2))
     """
     try:
-        call = read(text.strip() and f"({text})")
+        call = read_call(text.strip() and f"({text})")
         arguments = (float(str(x)) for x in call.arguments)
-        dropout = Dropout(*arguments, **{key: float(str(x)) for key, x in call.named.items()})
+        dropout = ClientDropout(*arguments, **{key: float(str(x)) for key, x in call.named.items()})
         fits = min(dropout.before, dropout.after) >= 0 and dropout.before + dropout.after <= 1
     except (TypeError, ValueError):
         fits = False
@@ -79,7 +79,7 @@ class Rules:
     """
 
     availability: Availability | None = None
-    dropout: Dropout = Dropout()
+    dropout: ClientDropout = ClientDropout()
     deadline: float | None = None
     first: int | None = None
 

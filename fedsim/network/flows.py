@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.network.agenda import Agenda, Record, plain
+from fedsim.network.agenda import Agenda, Record, plain_record
 from fedsim.network.rates import ROUNDED, STUCK, Rate
 
 _BELOW = 1 - 1e-9
@@ -174,12 +174,16 @@ class Flows:
 
     def restore(self, values: dict[str, Any]) -> None:
         """Goes on from what ``state`` returned; the agenda has its records."""
-        self._numbers = {plain(name): number for number, name in enumerate(values["numbers"])}
+        self._numbers = {
+            plain_record(name): number for number, name in enumerate(values["numbers"])
+        }
         self._rates = [self.rate(link) for link in self._numbers]
         self._links = np.array(values["links"], float).reshape(2, -1)
         self._flows = np.array(values["flows"], float).reshape(4, -1)
         self._takes = np.array(values["takes"], int).reshape(2, -1)
-        self._then, self._new = ([plain(x) for x in values[name]] for name in ("then", "new"))
+        self._then, self._new = (
+            [plain_record(x) for x in values[name]] for name in ("then", "new")
+        )
         self._wake, self._changed = values["wake"], values["changed"]
 
     def _change(self) -> None:

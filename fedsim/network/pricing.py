@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.network.clock import PARTS, Clock, Exchange
 from fedsim.network.quantities import Varying
 from fedsim.network.rates import ConstantRates
-from fedsim.network.spec import Links, Network
+from fedsim.network.spec import Links, NetworkSpec
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd
@@ -25,7 +25,7 @@ WIRE = ("up_wire_bits", "down_wire_bits")
 MESSAGES = ("up_message_bits", "down_message_bits")
 """Those with ``framing=on``."""
 
-CLIENT_COLUMNS = ("round", "client", "samples", "up_wire_bits", "down_wire_bits", "failures")
+PRICED_COLUMNS = ("round", "client", "samples", "up_wire_bits", "down_wire_bits", "failures")
 
 
 def measured_iteration(rounds: pd.DataFrame, used: pd.DataFrame) -> float:
@@ -48,7 +48,7 @@ def measured_iteration(rounds: pd.DataFrame, used: pd.DataFrame) -> float:
     return float(np.nan_to_num((rounds["train_seconds"].to_numpy() / iterations).median()))
 
 
-def coding_seconds(rounds: pd.DataFrame, network: Network) -> tuple[float, float]:
+def coding_seconds(rounds: pd.DataFrame, network: NetworkSpec) -> tuple[float, float]:
     """Seconds of encoding and decoding per round, of a client and of the server: the medians.
 
     Clients code at once, and the server one message after the other. A server that relays messages
@@ -77,7 +77,7 @@ def coding_seconds(rounds: pd.DataFrame, network: Network) -> tuple[float, float
 
 
 def price(
-    rounds: pd.DataFrame, clients: pd.DataFrame, network: Network, federation: int, seed: int
+    rounds: pd.DataFrame, clients: pd.DataFrame, network: NetworkSpec, federation: int, seed: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A synchronous run's rounds and clients with their simulated seconds.
 
@@ -119,7 +119,7 @@ def price(
 
 
 def ends_over_rates(
-    rounds: pd.DataFrame, clients: pd.DataFrame, network: Network, federation: int, seed: int,
+    rounds: pd.DataFrame, clients: pd.DataFrame, network: NetworkSpec, federation: int, seed: int,
     rates: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
     """The clock at the end of every round, where all clients have one rate up and down.
@@ -133,7 +133,7 @@ def ends_over_rates(
         Seconds, shape (rounds, B).
     """
 
-    def at(rate: float) -> Network:
+    def at(rate: float) -> NetworkSpec:
         constant = Varying("constant", float(rate))
         return replace(network, up=constant, down=constant, trace=None)
 
@@ -154,7 +154,7 @@ def ends_over_rates(
 
 
 def joules(
-    rounds: pd.DataFrame, clients: pd.DataFrame, network: Network, federation: int, seed: int
+    rounds: pd.DataFrame, clients: pd.DataFrame, network: NetworkSpec, federation: int, seed: int
 ) -> np.ndarray:
     """What all clients together spend in each round of a synchronous run, shape (rounds,).
 
@@ -183,7 +183,7 @@ def joules(
 
 
 def _requests_of(
-    rounds: pd.DataFrame, clients: pd.DataFrame, network: Network
+    rounds: pd.DataFrame, clients: pd.DataFrame, network: NetworkSpec
 ) -> tuple[pd.DataFrame, pd.Series, pd.Series]:
     """The clients' rows, whether each reply was used, and whether it came in its round."""
     requests = clients.sort_values(["round", "client"], kind="stable").reset_index(drop=True)
@@ -200,7 +200,7 @@ def _requests_of(
 
 
 def _waited_for(
-    rounds: pd.DataFrame, clients: pd.DataFrame, network: Network, federation: int, seed: int
+    rounds: pd.DataFrame, clients: pd.DataFrame, network: NetworkSpec, federation: int, seed: int
 ) -> pd.DataFrame:
     """The rows of replies that came in their round, used or refused, with `SECONDS`."""
     requests, is_used, arrived = _requests_of(rounds, clients, network)
@@ -217,7 +217,7 @@ def _waited_for(
     return waited
 
 
-def _bits(network: Network) -> tuple[str, str]:
+def _bits(network: NetworkSpec) -> tuple[str, str]:
     """The columns with the bits that travel, up and down."""
     return MESSAGES if network.framing else WIRE
 

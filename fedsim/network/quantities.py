@@ -28,11 +28,11 @@ _JOULES = {"pJ": 1e-12, "nJ": 1e-9, "uJ": 1e-6, "mJ": 1e-3, "J": 1.0, "kJ": 1e3}
 _WATTS = {"uW": 1e-6, "mW": 1e-3, "W": 1.0, "kW": 1e3}
 _QUANTITY = re.compile(r"(\+?[0-9.]+(?:e[+-]?[0-9]+)?) *([a-z]*)(/[a-z]+)?", re.IGNORECASE)
 
-Kind = Literal[
+QuantityKind = Literal[
     "bits", "rate", "time", "delay", "factor", "bytes", "flops", "flop rate", "joules",
     "joules per bit", "joules per flop", "watts",
 ]  # fmt: skip
-_KINDS: dict[Kind, tuple[dict[str, float], str]] = {
+_KINDS: dict[QuantityKind, tuple[dict[str, float], str]] = {
     "bits": (_SIZES, "a number of bits above 0, such as 2e6, 500kbit, 2Mbit or 1Gbit"),
     "rate": (
         _RATES, "a number above 0 with a unit (bit, kbit, Mbit, Gbit or Tbit, each per second), "
@@ -57,7 +57,7 @@ _KINDS: dict[Kind, tuple[dict[str, float], str]] = {
     ),
     "watts": (_WATTS, "a power above 0 in mW, W or kW, such as 2W"),
 }  # fmt: skip
-_PER: dict[Kind, tuple[str, ...]] = {
+_PER: dict[QuantityKind, tuple[str, ...]] = {
     "rate": ("", "/s"), "flop rate": ("/s",), "joules per bit": ("/bit",),
     "joules per flop": ("/flop",),
 }  # fmt: skip
@@ -96,7 +96,7 @@ class Varying:
         return np.broadcast_to(self.first, count)  # which takes no memory
 
 
-def parse_varying(text: str, name: str, kind: Kind) -> Varying:
+def parse_varying(text: str, name: str, kind: QuantityKind) -> Varying:
     """A rate or a time from its text.
 
     Args:
@@ -137,7 +137,7 @@ def parse_varying(text: str, name: str, kind: Kind) -> Varying:
     raise UsageError(f"{name} is {text!r}: give {allowed}")
 
 
-def quantity(value: object, name: str, kind: Kind) -> float:
+def quantity(value: object, name: str, kind: QuantityKind) -> float:
     """A number with a unit of its kind, in bits, bits per second, seconds or bytes.
 
     Without a unit it is in these already; a rate has one, for 5 bit/s would be read for 5 Mbit/s.
@@ -180,7 +180,7 @@ def quantity(value: object, name: str, kind: Kind) -> float:
     return number
 
 
-def _meant(text: str, kind: Kind) -> str:
+def _meant(text: str, kind: QuantityKind) -> str:
     """Words for what a quantity may mean whose unit is not known; empty where none comes near."""
     parts = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?) *(\S+)", text)
     number, unit = (float(parts[1]), parts[2]) if parts else (0.0, "")

@@ -223,7 +223,7 @@ def read_trace(file: Path) -> Trace:
     Raises:
         UsageError: the file cannot be read, or its numbers are not as said.
     """
-    tables = read_table(
+    tables = read_rates(
         file, ("seconds", "up", "down"), "seconds, up and down (bits per second)"
     )
     for values in tables.values():
@@ -233,7 +233,7 @@ def read_trace(file: Path) -> Trace:
     return Trace(ByClient(file, pairs))
 
 
-def read_table(file: Path, columns: Sequence[str], named: str) -> dict[str, np.ndarray]:
+def read_rates(file: Path, columns: Sequence[str], named: str) -> dict[str, np.ndarray]:
     """The rows of a CSV file of values over time, by `client`; `*` where it has no such column.
 
     Args:

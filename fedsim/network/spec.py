@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from compressors.calls import split
+from compressors.calls import split_text
 from fedsim.ground.errors import UsageError, comma, reason, unknown
 from fedsim.network.edges import EdgeTree, parse_tree
 from fedsim.network.energy import ENERGY_KEYS, NO_BATTERY, EnergyRates
-from fedsim.network.quantities import Kind, Varying, parse_varying, quantity
+from fedsim.network.quantities import QuantityKind, Varying, parse_varying, quantity
 from fedsim.network.rates import ConstantRates, Rate, Trace, read_trace
 
 
@@ -81,7 +81,7 @@ DEVICE_PROFILES: dict[str, Preset] = {
 """Every client's operations per second while it trains, and its power: lognormal fits of lists."""
 
 
-KEYS = (
+NETWORK_KEYS = (
     "up", "down", "latency", "compute", "flops", "server_up", "server_down", "trace", "framing",
     "topology", "coding", "overlap", "device", *ENERGY_KEYS,
 )  # fmt: skip
@@ -118,7 +118,7 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkSpec:
     """The links of a federation.
 
     Args:
@@ -279,7 +279,7 @@ def ring(links: Links) -> Links:
     return replace(links, up=each, down=each, latency=np.full(count, steps * step))
 
 
-def parse(text: str, name: str = "--network") -> Network:
+def parse(text: str, name: str = "--network") -> NetworkSpec:
     """A network from its text.
 
     Args:
@@ -298,7 +298,7 @@ def parse(text: str, name: str = "--network") -> Network:
         1000000.0
     """
     file, folder = text.strip(), Path()
-    if file.endswith(".toml") and len(split(text)) == 1:
+    if file.endswith(".toml") and len(split_text(text)) == 1:
         settings, folder = _from_file(Path(file), name), Path(file).parent
     else:
         settings = _settings_in(text, name)
@@ -329,7 +329,7 @@ def parse(text: str, name: str = "--network") -> Network:
                                  "ten times as fast as the run's")  # fmt: skip
         elif key == "compute":
             values["measured"], values["by_flops"] = measured, "flop" in value.lower()
-            kind: Kind = "flop rate" if values["by_flops"] else "delay"
+            kind: QuantityKind = "flop rate" if values["by_flops"] else "delay"
             values[key] = (parse_varying(factor, what, "factor") if measured
                          else parse_varying(value, what, kind))  # fmt: skip
         elif key == "flops":
@@ -345,13 +345,13 @@ def parse(text: str, name: str = "--network") -> Network:
             values[key] = quantity(value, what, "rate")
         else:
             values[key] = parse_varying(value, what, "delay" if key == "latency" else "rate")
-    network = Network(**values, name=file)
+    network = NetworkSpec(**values, name=file)
     _check_topology(network, settings, name)
     _check_energy(network, settings, name)
     return network
 
 
-def _check_topology(network: Network, settings: Mapping[str, str], name: str) -> None:
+def _check_topology(network: NetworkSpec, settings: Mapping[str, str], name: str) -> None:
     """Refuses settings that the clock of a ring or of edge servers does not have."""
     without: tuple[str, ...] = ()
     if network.topology == "allreduce":
@@ -371,14 +371,14 @@ def _check_topology(network: Network, settings: Mapping[str, str], name: str) ->
             raise UsageError(f"{name}: {key} is {settings[key]} and topology {cause}")
 
 
-def _energy_kind(key: str, value: str) -> Kind:
+def _energy_kind(key: str, value: str) -> QuantityKind:
     """The kind of the numbers of a setting of energy."""
     if key == "energy_compute":
         return "joules per flop" if "flop" in value.lower() else "watts"
     return "joules" if key == "battery" else "joules per bit"
 
 
-def _check_energy(network: Network, settings: Mapping[str, str], name: str) -> None:
+def _check_energy(network: NetworkSpec, settings: Mapping[str, str], name: str) -> None:
     """Refuses settings of FLOPs and energy that lack what they go by."""
     if "flops" in settings and not (network.by_flops or network.energy_by_flops):
         raise UsageError(
@@ -398,7 +398,7 @@ def _check_energy(network: Network, settings: Mapping[str, str], name: str) -> N
         )
 
 
-def written(key: str, value: object) -> str:
+def written_value(key: str, value: object) -> str:
     """A setting's value as a network's text has it.
 
     A rate that is a number has its unit. A path with a comma or a parenthesis is quoted.
@@ -412,14 +412,14 @@ def written(key: str, value: object) -> str:
     if key == "trace":
         path = f"{value}"
         mark = '"' if "'" in path else "'"
-        return path if split(f"{path},") == [path, ""] else f"{mark}{path}{mark}"
+        return path if split_text(f"{path},") == [path, ""] else f"{mark}{path}{mark}"
     number = isinstance(value, Real) and not isinstance(value, bool) and value != math.inf
     unit = "bit" if key in RATES and number else ""
     return f"{value}".removesuffix(".0" if unit else "") + unit
 
 
 def _unquoted(path: str) -> str:
-    """A path without the quotes that ``written`` puts around it."""
+    """A path without the quotes that ``written_value`` puts around it."""
     quoted = re.fullmatch(r"'[^']*'|\"[^\"]*\"", path)
     return path[1:-1] if quoted else path
 
@@ -439,7 +439,7 @@ def without_file(text: str, name: str = "--network") -> str:
     file = Path(text.strip())
     settings = _from_file(file, name)
     if "trace" in settings:
-        settings["trace"] = written("trace", file.parent / _unquoted(settings["trace"]))
+        settings["trace"] = written_value("trace", file.parent / _unquoted(settings["trace"]))
     return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
@@ -450,13 +450,13 @@ def without_overlap(text: str) -> str:
         >>> without_overlap("4g, compute=10ms, overlap=on")
         '4g, compute=10ms'
     """
-    items = [item.strip() for item in split(text)]
+    items = [item.strip() for item in split_text(text)]
     return ", ".join(item for item in items if item.partition("=")[0].strip() != "overlap")
 
 
 def _settings_in(text: str, name: str) -> dict[str, str]:
     """The settings of a text; they override those of the preset that is its first item."""
-    first, *items = split(text)
+    first, *items = split_text(text)
     if "=" in first:
         return _once([item.partition("=")[::2] for item in (first, *items)], name, text)
     if first not in PRESETS:
@@ -478,7 +478,7 @@ def _with_device(settings: dict[str, str], name: str) -> dict[str, str]:
 
 
 def _once(
-    pairs: Iterable[tuple[str, str]], where: str, text: str, keys: Sequence[str] = KEYS
+    pairs: Iterable[tuple[str, str]], where: str, text: str, keys: Sequence[str] = NETWORK_KEYS
 ) -> dict[str, str]:
     """The values by setting; refuses one that is not known, has no value, or was given before."""
     settings: dict[str, str] = {}
@@ -502,5 +502,5 @@ def _from_file(file: Path, name: str) -> dict[str, str]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{name}: {file} cannot be read as TOML: {reason(error)}") from error
     pairs = ((key, str(value)) for key, value in values.items())
-    settings = _once(pairs, str(file), "", ("preset", *KEYS))
+    settings = _once(pairs, str(file), "", ("preset", *NETWORK_KEYS))
     return (_settings_in(settings.pop("preset"), name) if "preset" in settings else {}) | settings

@@ -12,12 +12,12 @@ import pandas as pd
 from fedsim.ground.errors import UsageError
 from fedsim.results.intervals import mean
 from fedsim.results.labels import reference
-from fedsim.results.load import Results, load
+from fedsim.results.load import Results, load_results
 
 LEVEL = 0.05
 """A difference is significant if its corrected p-value is not above this."""
 
-COLUMNS = (
+COMPARISON_COLUMNS = (
     "temporal", "gradient", "method", "other_method", "seeds", "failed", "other_failed",
     "metric_name", "metric", "other_metric", "difference", "half", "p_value", "p_corrected",
     "up_bits", "other_up_bits", "total_bits", "other_total_bits", "verdict",
@@ -65,12 +65,12 @@ def by_folder(*paths: str | Path) -> list[Results]:
     Raises:
         UsageError: as ``load(*paths)``.
     """
-    together = load(*paths)  # refuses what no table may hold together
+    together = load_results(*paths)  # refuses what no table may hold together
     labels = {
         together.folders[run].resolve(): label for run, label in together.runs["label"].items()
     }
     lots, label_of = [], dict[str, str]()
-    for results in map(load, paths):
+    for results in map(load_results, paths):
         runs = results.runs
         places = [results.folders[run].resolve() for run in runs.index]
         pairs = list(zip(runs["label"], map(labels.get, places), strict=True))
@@ -136,7 +136,7 @@ def compare_frames(*named: tuple[pd.DataFrame, str]) -> pd.DataFrame:
     table["verdict"] = [
         ("first" if a else "other") if t else "" for t, a in zip(is_significant, ahead, strict=True)
     ]
-    return table[[*COLUMNS]]
+    return table[[*COMPARISON_COLUMNS]]
 
 
 def _row(

@@ -23,8 +23,8 @@ from fedsim.results.labels import (
 )
 from fedsim.results.merge import (
     check_comparable,
-    columns_of,
     differences_of,
+    differing_columns,
     repeats,
     settings_of,
     unique_names,
@@ -115,7 +115,7 @@ class Results:
         )
 
 
-def load(*paths: Path | str) -> Results:
+def load_results(*paths: Path | str) -> Results:
     """The results in a sweep's folder (`cells/*/`), in that of a single run, or in several of them.
 
     A failed run is in `.runs`, and in `.rounds` with the rounds that it did. A run that a search
@@ -195,7 +195,7 @@ def join_runs(
     """
     runs = frame(list(cells.values())).set_index(pd.Index(cells, name="run"))
     if any(varied.values()):
-        runs = runs.assign(**columns_of(cells, differences))
+        runs = runs.assign(**differing_columns(cells, differences))
         runs[VARIANT] = [varied[name] for name in cells]
     runs = with_labels(runs, [
         MethodText(facts["form"], facts.get("whole", ""), configs[name].get("label") or "")

@@ -163,7 +163,7 @@ def differences_of(
     return differences
 
 
-def columns_of(
+def differing_columns(
     cells: Cells, differences: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, list[Any]]:
     """The settings in which runs differ as columns of a table, defaults filled in; in the cells'

@@ -24,7 +24,7 @@ from fedsim.ground.files import (
     write_text,
 )
 from fedsim.ground.records import ClientRecord, LayerRecord, RoundRecord
-from fedsim.ground.strangers import read_bytes, read_toml, table_of
+from fedsim.ground.strangers import read_file, read_toml, table_of
 from fedsim.results.neutral import csv_text
 from fedsim.results.summaries import SummaryRecord
 from fedsim.results.values import fault, fault_of_cell, fault_of_table
@@ -49,7 +49,7 @@ INTEGERS, FLOATS, TEXTS = (
 
 ROUND_COLUMNS = ("round", "iteration", "clients", "metric", "up_wire_bits", "up_content_bits")
 LAYER_COLUMNS = names_of(LayerRecord)
-CLIENT_COLUMNS = ("round", "client")
+CLIENT_KEYS = ("round", "client")
 _NUMBERS = {
     spec.name
     for record in (RoundRecord, ClientRecord, LayerRecord)
@@ -114,7 +114,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise _damaged(file, wrong)
     of_both = [cell[name] for name in OF_BOTH if cell.get(name) is not None]
     if "ratio_both" not in cell and len(of_both) == len(OF_BOTH):  # written by 0.1.0
-        cell["ratio_both"] = both_ways(*of_both)
+        cell["ratio_both"] = ratio_both_ways(*of_both)
     return cell
 
 
@@ -126,7 +126,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
             method is not a text.
     """
     file = folder / "config.toml"
-    if not (values := read_table(file)):
+    if not (values := toml_values(file)):
         return {}
     settings = flat_settings(versions.meant(values, file), str(file), newer=True)
     if wrong := fault(settings, {"label": str, "method": str}):
@@ -134,7 +134,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def read_table(file: Path) -> dict[str, Any]:
+def toml_values(file: Path) -> dict[str, Any]:
     """A TOML file's values; empty where it is not there, a folder or no TOML.
 
     Raises ``UsageError`` for a pipe, a device or a link out of its folder, and for endless nesting.
@@ -149,7 +149,7 @@ def read_table(file: Path) -> dict[str, Any]:
         return {}
 
 
-def both_ways(ratio: float, up: float, down: float) -> float:
+def ratio_both_ways(ratio: float, up: float, down: float) -> float:
     """`ratio_both`: the bits of dense sending after every iteration, both ways, over a run's.
 
     Args:
@@ -251,7 +251,7 @@ def clients_of(folder: Path) -> pd.DataFrame:
         UsageError: it is missing or damaged.
     """
     cell = read_summary(folder) if (folder / "summary.json").exists() else {}
-    return _read(folder / "clients.parquet", CLIENT_COLUMNS, cell, optional=False)
+    return _read(folder / "clients.parquet", CLIENT_KEYS, cell, optional=False)
 
 
 def _read(
@@ -265,7 +265,7 @@ def _read(
     if optional and written is None and not os.path.lexists(file):
         return pd.DataFrame(columns=list(columns), dtype="float64")
     try:
-        content = read_bytes(file)
+        content = read_file(file)
         if written not in (None, digest_of(content)):
             raise ValueError(CHANGED)
         if rows:  # in half the time of pd.read_parquet, which imports pyarrow's data sets

@@ -88,7 +88,7 @@ class Checkpoint:
         return size(self.server) + sum(map(size, states.values()))
 
 
-def save(folder: Path, checkpoint: Checkpoint, before: int) -> None:
+def save_checkpoint(folder: Path, checkpoint: Checkpoint, before: int) -> None:
     """Writes ``checkpoint`` under ``folder`` and keeps that of the round ``before``.
 
     All others are removed: older ones, and later ones that were damaged and passed over.
@@ -177,7 +177,7 @@ def _write(folder: Path, checkpoint: Checkpoint, name: str) -> None:
     sync(folder)
 
 
-def load(folder: Path, warn: bool = True) -> Checkpoint | None:
+def load_checkpoint(folder: Path, warn: bool = True) -> Checkpoint | None:
     """The last checkpoint under ``folder`` that is whole, or None. Clears what a kill left behind.
 
     ``warn``: whether a line names each that is damaged, and says where the run goes on.

@@ -8,7 +8,7 @@ from fedsim.settings.config import RunConfig
 DEVICES = ("cpu", "cuda", "mps")
 
 
-def check(name: str) -> None:
+def check_device(name: str) -> None:
     """Raises ``UsageError`` unless torch can use the device ``name`` on this machine.
 
     Example:

@@ -24,7 +24,7 @@ def is_longer(before: RunConfig, now: RunConfig, different: dict[str, Any]) -> b
     return set(different) <= _MAY_DIFFER and before.plan.iterations < now.plan.iterations
 
 
-def check(before: RunConfig, now: RunConfig, out: Path) -> None:
+def check_extension(before: RunConfig, now: RunConfig, out: Path) -> None:
     """Refuses a longer run that would have other numbers, or whose folder lacks what it needs.
 
     Raises ``UsageError``, and changes nothing.
@@ -44,16 +44,16 @@ def _length(run: RunConfig) -> str:
 
 
 def extend(before: RunConfig, out: Path, text: str) -> None:
-    """Lets the finished run in ``out`` go on from its end as a longer one, which ``check`` allowed.
+    """Lets the finished run in ``out`` go on from its end as a longer one (``check_extension``).
 
-    ``text``: the settings of that (``written``).
+    ``text``: the settings of that (``written_config``).
     """
     checkpoint.go_on_from_end(out, before.plan.rounds)
     write_text(out / "config.toml", text)
     (out / "summary.json").unlink()  # last: a kill before this finds a summary of fewer iterations
 
 
-def written(
+def written_config(
     config: RunConfig, content: Mapping[str, Any], start: Mapping[str, Any] = MappingProxyType({})
 ) -> str:
     """What ``config.toml`` holds: how this version has every rule, and what files hold.

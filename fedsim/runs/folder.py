@@ -16,9 +16,9 @@ from fedsim.results.schema import OF_TASK, TRAINED, check_left, read_finished
 from fedsim.runs import checkpoint, environment, extending
 from fedsim.runs.trackers import registry
 from fedsim.settings import contents, masks
-from fedsim.settings.config import FILE, RunConfig, default_of, from_toml
+from fedsim.settings.config import CELLS_FILE, RunConfig, default_of, from_toml
 from fedsim.settings.foreign import moves, own_files
-from fedsim.settings.versions import FIRST, FORMER, MASKING, called, masking_words, read
+from fedsim.settings.versions import FIRST, FORMER, MASKING, called, masking_words, read_versioned
 
 _RULE = f"momentum is masked with every method that has ef, as {called(FIRST)} did"
 
@@ -56,7 +56,7 @@ def examine(config: RunConfig, out: Path) -> FolderState:
         check_left(out, summary)  # a run is done where all that it left is there
     longer = done and extending.is_longer(before, config, setting_differences(before, config))
     if longer:
-        extending.check(before, config, out)
+        extending.check_extension(before, config, out)
     else:
         same_settings(before, config, out)
     goes_on = done or checkpoint.last(out) is not None
@@ -65,7 +65,7 @@ def examine(config: RunConfig, out: Path) -> FolderState:
     if goes_on:  # it began when it did
         start = contents.recorded_content(out, contents.START)
     settings = replace(before, label=config.label) if done and not longer else config
-    text = extending.written(settings, config.content, start)
+    text = extending.written_config(settings, config.content, start)
     return FolderState(before, None if longer or not done else summary, longer, text, remarks)
 
 
@@ -201,11 +201,13 @@ def goes_on(out: Path) -> str:
 
 def is_masked_as_before(out: Path) -> bool:
     """Whether the settings in a results folder have the masking of 0.1.0, by a word of its own."""
-    files = [file for name in ("config.toml", "sweep.toml", FILE) if (file := out / name).exists()]
+    files = [
+        file for name in ("config.toml", "sweep.toml", CELLS_FILE) if (file := out / name).exists()
+    ]
     for file in files or sorted(out.glob("cells/*/config.toml"))[:1]:
         with suppress(UsageError, ValueError):  # what cannot be read is refused where it is used
             check_file(file)
-            words = masking_words(read(file))
+            words = masking_words(read_versioned(file))
             if FORMER in words and "auto" not in words:  # a file of today may have both
                 return True
     return False

@@ -42,7 +42,7 @@ def run_shown(cells: Sequence[Cell], out: Path, jobs: int = 1) -> Results | None
                 f"{cell.name}: {plan.task.name}, {plan.method.text}, {length}, "
                 f"{plan.clients} clients, batch {plan.batch_size}, seed {cell.config.seed}"
             )
-        path = cellfile.write(cells, out)
+        path = cellfile.write_cells(cells, out)
         print(f"Settings: {path or 'only in Python, where the tasks are defined'}")
         return None
     metric = cells[0].config.plan.task.metric_name

@@ -16,7 +16,7 @@ from fedsim.ground.errors import StoppedEarly
 from fedsim.ground.units import bits, duration
 from fedsim.runs.callbacks import Callback, RoundRow
 from fedsim.settings.config import RunConfig
-from fedsim.settings.controllers import parse
+from fedsim.settings.controllers import parse_controller
 
 _SILENT_SECONDS = 60.0
 """So long a log without a terminal hears nothing."""
@@ -48,7 +48,7 @@ def short_rounds(configs: Iterable[RunConfig]) -> str:
     plans = [
         config.plan for config in configs
         if config.stop_at_bits is None and config.stop_at_joules is None
-        and (config.controller is None or "n" not in parse(config.controller).moves)
+        and (config.controller is None or "n" not in parse_controller(config.controller).moves)
     ]  # fmt: skip
     pairs = {(plan.temporal, plan.iterations % plan.temporal) for plan in plans}
     if not any(left for _, left in pairs):
@@ -60,7 +60,7 @@ def short_rounds(configs: Iterable[RunConfig]) -> str:
 
 
 @contextmanager
-def shown(
+def reporter_of(
     progress: Reporter | bool | None, rounds: dict[str, int], metric: str
 ) -> Iterator[Reporter | None]:
     """What a function's ``progress`` stands for: itself, nothing, or what can be seen here.

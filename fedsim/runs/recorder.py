@@ -47,7 +47,9 @@ class Folder:
 
     def __init__(self, path: Path, config: RunConfig) -> None:
         self.path, self.config = path, config
-        self.loaded = checkpoint.load(path)  # clears what a kill left behind, on any engine
+        self.loaded = checkpoint.load_checkpoint(
+            path
+        )  # clears what a kill left behind, on any engine
         self._last = self.loaded.round if self.loaded else 0
         self._saved_at = time.monotonic()
         self.replies = ReplyStore(path)
@@ -71,7 +73,7 @@ class Folder:
     def save(self, state: Checkpoint) -> None:
         """Writes a checkpoint, and keeps the one that was written or loaded before it."""
         self.check()
-        checkpoint.save(self.path, state, self._last)
+        checkpoint.save_checkpoint(self.path, state, self._last)
         self._last, self._saved_at = state.round, time.monotonic()
 
     def errors(self, number: int, traffic: RoundTraffic) -> None:

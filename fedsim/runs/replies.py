@@ -17,7 +17,7 @@ from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from fedsim.engines import compat
-from fedsim.federation.simulation import client_of
+from fedsim.federation.simulation import recipient_of
 from fedsim.ground.errors import UsageError
 from fedsim.ground.files import digest_of, write_bytes, write_json
 from strategies import RoundTraffic
@@ -106,7 +106,7 @@ class RecordingGrid(CohortGrid):
         messages = list(messages)
         train = [m for m in messages if m.metadata.message_type == _TRAIN]
         self._moment.sent(train)
-        requests = [(message, (client_of(message), number_of(message))) for message in train]
+        requests = [(message, (recipient_of(message), number_of(message))) for message in train]
         for reply in self._grid.send_and_receive(messages, timeout=timeout):
             # A grid gives messages their ids when it sends them.
             self._requests |= {message.metadata.message_id: key for message, key in requests}

@@ -75,13 +75,13 @@ class RunResult:
         """The run as ``fedsim.load`` gives runs: for tables, figures and what is best."""
         from fedsim.results.load import join_runs
         from fedsim.settings.grids import Cell
-        from fedsim.show.results_view import load, shown
+        from fedsim.show.results_view import load, view_of
 
         if self.folder is not None:
             return load(self.folder)
         name = Cell.of(self.config).name
         tables = ({name: frame} for frame in (self.rounds, self.layers))
-        return shown(join_runs({name: self.summary}, {name: self.config.flat()}, *tables))
+        return view_of(join_runs({name: self.summary}, {name: self.config.flat()}, *tables))
 
     def __repr__(self) -> str:
         """The result in a line."""

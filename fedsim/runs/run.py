@@ -21,7 +21,7 @@ from fedsim.federation import precheck, storage
 from fedsim.federation.client_memory import AtNode, InProcess, Memories
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.drivers import at_once, make_answer_several, make_client_app
-from fedsim.federation.evaluation import spread
+from fedsim.federation.evaluation import evenly_spread
 from fedsim.federation.events import EventServer
 from fedsim.federation.lockstep import Lockstep
 from fedsim.federation.server import Server
@@ -29,7 +29,7 @@ from fedsim.federation.sharding import ShardServer
 from fedsim.federation.stacks import Stack
 from fedsim.federation.trainer import Trainer
 from fedsim.federation.trainer import entries as trained_entries
-from fedsim.federation.trainer import settings as trained_settings
+from fedsim.federation.trainer import settings_used as trained_settings
 from fedsim.federation.unapplied_updates import count_unapplied
 from fedsim.ground.children import forks_train
 from fedsim.ground.errors import (
@@ -56,7 +56,7 @@ from fedsim.runs import checkpoint, devices, lock
 from fedsim.runs.callbacks import Callback, RoundRow, Several
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.folder import as_there, check_kind, examine, prepare, tell, tidy
-from fedsim.runs.progress import Named, shown
+from fedsim.runs.progress import Named, reporter_of
 from fedsim.runs.recorder import Folder, RunRecords
 from fedsim.runs.result import RunResult
 from fedsim.runs.sentconfig import SentConfig
@@ -126,7 +126,7 @@ def run(
     if folder is not None:
         (config,) = as_there([config], folder)
     plan, name = config.plan, Cell.of(config).name
-    with shown(progress, {name: plan.rounds}, plan.task.metric_name) as tell:
+    with reporter_of(progress, {name: plan.rounds}, plan.task.metric_name) as tell:
         follower = Several([*callbacks, *([Named(name, tell)] if tell else [])])
         return carry_out(config, folder, *engine_of(config, ray_address), follower)
 
@@ -204,11 +204,11 @@ def grid_of(
     )  # fmt: skip
 
 
-def check(config: RunConfig) -> None:
+def check_run(config: RunConfig) -> None:
     """Refuses, before anything is written, a device, a batch, data or a split that cannot be."""
-    devices.check(config.machine.device)
-    precheck.check(config)
-    registry.check(config.keep.track)
+    devices.check_device(config.machine.device)
+    precheck.check_trainable(config)
+    registry.check_tracker(config.keep.track)
     ClientData.of(config)
 
 
@@ -224,9 +224,9 @@ def carry_out(
     The server works on one torch thread, as every worker does. ``extendable``: whether a small
     memory is kept unasked, from which a longer run goes on.
     """
-    check(config)
+    check_run(config)
     if states is not None:
-        storage.check(config, out)
+        storage.check_storage(config, out)
     if out is None:
         check_kept(config)
         return _trained(config, None, states, engine, follower)
@@ -344,7 +344,9 @@ def describe_run(config: RunConfig, trainer: Trainer | None) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "trained_parameters": trained_entries(trainer),
         "data_source": trainer.federation.data.source,
-        "scored_samples": len(spread(trainer.data.test_count, config.evaluation.test_samples)),
+        "scored_samples": len(
+            evenly_spread(trainer.data.test_count, config.evaluation.test_samples)
+        ),
         TRAINED: trained_settings(config, trainer.parameters.values()),
     }
 

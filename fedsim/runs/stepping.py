@@ -19,8 +19,8 @@ from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.folder import setting_differences
 from fedsim.runs.run import (
     broken_off,
-    check,
     check_kept,
+    check_run,
     describe_run,
     grid_of,
     server_of,
@@ -94,8 +94,8 @@ class Federation:
         self.config, self._follower, self._cut = config, Several(callbacks), False
         states = storage.states_of(config)
         with one_thread(), flower_quiet():
-            check(config)
-            storage.check(config, None)
+            check_run(config)
+            storage.check_storage(config, None)
             before = None if state is None else state.memory.copied()
             self._server, self._records = server_of(config, states, self._follower, None, before)
             grid = grid_of(config, states)

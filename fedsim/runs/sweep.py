@@ -39,14 +39,14 @@ from fedsim.runs.folder import (
 )
 from fedsim.runs.parallel import ProgressCallback, RunSpec, run_here, stacked_runs
 from fedsim.runs.processes import run_beside
-from fedsim.runs.progress import Bars, Reporter, shown
+from fedsim.runs.progress import Bars, Reporter, reporter_of
 from fedsim.runs.run import describe_run
 from fedsim.runs.trackers import registry
 from fedsim.settings import cellfile, masks
 from fedsim.settings.config import SETTINGS, RunConfig, digest_of_values, tables
 from fedsim.settings.config import from_toml as from_run_toml
 from fedsim.settings.contents import CONTENT, Content, file_digests, name_of, recorded_content
-from fedsim.settings.controllers import parse
+from fedsim.settings.controllers import parse_controller
 from fedsim.settings.foreign import own_files
 from fedsim.settings.grids import (
     OF_OPTIMIZER,
@@ -104,7 +104,7 @@ def run_cells(
     with own_files(out, configs):
         runs = as_there(configs, out)
         cells = [replace(cell, config=run) for cell, run in zip(cells, runs, strict=True)]
-        check(cells, jobs, on_this_machine=ray_address is None)
+        check_sweep(cells, jobs, on_this_machine=ray_address is None)
         check_folder(out, cells)
         described_cells = cells
         if described:  # a grid's names say the place alone
@@ -114,7 +114,7 @@ def run_cells(
         def begin() -> list[RunSpec]:
             waiting = _prepared(chosen_cells, out)
             if described:
-                cellfile.write(described_cells, out)
+                cellfile.write_cells(described_cells, out)
             return waiting
 
         end = partial(_summarized, cells, chosen_cells, out)
@@ -200,7 +200,7 @@ def _run_waiting(
     rounds = {name: config.plan.rounds for name, config, _ in waiting}
     if isinstance(progress, Bars):
         progress.expect(rounds)
-    with shown(progress, rounds, waiting[0][1].plan.task.metric_name) as bars:
+    with reporter_of(progress, rounds, waiting[0][1].plan.task.metric_name) as bars:
         if jobs == 1 and ray_address is None:
             run_here(waiting, _to_the_end(bars), grouped=stacked_runs)
             return
@@ -247,7 +247,7 @@ def _to_the_end(bars: Reporter | None) -> ProgressCallback | None:
     return None if bars is None else tell
 
 
-def check(cells: Sequence[Cell], jobs: int | None, on_this_machine: bool = True) -> None:
+def check_sweep(cells: Sequence[Cell], jobs: int | None, on_this_machine: bool = True) -> None:
     """Refuses what can be refused before anything is written: jobs, missing data, bad splits.
 
     ``on_this_machine``: whether the cells run on this machine, whose devices then matter.
@@ -264,9 +264,9 @@ def check(cells: Sequence[Cell], jobs: int | None, on_this_machine: bool = True)
                 "its cells with --jobs 1 and without --ray-address"
             )
         if on_this_machine:
-            devices.check(cell.config.machine.device)
-            registry.check(cell.config.keep.track)
-            precheck.check(cell.config)
+            devices.check_device(cell.config.machine.device)
+            registry.check_tracker(cell.config.keep.track)
+            precheck.check_trainable(cell.config)
         ClientData.of(cell.config)
 
 
@@ -348,7 +348,7 @@ def sweep(
     out = Path(out)
     config, cells = in_folder(config, out)
     with own_files(out, [cell.config for cell in cells]):
-        check(cells, jobs, on_this_machine=ray_address is None)
+        check_sweep(cells, jobs, on_this_machine=ray_address is None)
         check_folder(out, cells)
         chosen_cells = part_of(cells, only)
 
@@ -444,7 +444,7 @@ def _off_grid(base: RunConfig) -> RunConfig:
     It is raw here, but where the strategy's codes or a controller that moves p leave no raw. The
     same goes for the fragments of a strategy with a delay, and for n = 1.
     """
-    moves = () if base.controller is None else parse(base.controller).moves
+    moves = () if base.controller is None else parse_controller(base.controller).moves
     least = least_steps(base.strategy)
     codes = adds_codes(base.strategy) or least > 1
     method = base.method if codes or "p" in moves else "raw"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim.federation import ledger
 from fedsim.ground.records import CLIENT_SCORES, PRIVACY, SCORE
-from fedsim.results.schema import OF_BOTH, both_ways
+from fedsim.results.schema import OF_BOTH, ratio_both_ways
 
 if TYPE_CHECKING:  # half a second, which only a run's tables need
     import pandas as pd
@@ -63,6 +63,8 @@ def totals(
     elif controlled:  # n and p moved: what they were on average
         columns["total_sparsity"] = float(rounds["sent_fraction"].sum()) / columns["iterations"]
     for kind in ("wire", "content"):
-        columns[f"ratio_{kind}"] = ledger.ratio(trained, used, columns[f"up_{kind}_bits"])
-    columns["ratio_both"] = both_ways(*(columns[name] for name in OF_BOTH))
+        columns[f"ratio_{kind}"] = ledger.compression_ratio(
+            trained, used, columns[f"up_{kind}_bits"]
+        )
+    columns["ratio_both"] = ratio_both_ways(*(columns[name] for name in OF_BOTH))
     return columns

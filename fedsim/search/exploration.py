@@ -131,7 +131,7 @@ class Exploration:
             if trial.values is not None and trial.state.name == "COMPLETE":
                 curve = self._curve(self.cells / trial.user_attrs["cell"])
                 self._learn(trial.params["method"], curve)
-                point = at(self.space.used(trial.params))
+                point = point_text(self.space.used(trial.params))
                 self.standings.end(trial.user_attrs["cell"], point, curve)
         while True:
             if jobs == 1 and ray_address is None:
@@ -172,8 +172,8 @@ class Exploration:
                 self._tell(number, params, cell.name, self._curve(folder), reason, seconds)
             else:
                 self._running[cell.name] = number, params, clock()
-                self.standings.begin(cell.name, at(self.space.used(params)))
-                saved = checkpoint.load(folder, warn=False) if folder.is_dir() else None
+                self.standings.begin(cell.name, point_text(self.space.used(params)))
+                saved = checkpoint.load_checkpoint(folder, warn=False) if folder.is_dir() else None
                 self.stoppers[params["method"]].begin(cell.name, saved.rounds if saved else ())
                 yield cell.name, cell.config, folder
 
@@ -222,9 +222,12 @@ class Exploration:
             self._left += 1
             self.study.seconds = self.limits.spent()
             self.standings.end(
-                name, at(self.space.used(params)), self._curve(folder), reason, False
+                name, point_text(self.space.used(params)), self._curve(folder), reason, False
             )
-            self.say(f"trial {number}: {at(self.space.used(params))}: {OVER}; more --time goes on")
+            self.say(
+                f"trial {number}: {point_text(self.space.used(params))}: {OVER}; "
+                "more --time goes on"
+            )
             return
         if reason not in ("", stopping.REACHED):  # a finalist runs to its end, or to the target
             seconds *= self.space.base.plan.iterations / self._iteration.get(name, inf)
@@ -250,7 +253,7 @@ class Exploration:
         self.study.seconds = self.limits.spent()
         self.limits.reserved = self.limits.reserve()
         best = " · best so far" if better else ""
-        point = at(self.space.used(params))
+        point = point_text(self.space.used(params))
         if name and reason != REPEATED:
             self.standings.end(name, point, curve, reason, good)
         self.say(f"trial {number}: {point}: {outcome(curve, self.goal, reason)}{best}")
@@ -258,7 +261,7 @@ class Exploration:
             self.say(SATURATED.format(name=self.goal.name))
 
 
-def at(params: Params) -> str:
+def point_text(params: Params) -> str:
     """A point as it is run, in words: `sbc, n = 10, p = 0.01, lr = 0.02`."""
     p, coder = params["gradient"], params["coder"]
     parts = [short(params["method"]), f"n = {params['temporal']}"]

@@ -8,10 +8,10 @@ from inspect import signature
 from typing import Any
 
 from compressors import CATALOGUE, ROWS, Compressor, Pipeline, Row, parse, text
-from compressors.calls import split
+from compressors.calls import split_text
 from compressors.parts import Lossy
 from fedsim.ground.errors import UsageError, unknown
-from fedsim.measure.inputs import at
+from fedsim.measure.inputs import example_at
 from fedsim.settings.methods import resolve, takes_fraction, with_fraction
 
 OWN_CODER = "own"
@@ -67,7 +67,7 @@ def select_methods(methods: str | Sequence[str]) -> list[str]:
             rows = [row for row in ROWS if row.kind == "method" and row.name not in _SERVED]
             published = [*map(_text, rows), *_AS_PUBLISHED]
             return published if word == "published" else [*published, *_SUMS]
-        texts = [part for listed in split(word, ";") for part in split(listed)]
+        texts = [part for listed in split_text(word, ";") for part in split_text(listed)]
     else:
         texts = list(methods)
     texts = [part for part in dict.fromkeys(texts) if part]
@@ -103,7 +103,7 @@ def _text(row: Row) -> str:
     free = all(
         parameter.default is not parameter.empty for name, parameter in taken.items() if name != "p"
     )
-    return row.name if "p" in taken and free else at(row, "{p}")
+    return row.name if "p" in taken and free else example_at(row, "{p}")
 
 
 @lru_cache

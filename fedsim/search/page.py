@@ -10,7 +10,7 @@ import pandas as pd
 from optuna.visualization.matplotlib import plot_param_importances
 
 from fedsim.search import tables
-from fedsim.search.exploration import at
+from fedsim.search.exploration import point_text
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.picture import chart
@@ -91,7 +91,8 @@ def _answer(winner: Finalist, goal: Goal, again: str) -> str:
     seeds = winner.held.metric().count
     many = f"{seeds} fresh seed{'' if seeds == 1 else 's'}"
     return (
-        f"<p><strong>{escape(at(winner.params))}</strong>: {escape(goal.name)} {escape(score)} on "
+        f"<p><strong>{escape(point_text(winner.params))}</strong>: {escape(goal.name)} "
+        f"{escape(score)} on "
         f"held-out samples with {escape(bits)} per client {goal.ways}, {many}.</p>"
         f"<p>The command that runs it again:</p><pre>{escape(again)}</pre>"
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.ground import units
-from fedsim.search.exploration import at
+from fedsim.search.exploration import point_text
 from fedsim.search.finals import Finalist
 from fedsim.search.goal import Goal
 from fedsim.search.methods import short
@@ -102,7 +102,7 @@ def chart(
         marks.append(limit_of(f"target {goal.target:g}"))
     title = f"{task}: {goal.words()}"
     if winner is not None:
-        title += f"\nfound: {at(winner.params)}"
+        title += f"\nfound: {point_text(winner.params)}"
     return Chart(
         title=title, caption=_TRIALS, x=Axis(_BITS[goal.budget_of], "bits"),
         y=Axis(f"{label(goal.name)} (stars: held-out samples)", metric=goal.name), marks=marks,
@@ -115,7 +115,7 @@ def _trials(rows: pd.DataFrame, look: Look, name: str, goal: Goal) -> Marks:
     for row in rows.to_dict("records"):
         point = {k: None if pd.isna(setting) else setting for k, setting in row.items()}
         score = units.score(row["metric"], goal.name)
-        texts.append(f"trial {row['trial']}: {at(point)}\n{goal.name} {score} at "
+        texts.append(f"trial {row['trial']}: {point_text(point)}\n{goal.name} {score} at "
                      f"{units.bits(row['bits'])}\n{row['why']}")  # fmt: skip
     return Marks(
         x=rows["bits"].to_numpy(), y=rows["metric"].to_numpy(), kind="points", look=look, size=6,

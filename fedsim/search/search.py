@@ -16,7 +16,7 @@ from fedsim.network.quantities import quantity
 from fedsim.results.neutral import csv_text
 from fedsim.runs import lock
 from fedsim.runs.folder import as_there, goes_on
-from fedsim.runs.sweep import check, check_folder
+from fedsim.runs.sweep import check_folder, check_sweep
 from fedsim.search import best, exploration, finals, record, tables
 from fedsim.search.exploration import Exploration, Limits, Say
 from fedsim.search.finals import Finalist
@@ -32,7 +32,7 @@ from fedsim.settings import trust_check
 from fedsim.settings.config import RunConfig
 from fedsim.settings.foreign import own_files
 from fedsim.settings.grids import Cell
-from fedsim.settings.versions import read_toml
+from fedsim.settings.versions import read_settings_toml
 from fedsim.show import markup
 from fedsim.show.plot.paper import drawn, save, without_rc
 
@@ -75,7 +75,7 @@ class SearchResult:
 
     def __repr__(self) -> str:
         """The result in a line."""
-        first = "nothing" if self.winner is None else exploration.at(self.winner.params)
+        first = "nothing" if self.winner is None else exploration.point_text(self.winner.params)
         return f"SearchResult({self.goal.words()}: {first}; {str(self.out)!r})"
 
     def _repr_html_(self) -> str:
@@ -126,7 +126,7 @@ def search(
     out, base = Path(out), _base(base)
     limits = _limits(time, trials, seeds)
     base.but(seed=base.seed + seeds)  # refused now, if the finalists' last seed is none
-    check([Cell("search", base)], jobs, on_this_machine=ray_address is None)
+    check_sweep([Cell("search", base)], jobs, on_this_machine=ray_address is None)
     check_folder(out, [Cell("search", base)])
     (before,) = as_there([base], out)
     if before != base:
@@ -251,6 +251,6 @@ def _written(
 def rerun(out: Path) -> str:
     """The command that runs the winner again; it names the user's own code, which is executed."""
     config, best = (shlex.quote(str(out / name)) for name in ("best.toml", "best"))
-    written = read_toml(out / "best.toml") if (out / "best.toml").exists() else {}
+    written = read_settings_toml(out / "best.toml") if (out / "best.toml").exists() else {}
     own_flags = "".join(f" --own {shlex.quote(place)}" for place in trust_check.named_code(written))
     return f"fedsim run --config {config}{own_flags} --out {best}"

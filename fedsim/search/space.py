@@ -256,7 +256,7 @@ def why_not(
             base, method=at_rate(method), gradient=p, temporal=temporal,
             downlink=downlink or base.downlink,
         )  # fmt: skip
-        memories.check(config)
+        memories.check_growth(config)
     except UsageError as error:
         return str(error)
     return ""

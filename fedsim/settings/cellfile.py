@@ -35,7 +35,7 @@ from fedsim.ground.errors import UsageError, unwritten
 from fedsim.ground.files import write_text
 from fedsim.settings import trust_check, versions
 from fedsim.settings.config import (
-    FILE,
+    CELLS_FILE,
     SETTINGS,
     TABLE,
     flat_settings,
@@ -85,7 +85,7 @@ def cells_to_toml(cells: Sequence[Cell]) -> str:
         del always["temporal"]
     varied = [name for name in names if name not in alike]
     remarks = [
-        f"`fedsim sweep --config {FILE} --out DIR`",
+        f"`fedsim sweep --config {CELLS_FILE} --out DIR`",
         "runs these cells; --data says where data sets lie.",
     ]
     for task in dict.fromkeys(cell.config.plan.task for cell in named):
@@ -129,7 +129,7 @@ def cells_from_toml(path: Path, *, trust_code: bool = False) -> list[Cell]:
 
     ``trust_code``: as ``fedsim.settings.config.from_toml`` has it.
     """
-    values = versions.read(path)
+    values = versions.read_versioned(path)
     if TABLE not in values:
         raise UsageError(f"{path}: it has no cells; it takes a table per cell, as [cells.baseline]")
     return from_values(values, str(path), trust=None if trust_code else ())
@@ -205,13 +205,13 @@ def labelled(cell: Cell) -> Cell:
     return replace(cell, config=replace(config, label=label or None))
 
 
-def write(cells: Sequence[Cell], out: Path) -> Path | None:
+def write_cells(cells: Sequence[Cell], out: Path) -> Path | None:
     """Writes ``runs.toml`` into the folder ``out``, made if need be.
 
     Cells of an earlier file that were run there stay in it: a folder may grow. Returns the
     file's path, or None, and nothing is written, where every task is defined in Python.
     """
-    path = out / FILE
+    path = out / CELLS_FILE
     # ``own_files`` has looked
     before = cells_from_toml(path, trust_code=True) if path.exists() else []
     now = {cell.name for cell in cells}

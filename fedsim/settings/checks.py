@@ -14,7 +14,7 @@ from compressors.whole.growth import always_grows
 from compressors.whole.keepers import needs_server
 from fedsim.ground.errors import UsageError
 from fedsim.network.spec import ALLREDUCE
-from fedsim.settings.controllers import parse
+from fedsim.settings.controllers import parse_controller
 from fedsim.settings.declarations import flag
 from fedsim.settings.fields import EXACT, NEAREST, SETTINGS, Settings
 from fedsim.settings.methods import compressor_of, corrects_momentum, takes_fraction
@@ -157,7 +157,7 @@ def _strategy(config: Settings, plan: Plan) -> None:
 def _requirements(config: Settings, plan: Plan) -> None:
     """Raises ``UsageError`` for the first setting with which the algorithm does not go."""
     network = plan.network
-    moves = () if config.controller is None else parse(config.controller).moves
+    moves = () if config.controller is None else parse_controller(config.controller).moves
     setup = Setup(
         plan.method.compressor, plan.downlink, plan.clients, plan.cohort, plan.required,
         config.clients.late, plan.temporal, plan.masks, corrects_momentum(plan.method.compressor),
@@ -318,7 +318,10 @@ def _sampler(config: Settings, plan: Plan) -> None:
 def _controller(config: Settings, plan: Plan) -> None:
     """Refuses an unknown controller, and one that moves or needs what the run does not have."""
     assert config.controller is not None
-    controller, start = parse(config.controller), f"--controller is {config.controller!r}"
+    controller, start = (
+        parse_controller(config.controller),
+        f"--controller is {config.controller!r}",
+    )
     strategy = f"{start} and --strategy is {plan.strategy!r}"
     moves_p, moves_n = (f"{start}, which moves {x}, and" for x in "pn")
     if plan.algorithm.clock == "shards":

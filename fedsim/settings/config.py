@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compressors import Row
     from fedsim.settings.plans import Plan
 
-FILE = "runs.toml"
+CELLS_FILE = "runs.toml"
 """The file in a sweep's folder that lists cells which do not lie on a grid."""
 
 TABLE = "cells"
@@ -375,7 +375,7 @@ def from_toml(path: Path, *, trust_code: bool = False) -> RunConfig:
 
     Raises ``UsageError``, which names the file, where it is corrupt or names code.
     """
-    values = flat_settings(versions.read(path), str(path))
+    values = flat_settings(versions.read_versioned(path), str(path))
     if not trust_code:
         trust_check.check_trust(values, path)
     return run_from_flat(values)

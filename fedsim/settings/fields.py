@@ -27,7 +27,7 @@ from fedsim.tasks.tasklist import PARTITIONS
 
 # Settings are read without torch, so that `--help` answers at once; a run imports torch.
 if TYPE_CHECKING:
-    from fedsim.network.quantities import Kind
+    from fedsim.network.quantities import QuantityKind
     from fedsim.settings.samplers import Sampler
     from fedsim.tasks import Task
     from strategies import Algorithm
@@ -62,7 +62,7 @@ def _text(value: Any, flag: str) -> Any:
     return repr(value) if isinstance(value, int | float) else value
 
 
-def _amount(kind: "Kind") -> Callable[[Any, str], float]:
+def _amount(kind: "QuantityKind") -> Callable[[Any, str], float]:
     """From what is given to a number in the units of its kind, as ``quantity`` reads it."""
 
     def read(value: Any, flag: str) -> float:
@@ -86,15 +86,15 @@ def _partition(value: Any, flag: str) -> Any:
     """A partition's text; a file's with its digest."""
     if not isinstance(value, str) or not (".csv" in value or ".py:" in value):
         return value
-    from fedsim.tasks.data.filesplits import with_digest
+    from fedsim.tasks.data.filesplits import partition_with_digest
 
-    return with_digest(value)
+    return partition_with_digest(value)
 
 
 def _weights(value: Any, flag: str) -> Any:
-    from fedsim.settings.startfile import with_digest
+    from fedsim.settings.startfile import place_with_digest
 
-    return with_digest(value) if isinstance(value, str) else value
+    return place_with_digest(value) if isinstance(value, str) else value
 
 
 @names_told
@@ -389,13 +389,13 @@ class Network:
     text: str
 
     def __init__(self, preset: str = "", **settings: Any) -> None:
-        from compressors.calls import split
+        from compressors.calls import split_text
         from fedsim.network import spec
 
-        texts = split(spec.without_file(preset)) if preset else []
+        texts = split_text(spec.without_file(preset)) if preset else []
         pairs = [item.partition("=") for item in texts]
         items = [f"{k.strip()}={x.strip()}" if mark else k for k, mark, x in pairs]
-        items += [f"{name}={spec.written(name, value)}" for name, value in settings.items()]
+        items += [f"{name}={spec.written_value(name, value)}" for name, value in settings.items()]
         text = ", ".join(items)
         spec.parse(text)
         object.__setattr__(self, "text", text)

@@ -9,11 +9,11 @@ from typing import Any
 from fedsim.ground.errors import UsageError
 from fedsim.ground.strangers import check_file
 from fedsim.settings import contents
-from fedsim.settings.config import FILE, SETTINGS, TABLE, RunConfig
-from fedsim.settings.versions import read_toml
+from fedsim.settings.config import CELLS_FILE, SETTINGS, TABLE, RunConfig
+from fedsim.settings.versions import read_settings_toml
 from fedsim.tasks.place import SEPARATOR, literal_origin, origin, redirect
 
-_SETTINGS = ("config.toml", "sweep.toml", FILE)
+_SETTINGS = ("config.toml", "sweep.toml", CELLS_FILE)
 _FILES = ("task", "strategy", "sampler", "partition")
 """Settings that may name a file."""
 
@@ -93,7 +93,7 @@ def _tables(out: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         try:
             if os.path.lexists(file):
                 check_file(file)
-            values = read_toml(file) if file.exists() else {}
+            values = read_settings_toml(file) if file.exists() else {}
         except (UsageError, OSError):  # of one that cannot be read nothing is carried out
             continue
         except ValueError as error:

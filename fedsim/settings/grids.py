@@ -305,7 +305,7 @@ def sweep_from_toml(path: Path, *, trust_code: bool = False) -> SweepConfig:
     ``trust_code``: as ``fedsim.settings.config.from_toml`` has it.
     """
     try:
-        values = flat_grid(versions.read(path), str(path))
+        values = flat_grid(versions.read_versioned(path), str(path))
         if not trust_code:
             trust_check.check_trust(values, path)
         return sweep_from_flat(values, str(path))

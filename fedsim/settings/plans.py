@@ -10,7 +10,7 @@ from compressors import Compressor, parse
 from fedsim.ground.errors import UsageError, comma
 from fedsim.network import spec
 from fedsim.network.availability import parse_availability
-from fedsim.network.cohorts import Dropout, Rules, parse_dropout
+from fedsim.network.cohorts import ClientDropout, Rules, parse_dropout
 from fedsim.network.quantities import quantity
 from fedsim.settings.fields import GRADIENT, UNIFORM, Settings
 from fedsim.settings.methods import Method, resolve, takes_fraction
@@ -19,7 +19,7 @@ from fedsim.settings.samplers.parsing import sampler_of as sampler_of
 from fedsim.settings.samplers.simple import Uniform
 from fedsim.settings.strategies import algorithm_of, strategy_text
 from fedsim.tasks import Task, get_task
-from fedsim.tasks.data.filesplits import with_digest
+from fedsim.tasks.data.filesplits import partition_with_digest
 from strategies import DSGD, Algorithm, Client, FedProx, Relay, chain
 
 
@@ -53,7 +53,7 @@ class Plan:
     stop_at_bits: float | None = None
     stop_at_joules: float | None = None
     budget_of: str = "up"
-    network: spec.Network | None = None
+    network: spec.NetworkSpec | None = None
     rules: Rules = Rules()
     ask: int = 0
     algorithm: Algorithm = field(default_factory=DSGD)
@@ -118,7 +118,7 @@ def filled(config: Settings) -> Plan:
     availability, out, limit = clients.availability, clients.dropout, clients.deadline
     rules = Rules(
         None if availability is None else parse_availability(str(availability)),
-        Dropout() if out is None else parse_dropout(str(out)),
+        ClientDropout() if out is None else parse_dropout(str(out)),
         None if limit is None else quantity(limit, "--deadline", "time"),
         None if clients.ask is None else cohort,
     )
@@ -154,7 +154,9 @@ def filled(config: Settings) -> Plan:
         cohort=cohort,
         iterations=iterations,
         batch_size=training.batch_size or task.batch_size,
-        partition=with_digest(task.partition if clients.partition is None else clients.partition),
+        partition=partition_with_digest(
+            task.partition if clients.partition is None else clients.partition
+        ),
         min_replies=clients.min_replies or (least if rules.plain else 1),
         required=clients.min_replies or (least if rules.plain else 0),
         evaluate_every=config.evaluation.every or max(1, iterations // temporal // 20),

@@ -15,7 +15,7 @@ _DIGEST = re.compile(r"@([0-9a-f]{16})$")
 _FLAG = "--weights"
 
 
-def with_digest(file: str) -> str:
+def place_with_digest(file: str) -> str:
     """The place with its digest, which is read where the text lacks one.
 
     Raises:
@@ -29,7 +29,7 @@ def with_digest(file: str) -> str:
         return file
     if not file.endswith(".safetensors"):
         raise UsageError(f"{_FLAG} is {file!r}: give a file of tensors, FILE.safetensors")
-    return f"{file}@{blake2b(read_bytes(file), digest_size=8).hexdigest()}"
+    return f"{file}@{blake2b(read_start_file(file), digest_size=8).hexdigest()}"
 
 
 def digest_in(weights: str | None) -> str | None:
@@ -49,7 +49,7 @@ def file_bytes(weights: str) -> bytes:
         UsageError: it is not there, or no longer what it was.
     """
     place, was = _DIGEST.sub("", weights), digest_in(weights)
-    held = read_bytes(place)
+    held = read_start_file(place)
     now = blake2b(held, digest_size=8).hexdigest()
     if now != was:
         raise UsageError(
@@ -59,7 +59,7 @@ def file_bytes(weights: str) -> bytes:
     return held
 
 
-def read_bytes(place: str) -> bytes:
+def read_start_file(place: str) -> bytes:
     """The bytes of a file; kept until it changes."""
     try:
         stat = Path(place).stat()

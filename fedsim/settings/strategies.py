@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from compressors.calls import Call, read, value
+from compressors.calls import Call, read_call, value
 from fedsim.ground.errors import UsageError, comma, named_arguments, parse_call, unknown
 from fedsim.settings.declarations import ABOVE_ZERO, Setting, declared, flag, one_of, setting
 from strategies.algorithms import ALGORITHMS
@@ -316,7 +316,7 @@ def _shown(value: Any) -> str:
     if not isinstance(text, str):
         return repr(value)
     try:
-        same = _value(read(f"_({text})").arguments[0]) == text
+        same = _value(read_call(f"_({text})").arguments[0]) == text
     except (IndexError, ValueError):  # no word and no call, such as a pattern of names
         same = False
     return text if same else repr(text)

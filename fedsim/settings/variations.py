@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compressors.calls import split
+from compressors.calls import split_text
 from fedsim.ground.errors import PlacedError, UsageError, unknown
 from fedsim.settings.config import SETTINGS, underscored, written
 from fedsim.settings.declarations import Setting
@@ -48,7 +48,7 @@ def parse_vary(texts: Iterable[str]) -> dict[str, list[str]]:
     for text in texts:
         name, _, values_text = text.partition("=")
         key = name.strip().lstrip("-").replace("-", "_")
-        words = [re.sub(r"""^(['"])(.*)\1$""", r"\2", word) for word in split(values_text)]
+        words = [re.sub(r"""^(['"])(.*)\1$""", r"\2", word) for word in split_text(values_text)]
         if not all(words):
             raise UsageError(
                 f"--vary is {text!r}: give a setting and its values, such as lr=0.01,0.1"

@@ -48,15 +48,15 @@ def stamped(values: Mapping[str, Any]) -> dict[str, Any]:
     return {KEY: VERSION, **values}
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_versioned(path: Path) -> dict[str, Any]:
     """The values of a file of settings, in today's words and without the version.
 
     Raises ``UsageError``, which names the file, where it cannot be read.
     """
-    return meant(read_toml(path), path)
+    return meant(read_settings_toml(path), path)
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_settings_toml(path: Path) -> dict[str, Any]:
     """The values of a TOML file; ``UsageError`` names the file where it cannot be read."""
     from fedsim.ground.strangers import parsed_toml  # not for --help
 

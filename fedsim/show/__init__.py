@@ -6,8 +6,8 @@ from compressors.lazy import make_lazy
 
 if TYPE_CHECKING:  # and what is imported when it is first used: see compressors.lazy
     from fedsim.show.style import GREYS, METHODS, ink
-    from fedsim.show.times import Bandwidths, over_bandwidths, priced
+    from fedsim.show.times import Bandwidths, priced, times_over_bandwidths
 
-__all__ = ["GREYS", "METHODS", "Bandwidths", "ink", "over_bandwidths", "priced"]
+__all__ = ["GREYS", "METHODS", "Bandwidths", "ink", "times_over_bandwidths", "priced"]
 
 make_lazy(__name__)

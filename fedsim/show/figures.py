@@ -65,7 +65,7 @@ _FEWER = "hollow: fewer seeds"
 _PALER = " Paler ones send fewer entries."
 
 
-def curves(
+def curves_chart(
     rounds: pd.DataFrame, x: str = "iteration", y: str = "metric", name: str | None = None,
     bits: Bits = "wire",
 ) -> Chart:  # fmt: skip
@@ -109,7 +109,7 @@ def _texts(line: Series, text_of: Callable[[float], str], name: str) -> list[str
     ]
 
 
-def budget(
+def budget_chart(
     rounds: pd.DataFrame, name: str | None = None, bits: Bits = "wire", budget_of: str = "up"
 ) -> Chart:
     """The best within a budget; arguments and errors as of `fedsim.plot.budget`."""
@@ -141,7 +141,7 @@ def _spent(bits: Bits, budget_of: str) -> Axis:
     return Axis(LABELS[f"total_{bits}" if both_ways(budget_of) else column], "bits")
 
 
-def pareto(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Chart:
+def pareto_chart(runs: pd.DataFrame, bits: Bits = "wire", budget_of: str = "up") -> Chart:
     """Final metric over bits; arguments and errors as of `fedsim.plot.pareto`."""
     check_frame(runs, "runs", "pareto()")
     points = pareto_points(runs, bits, budget_of)
@@ -253,7 +253,7 @@ def rank(line: Series, target: float | None, higher: bool) -> tuple[float, float
     return float(reached.min()) if len(reached) else inf, end
 
 
-def over_bandwidths(times: "Bandwidths", rounds: pd.DataFrame, target: float) -> Chart:
+def bandwidths_chart(times: "Bandwidths", rounds: pd.DataFrame, target: float) -> Chart:
     """The time to a target over bandwidths; arguments as of `fedsim.plot.over_bandwidths`."""
     lines, dense = times.methods(), set(rounds.loc[rounds["dense"], "label"])
     styles = method_looks({name: name in dense for name in lines})

@@ -79,7 +79,7 @@ def print_summary(
         print(wrapped(text, console.width))
 
 
-class Setting:
+class CellSeeds:
     """The seeds of one cell.
 
     Args:
@@ -113,7 +113,7 @@ class Setting:
         low, high = (units.score(x, self.metric_name) for x in wilson(self.middle, self.samples))
         return f"{score} ({low} to {high}: 95 %, {self.samples} test samples, one seed)"
 
-    def differences(self, other: "Setting") -> list[float]:
+    def differences(self, other: "CellSeeds") -> list[float]:
         """Those of the seeds that both have."""
         return [x - other.scores[seed] for seed, x in self.scores.items() if seed in other.scores]
 
@@ -126,21 +126,21 @@ def samples_of(runs: pd.DataFrame) -> int | None:
     return int(counts.min()) if len(counts) and counts.min() > 0 else None
 
 
-def _cells(runs: pd.DataFrame) -> list[Setting]:
+def _cells(runs: pd.DataFrame) -> list[CellSeeds]:
     """The cells whose seeds all have a finite metric; none where a seed has two runs."""
     if runs.duplicated([*CELL_COLUMNS, "seed"]).any():
         return []
     groups = [group for _, group in runs.groupby([*CELL_COLUMNS], sort=False)]
-    return [Setting(group) for group in groups if group["metric"].map(isfinite).all()]
+    return [CellSeeds(group) for group in groups if group["metric"].map(isfinite).all()]
 
 
-def _untold(best: Setting, others: list[Setting]) -> list[Setting]:
+def _untold(best: CellSeeds, others: list[CellSeeds]) -> list[CellSeeds]:
     """The cells that do not differ significantly from the best, or cannot be compared."""
     values = [_chance(best, other) for other in others]
     return [other for other, p in zip(others, holm(values), strict=True) if isnan(p) or p > LEVEL]
 
 
-def _chance(best: Setting, other: Setting) -> float:
+def _chance(best: CellSeeds, other: CellSeeds) -> float:
     """The p-value of the difference of two cells; NaN where nothing is known of chance."""
     differences = best.differences(other)
     if len(differences) > 1:
@@ -155,7 +155,7 @@ def _chance(best: Setting, other: Setting) -> float:
     return float(2 * ndtr(-abs(best.middle - other.middle) / spread))
 
 
-def _seeds_told(best: Setting, others: list[Setting]) -> str:
+def _seeds_told(best: CellSeeds, others: list[CellSeeds]) -> str:
     """How many seeds would tell a difference of 1 point, or 1 % of the best."""
     differences_of = [
         differences for other in others if len(differences := best.differences(other)) > 1

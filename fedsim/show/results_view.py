@@ -136,9 +136,9 @@ def load(*paths: Path | str) -> ResultsView:
         results = fedsim.load("results/sbc", "results/gradient_dropping")
         results.best("2Mbit")
     """
-    return shown(files.load(*paths))
+    return view_of(files.load_results(*paths))
 
 
-def shown(results: Results) -> ResultsView:
+def view_of(results: Results) -> ResultsView:
     """The same results, which show themselves."""
     return ResultsView(**{field.name: getattr(results, field.name) for field in fields(Results)})

@@ -22,7 +22,7 @@ from fedsim.results.labels import (
     several,
     without_settings,
 )
-from fedsim.results.schema import COLUMNS, OF_BOTH, both_ways
+from fedsim.results.schema import COLUMNS, OF_BOTH, ratio_both_ways
 from fedsim.results.summaries import TABLES
 from fedsim.settings.fields import SETTINGS
 from fedsim.show.averages import CELL_COLUMNS, over_seeds, repeated
@@ -85,7 +85,7 @@ def add_difference(runs: pd.DataFrame) -> pd.DataFrame:
 def add_told(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` with two columns of tables: `difference`, which is in no file, and `ratio_both`,
     which frames of other programs may lack."""
-    both = [both_ways(*one) for one in runs[[*OF_BOTH]].itertuples(index=False)]
+    both = [ratio_both_ways(*one) for one in runs[[*OF_BOTH]].itertuples(index=False)]
     runs = runs if "difference" in runs.columns else add_difference(runs)
     return runs.assign(ratio_both=both)
 

@@ -12,7 +12,7 @@ import pandas as pd
 from fedsim.ground.errors import UsageError
 from fedsim.network.availability import parse_availability
 from fedsim.network.pricing import SECONDS, ends_over_rates, joules, price
-from fedsim.network.spec import ALLREDUCE, Network, parse
+from fedsim.network.spec import ALLREDUCE, NetworkSpec, parse
 from fedsim.results.labels import averages, delay_symbol
 from fedsim.results.load import Results
 from fedsim.results.schema import clients_of
@@ -28,7 +28,7 @@ _COMPUTE = ("compute", "by_flops", "flops")
 """The settings of a network by which clients do as many local iterations as fit into a time."""
 
 _NONE_DONE = "there is no run that is done: a price needs one"
-RATES = tuple(float(x) for x in np.geomspace(1e3, 1e11, 65))
+BANDWIDTHS = tuple(float(x) for x in np.geomspace(1e3, 1e11, 65))
 """Bandwidths over which methods are compared, in bits per second: eight per power of ten."""
 
 
@@ -36,7 +36,7 @@ Flops = Callable[[Path], float]
 """From a run's folder to the floating-point operations of one of its local iterations."""
 
 
-def priced(results: Results, network: Network, flops: Flops | None = None) -> pd.DataFrame:
+def priced(results: Results, network: NetworkSpec, flops: Flops | None = None) -> pd.DataFrame:
     """The rounds of all finished runs with their simulated seconds; nothing is trained again.
 
     Args:
@@ -202,8 +202,8 @@ class Bandwidths:
                 for (low, high), i in zip(pairwise(edges), turns[:-1], strict=True)]  # fmt: skip
 
 
-def over_bandwidths(
-    results: Results, network: Network, target: float, rates: Sequence[float] = RATES,
+def times_over_bandwidths(
+    results: Results, network: NetworkSpec, target: float, rates: Sequence[float] = BANDWIDTHS,
     flops: Flops | None = None,
 ) -> Bandwidths:  # fmt: skip
     """The time to a target of every cell, where all clients have one rate up and down.
@@ -249,10 +249,10 @@ class _Run(NamedTuple):
     clients: pd.DataFrame
     federation: int
     seed: int
-    network: Network
+    network: NetworkSpec
 
 
-def _decided_by_the_clock(config: Mapping[str, Any], network: Network) -> str:
+def _decided_by_the_clock(config: Mapping[str, Any], network: NetworkSpec) -> str:
     """The setting by which simulated time or the links decided what a run trained; empty: none.
 
     ``network``: on which the run is to be told, without a name: at many rates; a controller that
@@ -279,12 +279,14 @@ def _decided_by_the_clock(config: Mapping[str, Any], network: Network) -> str:
     if controller is None or same:
         return ""
     try:
-        return "controller" if NETWORK in controllers.parse(str(controller)).needs else ""
+        return (
+            "controller" if NETWORK in controllers.parse_controller(str(controller)).needs else ""
+        )
     except UsageError:  # one of the user's own, which is not known here
         return "controller"
 
 
-def _runs(results: Results, network: Network, count: Flops | None) -> list[_Run]:
+def _runs(results: Results, network: NetworkSpec, count: Flops | None) -> list[_Run]:
     """The runs that are done, with what a price on ``network`` takes; for its name see above.
 
     ``count``: as ``flops`` of ``priced``.

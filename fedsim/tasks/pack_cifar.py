@@ -87,7 +87,7 @@ def read_source(source: Path) -> tuple[dict[str, NDArray[Any]], str]:
     return arrays, form
 
 
-def main(arguments: list[str] | None = None) -> int:
+def pack_command(arguments: list[str] | None = None) -> int:
     """The command; 2 where the source cannot be used."""
     parser = argparse.ArgumentParser(
         prog="python -m fedsim.tasks.pack_cifar",
@@ -109,4 +109,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pack_command())

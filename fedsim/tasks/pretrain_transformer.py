@@ -58,7 +58,7 @@ def train(numbers: Tensor, steps: int, test: tuple[Tensor, Tensor] | None = None
     return model
 
 
-def main() -> None:
+def pretrain() -> None:
     """Trains and writes; the last line printed is the perplexity of what is written."""
     parser = argparse.ArgumentParser(description="the base of char_transformer")
     parser.add_argument("data", type=Path, help="the folder with shakespeare/")
@@ -73,4 +73,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    pretrain()

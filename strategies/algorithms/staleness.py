@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from compressors.calls import read
+from compressors.calls import read_call
 
 _FORMS = "constant, polynomial(a) or hinge(a, b), such as polynomial(0.5)"
 
@@ -55,7 +55,7 @@ class Staleness:
 
     def _rule(self) -> Callable[[int], float]:
         try:
-            call = read(self.text)
+            call = read_call(self.text)
             name, arguments = call.name, [float(str(x)) for x in call.arguments]
         except ValueError:
             name, arguments = "", []

@@ -4,19 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compressors.calls import Call, read, split, value
+from compressors.calls import Call, read_call, split_text, value
 
 
 def test_a_call_is_a_name_with_arguments_and_named_arguments() -> None:
-    call = read(" pace( 0.5, most=inner(1, 'a,b)=|') , 768 kbit/s, ) ")
+    call = read_call(" pace( 0.5, most=inner(1, 'a,b)=|') , 768 kbit/s, ) ")
     assert call.name == "pace" and call.called
     assert call.arguments == [Call("0.5"), Call("768 kbit/s")]
     assert call.named == {"most": Call("inner", [Call("1"), Call("'a,b)=|'")], called=True)}
-    assert read("fixed") == Call("fixed") and read("fixed()") == Call("fixed", called=True)
-    assert read("a | b(c|d)") == Call(
+    assert read_call("fixed") == Call("fixed") and read_call("fixed()") == Call(
+        "fixed", called=True
+    )
+    assert read_call("a | b(c|d)") == Call(
         "|", [Call("a"), Call("b", [Call("|", [Call("c"), Call("d")])], called=True)]
     )
-    assert read("(1, 2)") == Call("", [Call("1"), Call("2")], called=True)
+    assert read_call("(1, 2)") == Call("", [Call("1"), Call("2")], called=True)
 
 
 @pytest.mark.parametrize(
@@ -39,17 +41,17 @@ def test_a_call_is_a_name_with_arguments_and_named_arguments() -> None:
 )
 def test_what_is_no_call_is_told(source: str, why: str) -> None:
     with pytest.raises(ValueError) as error:
-        read(source)
+        read_call(source)
     assert str(error.value).startswith(why) and len(str(error.value)) < 100
 
 
 @given(st.text("ab()|,='\" 1", max_size=12))
 def test_any_text_is_a_call_or_a_value_error(source: str) -> None:
     try:
-        call = read(source)
+        call = read_call(source)
     except ValueError:
         return
-    assert read(str(call)) == call
+    assert read_call(str(call)) == call
 
 
 def test_words_as_python_has_them() -> None:
@@ -63,5 +65,5 @@ def test_words_as_python_has_them() -> None:
 
 
 def test_parts_are_split_outside_of_parentheses_and_quotes() -> None:
-    assert split("a(1, 2), 'x, y' ,, it's") == ["a(1, 2)", "'x, y'", "", "it's"]
-    assert split("by_name('*;', raw); raw;", ";") == ["by_name('*;', raw)", "raw", ""]
+    assert split_text("a(1, 2), 'x, y' ,, it's") == ["a(1, 2)", "'x, y'", "", "it's"]
+    assert split_text("by_name('*;', raw); raw;", ";") == ["by_name('*;', raw)", "raw", ""]

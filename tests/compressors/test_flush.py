@@ -59,12 +59,12 @@ def test_no_byte_depends_on_flushing(method: str) -> None:
 @pytest.mark.parametrize("side", [select.MAGNITUDE, select.POSITIVE, select.NEGATIVE])
 def test_zeros_and_padding_are_never_selected(flushing: None, n: int, side: int) -> None:
     for x in (np.zeros(n, np.float32), np.full(n, -0.0, np.float32)):
-        assert select.largest(x, n, side).size == 0
+        assert select.select_largest(x, n, side).size == 0
         assert select.at_least(x, 0, side)[0].size == 0
         assert largest_torch(torch.from_numpy(x), n, side).numel() == 0
     x = np.zeros(n, np.float32)
     x[-1] = -1.0 if side == select.NEGATIVE else 1.0
-    assert select.largest(x, n, side).tolist() == [n - 1]
+    assert select.select_largest(x, n, side).tolist() == [n - 1]
 
 
 def test_denormals_are_selected_all_the_same(flushing: None) -> None:
@@ -73,7 +73,7 @@ def test_denormals_are_selected_all_the_same(flushing: None) -> None:
     assert signs(x.numpy()) == (2, 1)
     assert reaching(x, 0.0).tolist() == [0, 1, 3]
     assert reaching(x, 2 * TINY).tolist() == [1, 3]
-    assert select.largest(x.numpy(), 1, select.MAGNITUDE).tolist() == [3]
+    assert select.select_largest(x.numpy(), 1, select.MAGNITUDE).tolist() == [3]
     assert [side.tolist() for side in select.both_sides(x.numpy(), 1, 0)] == [[3], []]
     sent = compress(parse("nonzero | float32 | bitmap"), {"w": x})[0].sent["w"]
     assert sent.indices.tolist() == [0, 1, 3]
@@ -83,8 +83,10 @@ def test_denormals_are_selected_all_the_same(flushing: None) -> None:
 def test_nan_selects_within_the_array() -> None:
     x = np.full(5000, np.nan, np.float32)
     for side in (select.MAGNITUDE, select.POSITIVE, select.NEGATIVE):
-        assert rises(select.largest(x, 700, side), x.size)
-        assert select.largest(x, 0, side).size == select.largest(x, -1, side).size == 0
+        assert rises(select.select_largest(x, 700, side), x.size)
+        assert (
+            select.select_largest(x, 0, side).size == select.select_largest(x, -1, side).size == 0
+        )
 
 
 @pytest.mark.parametrize("name", [code for code in CODES if code not in SAME_ROOM])

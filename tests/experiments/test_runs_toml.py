@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedsim.commands.experiment import SCALES, experiments
-from fedsim.settings.cellfile import FILE, cells_digest, cells_from_toml
+from fedsim.settings.cellfile import CELLS_FILE, cells_digest, cells_from_toml
 from fedsim.settings.grids import Cell
 from tests.support.cases import cases
 from tests.support.commands import Typed, typed
@@ -73,7 +73,7 @@ def rows(cells: list[Cell]) -> pd.DataFrame:
 
 
 def test_settings_agree_with_the_numbers(folder: Path) -> None:
-    mine, compared = rows(cells_from_toml(folder / FILE, trust_code=True)), 0
+    mine, compared = rows(cells_from_toml(folder / CELLS_FILE, trust_code=True)), 0
     for file in sorted(folder.glob("*.csv")):
         table = pd.read_csv(file)
         for wanted, compare in KINDS.items():
@@ -191,7 +191,7 @@ KINDS = {
 
 
 def test_no_machine_s_place_is_in_them(folder: Path) -> None:
-    for cell in cells_from_toml(folder / FILE, trust_code=True):
+    for cell in cells_from_toml(folder / CELLS_FILE, trust_code=True):
         assert cell.config.machine.data is None and cell.config.machine.device == "cpu"
 
 
@@ -209,7 +209,7 @@ def test_a_dry_run_writes_the_settings_alone(name: str, scale: str, typed: Typed
     said = typed(*arguments, "--data", "none")
     assert said.code == 0, said.err
     written = [f for f in Path("out").rglob("*") if f.is_file()]
-    assert {f.name for f in written} == (set() if name == IN_PYTHON else {FILE})
+    assert {f.name for f in written} == (set() if name == IN_PYTHON else {CELLS_FILE})
     cells = [cell for file in written for cell in cells_from_toml(file, trust_code=True)]
     for cell in cells:
         assert f"{cell.name}: {cell.config.plan.task.name}, " in said.out
@@ -226,7 +226,10 @@ def test_a_dry_run_of_only_some_rows(typed: Typed) -> None:
     assert typed(*arguments).code == 0
     assert [*Path("out").iterdir()] == [Path("out/mnist_lenet5")]
     written, committed = (
-        {cell.name: cell.config.digest for cell in cells_from_toml(folder / FILE, trust_code=True)}
+        {
+            cell.name: cell.config.digest
+            for cell in cells_from_toml(folder / CELLS_FILE, trust_code=True)
+        }
         for folder in (Path("out/mnist_lenet5"), HOME / "sbc-table2" / "results" / "mnist_lenet5")
     )
     assert written == committed
@@ -239,7 +242,7 @@ def test_a_dry_run_takes_no_runs_over(typed: Typed) -> None:
     out = Path("sbc-curves-smoke")
     said = typed("experiment", "sbc-curves", "--scale", "smoke", "--dry-run", "--out", out)
     assert said.code == 0, said.err
-    assert [f.name for f in out.rglob("*") if f.is_file()] == [FILE]
+    assert [f.name for f in out.rglob("*") if f.is_file()] == [CELLS_FILE]
 
 
 def test_a_dry_run_of_what_is_chosen_on_the_way_says_how_much_there_is(typed: Typed) -> None:
@@ -294,7 +297,7 @@ def test_what_repeats_a_paper_is_still_what_was_committed(name: str, typed: Type
     """Cell by cell, where both have it: masked where the paper masks, and nowhere else."""
     assert typed("experiment", name, "--scale", "paper", "--dry-run", "--out", "out").code == 0
     compared = 0
-    for file in sorted(Path("out").rglob(FILE)):
+    for file in sorted(Path("out").rglob(CELLS_FILE)):
         committed = HOME / name / "results" / file.relative_to("out")
         if not committed.exists():
             continue

@@ -57,7 +57,7 @@ _PAGES = ("report.html", "search.png")
 
 def typed(*arguments: str) -> None:
     """A command, without page and figures."""
-    report.written = lambda _, folder, *more: Path(folder) / "report.html"
+    report.written_page = lambda _, folder, *more: Path(folder) / "report.html"
     assert main([*arguments]) == 0
 
 

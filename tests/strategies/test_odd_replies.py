@@ -148,8 +148,8 @@ def check(strategy: ChannelStrategy, why: str) -> None:
     assert sorted(traffic.uplinks) == [c for c in range(4) if c != LIAR or not why]
     assert why in traffic.failures.get(LIAR, "") and bool(traffic.failures) == bool(why)
     assert torch.isfinite(channel.weights["w"]).all()
-    assert ledger.round_bits(traffic).up_sent == 2 * len(traffic.uplinks)
-    assert ledger.failures(traffic).failures == int(bool(why))
+    assert ledger.bits_of_round(traffic).up_sent == 2 * len(traffic.uplinks)
+    assert ledger.count_failures(traffic).failures == int(bool(why))
     assert [own.up_sent for own in ledger.client_books(traffic)].count(2) == len(traffic.uplinks)
     assert ledger.layer_records(traffic) == [LayerRecord(1, "w", 2, 2.0)]
     assert math.isfinite(mean_metric(traffic, "train-loss"))

@@ -64,7 +64,9 @@ def typed(
 @pytest.fixture
 def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures and page take seconds: without them, where they are not looked at."""
-    monkeypatch.setattr(report, "written", lambda _, folder, *more: Path(folder) / "report.html")
+    monkeypatch.setattr(
+        report, "written_page", lambda _, folder, *more: Path(folder) / "report.html"
+    )
 
 
 def files(folder: Path) -> dict[str, int]:

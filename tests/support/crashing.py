@@ -358,9 +358,9 @@ def typed(command: Command, out: Path) -> int:
     """A command's exit code; page and figures, which take seconds, are only written by a report."""
     if callable(command):
         return command(out)
-    page = report.written
+    page = report.written_page
     if command[0] != "report":
-        report.written = lambda _, folder, *more: Path(folder) / "report.html"
+        report.written_page = lambda _, folder, *more: Path(folder) / "report.html"
     place = (str(out),) if command[0] == "report" else ("--out", str(out))
     try:
         with (
@@ -369,7 +369,7 @@ def typed(command: Command, out: Path) -> int:
         ):  # fmt: skip
             return main([*command, *place])
     finally:
-        report.written = page
+        report.written_page = page
 
 
 def _runs(out: Path) -> bool:

@@ -39,13 +39,13 @@ if present() and interpreted():
 @contextmanager
 def taken() -> Iterator[None]:
     """The kernels take updates on ``DEVICE``, the CPU too."""
-    room.DEVICES.add(DEVICE.type)
-    segments.DEVICES.discard("cpu")
+    room.GPU_DEVICES.add(DEVICE.type)
+    segments.CPU_DEVICES.discard("cpu")
     try:
         yield
     finally:
-        room.DEVICES.discard("cpu")
-        segments.DEVICES.add("cpu")
+        room.GPU_DEVICES.discard("cpu")
+        segments.CPU_DEVICES.add("cpu")
 
 
 def waits(monkeypatch: pytest.MonkeyPatch, *rooms: str) -> list[int]:

@@ -50,11 +50,11 @@ TEXTS = (
 @contextmanager
 def part_by_part() -> Iterator[None]:
     """Inside, no update goes in one pass."""
-    segments.DEVICES.discard("cpu")
+    segments.CPU_DEVICES.discard("cpu")
     try:
         yield
     finally:
-        segments.DEVICES.add("cpu")
+        segments.CPU_DEVICES.add("cpu")
 
 
 def is_one_pass(packet: Packet) -> bool:

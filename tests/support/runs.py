@@ -123,7 +123,7 @@ def make_task(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.fixture
 def not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every training is one of a run: no client trains before, to see what reaches others."""
-    monkeypatch.setattr(isolation, "check", lambda config: None)
+    monkeypatch.setattr(isolation, "check_isolation", lambda config: None)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from torch.optim import SGD
 
 from fedsim import Data
 from fedsim.network.rates import ConstantRates
-from fedsim.network.spec import Links, Network
+from fedsim.network.spec import Links, NetworkSpec
 
 MODEL = 120
 """The bits of a model or an update of three numbers, sent raw."""
@@ -59,9 +59,9 @@ def give_links(monkeypatch: pytest.MonkeyPatch, **own: Sequence[float]) -> None:
 
     ``up`` and ``down`` are in bits per second, ``latency`` and ``compute`` in seconds.
     """
-    plain = Network.links
+    plain = NetworkSpec.links
 
-    def links(self: Network, *given: Any, **named: Any) -> Links:
+    def links(self: NetworkSpec, *given: Any, **named: Any) -> Links:
         made = plain(self, *given, **named)
         arrays = {name: np.array(values, float) for name, values in own.items()}
         return replace(made, **{
@@ -69,7 +69,7 @@ def give_links(monkeypatch: pytest.MonkeyPatch, **own: Sequence[float]) -> None:
             for name, values in arrays.items()
         })  # fmt: skip
 
-    monkeypatch.setattr(Network, "links", links)
+    monkeypatch.setattr(NetworkSpec, "links", links)
 
 
 def table(folder: Path) -> pd.DataFrame:

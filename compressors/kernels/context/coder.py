@@ -79,11 +79,11 @@ def _read_column(state, words, bits_end, urn, span, past, total, m):
 
 
 @njit(cache=True, nogil=True)
-def encode(indices, rows, width, first, gain, words, position):
+def encode_grid(indices, rows, width, first, gain, words, position):
     """Writes sorted ``indices`` (int64) of the grid (rows, width); the bit after the last."""
     state, k = start_write(position), indices.size
     shift, frequencies = counts.table(k / rows)
-    urn, span = weights.make(width, first)
+    urn, span = weights.make_urn(width, first)
     total, size = np.int64(width * first), min(weights.SIZE, span)
     done, base = 0, 0
     for row in range(rows):
@@ -101,7 +101,7 @@ def encode(indices, rows, width, first, gain, words, position):
             state = _write_column(state, words, start - past, end - past, total - past, m)
             past = end
             if total < weights.FULL:
-                weights.add(urn, span, column, gain, size)
+                weights.add_weight(urn, span, column, gain, size)
                 total, past = total + gain, past + gain
             done += 1
             m -= 1
@@ -110,11 +110,11 @@ def encode(indices, rows, width, first, gain, words, position):
 
 
 @njit(cache=True, nogil=True)
-def decode(words, position, bits_end, rows, width, first, gain, indices):
+def decode_grid(words, position, bits_end, rows, width, first, gain, indices):
     """Fills ``indices`` (int64); the bit after the last, or -1 where bits are wrong."""
     state, k = start_read(words, position, bits_end), indices.size
     shift, frequencies = counts.table(k / rows)
-    urn, span = weights.make(width, first)
+    urn, span = weights.make_urn(width, first)
     total, size = np.int64(width * first), min(weights.SIZE, span)
     done, base, again, wrong = 0, 0, 0, False
     for row in range(rows):
@@ -133,7 +133,7 @@ def decode(words, position, bits_end, rows, width, first, gain, indices):
             column, past, state = _read_column(state, words, bits_end, urn, span, past, total, m)
             wrong = column + m > width
             if total < weights.FULL:
-                weights.add(urn, span, column, gain, size)
+                weights.add_weight(urn, span, column, gain, size)
                 total, past = total + gain, past + gain
             indices[done] = base + column
             done += 1

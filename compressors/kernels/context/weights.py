@@ -26,7 +26,7 @@ FULL = 1 << 21  # weights stop growing at this sum
 
 
 @njit(cache=True, nogil=True)
-def make(width, first):
+def make_urn(width, first):
     """An urn of columns that all weigh ``first``, and its span."""
     count = (width + SIZE - 1) >> _BITS
     span = count << _BITS
@@ -54,7 +54,7 @@ def _raise(urn, base, at, size, gain):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def add(urn, span, column, gain, size):
+def add_weight(urn, span, column, gain, size):
     """Makes ``column`` heavier by ``gain``; ``size`` is ``SIZE``, in a variable: loops of a
     constant length are unrolled before they can become vectors.
     """

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from compressors.kernels.gpu.entries import ENTRIES, lanes
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import BLOCK, Programs, cut, programs_of, upload
+from compressors.kernels.gpu.layout import PROGRAM_BLOCK, Programs, cut, programs_of, upload
 
 NOT_FINITE, OVERFLOWS = 1, 2
 
@@ -51,7 +51,7 @@ def join(
     places = [np.array([x.data_ptr() for x in many]) for many in (tensors, residuals or tensors)]
     addresses, memory = upload(device, *places)
     launch(_join, layout.blocks, *layout.tables, addresses, memory, flat, bad,
-           KEPT=residuals is not None, BLOCK=BLOCK)  # fmt: skip
+           KEPT=residuals is not None, BLOCK=PROGRAM_BLOCK)  # fmt: skip
     return flat, bad
 
 

@@ -1,7 +1,8 @@
 """Where the segments of a long vector stand, and which program handles which part of them.
 
-A segment is a tensor of an update, or what was chosen of it. A block is up to ``BLOCK`` entries of
-one segment and the work of one program, so that a kernel handles all segments in one launch.
+A segment is a tensor of an update, or what was chosen of it. A block is up to ``PROGRAM_BLOCK``
+entries of one segment and the work of one program: a kernel handles all segments in one
+launch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from compressors.arraycache import keeps_arrays
 
-BLOCK = 4096
+PROGRAM_BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,9 @@ class Programs:
 
 
 @keeps_arrays
-def programs_of(sizes: tuple[int, ...], device: torch.device, block: int = BLOCK) -> Programs:
+def programs_of(
+    sizes: tuple[int, ...], device: torch.device, block: int = PROGRAM_BLOCK
+) -> Programs:
     """The layout of segments of ``sizes`` entries, with its tables on ``device``.
 
     Example:

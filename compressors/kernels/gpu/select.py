@@ -19,12 +19,12 @@ from torch import Tensor
 
 from compressors.arraycache import keeps_arrays
 from compressors.kernels.gpu.language import constexpr, jit, launch, tl
-from compressors.kernels.gpu.layout import BLOCK, Programs, programs_of, upload
+from compressors.kernels.gpu.layout import PROGRAM_BLOCK, Programs, programs_of, upload
 
-_GROUP = 8 * BLOCK  # entries of a program; a place among them is an int16
+_GROUP = 8 * PROGRAM_BLOCK  # entries of a program; a place among them is an int16
 _WORDS = 256  # words of marks of a program, 32 entries each
 _PART = 1024  # entries of a group that are looked at together: more would take more registers
-_ROOM = BLOCK  # candidates of a group whose words are kept beside their places
+_ROOM = PROGRAM_BLOCK  # candidates of a group whose words are kept beside their places
 _CHUNK = 512  # candidates that are looked at together
 _GROUPS = 1024  # groups whose counts are added up together
 _SAMPLE = 8192  # entries that a sample looks at: all of a segment that has no more
@@ -330,7 +330,7 @@ class TopEntries:
     room: int
 
 
-def largest(flat: Tensor, layout: Programs, k: np.ndarray, sides: int) -> TopEntries:
+def largest_of_segments(flat: Tensor, layout: Programs, k: np.ndarray, sides: int) -> TopEntries:
     """The ``k`` entries of largest magnitude of every segment, ties to the lowest index.
 
     Nothing waits for the host, for any samples.
@@ -387,13 +387,13 @@ def _targets(
     candidates reach, and where the chosen go: int64 (segments, sides). Then the sum of all k."""
     many, room = np.array(k, np.int64), sum(k)
     base = np.cumsum(many) - many
-    same = [np.stack([rows] * sides, 1) for rows in (many, ranks(sizes, many, lanes))]
+    same = [np.stack([rows] * sides, 1) for rows in (many, sample_ranks(sizes, many, lanes))]
     origin = np.stack([base + side * room for side in range(sides)], 1)
     k_table, reached, origins = upload(device, *same, origin)
     return k_table, reached, origins, room
 
 
-def ranks(sizes: Sequence[int], k: np.ndarray, lanes: int = _SAMPLE) -> np.ndarray:
+def sample_ranks(sizes: Sequence[int], k: np.ndarray, lanes: int = _SAMPLE) -> np.ndarray:
     """The rank in a sample of ``lanes`` that is almost surely below the k-th largest of a segment:
     int64 (segments,). A segment of no more entries is its own sample.
 

@@ -59,7 +59,7 @@ def _fields(words, positions, values, widths, many, LANES: constexpr):
     _put(words, position, value, tl.load(widths + i, mask=inside, other=0), inside)
 
 
-def put_fields(words: Tensor, positions: Tensor, values: Tensor, widths: Tensor) -> None:
+def put_fields_gpu(words: Tensor, positions: Tensor, values: Tensor, widths: Tensor) -> None:
     """Writes ``values`` (k,), each in ``widths`` (k,) bits, 0 to 64, from ``positions`` (k,) on.
 
     All int64; a value lies below 2**width.

@@ -85,7 +85,7 @@ class Packed:
     numbers: Numbers
 
 
-def unpack(entries: Entries, packed: Packed) -> tuple[Tensor, Tensor]:
+def unpack_symbols(entries: Entries, packed: Packed) -> tuple[Tensor, Tensor]:
     """Writes the values of every segment's symbols into the vector of ``entries``.
 
     Args:

@@ -19,12 +19,12 @@ def _pointer(context, address):
 
 
 @njit(cache=True, nogil=True)
-def floats(address, count):
+def floats_at(address, count):
     """The ``count`` float32 numbers at ``address``."""
     return carray(_pointer(address), count, np.float32)
 
 
 @njit(cache=True, nogil=True)
 def words32(address, count):
-    """The ``count`` uint32 numbers at ``address``: the bits of ``floats``."""
+    """The ``count`` uint32 numbers at ``address``: the bits of ``floats_at``."""
     return carray(_pointer(address), count, np.uint32)

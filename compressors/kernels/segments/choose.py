@@ -12,7 +12,7 @@ from numba import njit
 
 from compressors.kernels.dither import largest_magnitude, power_sum, variance
 from compressors.kernels.noise import draw
-from compressors.kernels.segments.address import floats
+from compressors.kernels.segments.address import floats_at
 from compressors.kernels.select import MAGNITUDE, both_sides_in, largest_in, room_for, scratch
 
 ROUND = 2  # see ``whole.pipeline``
@@ -65,9 +65,9 @@ _TOP_POWER = np.uint32(254 << 23)
 @njit(cache=True, nogil=True)
 def _add(addresses, residuals, where, n):
     """The sum of ``n`` entries at two addresses, at a third; see ``add_residuals``."""
-    x, out = floats(addresses, n), floats(where, n)
+    x, out = floats_at(addresses, n), floats_at(where, n)
     if residuals > 0:
-        memory = floats(residuals, n)
+        memory = floats_at(residuals, n)
         for i in range(n):
             out[i] = x[i] + memory[i]
     else:
@@ -134,7 +134,7 @@ def choose_entries(addresses, residuals, where, sums, table, magnitudes, sided, 
             continue
         if sums:
             _add(addresses[s], residuals[s], where[s], n)
-        x, total = floats(where[s], n), 0.0
+        x, total = floats_at(where[s], n), 0.0
         if magnitudes is not None:
             places = largest_in(room, x, k, MAGNITUDE)
         if sided is not None:
@@ -192,7 +192,7 @@ def measure_scales(sources, counts, bucket, what, clip, seed, numbers, decoded, 
         size = bucket if bucket else counts[s]
         at = at if bucket else s
         for start in range(0, counts[s], max(1, size)):
-            x = floats(sources[s] + 4 * start, min(size, counts[s] - start))
+            x = floats_at(sources[s] + 4 * start, min(size, counts[s] - start))
             if what == INF:
                 top[0] = largest_magnitude(x)
                 number = np.float64(top.view(np.float32)[0])

@@ -62,7 +62,7 @@ def write_headers(words, position, table, positions, counts, numbers, form, offs
             books[HEADER] += position - start
             start, base = position, table[BASE, s]
             chosen = positions[base : base + k]
-            position = rice.encode(chosen, table[LOW, s], words, position)
+            position = rice.encode_rice(chosen, table[LOW, s], words, position)
             books[POSITIONS] += position - start
         if number_bits:
             for _ in range(_numbers_of(k, bucket)):
@@ -149,7 +149,7 @@ def parse_headers(stream, words, at, table, usual, form, positions, counts, numb
             start = position
             if k:
                 place = positions[taken : taken + k]
-                position = rice.decode(words, position, end, n, table[LOW, s], place)
+                position = rice.decode_rice(words, position, end, n, table[LOW, s], place)
                 if position < 0:
                     return ENDS
             books[POSITIONS] += position - start

@@ -19,8 +19,8 @@ from compressors.kernels.fields import (
     turned,
 )
 
-BLOCK = 4096  # fields
-WORDS = BLOCK // 2 + 2  # of a block of 32-bit fields, with some to spare
+PLANE_BLOCK = 4096  # fields
+PLANE_WORDS = PLANE_BLOCK // 2 + 2  # of a block of 32-bit fields, with some to spare
 
 _1, _32, _63 = np.uint64(1), np.uint64(32), np.uint64(63)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -65,7 +65,7 @@ def shift_out(words, tail, position, bits, block):
 
 
 @njit(cache=True, nogil=True)
-def swapped(values, out):
+def swap_bytes(values, out):
     """Fills ``out`` with the uint32 ``values``, the bytes of each in the other order."""
     for i in range(values.size):
         x = values[i]
@@ -118,7 +118,7 @@ def pack(codes, width, low, block):
 
 
 @njit(cache=True, nogil=True)
-def unpack(block, width, low, codes):
+def unpack_fields(block, width, low, codes):
     """Fills ``codes`` with the fields of ``block``, shifted up by ``low``; the block is used up."""
     if width == 8:
         shift, narrow = np.uint32(low), block.view(np.uint8)

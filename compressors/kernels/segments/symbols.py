@@ -9,18 +9,18 @@ from numba import njit
 
 from compressors.kernels import dither, natural, sign
 from compressors.kernels.dither import largest_magnitude
-from compressors.kernels.segments.address import floats, words32
+from compressors.kernels.segments.address import floats_at, words32
 from compressors.kernels.segments.choose import BASE, SIZE, key_of, of_segment
 from compressors.kernels.segments.planes import (
-    BLOCK,
-    WORDS,
+    PLANE_BLOCK,
+    PLANE_WORDS,
     pack,
     pack_32,
     shift_in,
     shift_out,
-    swapped,
-    unpack,
+    swap_bytes,
     unpack_32,
+    unpack_fields,
 )
 
 _ZERO = np.float32(0.0)
@@ -76,7 +76,7 @@ def _values(codes, start, number, bucket, factor, powers, signs, levels, table, 
     """Fills ``out`` with what ``codes`` mean; arguments as those of ``_codes``."""
     if powers is not None:
         shift = np.uint32(powers[2])
-        natural.decode(codes, np.uint32(powers[0]), shift, out.view(np.uint32))
+        natural.decode_powers(codes, np.uint32(powers[0]), shift, out.view(np.uint32))
     if signs is not None:
         for i in range(out.size):
             out[i] = -number[0] if codes[i] else number[0]
@@ -116,21 +116,21 @@ def encode_segments(words, table, counts, offsets, positions, sources, where, ke
         Whether all values were finite.
     """
     width, _, bucket = form
-    codes, values_ = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.float32)
-    block = np.empty(WORDS, np.uint64)
+    codes, values_ = np.empty(PLANE_BLOCK, np.uint32), np.empty(PLANE_BLOCK, np.float32)
+    block = np.empty(PLANE_WORDS, np.uint64)
     worst, at = np.int32(0), 0
     for s in range(counts.size):
         k = counts[s]
         first = at if bucket else s
         at += (k + bucket - 1) // bucket if bucket else 0
-        for start in range(0, k, BLOCK):
-            size = min(BLOCK, k - start)
-            x, y = floats(sources[s] + 4 * start, size), values_[:size]
+        for start in range(0, k, PLANE_BLOCK):
+            size = min(PLANE_BLOCK, k - start)
+            x, y = floats_at(sources[s] + 4 * start, size), values_[:size]
             worst = max(worst, largest_magnitude(x))
             if powers is None and signs is None and levels is None:
                 bits, position = words32(sources[s] + 4 * start, size), offsets[s] + 32 * start
                 if position & 7 == 0:  # whole bytes, as in a raw message: no shifts
-                    swapped(bits, block.view(np.uint32))
+                    swap_bytes(bits, block.view(np.uint32))
                     out = words.view(np.uint8)[position >> 3 :]
                     narrow = block.view(np.uint8)
                     for i in range(4 * size):
@@ -159,8 +159,8 @@ def encode_segments(words, table, counts, offsets, positions, sources, where, ke
                 for i in range(size):
                     x[i] -= y[i]
         if positions is not None and keeps and k:
-            y, base = floats(sources[s], k), table[BASE, s]
-            x = floats(where[s], table[SIZE, s])
+            y, base = floats_at(sources[s], k), table[BASE, s]
+            x = floats_at(where[s], table[SIZE, s])
             for i in range(k):
                 x[positions[base + i]] -= y[i]
     return worst < _INFINITE
@@ -184,17 +184,17 @@ def decode_segments(stream, tail, counts, offsets, positions, where, numbers, fo
         Whether every symbol is below the alphabet, and every value finite.
     """
     width, _, bucket = form
-    codes, low_plane = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
-    values_, block = np.empty(BLOCK, np.float32), np.empty(WORDS, np.uint64)
+    codes, low_plane = np.empty(PLANE_BLOCK, np.uint32), np.empty(PLANE_BLOCK, np.uint32)
+    values_, block = np.empty(PLANE_BLOCK, np.float32), np.empty(PLANE_WORDS, np.uint64)
     words, narrow = stream[: stream.size // 8 * 8].view(np.uint64), block.view(np.uint8)
     top, worst, at, taken = np.uint32(0), np.int32(0), 0, 0
     for s in range(counts.size):
         k = counts[s]
         first = at if bucket else s
         at += (k + bucket - 1) // bucket if bucket else 0
-        for start in range(0, k, BLOCK):
-            size = min(BLOCK, k - start)
-            y = values_[:size] if positions is not None else floats(where[s] + 4 * start, size)
+        for start in range(0, k, PLANE_BLOCK):
+            size = min(PLANE_BLOCK, k - start)
+            y = values_[:size] if positions is not None else floats_at(where[s] + 4 * start, size)
             if coded is None:
                 for i in range(size):
                     y[i] = numbers[s]
@@ -204,7 +204,7 @@ def decode_segments(stream, tail, counts, offsets, positions, where, numbers, fo
                     segment_bytes = stream[position >> 3 :]
                     for i in range(4 * size):
                         narrow[i] = segment_bytes[i]
-                    swapped(block.view(np.uint32)[:size], y.view(np.uint32))
+                    swap_bytes(block.view(np.uint32)[:size], y.view(np.uint32))
                 else:
                     shift_out(words, tail, position, 32 * size, block)
                     unpack_32(block, y.view(np.uint32))
@@ -215,9 +215,9 @@ def decode_segments(stream, tail, counts, offsets, positions, where, numbers, fo
                     place = offsets[s] + begin + start * bits
                     shift_out(words, tail, place, size * bits, block)
                     if plane == 0:
-                        unpack(block, bits, low, part_codes)
+                        unpack_fields(block, bits, low, part_codes)
                     else:
-                        unpack(block, bits, low, low_plane[:size])
+                        unpack_fields(block, bits, low, low_plane[:size])
                         for i in range(size):
                             part_codes[i] |= low_plane[i]
                 if levels is not None:  # all others fill their width
@@ -230,7 +230,7 @@ def decode_segments(stream, tail, counts, offsets, positions, where, numbers, fo
                         level_table, y)  # fmt: skip
             worst = max(worst, largest_magnitude(y))
             if positions is not None:
-                out = floats(where[s], 1 + positions[taken + start + size - 1])
+                out = floats_at(where[s], 1 + positions[taken + start + size - 1])
                 for i in range(size):
                     out[positions[taken + start + i]] = y[i]
         taken += k

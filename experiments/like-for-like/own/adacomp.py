@@ -23,7 +23,7 @@ from compressors.base import (
 from compressors.bits import BitReader, BitWriter
 from compressors.bounds import Bound, neither
 from compressors.coders.fixed import Fixed
-from compressors.quantize.sign import below_zero, signed
+from compressors.quantize.sign import sign_codes, with_signs
 from compressors.settings import check_whole, plain
 from compressors.whole.memory import added, nest, recall
 from compressors.whole.subset import read_places, write_places
@@ -96,10 +96,10 @@ class AdaComp:
         magnitude = torch.tensor(mean(tops), dtype=torch.float32)
         with out.span("side"):
             out.float32s(magnitude.numpy())
-        codes = below_zero(whole[chosen])
+        codes = sign_codes(whole[chosen])
         with out.span("values"):
             Fixed().write_symbols(codes, 2, out)
-        return SentTensor(signed(magnitude.to(whole.device), codes), chosen, shape)
+        return SentTensor(with_signs(magnitude.to(whole.device), codes), chosen, shape)
 
     def read(self, bits: BitReader, template: Tensors, seed: int) -> dict[str, Tensor]:
         return read_each(bits, template, lambda i, x: self._read_one(bits, x))
@@ -113,7 +113,7 @@ class AdaComp:
             magnitude = torch.from_numpy(bits.float32s(1))[0].to(template.device)
         with bits.span("values"):
             codes = Fixed().read_symbols(bits, places.size, 2, template.device)
-        return scatter(signed(magnitude, codes), chosen, template.shape)
+        return scatter(with_signs(magnitude, codes), chosen, template.shape)
 
     def bound_on(self, d: int) -> Bound:
         """None."""

@@ -60,7 +60,7 @@ def listening(path: str) -> socket.socket:
     return server
 
 
-def serve(path: str, module: str) -> None:
+def serve_messages(path: str, module: str) -> None:
     """Imports what a message needs, then forks for each until it is stopped."""
     from importlib import import_module
     from importlib.metadata import entry_points
@@ -109,4 +109,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "ask":
         ask(sys.argv[2], sys.argv[3:])
     else:
-        serve(*sys.argv[1:])
+        serve_messages(*sys.argv[1:])

@@ -14,7 +14,7 @@ import time
 _TRIES, _PAUSE_SECONDS = 50, 0.1
 
 
-def main() -> None:
+def guard() -> None:
     """Reads lines until the writer is gone, then kills what is left."""
     left: set[int] = set()
     for line in sys.stdin:
@@ -37,4 +37,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    guard()

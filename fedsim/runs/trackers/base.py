@@ -18,7 +18,7 @@ from fedsim.ground.records import CLIENT_SCORES, SCORE
 from fedsim.results.schema import NESTED, TRAINED
 from fedsim.runs.callbacks import Callback, RoundRow
 
-FILE = "tracked.json"
+TRACKED_FILE = "tracked.json"
 """In a run's folder: its names in trackers, by which a run that goes on is found again."""
 
 
@@ -161,7 +161,7 @@ def finite_numbers(values: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in plain.items() if isfinite(value)}
 
 
-def flat_settings(description: Mapping[str, Any]) -> dict[str, Any]:
+def tracked_settings(description: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run, defaults filled in, and what is known of it before its first round.
 
     Args:
@@ -182,7 +182,7 @@ def run_names(folder: Path) -> dict[str, Any]:
         >>> run_names(folder)["name"], run_names(folder)["group"].endswith("plane")
         ('n10', True)
     """
-    file = folder / FILE
+    file = folder / TRACKED_FILE
     if file.exists():
         try:
             return dict(json.loads(file.read_text(encoding="utf-8")))
@@ -199,7 +199,7 @@ def write_names(folder: Path, names: Mapping[str, Any]) -> None:
     """Writes the names down."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / FILE, names)
+        write_json(folder / TRACKED_FILE, names)
 
 
 def new_name() -> str:

@@ -15,9 +15,9 @@ from fedsim.runs.trackers.base import (
     Sums,
     Tracker,
     finite_numbers,
-    flat_settings,
     run_names,
     scores_of,
+    tracked_settings,
     write_names,
 )
 
@@ -69,7 +69,7 @@ class MLflow(Tracker):
             group = {"group": names["group"]} if names["group"] else {}
             run = self._client.create_run(place, run_name=names["name"], tags=group)
             self._id, self._done = run.info.run_id, 0.0
-            params = [Param(k, str(v)[:_LONGEST]) for k, v in flat_settings(description).items()]
+            params = [Param(k, str(v)[:_LONGEST]) for k, v in tracked_settings(description).items()]
             self._client.log_batch(self._id, params=params)
             write_names(self.folder, names | {self.package: self._id})
         self._sums = Sums()

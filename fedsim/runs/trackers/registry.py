@@ -9,10 +9,12 @@ from fedsim.runs.trackers.tensorboard import TensorBoard
 from fedsim.runs.trackers.wandb import Wandb
 from fedsim.settings.fields import TRACKERS
 
-KINDS: dict[str, type[Tracker]] = dict(zip(TRACKERS, (TensorBoard, Wandb, MLflow), strict=True))
+TRACKER_KINDS: dict[str, type[Tracker]] = dict(
+    zip(TRACKERS, (TensorBoard, Wandb, MLflow), strict=True)
+)
 
 
-def check(track: str | None) -> None:
+def check_tracker(track: str | None) -> None:
     """Raises ``UsageError`` where the package of a tracker is missing."""
     for kind in _kinds(track):
         kind.check()
@@ -35,4 +37,4 @@ def export(track: str | None, folder: Path, summary: dict[str, Any]) -> None:
 
 
 def _kinds(track: str | None) -> list[type[Tracker]]:
-    return [KINDS[name] for name in track.split(",")] if track else []
+    return [TRACKER_KINDS[name] for name in track.split(",")] if track else []

@@ -56,7 +56,7 @@ class TensorBoard(Tracker):
         values |= {f"bits/{name}": bits for name, bits in self._sums.items()}
         for name in ("wire", "payload"):
             bits, trained = self._sums[f"up_{name}"], self._description["trained_parameters"]
-            values[f"ratio/{name}"] = ledger.ratio(trained, self._used, bits)
+            values[f"ratio/{name}"] = ledger.compression_ratio(trained, self._used, bits)
         self._add(values, int(row["iteration"]))
         if scored(row):
             self.write_scores(row)

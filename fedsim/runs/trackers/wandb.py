@@ -12,11 +12,11 @@ from fedsim.runs.trackers.base import (
     Reports,
     Sums,
     Tracker,
-    flat_settings,
     new_name,
     run_names,
     scored,
     scores_of,
+    tracked_settings,
     write_names,
 )
 
@@ -57,7 +57,7 @@ class Wandb(Tracker):
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT), id=names[self.package],
             name=names["name"], group=names["group"], dir=str(self.folder), resume="allow",
-            config=flat_settings(description), allow_val_change=True, reinit="create_new",
+            config=tracked_settings(description), allow_val_change=True, reinit="create_new",
             settings=wandb.Settings(console="off", silent=True),
         )  # fmt: skip
         _open[self._run.id] = self._run
@@ -81,7 +81,7 @@ class Wandb(Tracker):
 
     def end(self, summary: Mapping[str, Any]) -> None:
         if self._run is not None:  # it began
-            self._run.summary.update(flat_settings(summary))
+            self._run.summary.update(tracked_settings(summary))
             del _open[self._run.id]
             self._run.finish(exit_code=int(summary["status"] == "failed"))
         _REPORTS.restore(self)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedsim.federation.digests import DOWN, UP
 from fedsim.ground.files import digest_of
-from fedsim.ground.strangers import read_bytes
+from fedsim.ground.strangers import read_file
 from fedsim.runs.verify.recordedrun import RecordedRun
 from fedsim.runs.verify.verdict import digest_difference
 
@@ -31,12 +31,12 @@ class StoredMessage:
     @property
     def payload(self) -> bytes:
         """The bytes of the update or the model."""
-        return b"".join(map(read_bytes, self.files))
+        return b"".join(map(read_file, self.files))
 
     @property
     def side_payload(self) -> bytes:
         """The buffers' payload; empty where there is none."""
-        return b"".join(map(read_bytes, self.buffers))
+        return b"".join(map(read_file, self.buffers))
 
     @property
     def free(self) -> bool:

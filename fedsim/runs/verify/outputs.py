@@ -6,17 +6,17 @@ from typing import Any
 
 from compressors.printing import printable
 from fedsim.ground.errors import UsageError
-from fedsim.ground.strangers import read_bytes, read_text, table_of
+from fedsim.ground.strangers import read_file, read_text, table_of
 from fedsim.results.csvrows import csv_differences, csv_rows
 from fedsim.results.folders import kind_of, run_folders
 from fedsim.results.labels import FACTS
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.results.neutral import csv_text, neutral
 from fedsim.results.schema import frame, read_summary
 from fedsim.runs.verify.permissions import Permissions
 from fedsim.runs.verify.verdict import Verdict
 from fedsim.settings import cellfile, grids
-from fedsim.settings.config import FILE, TABLE
+from fedsim.settings.config import CELLS_FILE, TABLE
 
 PICTURES = ("*.png", "*.svg", "*.pdf")
 
@@ -65,7 +65,7 @@ def table_differences(path: Path, name: str) -> Iterator[str]:
              if (folder / "summary.json").exists()}  # fmt: skip
     expected = {run: csv_rows(csv_text(frame([cell])))[0] for run, cell in cells.items()}
     try:
-        results = load(path)
+        results = load_results(path)
         runs = results.runs.drop(columns=[*FACTS])
         records = runs.astype(object).where(runs.notna(), None).to_dict("records")
         varied = csv_rows(csv_text(frame(records)))
@@ -80,14 +80,14 @@ def table_differences(path: Path, name: str) -> Iterator[str]:
 
 
 def _as_csv(file: Path) -> str:
-    return csv_text(table_of(read_bytes(file)))
+    return csv_text(table_of(read_file(file)))
 
 
 def tex_differences(verdict: Verdict, path: Path) -> None:
     """Looks at ``summary.tex``, line by line, where it has the columns that it has by default."""
     from fedsim.show.export import paper_table
 
-    text, expected = read_text(path / "summary.tex"), paper_table(load(path).runs)
+    text, expected = read_text(path / "summary.tex"), paper_table(load_results(path).runs)
     if _heading(text) != _heading(expected):
         verdict.unchecked.append("summary.tex, which was made with other columns or versions")
         return
@@ -124,7 +124,7 @@ def page_differences(verdict: Verdict, path: Path) -> None:
     if by is None:
         verdict.unchecked.append("report.html, which another version made, or a search")
         return
-    expected = page(load(path), by.budget, by.budget_of)
+    expected = page(load_results(path), by.budget, by.budget_of)
     verdict.add("report.html", section_differences(text, expected))
 
 
@@ -151,7 +151,7 @@ again']
 
 def _cells(verdict: Verdict, path: Path, allowed: Permissions) -> None:
     """Looks whether each listed cell is in the folder."""
-    for name in ("sweep.toml", FILE):
+    for name in ("sweep.toml", CELLS_FILE):
         file = path / name
         if not file.exists():
             continue

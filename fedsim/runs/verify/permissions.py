@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compressors.calls import split
+from compressors.calls import split_text
 from fedsim.ground.errors import UsageError, reason
 from fedsim.ground.strangers import read_toml
 from fedsim.settings import contents, trust_check, versions
@@ -122,7 +122,7 @@ def _file_of(setting: str, text: str) -> str:
         return text.strip("'\"")
     if text.endswith(".csv" if setting == "availability" else ".toml"):
         return text
-    for item in split(text) if setting != "availability" else ():
+    for item in split_text(text) if setting != "availability" else ():
         key, _, value = item.partition("=")
         if key.strip().replace("-", "_") == "trace":
             return value.strip().strip("'\"")

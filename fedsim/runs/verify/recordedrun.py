@@ -10,9 +10,9 @@ import pandas as pd
 
 from fedsim.federation.digests import MODEL, UP
 from fedsim.ground.errors import UsageError, reason
-from fedsim.ground.strangers import read_bytes, table_of
+from fedsim.ground.strangers import read_file, table_of
 from fedsim.results.schema import (
-    CLIENT_COLUMNS,
+    CLIENT_KEYS,
     LAYER_COLUMNS,
     ROUND_COLUMNS,
     read_summary,
@@ -44,7 +44,7 @@ class RecordedRun:
     @cached_property
     def clients(self) -> pd.DataFrame:
         """``clients.parquet``; empty where no round was done."""
-        return self._table("clients", *CLIENT_COLUMNS)
+        return self._table("clients", *CLIENT_KEYS)
 
     @cached_property
     def layers(self) -> pd.DataFrame:
@@ -73,7 +73,7 @@ class RecordedRun:
     def read(self, name: str) -> bytes:
         """The content of an ordinary file of the folder; ``UsageError`` names another one."""
         try:
-            return read_bytes(self.folder / name)
+            return read_file(self.folder / name)
         except (OSError, ValueError) as error:
             raise UsageError(f"{name}: {reason(error)}") from error
 

@@ -21,7 +21,7 @@ from fedsim.runs import checkpoint
 from fedsim.runs.callbacks import Callback
 from fedsim.runs.checkpoint import Checkpoint
 from fedsim.runs.environment import PACKAGE, describe_environment
-from fedsim.runs.run import check, grid_of, server_of, summary_of
+from fedsim.runs.run import check_run, grid_of, server_of, summary_of
 from fedsim.runs.run import describe_run as describe_run
 from fedsim.runs.verify.messages import row_words
 from fedsim.runs.verify.recordedrun import RecordedRun
@@ -157,7 +157,7 @@ def run_again(recorded: RecordedRun, config: RunConfig, span: Span) -> Rerun:
     states, last, digests = states_of(local_config), span.end(recorded), recorded.digests
     goes_on, over, differs = bool(elsewhere(recorded.folder)), "", False
     with one_thread():
-        check(local_config)
+        check_run(local_config)
         before = checkpoint.before(recorded.folder, span.first)
         server, records = server_of(local_config, states, Callback(), None, before)
         begun = records.rounds_done

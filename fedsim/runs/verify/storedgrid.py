@@ -7,7 +7,7 @@ from flwr.app import Error, Message, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
 
 from fedsim.engines.numbered_grid import NumberedGrid
-from fedsim.federation.simulation import client_of
+from fedsim.federation.simulation import recipient_of
 from fedsim.runs.replies import Moment, Reply, number_of
 from fedsim.runs.verify.clientreplies import Replies
 from strategies.channel.nodes import PARTITION_ID, QUERY
@@ -43,7 +43,7 @@ class StoredGrid(NumberedGrid):
             return
         self._moment.sent(messages)
         for message in messages:
-            key = client_of(message), number_of(message)
+            key = recipient_of(message), number_of(message)
             replies = self._replies.of(*key)[self._counts[key] :]
             self._counts[key] += 1
             if replies and replies[0].pulled_at is None:
@@ -62,7 +62,7 @@ class StoredGrid(NumberedGrid):
             if reply is not None and reply.pulled_at is not None and reply.pulled_at <= moment:
                 arrivals.append(_reply(reply.content, message))
             elif reply is None:
-                again = self._replies.asked_again(client_of(message), number_of(message))
+                again = self._replies.asked_again(recipient_of(message), number_of(message))
                 if again is not None and again <= self.round:
                     arrivals.append(_reply(Error(ErrorCode.NODE_UNAVAILABLE), message))
         for answer in arrivals:

@@ -135,7 +135,7 @@ def _by_settings(
         if again:
             notes = verdict.remarks if span is None else verdict.failures
             notes.append(f"not replayed and not run again: {error}")
-        verdict.unchecked += [f"settings and score: {error}", ROUNDS]
+        verdict.unchecked += [f"settings and score: {error}", ROUNDS_TABLE]
         return
     verdict.add("settings", settings_differences(recorded, config))
     unfinished = "" if recorded.done else "the run has not ended"
@@ -150,12 +150,12 @@ def _by_settings(
             verdict.add("score", score_differences(recorded, config, trainer))
     ends = "the memory at the end (final)" if (recorded.folder / "final").is_dir() else ""
     if verdict.failures or not again:
-        verdict.unchecked += filter(None, (ROUNDS, ends))
+        verdict.unchecked += filter(None, (ROUNDS_TABLE, ends))
         return
     if recorded.has_payloads:
         _replayed(verdict, recorded, config)
     if span is None or span.first > len(recorded.rounds):
-        verdict.unchecked += filter(None, (ROUNDS, ends))
+        verdict.unchecked += filter(None, (ROUNDS_TABLE, ends))
         verdict.remarks += [f"it has no round {span.first}"] if span else []
         return
     _run_again(verdict, recorded, config, span)
@@ -163,7 +163,7 @@ def _by_settings(
         verdict.unchecked += filter(None, ("the training of the other rounds", ends))
 
 
-ROUNDS = "that training gives these models (--rerun)"
+ROUNDS_TABLE = "that training gives these models (--rerun)"
 """What no look at a folder can tell."""
 
 

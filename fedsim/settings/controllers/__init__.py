@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # and what is imported when it is first used: see compressors
         Memory,
         Observation,
     )
-    from fedsim.settings.controllers.parsing import controller_text, parse
+    from fedsim.settings.controllers.parsing import controller_text, parse_controller
     from fedsim.settings.controllers.registry import CONTROLLERS, ListedController, own_controllers
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "Observation",
     "controller_text",
     "own_controllers",
-    "parse",
+    "parse_controller",
 ]
 
 make_lazy(__name__)

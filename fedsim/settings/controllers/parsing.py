@@ -11,7 +11,7 @@ from fedsim.settings.controllers.registry import CONTROLLERS
 _FLAG = "--controller"
 
 
-def parse(written: str) -> Controller:
+def parse_controller(written: str) -> Controller:
     """The controller that a text names: a name, and its settings in parentheses.
 
     Raises ``UsageError`` for an unknown name or setting, or a value that is not allowed.
@@ -50,7 +50,7 @@ def parse(written: str) -> Controller:
 
 
 def controller_text(controller: Any) -> str:
-    """The text of a controller: ``parse`` of it gives an equal one.
+    """The text of a controller: ``parse_controller`` of it gives an equal one.
 
     Raises ``UsageError`` where its class is in no row of ``CONTROLLERS``.
 

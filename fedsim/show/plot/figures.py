@@ -48,7 +48,7 @@ def curves(
         results = fedsim.load("results/sbc", "results/gradient_dropping")
         curves(results.rounds, "up_bits").savefig("curves.pdf")
     """
-    return drawn(figures.curves(rounds, x, y, name, bits), ax, figsize, style)
+    return drawn(figures.curves_chart(rounds, x, y, name, bits), ax, figsize, style)
 
 
 def pareto(
@@ -75,7 +75,7 @@ def pareto(
     Raises:
         UsageError: no run is done; unknown `bits`; `runs` is not such a frame.
     """
-    return drawn(figures.pareto(runs, bits, budget_of), ax, figsize, style)
+    return drawn(figures.pareto_chart(runs, bits, budget_of), ax, figsize, style)
 
 
 def budget(
@@ -107,7 +107,7 @@ def budget(
         results = fedsim.load("results/sbc", "results/gradient_dropping")
         budget(results.rounds).savefig("budget.pdf")
     """
-    return drawn(figures.budget(rounds, name, bits, budget_of), ax, figsize, style)
+    return drawn(figures.budget_chart(rounds, name, bits, budget_of), ax, figsize, style)
 
 
 def over_bandwidths(
@@ -120,11 +120,11 @@ def over_bandwidths(
     method is fastest where.
 
     Args:
-        times: what `fedsim.show.times.over_bandwidths` gave.
+        times: what `fedsim.show.times.times_over_bandwidths` gave.
         rounds: `results.rounds`, for the names of task and metric.
         target: the metric.
         ax: as for `curves`.
         figsize: as for `curves`.
         style: as for `curves`.
     """
-    return drawn(figures.over_bandwidths(times, rounds, target), ax, figsize, style)
+    return drawn(figures.bandwidths_chart(times, rounds, target), ax, figsize, style)

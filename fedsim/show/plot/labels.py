@@ -66,7 +66,7 @@ def place_labels(axes: Axes, chart: Chart, style: Style, names: Collection[str])
     clear = True
     if joined and frame.right - places[:, 0].min() < _SAME * (frame.right - frame.left):
         order = np.argsort(places[:, 1])
-        heights = spread(places[order, 1], _HIGH * style.small)
+        heights = spread_labels(places[order, 1], _HIGH * style.small)
         offsets = {int(k): (9.0, h - places[k, 1]) for k, h in zip(order, heights, strict=True)}
     else:
         lines = [_covered(to_paper(marks.corners) * points, marks, style)
@@ -87,7 +87,7 @@ def place_labels(axes: Axes, chart: Chart, style: Style, names: Collection[str])
     return clear
 
 
-def spread(heights: np.ndarray, step: float) -> np.ndarray:
+def spread_labels(heights: np.ndarray, step: float) -> np.ndarray:
     """The nearest heights in the same order that are `step` apart.
 
     Args:

@@ -17,7 +17,7 @@ from fedsim.ground import units
 from fedsim.ground.errors import UsageError
 from fedsim.show.heat import JOINED, Heat, heat, joints
 from fedsim.show.planes import Plane
-from fedsim.show.plot.paper import Shown, drawing, plain, title, whole_of
+from fedsim.show.plot.paper import Shown, drawing, title, whole_of, without_formulas
 from fedsim.show.plot.styles import Style, StyleName, style_of
 from fedsim.show.style import FRACTION, delay_axis, label
 
@@ -99,7 +99,7 @@ def heatmap(
         if len(grids) > 1:
             notes = [] if look.column else shown.notes(grid)
             parts = [part for line in (text, *notes) for part in wrap(line, look.letters(wide))]
-            axes.set_title(plain("\n".join(parts)), fontsize=look.small, loc="left")
+            axes.set_title(without_formulas("\n".join(parts)), fontsize=look.small, loc="left")
     lines = [shown.title, label(shown.name)] if look.titled else []
     lines += shown.notes(grid) if len(grids) == 1 and not look.column else []
     if lines:
@@ -126,7 +126,7 @@ def _scale_beside(image: QuadMesh, panels: list[Axes], shown: Heat, look: Style)
     bar = whole_of(panels[0]).colorbar(steps, ax=panels, fraction=wide, pad=pad)
     bar.ax.collections[0].set_edgecolor("face")  # else there were gaps between the steps
     high = 0.7 * whole_of(panels[0]).get_figheight()
-    bar.set_label("\n".join(wrap(plain(name), look.letters(high))), fontsize=look.font)
+    bar.set_label("\n".join(wrap(without_formulas(name), look.letters(high))), fontsize=look.font)
     places, texts = zip(*shown.shades.ticks(shown.name), strict=True)
     bar.set_ticks([*places], labels=[*texts], minor=False)
     bar.ax.tick_params(labelsize=look.font)

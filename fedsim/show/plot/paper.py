@@ -142,7 +142,12 @@ def _drawn(
     else:
         axes = ax
     for marks in chart.marks:
-        _draw(axes, marks, "" if marks.name in direct_names else plain(marks.name), look.scale)
+        _draw(
+            axes,
+            marks,
+            "" if marks.name in direct_names else without_formulas(marks.name),
+            look.scale,
+        )
     if chart.notes:
         axes.margins(x=0.18, y=0.1)
     elif direct and any(marks.kind == "points" for marks in labelled):  # names are around them
@@ -259,7 +264,7 @@ def _scale(
     """The scale, the ends, the ticks and the title of one axis, which is so long."""
     ticked = axes.xaxis if which == "x" else axes.yaxis
     if axis.rows:
-        ticked.set_ticks(range(len(axis.rows)), [plain(name) for name in axis.rows])
+        ticked.set_ticks(range(len(axis.rows)), [without_formulas(name) for name in axis.rows])
         ticked.set_minor_locator(FixedLocator([row + 0.5 for row in range(len(axis.rows) - 1)]))
         axes.tick_params(axis=which, which="both", length=0, labelsize=look.font)
         axes.set(**{f"{which}lim": (len(axis.rows) - 0.5, -0.5)})
@@ -282,7 +287,7 @@ def _scale(
         if axis.scale != "bits":
             ticked.set_minor_locator(NullLocator())
     axes.tick_params(axis=which, labelsize=look.font)
-    lines = wrap(plain(axis.title), look.letters(inches))
+    lines = wrap(without_formulas(axis.title), look.letters(inches))
     ticked.set_label_text("\n".join(lines), fontsize=look.font)
 
 
@@ -290,10 +295,10 @@ def title(figure: Figure, text: str, look: Style) -> None:
     """Lines above a figure, each as long as the figure is wide."""
     width = int(130 / look.font * figure.get_figwidth())  # about 13 characters an inch of size 10
     lines = [part for line in text.split("\n") for part in wrap(line, width)]
-    figure.suptitle(plain("\n".join(lines)), fontsize=look.font, x=0.02, ha="left")
+    figure.suptitle(without_formulas("\n".join(lines)), fontsize=look.font, x=0.02, ha="left")
 
 
-def plain(text: str) -> str:
+def without_formulas(text: str) -> str:
     """Text in which a dollar is a dollar: to matplotlib it would begin a formula."""
     return text.replace("$", r"\$")
 

@@ -5,7 +5,7 @@ from math import ceil
 from matplotlib.axes import Axes
 
 from fedsim.results.ranks import Comparison
-from fedsim.show.plot.paper import Shown, drawing, plain, title, whole_of
+from fedsim.show.plot.paper import Shown, drawing, title, whole_of, without_formulas
 from fedsim.show.plot.styles import StyleName, style_of
 
 _BAR = 0.28  # of a line of text: how far one bar is from the next
@@ -71,7 +71,7 @@ def critical_difference(
         end = 1.0 if left else float(count)
         axes.plot([ranks[label], ranks[label], end], [0, level, level], color="#555555",
                   lw=look.scale)  # fmt: skip
-        axes.annotate(f"{plain(label)} ({ranks[label]:.2f})", (end, level),
+        axes.annotate(f"{without_formulas(label)} ({ranks[label]:.2f})", (end, level),
                       xytext=(-4 if left else 4, 0), textcoords="offset points", va="center",
                       ha="right" if left else "left", fontsize=look.small,
                       annotation_clip=False)  # fmt: skip

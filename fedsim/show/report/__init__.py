@@ -11,7 +11,7 @@ from fedsim.ground.strangers import read_text
 from fedsim.network.quantities import quantity
 from fedsim.results.csvrows import csv_differences, csv_rows
 from fedsim.results.labels import FACTS
-from fedsim.results.load import Results, load
+from fedsim.results.load import Results, load_results
 from fedsim.results.neutral import csv_text
 from fedsim.results.schema import frame, write_summary
 from fedsim.show.export import paper_table
@@ -51,19 +51,19 @@ def report(
         fedsim.report("results/digits")
         fedsim.report("results/sbc", "results/gradient_dropping", out="results/both")
     """
-    results, folder = read(directories, out)
+    results, folder = read_results(directories, out)
     if altered := altered_row(results, folder):
         warnings.warn(f"{altered}; made again", stacklevel=2)
     return summarized(results, folder, budget, columns, budget_of)[1]
 
 
-def write(
+def write_page(
     *directories: Path | str, out: Path | str | None = None, budget: float | str | None = None,
     columns: Sequence[str] | None = None,
     budget_of: str | None = None,
 ) -> Path:  # fmt: skip
     """`report`, without `summary.csv` and `summary.parquet`."""
-    return written(*read(directories, out), budget, columns, budget_of)
+    return written_page(*read_results(directories, out), budget, columns, budget_of)
 
 
 def summarize(
@@ -76,7 +76,7 @@ def summarize(
     Returns:
         All cells as `summary.csv` has them, the path of the page, and what both were made of.
     """
-    results, folder = read(directories, out)
+    results, folder = read_results(directories, out)
     return *summarized(results, folder, budget, columns, budget_of), results
 
 
@@ -85,7 +85,7 @@ def summarized(
     budget_of: str | None,
 ) -> tuple[list[dict[str, Any]], Path]:  # fmt: skip
     """Cells and page as of `summarize`, of results that are read; arguments as of `written`."""
-    page = written(results, folder, budget, columns, budget_of)
+    page = written_page(results, folder, budget, columns, budget_of)
     cells = _cells(results)
     write_summary(folder, cells)
     return cells, page
@@ -118,11 +118,11 @@ def _cells(results: Results) -> list[dict[str, Any]]:
     return runs.astype(object).where(runs.notna(), None).to_dict("records")
 
 
-def read(
+def read_results(
     directories: Sequence[Path | str], out: Path | str | None = None
 ) -> tuple[Results, Path]:
     """What `report` writes of, and the folder where to; arguments and errors as there."""
-    results = load(*directories)
+    results = load_results(*directories)
     if out is None and len(directories) > 1:
         raise UsageError(f"a report of {len(directories)} folders needs one of its own: give --out")
     return results, Path(directories[0] if out is None else out)
@@ -134,7 +134,7 @@ def counted(results: Results, budget_of: str | None = None) -> str:
     return budget_of or (kinds.pop() if len(kinds) == 1 else "up")
 
 
-def written(
+def written_page(
     results: Results, folder: Path, budget: float | str | None = None,
     columns: Sequence[str] | None = None,
     budget_of: str | None = None,

@@ -16,9 +16,9 @@ from fedsim.show.curves import TIME, pareto_points
 from fedsim.show.heat import JOINED, cell_texts, heat
 from fedsim.show.planes import one_celled
 from fedsim.show.plot.inline import chart_svg, plane_svg
-from fedsim.show.report.messages import layers, sent_beside, split
+from fedsim.show.report.messages import layers, message_parts, sent_beside
 from fedsim.show.report.sections import answers
-from fedsim.show.report.times import caption, middle_rounds, sentence, timed
+from fedsim.show.report.times import caption, middle_rounds, sentence, timed_rounds
 from fedsim.show.style import label, metric_name
 
 _PLANE = (
@@ -58,19 +58,21 @@ def figures(
     key, title, text = "budget", "Best within a budget of bits", answers(results, budget, budget_of)
     with suppress(NothingToDraw):
         if several(done):
-            text += charted(key, title, described.budget(rounds, name, budget_of=budget_of))[2]
+            text += charted(key, title, described.budget_chart(rounds, name, budget_of=budget_of))[
+                2
+            ]
     sections = [(key, title, text)]
     with suppress(NothingToDraw):
         if len(pareto_points(runs)) > 1:
-            shown = described.pareto(runs, budget_of=budget_of)
+            shown = described.pareto_chart(runs, budget_of=budget_of)
             sections.append(charted("front", "Metric against bits", shown))
     for key, x in {"iterations": "iteration", "bits": "up_bits"}.items():
         with suppress(NothingToDraw):
-            shown = described.curves(rounds, x, name=name)
+            shown = described.curves_chart(rounds, x, name=name)
             sections.append(charted(key, f"Learning over {key}", shown))
-    if len(rows := timed(rounds)):
+    if len(rows := timed_rounds(rounds)):
         with suppress(NothingToDraw):
-            shown = described.curves(rows, TIME, name=name)
+            shown = described.curves_chart(rows, TIME, name=name)
             key, title, text = charted("time", "Learning over simulated time", shown)
             sections.append((key, title, sentence(results) + text))
         key, title = "timeline", "A round on the simulated clock"
@@ -100,7 +102,11 @@ def parts(results: Results) -> list[Section]:
         return []
     text = _PARTS + "".join(_BESIDE[part] for part in sent_beside(done))
     by_method = _runs_by_method(results.runs).items()
-    bars = {name: chart for name, of_label in by_method if (chart := split(of_label)) is not None}
+    bars = {
+        name: chart
+        for name, of_label in by_method
+        if (chart := message_parts(of_label)) is not None
+    }
     sections = [section("split", "What the bits are", text, bars)] if bars else []
     if len(results.layers) and (shown := layers(results.layers)):
         sections.append(charted("layers", "What each layer sends", shown))

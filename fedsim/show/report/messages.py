@@ -29,7 +29,7 @@ def sent_beside(runs: pd.DataFrame) -> list[str]:
     return [part for part, column in sent.items() if (runs[column] > 0).any()]
 
 
-def split(runs: pd.DataFrame) -> Chart | None:
+def message_parts(runs: pd.DataFrame) -> Chart | None:
     """What a client's upstream messages consist of: a bar per cell, its parts in percent; None
     where no message was used.
 

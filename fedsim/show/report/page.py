@@ -18,7 +18,7 @@ from fedsim.show.headline import headline
 from fedsim.show.planes import method_text, one_celled
 from fedsim.show.plot.paper import without_rc
 from fedsim.show.report.figures import Section, figures, parts
-from fedsim.show.report.sections import failures, settings, summary, versions
+from fedsim.show.report.sections import failures_section, settings_section, summary, versions
 from fedsim.show.style import metric_name
 from fedsim.show.tables import add_difference
 
@@ -80,8 +80,8 @@ def page(results: Results, budget: float | None = None, budget_of: str = "up") -
         *shown,
         ("summary", "Summary", summary(results)),
         *sent,
-        ("failed", "Failed cells", failures(results)),
-        ("settings", "Settings", settings(results)),
+        ("failed", "Failed cells", failures_section(results)),
+        ("settings", "Settings", settings_section(results)),
         ("versions", "Versions", versions(results)),
     ]
     kind = "several" if results.several else "one"
@@ -200,7 +200,7 @@ def _terms(results: Results) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def answer(runs: pd.DataFrame) -> str:
+def comparison_sentence(runs: pd.DataFrame) -> str:
     """A sentence that compares the best compressed cell with the dense reference.
 
     The difference is over the seeds that both have; the sentence notes if one has fewer seeds.
@@ -265,7 +265,7 @@ def _intro(results: Results) -> str:
         if not len(references):
             first = f"There is no dense reference (raw, {symbol} = 1) among the cells."
         notes.insert(0, first)
-    sentence = answer(runs)
+    sentence = comparison_sentence(runs)
     words = f"<p><strong>{escape(sentence)}</strong></p>" if sentence else ""
     if sure := headline(runs):
         words += f"<p>{escape(sure)}</p>"

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError, without_home
-from fedsim.ground.strangers import MOST_TEXT, read_bytes
+from fedsim.ground.strangers import MOST_TEXT, read_file
 from fedsim.results.labels import VARIANT, delay_symbol
 from fedsim.results.load import Results
 from fedsim.results.merge import differing_keys, settings_of
@@ -80,7 +80,7 @@ def _rows_shown(
     return html(headings, [row for row, _ in rows], about, [kind for _, kind in rows], meanings)
 
 
-def failures(results: Results) -> str:
+def failures_section(results: Results) -> str:
     """The failed cells, each with its error and, folded, its traceback; empty where none failed."""
     failed = results.runs[results.runs["status"] != "done"]
     parts = []
@@ -98,12 +98,12 @@ def failures(results: Results) -> str:
 def _text(file: Path) -> str:
     """The text of a run's file; ``UsageError`` for a link to elsewhere or a special file."""
     try:
-        return read_bytes(file, MOST_TEXT).decode("utf-8", errors="replace")
+        return read_file(file, MOST_TEXT).decode("utf-8", errors="replace")
     except ValueError as error:
         raise UsageError(f"{file} cannot be read: {error}") from error
 
 
-def settings(results: Results) -> str:
+def settings_section(results: Results) -> str:
     """The settings that trained the models, with defaults; then those of each `config.toml`."""
     values: dict[str, list[str]] = {}
     for name, trained in results.trained.items():

@@ -33,7 +33,7 @@ def sentence(results: Results) -> str:
 
     Until when is said where nobody leads then: the best had ended, and no other is better yet.
     """
-    rounds = timed(results.done_rounds)
+    rounds = timed_rounds(results.done_rounds)
     higher = higher_is_better(rounds)
     spans = leaders(budgets(rounds, higher, x=TIME), higher)
     if rounds["label"].nunique() < 2 or not spans:
@@ -50,7 +50,7 @@ def sentence(results: Results) -> str:
     return f"<p>Best so far on the simulated clock: {escape(', '.join(texts))}.{over}</p>"
 
 
-def timed(rounds: pd.DataFrame) -> pd.DataFrame:
+def timed_rounds(rounds: pd.DataFrame) -> pd.DataFrame:
     """The rounds that have simulated seconds."""
     return rounds[rounds[TIME].notna()] if TIME in rounds else rounds.iloc[:0]
 
@@ -58,7 +58,7 @@ def timed(rounds: pd.DataFrame) -> pd.DataFrame:
 def middle_rounds(results: Results) -> dict[str, Chart]:
     """The middle round of the first runs that had a network, by the run's name."""
     shown: dict[str, Chart] = {}
-    for name, rows in timed(results.done_rounds).groupby("run", sort=False):
+    for name, rows in timed_rounds(results.done_rounds).groupby("run", sort=False):
         folder = results.folders[str(name)]
         if len(shown) == ROUNDS or not (folder / "clients.parquet").exists():
             continue
@@ -72,7 +72,7 @@ def middle_rounds(results: Results) -> dict[str, Chart]:
 
 def caption(results: Results) -> str:
     """What the timelines show, and what they leave out."""
-    rounds = timed(results.done_rounds)
+    rounds = timed_rounds(results.done_rounds)
     many = rounds["run"].nunique() > ROUNDS
     text = _TIMELINE + (f" The first {ROUNDS} runs." if many else "")
     return text + (

@@ -40,7 +40,7 @@ def is_file(spec: str) -> bool:
     return place.endswith(".csv") or ".py:" in place
 
 
-def with_digest(spec: str) -> str:
+def partition_with_digest(spec: str) -> str:
     """The partition; of a file with its digest, which is read where the text lacks one.
 
     Raises:
@@ -84,7 +84,7 @@ def shards(
         UsageError: the file has changed or cannot be read; the function fails; or as
             ``check_shards``.
     """
-    spec = with_digest(spec)
+    spec = partition_with_digest(spec)
     place, was = _place(spec), spec[-16:]
     if (now := _digest(place)) != was:
         raise UsageError(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compressors import BitWriter, Bloom
 from compressors.base import tensor_seed
-from compressors.coders.bloom import POLICIES, expected_positives, filter_size
+from compressors.coders.bloom import POLICIES, expected_answers, filter_size
 from compressors.kernels.noise import words
 from tests.support.generators import uniform
 
@@ -81,7 +81,7 @@ def test_lemma_5() -> None:
         sizes.append(rebuilt.size)
     mean = eps * (n - r)
     four = 4 * math.sqrt(mean / 5 * (1 + 0.01))
-    assert expected_positives(r, n, eps) / r == pytest.approx(1.099)
+    assert expected_answers(r, n, eps) / r == pytest.approx(1.099)
     assert abs(np.mean(sizes) - r - mean) < four
 
 

@@ -98,7 +98,7 @@ def test_torch_makes_the_same_positives(device: str, n: int) -> None:
     indices = uniform(n, max(1, n // 50), n)
     m, h = filter_size(indices.size, 0.02)
     filled = np.zeros(-(-m // 64), np.uint64)
-    kernel.build(indices, kernel.Hashes.of(11, 12, m, h), filled)
+    kernel.build_filter(indices, kernel.Hashes.of(11, 12, m, h), filled)
     found = kernel.positives(filled, n, kernel.Hashes.of(11, 12, m, h), 1)
     twin = positives_torch(filled, n, (11, 12), m, h, torch.device(device))
     assert twin.device.type == device

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compressors import BitReader, BitWriter, Golomb, PayloadError
-from compressors.coders.golomb import expected_bits, rice_parameter
+from compressors.coders.golomb import expected_position_bits, rice_parameter
 from tests.support.generators import from_bits, to_bits
 
 # methods.md's table, recomputed below: p, b*, bits a position (equation 5).
@@ -69,8 +69,8 @@ def check(indices: list[int], n: int, p: float | None = None, before: str = "") 
 @pytest.mark.parametrize(("p", "b", "bits"), EQUATION_5)
 def test_equation_5(p: float, b: int, bits: float) -> None:
     assert rice_parameter(p) == b
-    assert expected_bits(p) == pytest.approx(bits, abs=5e-6)
-    assert expected_bits(p) == pytest.approx(cost(p, b), rel=1e-9)
+    assert expected_position_bits(p) == pytest.approx(bits, abs=5e-6)
+    assert expected_position_bits(p) == pytest.approx(cost(p, b), rel=1e-9)
 
 
 def test_the_printed_8_38_is_another_b() -> None:
@@ -161,7 +161,7 @@ def test_random_positions_cost_what_equation_5_says(p: float) -> None:
     b = rice_parameter(k / n)
     r = (1 - p) ** (2**b)
     error = 5 * math.sqrt(r / k) / (1 - r) + b / k
-    assert out.position / k == pytest.approx(expected_bits(k / n), abs=error)
+    assert out.position / k == pytest.approx(expected_position_bits(k / n), abs=error)
 
 
 def legal(payload: bytes, n: int, k: int, p: float | None = None) -> bool:

@@ -60,14 +60,14 @@ def test_gaps_of_two_to_the_31(code) -> None:
 def test_classes_are_parts_of_octaves() -> None:
     """Every gap comes back from its class and low bits; classes rise with gaps, by steps of one."""
     for t in range(4):
-        classes = np.array([gaps.class_of(gap, t) for gap in range(1, 5000)])
+        classes = np.array([gaps.gap_class(gap, t) for gap in range(1, 5000)])
         assert set(np.diff(classes)) <= {0, 1}
         assert classes[0] == 0
         at = np.arange(1, 5000).cumsum() - 1
         found = np.empty(4999, np.uint16)
         kernels.classes(at, t, found)
         assert np.array_equal(found, classes)
-        widths = np.array([kernels.low_bits(np.array([c]), t) for c in classes])
+        widths = np.array([kernels.count_low_bits(np.array([c]), t) for c in classes])
         sizes = np.bincount(classes)[:-1]
         assert np.array_equal(2 ** widths[np.unique(classes, return_index=True)[1][:-1]], sizes)
 

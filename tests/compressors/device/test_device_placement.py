@@ -28,7 +28,9 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """A GPU that is not there; how many kernels were started on it."""
     started = []
 
-    def launch(kernel: Any, programs: int, *arguments: Any, warps: int = 4, **constants: Any) -> None:
+    def launch(
+        kernel: Any, programs: int, *arguments: Any, warps: int = 4, **constants: Any
+    ) -> None:
         assert all(isinstance(x, Tensor) and x.device == CUDA for x in arguments), kernel.__name__
         started.append(programs)
 
@@ -74,7 +76,9 @@ def test_everything_lies_on_the_gpu(
         found = decompress(method, payload, update)
         # The made-up bits of a message cannot be read; those of the host's can.
         monkeypatch.setattr(
-            write, "decode", lambda method, _, template: read.decode(method, payload, template)
+            write,
+            "decode_on_device",
+            lambda method, _, template: read.decode_on_device(method, payload, template),
         )
         sent = (*packet.sent.values(), *again.sent.values())
     assert len(elsewhere) > 5

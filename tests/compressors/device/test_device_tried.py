@@ -70,7 +70,7 @@ def test_the_page_tries_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     (page,) = (b for b in blocks(ROOT / "docs" / "gpu.md") if b.language == "python")
     exec(page.text, {})
     assert len(started) > 5
-    assert "cpu" in segments.DEVICES and "cpu" not in device.DEVICES
+    assert "cpu" in segments.CPU_DEVICES and "cpu" not in device.GPU_DEVICES
 
 
 def test_a_kernel_is_tried_on_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from tests.support.generators import matrix, uniform
 def test_the_width_is_found(shape: tuple[int, int]) -> None:
     n = shape[0] * shape[1]
     widths = grid.divisors(n, 12)
-    at, prior, saved = grid.best(matrix(*shape, 0.02), n, widths, np.array([100.0, 1.0]))
+    at, prior, saved = grid.best_grid(matrix(*shape, 0.02), n, widths, np.array([100.0, 1.0]))
     assert widths[at] == shape[1]
     assert prior == 1
     assert saved > 100
@@ -149,11 +149,11 @@ def test_shares_are_those_of_the_first_of_m_draws(m: int) -> None:
 @given(st.integers(1, 700), st.integers(1, 16), st.lists(st.integers(0, 699), max_size=300))
 def test_columns_are_found_by_mass(width: int, gain: int, columns: list[int]) -> None:
     """Whatever was added, and however long ago the guide was made."""
-    urn, span = weights.make(width, 3)
+    urn, span = weights.make_urn(width, 3)
     held = np.full(width, 3)
     weights.guide(urn, span, int(held.sum()))
     for column in columns:
-        weights.add(urn, span, column % width, gain, weights.SIZE)
+        weights.add_weight(urn, span, column % width, gain, weights.SIZE)
         held[column % width] += gain
     total, ends = int(held.sum()), np.cumsum(held)
     for column in {0, width // 3, width - 1}:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from compressors.kernels import select
-from compressors.kernels.select import MAGNITUDE, NEGATIVE, POSITIVE, largest
+from compressors.kernels.select import MAGNITUDE, NEGATIVE, POSITIVE, select_largest
 from compressors.sparsify.largest import largest as largest_anywhere
 from compressors.sparsify.largest import largest_torch
 from compressors.sparsify.topk import OneSided, TopK, one_sided_torch
@@ -34,7 +34,7 @@ def agree(x: np.ndarray, k: int, side: int) -> None:
     """The kernel, the torch twin and the sorting twin choose the same entries."""
     x = np.ascontiguousarray(x, np.float32)
     expected = by_sorting(x, k, side)
-    found = largest(x, k, side)
+    found = select_largest(x, k, side)
     assert found.dtype == np.int64
     assert found.tolist() == expected
     assert largest_torch(torch.from_numpy(x), k, side).tolist() == expected

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from compressors import compress, parse, sbc
-from compressors.coders.golomb import expected_bits
+from compressors.coders.golomb import expected_position_bits
 from tests.support.examples import asked_of
 from tests.support.generators import DEVICES, same_bits, updates, whole_numbers
 
@@ -134,7 +134,7 @@ def test_bits_on_lenet5(p: float) -> None:
     packet, _ = compress(sbc(p), lenet5())
     sent = sum(one.count for one in packet.sent.values())
     assert sent == sum(max(1, round(p * math.prod(shape))) for shape in LENET5.values())
-    assert packet.spans["positions"] / sent == pytest.approx(expected_bits(p), rel=0.03)
+    assert packet.spans["positions"] / sent == pytest.approx(expected_position_bits(p), rel=0.03)
     assert packet.spans["side"] == 32 * len(LENET5)
     assert packet.spans["values"] == 0
     assert packet.spans["header"] <= 64 + len(LENET5)
@@ -146,6 +146,8 @@ def test_gradient_dropping_on_lenet5(p: float) -> None:
     for scope in ("tensor", "model"):
         packet, _ = compress(parse(f"gradient_dropping({p}, scope={scope})"), lenet5())
         sent = sum(one.count for one in packet.sent.values())
-        assert packet.spans["positions"] / sent == pytest.approx(expected_bits(p), rel=0.03)
+        assert packet.spans["positions"] / sent == pytest.approx(
+            expected_position_bits(p), rel=0.03
+        )
         assert packet.spans["values"] == 32 * sent
         assert packet.spans["side"] == 0

@@ -37,8 +37,8 @@ def test_pieces_are_least_squares(degree: int) -> None:
     """Against numpy's polynomial fit (float64, QR); ours keeps coefficients in float32."""
     y = falling(500, 1)
     starts = np.array([0, 7, 20, 250, 490])
-    coefs = kernel.fit(y, starts, degree + 1)
-    got = kernel.evaluate(coefs, starts, y.size, degree + 1)
+    coefs = kernel.fit_curve(y, starts, degree + 1)
+    got = kernel.evaluate_curve(coefs, starts, y.size, degree + 1)
     for start, stop in zip(starts, [*starts[1:], y.size], strict=True):
         t = np.linspace(-1, 1, stop - start)
         used = min(degree, stop - start - 1)
@@ -78,14 +78,14 @@ def plain_split(y: np.ndarray, cut: int, pieces: int, least: int) -> list[int]:
 def test_pieces_start_farthest_from_the_chord(pieces: int, least: int) -> None:
     y = falling(120, pieces)
     cut = int(np.count_nonzero(y > 0))
-    starts = kernel.split(y, cut, pieces, least)
+    starts = kernel.split_curve(y, cut, pieces, least)
     assert starts.tolist() == plain_split(y, cut, pieces, least)
     assert pieces == 1 or cut in starts
 
 
 def test_a_straight_line_is_one_piece() -> None:
-    assert kernel.split(np.linspace(3.0, 1.0, 65), 65, 8, 2).tolist() == [0]
-    assert kernel.split(np.full(50, 2.0), 50, 8, 6).tolist() == [0]
+    assert kernel.split_curve(np.linspace(3.0, 1.0, 65), 65, 8, 2).tolist() == [0]
+    assert kernel.split_curve(np.full(50, 2.0), 50, 8, 6).tolist() == [0]
 
 
 def test_bits_of_fit_poly() -> None:
@@ -134,7 +134,7 @@ def test_a_double_exponential_is_found(a: float, b: float, c: float, d: float, k
     """Of exact curves less than 1 % is left: the search ends at steps of 1 % of a rate."""
     x = np.linspace(0, 1, k)
     y = a * np.exp(b * x) + c * np.exp(d * x)
-    got = exponentials.evaluate(exponentials.fit(y), k)
+    got = exponentials.evaluate_exponentials(exponentials.fit_exponentials(y), k)
     assert np.linalg.norm(got - y) < 0.01 * np.linalg.norm(y)
 
 
@@ -145,7 +145,7 @@ def test_the_exponential_of_sums_and_products() -> None:
     assert exponentials._decay(1e30) == 0.0
     assert math.isnan(exponentials._decay(math.nan))
     x = np.linspace(0, 1, 700)
-    got = exponentials.evaluate(np.array([2.0, -5.0, 3.0, 11.0]), 700)
+    got = exponentials.evaluate_exponentials(np.array([2.0, -5.0, 3.0, 11.0]), 700)
     assert np.allclose(got, 2 * np.exp(-5 * x) + 3 * np.exp(11 * (x - 1)), rtol=1e-10)
 
 

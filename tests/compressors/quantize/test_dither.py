@@ -14,7 +14,7 @@ from compressors.kernels.noise import words
 from compressors.parts import Place
 from compressors.quantize import grid, integer, terngrad
 from compressors.quantize import levels as levels_module
-from compressors.quantize.levels import bucket_norms, codes_of, level_table, values_of
+from compressors.quantize.levels import bucket_norms, level_codes, level_table, values_of
 
 LARGEST = torch.finfo(torch.float32).max
 
@@ -53,7 +53,7 @@ def test_standard_levels_against_the_definition(levels: int) -> None:
     s 2**-24, for s = 20000 two or three of 2000."""
     x = gaussian(2000)
     norm = bucket_norms(x, "inf", 2000)
-    codes = codes_of(x, norm, 2000, levels, False, 9).numpy().astype(np.int64)
+    codes = level_codes(x, norm, 2000, levels, False, 9).numpy().astype(np.int64)
     even = [j / levels for j in range(levels + 1)]
     slow = slow_symbols(x.numpy(), float(norm[0]), even, False, 9)
     assert (codes != slow).sum() <= (0 if levels < 1000 else 6)
@@ -65,7 +65,7 @@ def test_standard_levels_against_the_definition(levels: int) -> None:
 def test_natural_levels_against_the_definition(levels: int) -> None:
     x = gaussian(2000) * torch.from_numpy(2.0 ** -np.arange(2000.0) * 50).float().clamp(min=1e-3)
     norm = bucket_norms(x, "2", 2000)
-    codes = codes_of(x, norm, 2000, levels, True, 9).numpy().astype(np.int64)
+    codes = level_codes(x, norm, 2000, levels, True, 9).numpy().astype(np.int64)
     above = [2.0**j for j in range(1 - levels, 1)]
     slow = slow_symbols(x.numpy(), float(norm[0]), [0.0, *above], True, 9)
     assert (codes == slow).all()
@@ -78,7 +78,7 @@ def test_torch_gives_the_symbols_of_numba(natural: bool, size: int, levels: int)
     x = gaussian(1001) * torch.logspace(-20, 20, 1001)
     x[100:180] = 0.0
     norms = bucket_norms(x, "2", size)
-    fast = codes_of(x, norms, size, levels, natural, 77)
+    fast = level_codes(x, norms, size, levels, natural, 77)
     each = torch.from_numpy(norms).repeat_interleave(size)[:1001]
     slow = kernel.symbols_torch(x, each, levels, natural, 77)
     assert torch.equal(fast.long(), slow)
@@ -128,9 +128,11 @@ def test_norms_are_summed_in_float64(norm: str, size: int) -> None:
 
 def test_the_noise_is_that_of_the_place() -> None:
     """Buckets do not start the noise anew: equal buckets round differently."""
-    codes = codes_of(torch.ones(64), np.full(2, 2, np.float32), 32, 1, False, 1)
+    codes = level_codes(torch.ones(64), np.full(2, 2, np.float32), 32, 1, False, 1)
     assert not torch.equal(codes[:32], codes[32:])
-    assert torch.equal(codes, codes_of(torch.ones(64), np.full(1, 2, np.float32), 64, 1, False, 1))
+    assert torch.equal(
+        codes, level_codes(torch.ones(64), np.full(1, 2, np.float32), 64, 1, False, 1)
+    )
 
 
 def test_no_symbol_is_wider_than_its_bits() -> None:

@@ -163,7 +163,7 @@ def test_torch_gives_the_symbols_of_numba() -> None:
     kernel.between(x.numpy(), float(x.min()), 1e-8, 255, *key(5), fast.numpy())
     slow = kernel.round_torch(((wide - float(x.min())) * 1e-8).clamp(max=255), 5)
     assert torch.equal(fast.long(), slow)
-    kernel.signed(x.numpy(), 0.25, 128, 127, *key(5), fast.numpy())
+    kernel.round_signed(x.numpy(), 0.25, 128, 127, *key(5), fast.numpy())
     most = torch.where(x < 0, 128, 127).double()
     j = kernel.round_torch((wide.abs() / 0.25).minimum(most), 5)
     assert torch.equal(fast.long(), 2 * j - ((x < 0) & (j > 0)).long())

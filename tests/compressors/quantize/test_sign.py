@@ -13,9 +13,9 @@ from compressors.kernels import noise
 from compressors.parts import Place
 from compressors.quantize import columns
 from compressors.quantize.sign import (
-    below_zero,
     below_zero_torch,
-    with_coins,
+    sign_codes,
+    sign_codes_with_coins,
     with_coins_torch,
 )
 from tests.support.generators import bits_of, from_bits, to_bits, updates, whole_numbers
@@ -42,11 +42,11 @@ def test_kernels_and_their_twins(size: int, share: float) -> None:
     x = rng.standard_normal(size).astype(np.float32)
     x[rng.random(size) < share] = 0
     x[rng.random(size) < share / 2] = -0.0
-    codes = below_zero(torch.from_numpy(x)).numpy()
+    codes = sign_codes(torch.from_numpy(x)).numpy()
     assert codes.dtype == np.uint8
     assert np.array_equal(codes, x < 0)
     assert np.array_equal(codes, below_zero_torch(torch.from_numpy(x)).numpy())
-    coins = with_coins(torch.from_numpy(x), 9).numpy()
+    coins = sign_codes_with_coins(torch.from_numpy(x), 9).numpy()
     expected = np.where(x == 0, noise.words(9, np.arange(size)) >> 31, x < 0)
     assert np.array_equal(coins, expected)
     assert np.array_equal(coins, with_coins_torch(torch.from_numpy(x), 9).numpy())
@@ -70,14 +70,14 @@ def test_coins_for_zeros_are_fair_and_follow_the_seed() -> None:
     """100,000 coins: the share of minus is within 5 standard errors (sqrt(1/4 / n)) of a half."""
     n = 100_000
     zeros = torch.zeros(n)
-    one = with_coins(zeros, 1)
+    one = sign_codes_with_coins(zeros, 1)
     assert abs(float(one.double().mean()) - 0.5) < 5 * math.sqrt(0.25 / n)
-    assert torch.equal(one, with_coins(-zeros, 1))
-    other = with_coins(zeros, 2)
+    assert torch.equal(one, sign_codes_with_coins(-zeros, 1))
+    other = sign_codes_with_coins(zeros, 2)
     agree = float((one == other).double().mean())
     assert abs(agree - 0.5) < 5 * math.sqrt(0.25 / n)
     mixed = torch.where(torch.arange(n) % 3 == 0, zeros, torch.tensor(1.0))
-    assert torch.equal(with_coins(mixed, 1)[::3], one[::3])  # a coin is its entry's own
+    assert torch.equal(sign_codes_with_coins(mixed, 1)[::3], one[::3])  # a coin is its entry's own
 
 
 @pytest.mark.parametrize("bad", [0, 0.0, -1, math.nan, math.inf, 1e39, 1e-46, True, "1"])

@@ -236,17 +236,17 @@ def test_seeds_are_those_of_the_parts(seed: int) -> None:
 
 def test_memory_is_used_again_once_nobody_looks_at_it() -> None:
     large = room._LARGE // 4
-    first = room.floats(large)
+    first = room.empty_floats(large)
     place, view = room.address_of(first), torch.from_numpy(first)[7:9]
     del first
-    second = room.floats(large)
+    second = room.empty_floats(large)
     assert room.address_of(second) != place  # the view is still there
     view[0] = 3.0
     del view
     third = room.zeros(large)
     assert room.address_of(third) == place
     assert not third.any()
-    small = room.floats(3)
+    small = room.empty_floats(3)
     assert small.base is None  # and is not worth it
 
 
@@ -255,7 +255,7 @@ def test_threads_do_not_share_memory() -> None:
 
     def work() -> None:
         for _ in range(20):
-            mine = room.floats(large)
+            mine = room.empty_floats(large)
             mine[:10] = threading.get_ident() % 1000
             found.append(bool((mine[:10] == threading.get_ident() % 1000).all()))
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from compressors import compress, parse, text
 from compressors.base import nominal_count
-from compressors.sparsify.chunks import ChunkTopK, chunk_counts, largest_torch
+from compressors.sparsify.chunks import ChunkTopK, chunk_counts, largest_of_chunks_torch
 from compressors.theory import bound
 from tests.support.generators import whole_numbers
 
@@ -33,7 +33,7 @@ def test_it_is_the_slow_reference(size: int, p: float) -> None:
         indices, scale = ChunkTopK(p, size).select(x, 0)
         assert scale == 1 and indices.tolist() == slowly(x, p, size)
         if x.numel():
-            twin = largest_torch(x, size, chunk_counts(p, size, x.numel()))
+            twin = largest_of_chunks_torch(x, size, chunk_counts(p, size, x.numel()))
             assert twin.tolist() == indices.tolist()
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from compressors import Dither, compress, parse
 from compressors.quantize.dither import rounded
-from compressors.quantize.levels import bucket_norms, codes_of, values_of
+from compressors.quantize.levels import bucket_norms, level_codes, values_of
 
 
 def gaussian(k: int, seed: int) -> Tensor:
@@ -44,7 +44,7 @@ def draws(coder: Dither, x: Tensor, seeds: range) -> np.ndarray:
     natural = coder.kind == "natural"
     rows = []
     for seed in seeds:
-        codes = codes_of(x, norms, x.numel(), coder.levels, natural, seed)
+        codes = level_codes(x, norms, x.numel(), coder.levels, natural, seed)
         rows.append(values_of(codes, norms, x.numel(), coder.levels, natural).numpy())
     return np.array(rows, np.float64)
 
@@ -79,7 +79,7 @@ def test_the_mean_of_a_value_far_below_the_lowest_level(kind: str) -> None:
     """A chance of 1e-4: 4e6 equal values, mean within 5 standard errors (0.05 relative)."""
     k, ratio = 4_000_000, 1e-4
     x = torch.full((k,), ratio)
-    codes = codes_of(x, np.ones(1, np.float32), k, 1, kind == "natural", 12)
+    codes = level_codes(x, np.ones(1, np.float32), k, 1, kind == "natural", 12)
     share = float((codes == 2).float().mean())
     assert int(codes.max()) == 2 and not bool((codes == 1).any())
     assert abs(share - ratio) < 5 * math.sqrt(ratio / k)

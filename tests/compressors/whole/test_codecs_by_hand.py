@@ -182,11 +182,11 @@ def test_a_min_max_sketch_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = {0: np.array([0, 0, 1]), 1: np.array([1, 0, 0])}
     monkeypatch.setattr(sketchml, "_cells", lambda keys, row, columns, seed: cells[row][keys])
     keys = np.arange(3)
-    table = sketchml.make(keys, np.array([3, 1, 2]), 5, 2, 3, 0)
+    table = sketchml.make_table(keys, np.array([3, 1, 2]), 5, 2, 3, 0)
     assert table.tolist() == [[1, 2, 4], [1, 3, 4]]
     assert sketchml.ask(table, keys, 0).tolist() == [3, 1, 2]
     out = BitWriter()
-    sketchml.write(table, 5, out)
+    sketchml.write_table(table, 5, out)
     assert to_bits(out.to_bytes())[: out.position] == "001010100" "001011100"
     assert [sketchml.columns_of(n, 0.3) for n in (1, 3, 4, 10)] == [1, 1, 2, 3]
 

@@ -39,16 +39,16 @@ def test_a_table_never_returns_more_than_was_put_in(
     keys = np.sort(draws.choice(10_000, count, replace=False))
     numbers = draws.integers(0, size, count)
     columns = sketchml.columns_of(count, 0.3)
-    table = sketchml.make(keys, numbers, size, rows, columns, seed)
+    table = sketchml.make_table(keys, numbers, size, rows, columns, seed)
     assert table.shape == (rows, columns)
     found = sketchml.ask(table, keys, seed)
     assert bool((found <= numbers).all())
-    more = sketchml.make(keys, numbers, size, rows + 1, columns, seed)
+    more = sketchml.make_table(keys, numbers, size, rows + 1, columns, seed)
     assert bool((sketchml.ask(more, keys, seed) >= found).all())  # rows only help
     out = BitWriter()
-    sketchml.write(table, size, out)
+    sketchml.write_table(table, size, out)
     assert out.position == rows * columns * (size - 1).bit_length()
-    again = sketchml.read(BitReader(out.to_bytes()), rows, columns, size)
+    again = sketchml.read_table(BitReader(out.to_bytes()), rows, columns, size)
     assert np.array_equal(again, table)
 
 
@@ -58,7 +58,7 @@ def test_rows_collide_at_different_keys() -> None:
     numbers = keys * 7 % 32
     known = []
     for rows in (1, 4):
-        table = sketchml.make(keys, numbers, 32, rows, 300, 5)
+        table = sketchml.make_table(keys, numbers, 32, rows, 300, 5)
         known.append(np.count_nonzero(sketchml.ask(table, keys, 5) == numbers))
     assert known[1] > 1.5 * known[0]
 
@@ -66,7 +66,7 @@ def test_rows_collide_at_different_keys() -> None:
 def test_a_table_without_collisions_is_exact() -> None:
     keys = np.arange(20)
     numbers = (keys * 7) % 16
-    table = sketchml.make(keys, numbers, 16, 3, 4000, 1)
+    table = sketchml.make_table(keys, numbers, 16, 3, 4000, 1)
     assert np.array_equal(sketchml.ask(table, keys, 1), numbers)
 
 

@@ -249,6 +249,6 @@ def test_json_has_no_nan(
     diverged = summary | {"metric": math.nan, "loss": math.inf}
     monkeypatch.setattr(run_module, "run", lambda config, out, **_: RunResult(config, diverged))
     monkeypatch.setattr(schema, "write_summary", lambda out, cells: None)
-    monkeypatch.setattr(report, "read", lambda folders: (None, folders[0]))
+    monkeypatch.setattr(report, "read_results", lambda folders: (None, folders[0]))
     printed = document(typed("run", "--json").out)
     assert printed["metric"] is None and printed["loss"] is None

@@ -13,7 +13,7 @@ from fedsim.settings.controllers import (
     ListedController,
     Observation,
     controller_text,
-    parse,
+    parse_controller,
 )
 
 
@@ -28,7 +28,7 @@ def told(**facts: Any) -> Observation:
 
 def choices(name: str, every: list[dict[str, Any]]) -> list[tuple[int, float]]:
     """What a controller chooses, told these facts one after the other."""
-    controller, memory, found = parse(name), dict[str, Any](), []
+    controller, memory, found = parse_controller(name), dict[str, Any](), []
     for facts in every:
         choice, memory = controller.choose(told(**facts), memory)
         assert isinstance(choice, Action)
@@ -78,21 +78,21 @@ def test_link_gives_each_client_what_its_upload_has_time_for() -> None:
     """2 s at 100 bit/s of 10 bits per entry are 20 of 1000 entries; the first message: 16 bits."""
     first = ClientObservation(up=100.0, up_bits=500, sent=50)
     clients = {0: first, 1: ClientObservation(up=80.0), 2: ClientObservation(up=1e9)}
-    chosen, _ = parse("link(2)").choose(told(clients=clients), {})
+    chosen, _ = parse_controller("link(2)").choose(told(clients=clients), {})
     assert chosen == {0: Action(8, 0.02), 1: Action(8, 0.01), 2: Action(8, 1.0)}
 
 
 def test_pace_gives_each_client_what_it_has_time_for() -> None:
     clients = {c: ClientObservation(compute=s) for c, s in enumerate((0.5, 3.0, 0.0))}
-    chosen, _ = parse("pace(2, most=9)").choose(told(clients=clients), {})
+    chosen, _ = parse_controller("pace(2, most=9)").choose(told(clients=clients), {})
     assert chosen == {0: Action(4, 0.01), 1: Action(1, 0.01), 2: Action(9, 0.01)}
 
 
 @pytest.mark.parametrize("name", CONTROLLERS)
 def test_texts_are_read_and_printed(name: str) -> None:
     row = CONTROLLERS[name]
-    made = parse(row.example)
-    assert type(made) is row.cls and parse(controller_text(made)) == made
+    made = parse_controller(row.example)
+    assert type(made) is row.cls and parse_controller(controller_text(made)) == made
     assert row.title and row.source
 
 
@@ -112,7 +112,7 @@ def test_texts_are_read_and_printed(name: str) -> None:
 )  # fmt: skip
 def test_what_is_refused(written: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        parse(written)
+        parse_controller(written)
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,10 @@ class Dated:
 def test_values_of_a_controller_of_ones_own_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONTROLLERS, "dated", ListedController(Dated, "title", "source", "dated"))
     for made in (Dated(), Dated((1, 20)), Dated((3,), "a, (b")):
-        assert parse(controller_text(made)) == made
+        assert parse_controller(controller_text(made)) == made
     for wrong in ("dated(f(1))", "dated((x=1))", "dated(1 | 2)"):
         with pytest.raises(UsageError, match="--controller is .dated.*cannot read"):
-            parse(wrong)
+            parse_controller(wrong)
 
 
 class Bare:
@@ -145,5 +145,5 @@ def test_what_a_class_of_ones_own_lacks_is_told(monkeypatch: pytest.MonkeyPatch)
                        ("moves", "moves is None; give a tuple of 'n' and 'p'"),
                        ("choose", r"it has no choose\(observation, memory\)")):  # fmt: skip
         with pytest.raises(UsageError, match=f"controller bare: {said}"):
-            parse("bare")
+            parse_controller("bare")
         monkeypatch.setattr(Bare, name, (), raising=False)

@@ -13,7 +13,7 @@ from fedsim import RunConfig, load, run
 from fedsim.network import parse as parse_network
 from fedsim.network.pricing import SECONDS
 from fedsim.results.schema import read_summary
-from fedsim.settings.controllers import ClientObservation, parse
+from fedsim.settings.controllers import ClientObservation, parse_controller
 from fedsim.settings.controllers.links import Pace
 from fedsim.show.times import priced
 from tests.support.runs import clients, make_task
@@ -105,7 +105,7 @@ def test_other_weights_go_by_no_number_of_iterations(
 )  # fmt: skip
 def test_as_many_as_there_is_time_for(text: str, compute: float, n: int) -> None:
     """The whole part of seconds / compute, from 1 to ``most``, which is 100 unless given."""
-    controller = parse(text)
+    controller = parse_controller(text)
     assert isinstance(controller, Pace)
     assert controller.iterations(ClientObservation(compute=compute)) == n
 

@@ -14,7 +14,7 @@ from fedsim.settings.controllers import (
     ClientObservation,
     Memory,
     Observation,
-    parse,
+    parse_controller,
 )
 
 _NOT_YET = ("seconds", "train_loss", "loss", "metric", "update_norm", "agreement")
@@ -29,7 +29,7 @@ def told(**facts: Any) -> Observation:
 
 def walk(name: str, history: list[tuple[dict[str, Any], int, float]]) -> Memory:
     """Looks at every choice; returns what is remembered at the end."""
-    controller, memory = parse(name), Memory()
+    controller, memory = parse_controller(name), Memory()
     for step, (facts, n, p) in enumerate(history):
         before = json.dumps(memory)
         choice, after = controller.choose(told(**facts), memory)
@@ -80,7 +80,9 @@ def test_plateau_counts_no_change_behind_its_last() -> None:
     rows += [(1.0, 1, 0.04)] * 2000
     assert walk("plateau(1, most=0.04)", losses(*rows))["steps"] == 3
     for name in ("plateau(1)", "plateau(1, 4)"):  # as older checkpoints have it
-        choice, _ = parse(name).choose(told(train_loss=1.0), {"steps": 5000, "bad": 1, "best": 1.0})
+        choice, _ = parse_controller(name).choose(
+            told(train_loss=1.0), {"steps": 5000, "bad": 1, "best": 1.0}
+        )
         assert choice == Action(1, 1.0)
 
 
@@ -225,6 +227,6 @@ def test_fixed_is_what_was_typed() -> None:
     ],
 )  # fmt: skip
 def test_link_fills_its_time(name: str, seen: dict[str, Any], p: float) -> None:
-    chosen, memory = parse(name).choose(told(clients={3: ClientObservation(**seen)}), {})
+    chosen, memory = parse_controller(name).choose(told(clients={3: ClientObservation(**seen)}), {})
     assert memory == {} and isinstance(chosen, dict) and list(chosen) == [3]
     assert (chosen[3].n, chosen[3].p) == (8, pytest.approx(p, rel=1e-9))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import RunConfig, run
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.settings.config import from_toml
 from tests.support.markdown import ROOT
 from tests.support.runs import OWN, assert_same
@@ -37,7 +37,7 @@ def test_a_deployed_run_is_the_local_run(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr + logs
     told = [line.split(" · ")[0] for line in done.stderr.splitlines() if line[:6] == "round "]
     assert told == ["round 1/3", "round 2/3", "round 3/3"]
-    assert (out / "report.html").exists() and list(load(out).runs["status"]) == ["done"]
+    assert (out / "report.html").exists() and list(load_results(out).runs["status"]) == ["done"]
     assert_stopped(private)
     summary = json.loads((out / "summary.json").read_text())
     local = run(from_toml(out / "config.toml").but(engine="local"), tmp_path / "local").summary

@@ -93,8 +93,8 @@ def test_messages_that_kernels_make_together_are_those_of_each_client(
         return cleared(groups, chosen)
 
     masked: list[int] = []
-    made, cleared = device_write.write, numbers.cleared
-    monkeypatch.setattr(device_write, "write", counted)
+    made, cleared = device_write.write_messages, numbers.cleared
+    monkeypatch.setattr(device_write, "write_messages", counted)
     monkeypatch.setattr(numbers, "cleared", clearing)
     more = {"method": "sbc(0.1)", "cohort": 3, "stack": 3, "iterations": 6, "keep_payloads": True}
     again = config(make_task().name, **more)

@@ -90,7 +90,9 @@ def test_the_share_is_of_all_uploads_that_were_used() -> None:
 
 def test_the_ratio_is_of_trained_entries_and_iterations() -> None:
     """32 bits times 45 entries times 2 iterations over 180 bits: 16."""
-    assert ledger.ratio(45, 2, 180.0) == 16 and ledger.ratio(45, 2, 0.0) == inf
+    assert (
+        ledger.compression_ratio(45, 2, 180.0) == 16 and ledger.compression_ratio(45, 2, 0.0) == inf
+    )
 
 
 def spans(header: int, positions: int, values: int, side: int) -> Any:
@@ -116,7 +118,7 @@ def with_orders() -> RoundTraffic:
 
 def test_orders_and_reports_are_charged() -> None:
     """Up 72 + 64 bits of two numbers; down 2 * 64 + 16 + 24 of the orders."""
-    bits = ledger.round_bits(with_orders())
+    bits = ledger.bits_of_round(with_orders())
     assert (bits.up_wire_bits, bits.up_report_bits) == (136, 64)
     assert (bits.down_wire_bits, bits.down_order_bits) == (168, 40)
     assert (bits.up_content_bits, bits.down_content_bits) == (48, 80)
@@ -129,13 +131,13 @@ def test_orders_and_reports_are_charged() -> None:
 
 def test_what_is_lost_counts_every_update() -> None:
     """One that client 0 told of, two of client 2 that were dropped."""
-    found = ledger.failures(with_orders())
+    found = ledger.count_failures(with_orders())
     assert (found.lost, found.returned, found.failures, found.absent) == (3, 0, 1, 0)
 
 
 def test_without_orders_there_are_no_such_columns() -> None:
     traffic = RoundTraffic(1, downlinks={0: Downlink(b"d", "model", spans(8, 0, 0, 0))})
-    row = row_of(ledger.round_bits(traffic))
+    row = row_of(ledger.bits_of_round(traffic))
     assert "down_order_bits" not in row and row["down_wire_bits"] == 8
 
 

@@ -195,7 +195,7 @@ def test_a_memory_that_the_disk_has_damaged_is_not_taken(
     with pytest.raises(Stopped):
         run(config, tmp_path / "parts", callbacks=[stop_after(3)])
     file = tmp_path / "parts" / NAME
-    found = checkpoint.load(tmp_path / "parts")
+    found = checkpoint.load_checkpoint(tmp_path / "parts")
     assert found is not None
     assert isinstance(found.clients, MemorySnapshot)
     before = {slot.offset for slot in found.clients.older}
@@ -298,7 +298,7 @@ def test_a_method_keeps_memories_in_fewer_bytes_wherever_they_lie(
     )  # fmt: skip
     done = run(config, tmp_path / "ram", callbacks=[memories])
     kept = memories.rounds[-1][0]
-    plain = client_memory.unpack(kept, "cnat")
+    plain = client_memory.unpack_memory(kept, "cnat")
     whole = [x for name, x in plain.items() if name.startswith(("uplink/residual", "optimizer/"))]
     entries = sum(x.numel() for x in whole if x.dim())
     assert 8 * kept["kept/payload"].numel() == pytest.approx(9 * entries, abs=72)

@@ -14,7 +14,7 @@ import pytest
 
 from fedsim import RunConfig, run
 from fedsim.network import Clock, Exchange, parse
-from fedsim.network.cohorts import Dropout, Leaves, Rules
+from fedsim.network.cohorts import ClientDropout, Leaves, Rules
 from fedsim.network.pricing import SECONDS
 from tests.support.runs import clients, make_task
 from tests.support.threes import give_links, last, table, threes
@@ -29,10 +29,10 @@ GONE = {"before": "dropped out before training", "after": "dropped out after tra
 def three(make_task: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The settings of the runs; who leaves is as said above."""
 
-    def draw(self: Dropout, seed: int, number: int, count: int) -> list[Leaves]:
+    def draw(self: ClientDropout, seed: int, number: int, count: int) -> list[Leaves]:
         return [LEAVES.get(number, {}).get(client, "") for client in range(count)]
 
-    monkeypatch.setattr(Dropout, "draw", draw)
+    monkeypatch.setattr(ClientDropout, "draw", draw)
     give_links(monkeypatch, up=[120, 60, 30])
     return {
         "task": make_task(**threes([16.0, 32.0, 64.0])).name, "method": "ef(raw)", "temporal": 2,

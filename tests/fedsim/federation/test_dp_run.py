@@ -59,4 +59,4 @@ def test_messages_replay_to_the_same_models(tmp_path: Path) -> None:
 def test_models_with_buffers_are_refused(make_task: Any) -> None:  # noqa: F811
     task = make_task(build=lambda: nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3)))
     with pytest.raises(UsageError, match=r"--strategy is 'dp'.*buffers.*without noise"):
-        precheck.check(RunConfig.of(task=task.name, strategy="dp", temporal=2))
+        precheck.check_trainable(RunConfig.of(task=task.name, strategy="dp", temporal=2))

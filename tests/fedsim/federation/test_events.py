@@ -17,7 +17,7 @@ from fedsim.engines import local
 from fedsim.federation.trainer import make_optimizer
 from fedsim.ground.errors import RunFailed
 from fedsim.network.clock import PARTS
-from fedsim.network.spec import Links, Network
+from fedsim.network.spec import Links, NetworkSpec
 from fedsim.settings.strategies import flags_of
 from strategies import Asynchronous, Staleness
 from strategies.channel.parts import ModelParts
@@ -40,15 +40,15 @@ Clocked = Callable[[list[float]], None]
 @pytest.fixture
 def computing(monkeypatch: pytest.MonkeyPatch) -> Clocked:
     """Gives each client seconds per local iteration of its own."""
-    plain = Network.links
+    plain = NetworkSpec.links
 
     def with_times(seconds: list[float]) -> None:
-        def links(self: Network, *given: Any, **named: Any) -> Links:
+        def links(self: NetworkSpec, *given: Any, **named: Any) -> Links:
             made = plain(self, *given, **named)
             made.compute[:] = seconds
             return made
 
-        monkeypatch.setattr(Network, "links", links)
+        monkeypatch.setattr(NetworkSpec, "links", links)
 
     return with_times
 

@@ -27,4 +27,6 @@ class Numbered(nn.Linear):
 
 
 def test_what_differs_with_the_model_or_grows_alone_goes_through(make_task: Any) -> None:
-    isolation.check(RunConfig.of(task=make_task(build=Numbered).name, method="raw", temporal=3))
+    isolation.check_isolation(
+        RunConfig.of(task=make_task(build=Numbered).name, method="raw", temporal=3)
+    )

@@ -60,7 +60,7 @@ def traffic() -> RoundTraffic:
 
 
 def test_a_round_by_hand() -> None:
-    assert row_of(ledger.round_bits(traffic())) == {
+    assert row_of(ledger.bits_of_round(traffic())) == {
         "up_wire_bits": 184, "up_content_bits": 94, "up_header_bits": 58, "up_position_bits": 9,
         "up_value_bits": 21, "up_side_bits": 64, "up_buffer_bits": 32,
         "down_wire_bits": 232, "down_content_bits": 102, "down_header_bits": 50,
@@ -103,11 +103,11 @@ def test_clients_by_hand() -> None:
 
 
 def test_failures_by_hand() -> None:
-    assert row_of(ledger.failures(traffic())) == {
+    assert row_of(ledger.count_failures(traffic())) == {
         "failures": 1, "failure_reasons": "no reply x 1", "failed_up_bits": 128,
         "absent": 0, "returned": 1, "lost": 0,
     }  # fmt: skip
-    assert row_of(ledger.failures(RoundTraffic(1))) == {
+    assert row_of(ledger.count_failures(RoundTraffic(1))) == {
         "failures": 0, "failure_reasons": "", "failed_up_bits": 0,
         "absent": 0, "returned": 0, "lost": 0,
     }  # fmt: skip
@@ -128,7 +128,7 @@ def test_nothing_reaches_a_client_without_a_node() -> None:
     """Two uplinks, one failure that was sent a model, one that was not: three receivers."""
     absent = traffic()
     absent.failures[5] = "no node is connected"
-    assert (ledger.failures(absent).failures, ledger.failures(absent).absent) == (2, 1)
+    assert (ledger.count_failures(absent).failures, ledger.count_failures(absent).absent) == (2, 1)
     last = ledger.client_books(absent)[-1]
     assert (last.client, last.failures, last.down_wire_bits) == (5, 1, 0)
     rounds = pd.DataFrame([{"clients": 2, "failures": 2, "absent": 1, "down_wire_bits": 30}])
@@ -139,7 +139,7 @@ def test_what_was_sent_before_the_model_is_charged() -> None:
     wished = traffic()
     first = Downlink(b"u" * 8, "update", spans(24, 0, 40, 0), side_payloads={APPLIED: b"n"})
     wished.unused.append((2, first))
-    bits = ledger.round_bits(wished)
+    bits = ledger.bits_of_round(wished)
     assert (bits.down_wire_bits, bits.down_news_bits) == (232 + 64, 24)
     own = next(own for own in ledger.client_books(wished) if own.client == 2)
     assert (own.down_wire_bits, own.down_news_bits) == (104 + 64, 24)
@@ -182,8 +182,8 @@ def test_a_participation_by_hand() -> None:
 
 
 def test_the_ratio_by_hand() -> None:
-    assert ledger.ratio(1000, 50, 32_000.0) == 50.0
-    assert ledger.ratio(1000, 50, 0.0) == float("inf")
+    assert ledger.compression_ratio(1000, 50, 32_000.0) == 50.0
+    assert ledger.compression_ratio(1000, 50, 0.0) == float("inf")
 
 
 @pytest.mark.parametrize(

@@ -54,15 +54,15 @@ def test_what_ef_refuses_for_the_runs_tensors_is_refused_before_work(stateless: 
 
 
 def test_small_tensors_may_be_kept_by_what_large_ones_may_not() -> None:
-    client_memory.check({"uplink/residual/w": torch.ones(4)}, "qsgd(7)")
+    client_memory.check_packing({"uplink/residual/w": torch.ones(4)}, "qsgd(7)")
     with pytest.raises(UsageError, match="100000 entries.*or give cnat"):
-        client_memory.check({"uplink/residual/w": torch.ones(100_000)}, "qsgd(7)")
-    client_memory.check({"base/w": torch.ones(100_000)}, "qsgd(7)")  # stays as it is
+        client_memory.check_packing({"uplink/residual/w": torch.ones(100_000)}, "qsgd(7)")
+    client_memory.check_packing({"base/w": torch.ones(100_000)}, "qsgd(7)")  # stays as it is
 
 
 def test_residuals_in_fewer_bits_count_as_they_are_read() -> None:
     """(4, 2) in powers of two, of one client of ten."""
     end = ServerEnd(parse("sbc(0.5)"), parse("sbc(0.5)"), {"w": torch.zeros(2)})
-    memory = client_memory.pack({"uplink/residual/w": torch.tensor([4.0, 2.0])}, "cnat")
+    memory = client_memory.pack_memory({"uplink/residual/w": torch.tensor([4.0, 2.0])}, "cnat")
     held = count_unapplied(end, {0: memory}, 10, "cnat")
     assert held == {"held": 0, "held_norm": pytest.approx(20**0.5 / 10)}

@@ -30,8 +30,8 @@ STATE = {
 
 def from_checkpoint(folder: Path) -> State:
     saved = checkpoint.Checkpoint(1, {}, {}, {0: STATE}, [{"round": 1}], [{"round": 1}])
-    checkpoint.save(folder, saved, 0)
-    found = checkpoint.load(folder)
+    checkpoint.save_checkpoint(folder, saved, 0)
+    found = checkpoint.load_checkpoint(folder)
     assert found is not None
     return found.clients[0]
 

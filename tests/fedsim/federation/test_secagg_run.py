@@ -14,7 +14,7 @@ from compressors.bits import BitReader
 from compressors.whole.masked_integers import MaskedIntegers
 from fedsim import RunConfig, RunFailed, UsageError, run
 from fedsim.network.spec import parse
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.settings.strategies import check_deployed
 from fedsim.show.times import priced
 from strategies import Client, RoundInfo, SecAgg, Uplink
@@ -107,7 +107,7 @@ def test_bits_seconds_and_joules_of_three_clients(tmp_path: Path) -> None:
     seconds = keys + shares + masked + answers
     assert rounds["sim_seconds"].tolist() == pytest.approx([seconds, seconds + model / 2e6])
     with pytest.raises(UsageError, match="no price"):
-        priced(load(tmp_path), parse("4g, compute=20ms"))
+        priced(load_results(tmp_path), parse("4g, compute=20ms"))
 
 
 def test_a_round_below_the_threshold_fails_and_says_so(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from fedsim.federation import simulation
 from fedsim.federation.simulation import TimedGrid
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
-from fedsim.results.load import load
-from fedsim.show.report import write
+from fedsim.results.load import load_results
+from fedsim.show.report import write_page
 from fedsim.show.times import priced
 from strategies.channel.framing import Travel
 from tests.support import runs
@@ -156,7 +156,7 @@ def test_a_trace_is_waited_for(make_task: Callable[..., Any], tmp_path: Path) ->
 def test_the_price_of_a_run_is_its_own_clock(tmp_path: Path) -> None:
     text = "up=lognormal(50kbit, 1), down=100kbit, latency=uniform(1ms, 9ms), compute=20ms"
     run(small(network=text, cohort=2), tmp_path)
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     again = priced(results, parse(text))
     for column in ("sim_seconds", "sim_end_seconds", *SECONDS):
         np.testing.assert_allclose(again[column], results.rounds[column], rtol=1e-9, atol=1e-12)
@@ -256,11 +256,11 @@ def test_the_page_shows_time_a_round_and_who_leads(tmp_path: Path) -> None:
     for name, method in (("few", "sbc(0.05)"), ("all", "raw")):
         config = small(method=method, label=name, network="up=10kbit, compute=1ms")
         run(config, tmp_path / "cells" / name)
-    text = write(tmp_path).read_text(encoding="utf-8")
+    text = write_page(tmp_path).read_text(encoding="utf-8")
     assert 'id="chart-time"' in text and 'id="chart-timeline-2"' in text
     assert "Best so far on the simulated clock: few from" in text
     run(small(), tmp_path / "plain")
-    plain = write(tmp_path / "plain").read_text(encoding="utf-8")
+    plain = write_page(tmp_path / "plain").read_text(encoding="utf-8")
     assert "simulated" not in plain and "chart-time" not in plain
 
 

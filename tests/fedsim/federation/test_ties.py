@@ -12,7 +12,7 @@ import pytest
 
 from compressors import derive
 from fedsim import RunConfig, run
-from fedsim.network.cohorts import Dropout, Leaves, Rules
+from fedsim.network.cohorts import ClientDropout, Leaves, Rules
 from tests.support.runs import clients, make_task
 from tests.support.threes import table, threes
 
@@ -70,10 +70,10 @@ def test_a_run_takes_the_first_two_of_four_equal_clients(
     120 bits at 60 bit/s each way and 1 s of training: a round takes 3 s, and then 5 s.
     """
 
-    def draw(self: Dropout, seed: int, number: int, count: int) -> list[Leaves]:
+    def draw(self: ClientDropout, seed: int, number: int, count: int) -> list[Leaves]:
         return ["after" if client in left else "" for client in range(count)]
 
-    monkeypatch.setattr(Dropout, "draw", draw)
+    monkeypatch.setattr(ClientDropout, "draw", draw)
     task = make_task(**threes([16.0, 32.0, 64.0, 128.0]))
     network = "up=60bit, down=60bit, compute=1s"
     settings = {"method": "raw", "temporal": 1, "iterations": ROUNDS, "network": network}

@@ -11,7 +11,7 @@ import pytest
 from fedsim import RunConfig, run
 from fedsim.federation import stacks
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.evaluation import spread
+from fedsim.federation.evaluation import evenly_spread
 from tests.support.runs import small
 
 
@@ -37,4 +37,4 @@ def test_nobody_trains_on_the_validation_part() -> None:
 
 
 def test_held_out_samples_are_evenly_spread() -> None:
-    assert spread(1000, 4).tolist() == [0, 250, 500, 750]
+    assert evenly_spread(1000, 4).tolist() == [0, 250, 500, 750]

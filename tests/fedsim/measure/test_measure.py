@@ -151,14 +151,14 @@ def test_the_density_of_an_example(example: str, wanted: str) -> None:
         """A published method's function."""
 
     row = Row("made", "method", made, "", "", example)
-    assert inputs.at(row, "0.5") == wanted
+    assert inputs.example_at(row, "0.5") == wanted
 
     def ranked(rank: int) -> None:
         """One without a fraction."""
 
-    assert inputs.at(Row("made", "method", ranked, "", "", example), "0.5") == example
+    assert inputs.example_at(Row("made", "method", ranked, "", "", example), "0.5") == example
     quantizer = Row("made", "quantizer", made, "", "", example)
-    assert inputs.at(quantizer, "0.5") == example
+    assert inputs.example_at(quantizer, "0.5") == example
 
 
 def test_semicolons_between_quotes_are_the_pattern_s() -> None:

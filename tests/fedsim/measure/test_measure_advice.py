@@ -4,7 +4,7 @@ import shlex
 
 import pandas as pd
 
-from compressors.calls import split
+from compressors.calls import split_text
 from fedsim.measure.advice import Advice, advice_text, recommend, search_command
 
 NAMES = ["method", "ratio", "relative_error", "compress_ms", "decompress_ms", "error"]
@@ -34,7 +34,7 @@ def test_the_command_searches_over_the_fraction_and_breaks_between_methods() -> 
     command = search_command(recommend(FRAME), 60)
     head, methods, _ = command.split("'")
     assert head == "fedsim search --task TASK --methods "
-    assert split(methods, ";") == ["raw", "ef_sign", "topk({p}) | cnat"]
+    assert split_text(methods, ";") == ["raw", "ef_sign", "topk({p}) | cnat"]
     assert max(map(len, command.splitlines())) <= 60 and "\n" in command
 
 
@@ -42,7 +42,7 @@ def test_the_command_quotes_what_a_shell_would_read() -> None:
     rule = "by_name('size<256', raw, '*', topk(0.1) | float32)"
     command = search_command([Advice(1, rule, 0.1, "raw", 0.1)], 60)
     typed = shlex.split(command)
-    assert split(typed[-1], ";") == [rule.replace("0.1", "{p}"), "raw"]
+    assert split_text(typed[-1], ";") == [rule.replace("0.1", "{p}"), "raw"]
     assert typed[-2] == "--methods"
 
 

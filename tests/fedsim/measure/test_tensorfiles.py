@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from fedsim import UsageError
-from fedsim.measure.tensorfiles import read, write
+from fedsim.measure.tensorfiles import load_tensors, write_tensors
 
 UNSORTED = {"weight": torch.arange(6.0).view(2, 3), "bias": torch.tensor(-1.5)}
 """Names in a model's order, which is not the alphabet's; one scalar."""
@@ -29,37 +29,37 @@ def same(tensors: dict[str, Tensor], wanted: dict[str, Tensor]) -> bool:
 @pytest.mark.parametrize("ending", [".pt", ".pth", ".PT"])
 def test_a_state_dict_keeps_its_order(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{ending}"
-    write(path, UNSORTED)
-    content = read(path)
+    write_tensors(path, UNSORTED)
+    content = load_tensors(path)
     assert same(content.tensors, UNSORTED) and not content.bare and content.left_out == ()
     assert same(torch.load(path, weights_only=True), UNSORTED)
 
 
 def test_safetensors_are_sorted(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    write(path, UNSORTED)
+    write_tensors(path, UNSORTED)
     by_name = {name: UNSORTED[name] for name in ("bias", "weight")}
-    assert same(read(path).tensors, by_name)
+    assert same(load_tensors(path).tensors, by_name)
     assert same(dict(sorted(load_file(path).items())), by_name)  # as others read it
     # by name, not by where they lie: wider types come first in the file
     save_file({"b": torch.ones(2, dtype=torch.float64), "a": torch.ones(2)}, path)
-    assert list(read(path, as_float32=True).tensors) == ["a", "b"]
+    assert list(load_tensors(path, as_float32=True).tensors) == ["a", "b"]
 
 
 @pytest.mark.parametrize("ending", [".npy", ".pt"])
 def test_one_tensor_without_a_name(ending: str, tmp_path: Path) -> None:
     path, x = tmp_path / f"x{ending}", torch.arange(6.0).view(3, 2)
-    write(path, {"update": x}, bare=True)
-    content = read(path)
+    write_tensors(path, {"update": x}, bare=True)
+    content = load_tensors(path)
     assert same(content.tensors, {"update": x}) and content.bare
     own = np.load(path) if ending == ".npy" else torch.load(path, weights_only=True).numpy()
     assert own.dtype == np.float32 and (own == x.numpy()).all()
 
 
 def test_a_named_tensor_alone_stays_in_its_dict(tmp_path: Path) -> None:
-    write(tmp_path / "x.pt", {"update": torch.ones(2)})
+    write_tensors(tmp_path / "x.pt", {"update": torch.ones(2)})
     assert isinstance(torch.load(tmp_path / "x.pt", weights_only=True), dict)
-    assert not read(tmp_path / "x.pt").bare
+    assert not load_tensors(tmp_path / "x.pt").bare
 
 
 def test_parts_of_one_vector_are_stored_alone(tmp_path: Path) -> None:
@@ -67,10 +67,10 @@ def test_parts_of_one_vector_are_stored_alone(tmp_path: Path) -> None:
     parts = dict(zip("ab", torch.arange(100_000.0).split([10, 99_990]), strict=True))
     for ending in (".pt", ".safetensors"):
         path = tmp_path / f"x{ending}"
-        write(path, {"a": parts["a"]})
+        write_tensors(path, {"a": parts["a"]})
         assert path.stat().st_size < 4000
-        write(path, parts)
-        assert same(read(path).tensors, parts)
+        write_tensors(path, parts)
+        assert same(load_tensors(path).tensors, parts)
 
 
 def test_what_is_read_is_laid_out_plainly(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_what_is_read_is_laid_out_plainly(tmp_path: Path) -> None:
         "wide": torch.ones(1).expand(5),
     }  # fmt: skip
     torch.save(collections.OrderedDict(made), tmp_path / "x.pt")
-    tensors = read(tmp_path / "x.pt").tensors
+    tensors = load_tensors(tmp_path / "x.pt").tensors
     assert all(type(t) is Tensor and t.is_contiguous() and not t.requires_grad
                for t in tensors.values())  # fmt: skip
     assert same(tensors, {name: t.detach() for name, t in made.items()})
     for array in (np.asfortranarray(x.numpy()), x.numpy().astype(">f4")):
         np.save(tmp_path / "x.npy", array)
-        tensor = read(tmp_path / "x.npy").tensors["update"]
+        tensor = load_tensors(tmp_path / "x.npy").tensors["update"]
         assert tensor.is_contiguous() and torch.equal(tensor, x)
 
 
@@ -103,8 +103,8 @@ def test_as_float32(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{ending}"
     torch.save(MIXED, path) if ending == ".pt" else save_file(MIXED, path)
     with pytest.raises(UsageError, match="--as-float32 leaves integers out"):
-        read(path)
-    content = read(path, as_float32=True)
+        load_tensors(path)
+    content = load_tensors(path, as_float32=True)
     assert set(content.left_out) == {"tracked", "mask"}
     assert set(content.tensors) == {"half", "full", "brain", "wide"}
     assert all(x.dtype == torch.float32 for x in content.tensors.values())
@@ -124,7 +124,7 @@ def content(data: bytes) -> Callable[[Path], object]:
 
 
 def cut(path: Path) -> None:
-    write(path, UNSORTED if path.suffix != ".npy" else {"update": torch.ones(50)})
+    write_tensors(path, UNSORTED if path.suffix != ".npy" else {"update": torch.ones(50)})
     path.write_bytes(path.read_bytes()[:-40])
 
 
@@ -182,7 +182,7 @@ def test_refused(
 ) -> None:
     make(tmp_path / name)
     with pytest.raises(UsageError) as refused:
-        read(tmp_path / name)
+        load_tensors(tmp_path / name)
     for word in (name, *words):
         assert word in str(refused.value)
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
@@ -190,16 +190,16 @@ def test_refused(
 
 def test_values_of_a_template_do_not_matter(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([np.nan], "float32"))
-    assert read(tmp_path / "x.npy", values=False).tensors["update"].shape == (1,)
+    assert load_tensors(tmp_path / "x.npy", values=False).tensors["update"].shape == (1,)
 
 
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     path.write_bytes(b"old")
     with pytest.raises(UsageError, match="holds one tensor, and these are 2"):
-        write(path, UNSORTED)
+        write_tensors(path, UNSORTED)
     with pytest.raises(UsageError, match="is not a .npy"):
-        write(tmp_path / "x.bin", UNSORTED)
+        write_tensors(tmp_path / "x.bin", UNSORTED)
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 
@@ -212,4 +212,4 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
 def test_what_no_float32_can_be_of(array: np.ndarray, words: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", array)
     with pytest.raises(UsageError, match=words):
-        read(tmp_path / "x.npy", as_float32=True)
+        load_tensors(tmp_path / "x.npy", as_float32=True)

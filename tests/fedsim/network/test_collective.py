@@ -11,10 +11,10 @@ import pytest
 import fedsim
 from fedsim import UsageError, run
 from fedsim.network import Links, parse
-from fedsim.network.pricing import CLIENT_COLUMNS, ends_over_rates, price
+from fedsim.network.pricing import PRICED_COLUMNS, ends_over_rates, price
 from fedsim.network.rates import Rate
 from fedsim.network.spec import ring
-from fedsim.show import over_bandwidths, priced
+from fedsim.show import priced, times_over_bandwidths
 from tests.support.runs import clients, rounds, small
 
 RING = "up=100kbit, down=1Mbit, latency=50ms, compute=20ms, topology=allreduce"
@@ -47,7 +47,7 @@ def test_two_rounds_by_hand() -> None:
     frame = pd.DataFrame({"round": [1, 2], "clients": [4, 4], **columns})
     told = pd.DataFrame(
         [[number, c, 60, 8000, 8000 * (number > 1), 0] for number in (1, 2) for c in range(4)],
-        columns=CLIENT_COLUMNS,
+        columns=PRICED_COLUMNS,
     )  # fmt: skip
     network = parse("up=1kbit, down=1kbit, compute=2s, topology=allreduce")
     table, _ = price(frame, told, network, 4, seed=0)
@@ -100,7 +100,7 @@ def test_a_run_without_a_ring_has_no_price_on_one(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=f"{name} has no time with topology=allreduce"):
             priced(fedsim.load(tmp_path / name), parse(RING))
         with pytest.raises(UsageError, match="has no time with topology"):
-            over_bandwidths(fedsim.load(tmp_path / name), parse(RING), 0.1)
+            times_over_bandwidths(fedsim.load(tmp_path / name), parse(RING), 0.1)
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -138,7 +138,7 @@ def test_coding_by_hand(down: str, central: float, shared: str) -> None:
         "downlink_seconds": 4 * times, "downlink": down,
     })  # fmt: skip
     told = pd.DataFrame([[number, c, 60, 1000, 0, 0] for number in (1, 2, 3) for c in (0, 1)],
-                        columns=CLIENT_COLUMNS)  # fmt: skip
+                        columns=PRICED_COLUMNS)  # fmt: skip
     network = parse(f"up=1kbit, compute=3s, coding=2*measured{shared}")
     table, own = price(frame, told, network, 2, seed=0)
     assert table["sim_seconds"].tolist() == pytest.approx([3 + 8 + 1 + 2 * central] * 3)

@@ -15,7 +15,7 @@ import pytest
 from fedsim import RunConfig, UsageError, load, run
 from fedsim.network import parse
 from fedsim.network.pricing import SECONDS
-from fedsim.show.times import over_bandwidths, priced
+from fedsim.show.times import priced, times_over_bandwidths
 from strategies.channel import framing
 from strategies.channel.framing import Travel
 from tests.support.runs import clients, make_task, small
@@ -119,7 +119,7 @@ def test_the_price_is_the_run_s_own_clock(tmp_path: Path, shared: str) -> None:
     payloads = priced(results, parse(text.replace("on", "off")))
     assert (payloads["sim_seconds"] < again["sim_seconds"]).all()
     target = float(results.rounds["metric"].iloc[0])  # reached at once
-    (after,) = over_bandwidths(results, parse(text), target, [5e4]).seconds[:, 0]
+    (after,) = times_over_bandwidths(results, parse(text), target, [5e4]).seconds[:, 0]
     constant = parse(text.replace("lognormal(50kbit, 1), down=100kbit", "50kbit, down=50kbit"))
     assert after == pytest.approx(priced(results, constant)["sim_end_seconds"].iloc[0])
 

@@ -28,14 +28,14 @@ import pytest
 
 from fedsim.network import pricing
 from fedsim.network.pricing import (
-    CLIENT_COLUMNS,
+    PRICED_COLUMNS,
     SECONDS,
     ends_over_rates,
     measured_iteration,
     price,
 )
 from fedsim.network.rates import Rate
-from fedsim.network.spec import Links, Network, parse
+from fedsim.network.spec import Links, NetworkSpec, parse
 
 ROUNDS = pd.DataFrame({
     "round": [1, 2], "local_iterations": [2, 4], "clients": [2, 1], "train_seconds": [4.0, 6.0],
@@ -45,7 +45,7 @@ CLIENTS = pd.DataFrame(
         (2, 2, 0, 0, 0, 0), (2, 1, 0, 0, 100, 1), (2, 0, 60, 20, 40, 0),  # in any order
         (1, 2, 0, 0, 0, 1), (1, 1, 60, 50, 0, 0), (1, 0, 60, 100, 0, 0),
     ],
-    columns=CLIENT_COLUMNS,
+    columns=PRICED_COLUMNS,
 )  # fmt: skip
 
 
@@ -194,7 +194,7 @@ def test_ends_over_rates_of_rounds_without_a_used_reply(server: str) -> None:
     assert only.tolist() == [[0, 0]]
 
 
-class Slower(Network):
+class Slower(NetworkSpec):
     """Client 1 takes three times as long for an iteration."""
 
     def links(self, clients: int, seed: int, measured: float) -> Links:
@@ -214,7 +214,7 @@ def test_ends_over_rates_do_not_count_who_waits() -> None:
     assert ends == pytest.approx(np.array([[13, 7.5], [24, 13.1]]))
 
 
-class Traced(Network):
+class Traced(NetworkSpec):
     """10 bit/s up until 25 s, 5 from then on."""
 
     def links(self, clients: int, seed: int, measured: float) -> Links:
@@ -228,7 +228,7 @@ def test_a_round_begins_where_the_one_before_has_ended() -> None:
         "round": [1, 2, 3], "local_iterations": 1, "clients": 1, "train_seconds": 1.0,
     })  # fmt: skip
     clients = pd.DataFrame(
-        [(number, 0, 60, 100, 0, 0) for number in (1, 2, 3)], columns=CLIENT_COLUMNS
+        [(number, 0, 60, 100, 0, 0) for number in (1, 2, 3)], columns=PRICED_COLUMNS
     )
     table, _ = price(rounds, clients, Traced(), 1, 0)
     assert table["sim_seconds"].tolist() == [10, 10, 15]

@@ -10,7 +10,7 @@ import pytest
 from fedsim.commands.cli import main
 from fedsim.ground.errors import UsageError
 from fedsim.results.compare import compare, compare_frames
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from tests.support.sweepmaker import SBC, TOPK, make_run
 
 CELLS = ((10, 0.1), (10, 0.01))
@@ -82,7 +82,7 @@ def test_two_runs_of_a_seed_are_refused(tmp_path: Path) -> None:
     make_run(other / "cells" / "failed", 10, 0.1, 1, form=TOPK, failed=True)
     make_run(other / "cells" / "again", 10, 0.1, 1, form=TOPK, metric=0.7)
     assert compare(first, other)["seeds"].tolist() == [2]  # with the same settings one counts
-    one, two = ((load(path).runs, path.name) for path in (first, other))
+    one, two = ((load_results(path).runs, path.name) for path in (first, other))
     twice = pd.concat([two[0], two[0].loc[["n10-p0.1-s0"]].rename({"n10-p0.1-s0": "again"})]), "b"
     why = r"b: n10-p0.1-s0 and again are of one cell, n = 10 and p = 0.1, and of one seed, 0; give"
     for pair in ((one, twice), (twice, one)):

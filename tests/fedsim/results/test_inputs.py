@@ -11,7 +11,7 @@ import pytest
 
 import fedsim
 from fedsim import RunConfig, SweepConfig, UsageError, plot
-from fedsim.results.load import Results, load
+from fedsim.results.load import Results, load_results
 from tests.support.sweepmaker import make_sweep
 
 
@@ -19,7 +19,7 @@ from tests.support.sweepmaker import make_sweep
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("inputs")
     make_sweep(folder, (10,), (0.1,))
-    return load(folder)
+    return load_results(folder)
 
 
 RUNS = {"matrix": plot.matrix, "pareto": plot.pareto, "table": fedsim.table}

@@ -10,7 +10,7 @@ from compressors import CATALOGUE, Row, parse
 from fedsim import plot
 from fedsim.ground.errors import UsageError
 from fedsim.results.labels import methods_of, of_method, several
-from fedsim.results.load import Results, load
+from fedsim.results.load import Results, load_results
 from fedsim.runs.run import run
 from fedsim.runs.sweep import SweepConfig, run_cells, summarize, sweep
 from fedsim.settings.cellfile import from_values
@@ -28,7 +28,7 @@ def told(results: Results) -> set[str]:
 
 def test_a_method_is_called_as_it_was_typed(tmp_path: Path) -> None:
     run(small(method="qsgd(1)"), tmp_path)
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     assert results.runs["method"].item() == "per_tensor(dither(1))"
     assert told(results) == set(results.rounds["label"]) == {"qsgd(1)"}
     assert plot.curves(results.rounds).figure.get_suptitle() == "digits: qsgd(1)"
@@ -68,7 +68,7 @@ def test_an_own_method_keeps_its_name_in_another_session(
     sweep(SweepConfig.of(method="top4", temporal=[2], baseline=False, **SHORT), tmp_path / "b")
     monkeypatch.delitem(CATALOGUE, "windows")
     monkeypatch.delitem(CATALOGUE, "top4")
-    assert told(load(tmp_path / "a", tmp_path / "b")) == {"dense", "windows", "top4"}
+    assert told(load_results(tmp_path / "a", tmp_path / "b")) == {"dense", "windows", "top4"}
 
 
 @pytest.mark.slow
@@ -84,11 +84,11 @@ def test_cells_of_a_file_have_their_names(tmp_path: Path) -> None:
         "evaluation": {"every": 1},
     }  # fmt: skip
     run_cells(from_values(shared, "test"), tmp_path)
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     names = ["baseline", "fast", "fedavg", "slow"]
     assert sorted(told(results)) == methods_of(results.runs) == names
     plot.matrix(results.runs)
-    again = load(tmp_path / "cells" / "fast")  # a run alone has its name, too
+    again = load_results(tmp_path / "cells" / "fast")  # a run alone has its name, too
     assert told(again) == {"fast"}
 
 
@@ -110,7 +110,7 @@ def test_a_label_of_the_users_own(tmp_path: Path) -> None:
         method="sbc", temporal=[2], gradient=[1, 0.1], label="mine", **SHORT
     )  # fmt: skip
     sweep(config, tmp_path)
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     assert told(results) == {"dense", "raw", "mine"} and not several(results.runs)
     assert results.runs["gradient"].tolist() == [1, 1, 0.1]
     assert config.base.digest == SweepConfig.of(
@@ -118,7 +118,7 @@ def test_a_label_of_the_users_own(tmp_path: Path) -> None:
     summary = (tmp_path / "cells" / "n2-p0.1-s0" / "summary.json").read_text()
     again = {"method": "sbc", "temporal": [2], "gradient": [1, 0.1], "label": "other"}
     sweep(SweepConfig.of(**again, **SHORT), tmp_path)
-    assert told(load(tmp_path)) == {"dense", "raw", "other"}
+    assert told(load_results(tmp_path)) == {"dense", "raw", "other"}
     assert (tmp_path / "cells" / "n2-p0.1-s0" / "summary.json").read_text() == summary
     with pytest.raises(UsageError, match="--label is ' '"):
         small(label=" ")
@@ -130,9 +130,9 @@ def test_what_was_typed_is_written_down(tmp_path: Path) -> None:
     assert (settings["method"], settings["label"]) == (" qsgd(1)", "mine")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["told"] == {"form": "qsgd(1)", "whole": "", "masks": False}
-    assert told(load(tmp_path)) == {"mine"}
+    assert told(load_results(tmp_path)) == {"mine"}
     (tmp_path / "config.toml").unlink()  # and with it the name
-    assert told(load(tmp_path)) == {"qsgd(1)"}
+    assert told(load_results(tmp_path)) == {"qsgd(1)"}
 
 
 def test_raw_at_longer_delays_is_not_the_reference() -> None:
@@ -180,7 +180,7 @@ def test_a_column_of_raw_cells_is_not_that_of_a_quantizer(tmp_path: Path) -> Non
     form = "topk({p}) | cnat | golomb"
     make_run(tmp_path / "cells" / "one", 10, 0.1, form=form)
     make_run(tmp_path / "cells" / "two", 10, 1)
-    runs = load(tmp_path).runs
+    runs = load_results(tmp_path).runs
     assert methods_of(runs) == [form, "raw"]
     assert of_method(runs, form).index.tolist() == ["one"]
 

@@ -11,7 +11,7 @@ import pytest
 from fedsim.ground.errors import UsageError
 from fedsim.ground.files import replacing, write_bytes, write_json, write_parquet, write_text
 from fedsim.results.labels import FACTS
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.results.schema import COLUMNS, KEYS, frame, write_summary
 from fedsim.results.values import REACHED
 from tests.support.sweepmaker import CLIENTS, ITERATIONS, PARAMETERS, make_run, make_sweep
@@ -58,14 +58,14 @@ def test_a_run_that_a_search_stopped_at_its_target_is_done(tmp_path: Path) -> No
     for seed, (name, why) in enumerate(ends.items()):
         no = {"metric": None} if name == "none" else {}
         make_run(tmp_path / "cells" / name, seed=seed, status="stopped", error=why, **no)
-    assert load(tmp_path).runs["status"].to_dict() == {
+    assert load_results(tmp_path).runs["status"].to_dict() == {
         "there": "done", "none": "stopped", "behind": "stopped"
     }  # fmt: skip
 
 
 def test_a_sweep_is_loaded(tmp_path: Path) -> None:
     cells = make_sweep(tmp_path, (1, 2, 10), (1, 0.1), unfinished=[(10, 1)], missing=[(2, 0.1)])
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     names = ["n1-p1-s0", "n1-p0.1-s0", "n2-p1-s0", "n10-p0.1-s0"]
     assert list(results.runs.index) == names  # n upwards, not by name
     assert results.unfinished == ("n10-p1-s0",)
@@ -79,7 +79,7 @@ def test_a_sweep_is_loaded(tmp_path: Path) -> None:
 
 def test_rounds_carry_their_runs_keys(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,), seeds=(0, 3))
-    rounds = load(tmp_path).rounds
+    rounds = load_results(tmp_path).rounds
     assert tuple(rounds.columns[:6]) == (*KEYS, "run")
     assert rounds.groupby("run").size().to_dict() == {
         "n1-p1-s0": ITERATIONS, "n1-p1-s3": ITERATIONS, "n10-p0.1-s0": 20, "n10-p0.1-s3": 20,
@@ -92,19 +92,19 @@ def test_rounds_carry_their_runs_keys(tmp_path: Path) -> None:
 
 def test_layers_carry_their_runs_keys_and_may_be_missing(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,))
-    layers = load(tmp_path).layers
+    layers = load_results(tmp_path).layers
     own = layers[layers["run"] == "n10-p0.1-s0"]
     assert tuple(own.columns) == (*KEYS, "run", "round", "tensor", "entries", "sent", *FACTS)
     assert own["tensor"].tolist()[:2] == ["fc.weight", "fc.bias"] and len(own) == 20
     assert set(own["label"]) == {"sbc"} and own["sent"].tolist()[:2] == [490, 10]
     for run in ("n10-p0.1-s0", "n1-p1-s0"):
         (tmp_path / "cells" / run / "layers.parquet").unlink()
-    assert len(load(tmp_path).layers) == 0
+    assert len(load_results(tmp_path).layers) == 0
 
 
 def test_a_summary_is_the_sum_of_its_rounds(tmp_path: Path) -> None:
     make_run(tmp_path / "run", 10, 0.01)
-    results = load(tmp_path / "run")
+    results = load_results(tmp_path / "run")
     assert list(results.runs.index) == ["run"] and results.unfinished == ()
     run, rounds = results.runs.iloc[0], results.rounds
     assert run["up_wire_bits"] == rounds["up_wire_bits"].sum() / CLIENTS
@@ -113,23 +113,23 @@ def test_a_summary_is_the_sum_of_its_rounds(tmp_path: Path) -> None:
 
 def test_a_failed_run_has_no_rounds(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,), failed=[(10, 0.1)])
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     failed = results.runs.loc["n10-p0.1-s0"]
     assert failed["status"] == "failed" and "not finite" in failed["error"]
     assert np.isnan(failed["metric"])
     assert set(results.rounds["run"]) == {"n1-p1-s0"}
     make_run(tmp_path / "alone", failed=True)
-    assert len(load(tmp_path / "alone").rounds) == 0
+    assert len(load_results(tmp_path / "alone").rounds) == 0
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such folder"):
-        load(tmp_path / "nowhere")
+        load_results(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="no results in"):
-        load(tmp_path)
+        load_results(tmp_path)
     make_sweep(tmp_path, (10,), (0.1,), baseline=False, unfinished=[(10, 0.1)])
     with pytest.raises(UsageError, match=r"1 unfinished.*\n.*cells/\*/summary.json"):
-        load(tmp_path)
+        load_results(tmp_path)
 
 
 def test_a_folder_above_results_and_a_file_in_them_lead_there(tmp_path: Path) -> None:
@@ -137,24 +137,24 @@ def test_a_folder_above_results_and_a_file_in_them_lead_there(tmp_path: Path) ->
     make_run(tmp_path / "a")
     (tmp_path / "other").mkdir()
     with pytest.raises(UsageError) as error:
-        load(tmp_path)
+        load_results(tmp_path)
     assert str(error.value).endswith(f"or several: {tmp_path}/a, {tmp_path}/b.")
     for number in range(6):
         make_run(tmp_path / f"more{number}")
     with pytest.raises(UsageError, match=r"more2 and 3 more\.$"):
-        load(tmp_path)
+        load_results(tmp_path)
     with pytest.raises(UsageError, match="summary.json: it is a file; give its folder, '.*/a'$"):
-        load(tmp_path / "a" / "summary.json")
+        load_results(tmp_path / "a" / "summary.json")
 
 
 def test_a_list_of_folders_is_refused() -> None:
     with pytest.raises(UsageError, match=r"load\(\*folders\), and was given \['a', 'b'\]$"):
-        load(["a", "b"])  # type: ignore[arg-type]
+        load_results(["a", "b"])  # type: ignore[arg-type]
 
 
 def test_results_are_printed_in_a_line(tmp_path: Path) -> None:
     make_sweep(tmp_path, (1, 10), (0.1,), unfinished=[(10, 0.1)])
-    assert repr(load(tmp_path)) == (
+    assert repr(load_results(tmp_path)) == (
         f"Results({str(tmp_path)!r}: digits, dense, sbc; runs 2 rows, 1 unfinished, rounds 400, "
         "layers 400)"
     )
@@ -171,10 +171,10 @@ def test_counts_stay_whole_where_one_is_missing(tmp_path: Path) -> None:
 
 def test_no_folder() -> None:
     with pytest.raises(UsageError, match="no folder"):
-        load()
+        load_results()
 
 
 def test_all_folders_that_are_given_are_read(tmp_path: Path) -> None:
     for seed, name in enumerate("ab"):
         make_run(tmp_path / name, seed=seed)
-    assert load(tmp_path / "a", tmp_path / "b").runs["seed"].tolist() == [0, 1]
+    assert load_results(tmp_path / "a", tmp_path / "b").runs["seed"].tolist() == [0, 1]

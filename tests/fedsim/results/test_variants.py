@@ -9,7 +9,7 @@ import pytest
 from fedsim import plot
 from fedsim.ground.errors import UsageError
 from fedsim.results.labels import FACTS, methods_of, of_method, several
-from fedsim.results.load import Results, load
+from fedsim.results.load import Results, load_results
 from fedsim.show.curves import pareto_points
 from fedsim.show.report import summarize
 from fedsim.show.style import CellKey, looks
@@ -30,7 +30,7 @@ def three(root: Path) -> tuple[Path, Path, Path]:
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return load(*three(tmp_path_factory.mktemp("tuned")))
+    return load_results(*three(tmp_path_factory.mktemp("tuned")))
 
 
 def test_labels_say_in_what_the_folders_differ(tuned: Results) -> None:
@@ -89,7 +89,7 @@ def test_seeds_are_those_of_one_variant(tmp_path: Path) -> None:
     for name in ("a", "b"):
         make_sweep(tmp_path / name, (10,), (0.1,), seeds=(0, 1))
     say(tmp_path / "b", "lr = 0.5")
-    runs = load(tmp_path / "a", tmp_path / "b").runs
+    runs = load_results(tmp_path / "a", tmp_path / "b").runs
     headings, rows = summary_texts(runs, per_seed=True)
     assert headings[:4] == ["lr", "seed", "n", "p"]  # and no method, as there is one
     shown = [texts[:3] for texts, kind in rows if kind == "seeds"]
@@ -119,20 +119,22 @@ def test_what_no_table_can_hold_together(tmp_path: Path) -> None:
     make_sweep(tmp_path / "b", (10,), (0.1,), form=TOPK, metric_name="top5")
     told = "cells/.*cells/.* cannot stand in one table: metric_name is 'accuracy' in the one and 't"
     with pytest.raises(UsageError, match=told):
-        load(tmp_path / "a", tmp_path / "b")
+        load_results(tmp_path / "a", tmp_path / "b")
     make_sweep(tmp_path / "c", (10,), (0.1,), task="other", metric_name="top5")
-    assert load(tmp_path / "a", tmp_path / "c").runs["task"].nunique() == 2  # told by the task
+    assert (
+        load_results(tmp_path / "a", tmp_path / "c").runs["task"].nunique() == 2
+    )  # told by the task
 
 
 def test_a_cell_whose_settings_cannot_be_read_goes_by_its_numbers(tmp_path: Path) -> None:
     make_sweep(tmp_path / "a", (1,), (0.1,))
     make_sweep(tmp_path / "b", (1,), (0.1,), form=TOPK)
     (tmp_path / "b" / "cells" / "n1-p1-s0" / "config.toml").unlink()
-    assert len(load(tmp_path / "a", tmp_path / "b").runs) == 3  # the same numbers
+    assert len(load_results(tmp_path / "a", tmp_path / "b").runs) == 3  # the same numbers
     make_sweep(tmp_path / "c", (1,), (0.1,), form=TOPK, clients=9)
     (tmp_path / "c" / "cells" / "n1-p1-s0" / "config.toml").write_text("= broken")
     with pytest.raises(UsageError, match=r"different numbers \(clients 4 and 9\).*cannot be read"):
-        load(tmp_path / "a", tmp_path / "c")
+        load_results(tmp_path / "a", tmp_path / "c")
 
 
 def test_cells_of_one_folder_are_told_apart_too(tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ def test_cells_of_one_folder_are_told_apart_too(tmp_path: Path) -> None:
     say(tmp_path, "iterations = 300", "n1-p1-s0")
     make_run(tmp_path / "cells" / "again", 10, 0.1)
     say(tmp_path, "lr = 0.5\nevaluate_every = 7", "again")
-    runs = load(tmp_path).runs
+    runs = load_results(tmp_path).runs
     assert runs["label"].to_dict() == {
         "n1-p1-s0": "dense (iterations = 300)", "n1-p0.1-s0": "sbc", "n10-p0.1-s0": "sbc",
         "again": "sbc (lr = 0.5)",
@@ -151,7 +153,7 @@ def test_a_method_at_two_rates_is_not_one_line(tmp_path: Path) -> None:
     """n = 1 at one learning rate and n = 10 at another: no cell is there twice."""
     make_sweep(tmp_path, (1, 10), (0.1,))
     say(tmp_path, "lr = 0.5", "n10-*")
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     told = {"dense", "sbc", "sbc (lr = 0.5)"}
     assert set(results.runs["label"]) == set(results.rounds["label"]) == told
     # One plane and the bar: of the other rate there is a single cell, which is left out.
@@ -162,7 +164,7 @@ def test_a_method_at_two_rates_is_not_one_line(tmp_path: Path) -> None:
 def test_a_reference_of_other_settings_is_not_drawn_as_the_methods_own(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,))
     say(tmp_path, "lr = 0.5", "n10-*")
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     assert several(results.runs) and several(results.rounds)
     assert of_method(results.runs, "sbc (lr = 0.5)").index.tolist() == ["n10-p0.1-s0"]
     cells = [point.cell.method for point in pareto_points(results.runs)]
@@ -173,9 +175,9 @@ def test_one_folder_tells_runs_apart_by_the_names_that_they_were_given(tmp_path:
     """Of two with the same settings one counts; a list may name both, and both can be asked."""
     for name in ("short", "long"):
         make_run(tmp_path / "cells" / name, 10, 0.1)
-    assert len(load(tmp_path).runs) == 1
+    assert len(load_results(tmp_path).runs) == 1
     for name in ("short", "long"):
         say(tmp_path, f'label = "{name}"', name)
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     assert sorted(results.runs.index) == ["long", "short"]
     assert set(results.rounds["run"]) == {"long", "short"}

@@ -115,7 +115,7 @@ def test_what_was_sent_to_a_server_that_was_killed_is_given_back(tmp_path: Path)
     assert rounds_of(tmp_path, "up") == [1] and rounds_of(tmp_path, "down") == [1, 2]
     go(config, tmp_path, 3 + 1, nodes)
     assert rounds_of(tmp_path, "up") == [1, 3] and rounds_of(tmp_path, "down") == [1, 2, 3]
-    table = pd.DataFrame(checkpoint.load(tmp_path).client_rows)  # type: ignore[union-attr]
+    table = pd.DataFrame(checkpoint.load_checkpoint(tmp_path).client_rows)  # type: ignore[union-attr]
     assert table[table["client"] == 0]["returned"].tolist() == [0, 0, 1]
     trainer = Trainer(config, ClientData.of(config))
     for client in range(3):

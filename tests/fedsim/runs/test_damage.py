@@ -46,10 +46,10 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_read(
     name: str, harm: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in (2, 4):
-        checkpoint.save(tmp_path, made(number), number - 2)
+        checkpoint.save_checkpoint(tmp_path, made(number), number - 2)
     last = tmp_path / "checkpoint-00000004"
     HARM[harm](last / name)
-    found = checkpoint.load(tmp_path)
+    found = checkpoint.load_checkpoint(tmp_path)
     assert found is not None and found.round == 2
     (line,) = caplog.messages
     assert line.startswith(f"{last} is damaged and passed over (") and line.endswith("round 3")
@@ -59,7 +59,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_read(
     for number in (3, 5):  # a run that goes on keeps what is whole
         again = tmp_path / str(number)
         shutil.copytree(tmp_path, again, ignore=shutil.ignore_patterns("[35]"))
-        checkpoint.save(again, made(number), found.round)
+        checkpoint.save_checkpoint(again, made(number), found.round)
         kept = sorted(folder.name for folder in again.iterdir())
         assert kept == ["checkpoint-00000002", f"checkpoint-0000000{number}"]
 
@@ -68,10 +68,10 @@ def test_a_checkpoint_with_another_key_is_not_taken_for_an_older_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One flipped bit in the name under which the digests stand."""
-    checkpoint.save(tmp_path, made(2), 0)
+    checkpoint.save_checkpoint(tmp_path, made(2), 0)
     values = tmp_path / "checkpoint-00000002" / "values.json"
     values.write_text(values.read_text().replace('"files"', '"fileq"'))
-    assert checkpoint.load(tmp_path) is None
+    assert checkpoint.load_checkpoint(tmp_path) is None
     assert "there is none before it: the run starts again at round 1" in caplog.text
 
 

@@ -69,7 +69,7 @@ def test_refused_for_the_tasks_tensors_before_anything_is_written(
     assert str(error.value).startswith(words)
     assert not (tmp_path / "run").exists()
     with pytest.raises(UsageError, match="entries, so that the memory would grow"):
-        sweep.check([Cell("one", small(**settings))], jobs=1)
+        sweep.check_sweep([Cell("one", small(**settings))], jobs=1)
 
 
 def test_a_run_whose_memory_grows_names_its_method(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from fedsim import RunConfig, SweepConfig, UsageError, run, sweep
 from fedsim.ground.compiling import COMPILING
 from fedsim.ground.units import bits
 from fedsim.runs import app
-from fedsim.runs.progress import Bars, Lines, short_rounds, shown
+from fedsim.runs.progress import Bars, Lines, reporter_of, short_rounds
 from tests.support.commands import SMALL, Typed, document, no_page, typed
 from tests.support.runs import small
 
@@ -192,7 +192,7 @@ def test_a_notebook_sees_a_run(notebook: Output, tmp_path: Path) -> None:
 
 
 def test_a_notebook_sees_a_sweep(notebook: Output, tmp_path: Path) -> None:
-    with shown(True, {"n1": 2, "n2": 1}, "accuracy") as told:
+    with reporter_of(True, {"n1": 2, "n2": 1}, "accuracy") as told:
         assert isinstance(told, Lines)
         told("n1", row(1, 0.5, 1000))
         head, line = notebook.texts[0].split("\n")

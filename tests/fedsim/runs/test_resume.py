@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fedsim import RunConfig, run
-from fedsim.runs.checkpoint import Checkpoint, load, remove, save
+from fedsim.runs.checkpoint import Checkpoint, load_checkpoint, remove, save_checkpoint
 from tests.support.faults import told
 from tests.support.interrupting import SETTINGS, Stopped, recording, stop_after
 from tests.support.runs import assert_same, parts, payloads, small
@@ -95,8 +95,8 @@ def checkpoint(number: int) -> Checkpoint:
 
 def test_a_checkpoint_and_back(tmp_path: Path) -> None:
     wanted = checkpoint(2)
-    save(tmp_path, wanted, 0)
-    found = load(tmp_path)
+    save_checkpoint(tmp_path, wanted, 0)
+    found = load_checkpoint(tmp_path)
     assert found is not None
     assert (found.round, found.values) == (2, wanted.values)
     assert [*found.client_rows] == wanted.client_rows
@@ -116,18 +116,18 @@ def test_a_checkpoint_and_back(tmp_path: Path) -> None:
 
 def test_only_the_last_two_checkpoints_stay(tmp_path: Path) -> None:
     for before, number in ((0, 1), (1, 2), (2, 10)):
-        save(tmp_path, checkpoint(number), before)
+        save_checkpoint(tmp_path, checkpoint(number), before)
     assert {d.name for d in tmp_path.iterdir()} == {"checkpoint-00000002", "checkpoint-00000010"}
-    assert load(tmp_path).round == 10
+    assert load_checkpoint(tmp_path).round == 10
     remove(tmp_path)
-    assert load(tmp_path) is None and not list(tmp_path.iterdir())
+    assert load_checkpoint(tmp_path) is None and not list(tmp_path.iterdir())
 
 
 def test_a_checkpoint_that_was_not_finished_is_not_there(tmp_path: Path) -> None:
-    save(tmp_path, checkpoint(2), 0)
+    save_checkpoint(tmp_path, checkpoint(2), 0)
     (tmp_path / "checkpoint-00000002").rename(tmp_path / ".0011.part")
-    save(tmp_path, checkpoint(1), 0)
-    assert load(tmp_path).round == 1
+    save_checkpoint(tmp_path, checkpoint(1), 0)
+    assert load_checkpoint(tmp_path).round == 1
     assert not parts(tmp_path)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedsim import SweepConfig, run, sweep
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from tests.support.runs import rounds, small
 
 accumulator = pytest.importorskip(
@@ -81,7 +81,7 @@ def test_a_sweep_writes_them_a_cell(tmp_path: Path) -> None:
         method="sbc", temporal=[10], gradient=[0.1], iterations=20, track="tensorboard"
     )
     sweep(config, tmp_path)
-    names = load(tmp_path).runs.index
+    names = load_results(tmp_path).runs.index
     assert len(names) == 2
     for name in names:
         assert read(tmp_path / "cells" / name)["bits/up_wire"][0][-1] == 20

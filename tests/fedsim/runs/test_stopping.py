@@ -71,7 +71,7 @@ def test_a_run_with_workers(
         rf"\({tmp_path} keeps round (\d+)\)\n", err,
     )  # fmt: skip
     assert (code, out) == (status, "") and match, err
-    found = checkpoint.load(tmp_path)
+    found = checkpoint.load_checkpoint(tmp_path)
     assert found is not None and found.round == int(match[2]) == int(match[1]) - 1
     assert not (tmp_path / "summary.json").exists() and not [*tmp_path.rglob("*.part")]
 

@@ -17,7 +17,7 @@ import pytest
 from fedsim import RunConfig, StoppedEarly, SweepConfig, UsageError, run, sweep
 from fedsim.runs.remoterun import RemoteRun
 from fedsim.runs.trackers import base
-from fedsim.runs.trackers.registry import KINDS
+from fedsim.runs.trackers.registry import TRACKER_KINDS
 from fedsim.search.search import search
 from fedsim.settings.config import from_toml
 from fedsim.settings.fields import TRACKERS
@@ -72,8 +72,8 @@ def interrupted(config: RunConfig, out: Path) -> None:
 
 
 def test_every_name_has_its_tracker() -> None:
-    assert list(KINDS) == list(TRACKERS)
-    assert [kind.package for kind in KINDS.values()] == list(TRACKERS)
+    assert list(TRACKER_KINDS) == list(TRACKERS)
+    assert [kind.package for kind in TRACKER_KINDS.values()] == list(TRACKERS)
 
 
 def test_a_name_that_is_none_is_refused() -> None:
@@ -100,10 +100,10 @@ def test_a_folder_named_as_the_package_is_not_the_package(
     """W&B and TensorBoard make such folders, perhaps where Python looks for packages."""
     (tmp_path / "absent_package").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(KINDS["wandb"], "package", "absent_package")
+    monkeypatch.setattr(TRACKER_KINDS["wandb"], "package", "absent_package")
     assert importlib.util.find_spec("absent_package") is not None
     with pytest.raises(UsageError, match="not installed"):
-        KINDS["wandb"].check()
+        TRACKER_KINDS["wandb"].check()
 
 
 def test_a_cell_is_called_by_its_folder_wherever_it_runs(
@@ -120,7 +120,7 @@ def test_a_cell_is_called_by_its_folder_wherever_it_runs(
 
 
 def test_names_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    (tmp_path / base.FILE).write_text("{")
+    (tmp_path / base.TRACKED_FILE).write_text("{")
     with pytest.raises(UsageError, match="tracked.json cannot be read .*; remove it"):
         base.run_names(tmp_path)
 
@@ -339,7 +339,9 @@ def test_a_tracker_that_does_not_answer_ends_the_run_with_its_words(
 ) -> None:
     out = tmp_path / "one"
     (out).mkdir()
-    (out / base.FILE).write_text(json.dumps({"name": "one", "group": None, "mlflow": "nobody"}))
+    (out / base.TRACKED_FILE).write_text(
+        json.dumps({"name": "one", "group": None, "mlflow": "nobody"})
+    )
     with pytest.raises(Exception, match="nobody"):
         run(small(track="mlflow"), out)
     assert "nobody" in json.loads((out / "summary.json").read_text())["error"]

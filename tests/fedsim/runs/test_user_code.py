@@ -16,7 +16,7 @@ from compressors.usercode import UserCodeError, user_code
 from fedsim import RunConfig, RunFailed, StoppedEarly, run
 from fedsim.engines.local import LocalGrid
 from fedsim.ground.errors import DataError, UsageError
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.tasks.base import cross_entropy
 from fedsim.tasks.registry import get_task
 from tests.support.runs import make_task, small
@@ -108,7 +108,7 @@ def test_what_the_server_s_code_says_is_kept(error: Exception, tmp_path: Path) -
 
     with pytest.raises(type(error)):
         run(small(), tmp_path / "run", progress=False, callbacks=[follow])
-    (runs,) = load(tmp_path / "run").runs.to_dict("records")
+    (runs,) = load_results(tmp_path / "run").runs.to_dict("records")
     told = "str() failed" if isinstance(error, Wordless) else r"no file a\udcff.npy"
     assert told in runs["error"]
 

@@ -259,7 +259,7 @@ def test_a_run_that_has_not_ended_is_not_looked_at(folder: Path) -> None:
 
 def test_the_last_checkpoint_before_a_round(tmp_path: Path) -> None:
     for number in (2, 4):
-        checkpoint.save(tmp_path, made(number), number - 2)
+        checkpoint.save_checkpoint(tmp_path, made(number), number - 2)
     found = [checkpoint.before(tmp_path, number) for number in range(1, 6)]
     assert [one and one.round for one in found] == [None, None, 2, 2, 4]
 

@@ -9,7 +9,7 @@ import pytest
 
 from fedsim.results.intervals import wilson
 from fedsim.search import record, tables
-from fedsim.search.exploration import TOO_LONG, at, outcome
+from fedsim.search.exploration import TOO_LONG, outcome, point_text
 from fedsim.search.goal import Curve, Goal
 from fedsim.search.picture import best_so_far, coloured
 from fedsim.search.record import importance, too_few, trials
@@ -173,9 +173,9 @@ def test_no_importance_is_named_from_few_trials_of_a_method() -> None:
 
 
 def test_a_trial_in_words() -> None:
-    assert at(POINT) == "sbc, n = 4, p = 0.1, lr = 0.02"
+    assert point_text(POINT) == "sbc, n = 4, p = 0.1, lr = 0.02"
     more = POINT | {"coder": "ans | ans", "gradient": None, "server_lr": 0.7}
-    assert at(more) == "sbc, n = 4, coders ans | ans, lr = 0.02, server lr = 0.7"
+    assert point_text(more) == "sbc, n = 4, coders ans | ans, lr = 0.02, server lr = 0.7"
     assert outcome(curve((500, 0.8), (1001, 0.9)), BUDGET, "") == "accuracy 0.8000 at 500 bit"
     assert outcome(curve((1001, 0.9)), BUDGET, "why") == "accuracy 0.9000 at 1.00 kbit (why)"
     assert outcome(curve(), BUDGET, "") == "no evaluation"

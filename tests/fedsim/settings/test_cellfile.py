@@ -12,7 +12,7 @@ from fedsim import Evaluation, RunConfig, UsageError
 from fedsim.ground.version import VERSION
 from fedsim.runs.launch import run_shown
 from fedsim.settings import cellfile
-from fedsim.settings.cellfile import cells_from_toml, cells_to_toml, from_values, write
+from fedsim.settings.cellfile import cells_from_toml, cells_to_toml, from_values, write_cells
 from fedsim.settings.config import SETTINGS
 from fedsim.settings.grids import Cell
 from fedsim.settings.strategies import FLAGS
@@ -124,19 +124,19 @@ def test_cells_of_a_task_in_python_are_left_out(make_task: Any, tmp_path: Path) 
     text = cells_to_toml([own, Cell("theirs", BASE)])
     assert "they are defined in Python" in text and ": mine." in text
     assert [*tomllib.loads(text)["cells"]] == ["theirs"]
-    assert write([own], tmp_path / "out") is None and not (tmp_path / "out").exists()
+    assert write_cells([own], tmp_path / "out") is None and not (tmp_path / "out").exists()
     with pytest.raises(UsageError, match="defined in Python"):
         cells_to_toml([own])
 
 
 def test_a_folder_s_file_grows_by_what_was_run_there(tmp_path: Path) -> None:
     cells = [Cell(name, replace(BASE, seed=seed)) for seed, name in enumerate("abc")]
-    assert write(cells[:2], tmp_path) == tmp_path / "runs.toml"
+    assert write_cells(cells[:2], tmp_path) == tmp_path / "runs.toml"
     (tmp_path / "cells" / "a").mkdir(parents=True)
-    write(cells[2:], tmp_path)
+    write_cells(cells[2:], tmp_path)
     assert cells_from_toml(tmp_path / "runs.toml") == [cells[0], cells[2]]  # b was never run
     other = Cell("a", replace(BASE, seed=9))
-    write([other], tmp_path)
+    write_cells([other], tmp_path)
     assert cells_from_toml(tmp_path / "runs.toml") == [other]
 
 

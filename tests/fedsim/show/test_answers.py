@@ -19,14 +19,14 @@ import fedsim
 from fedsim import UsageError
 from fedsim.commands.cli import main
 from fedsim.ground import units
-from fedsim.results.load import Results, load
+from fedsim.results.load import Results, load_results
 from fedsim.search.goal import Curve, Goal
 from fedsim.show.answer import best_table, ladder, texts
 from fedsim.show.budgets import Budget, budgets, leaders
 from fedsim.show.curves import bits_so_far
 from fedsim.show.layout import print_whole
-from fedsim.show.report import counted, write
-from fedsim.show.report.page import answer
+from fedsim.show.report import counted, write_page
+from fedsim.show.report.page import comparison_sentence
 from tests.support.page import Page
 from tests.support.sweepmaker import TOPK, make_cell, make_sweep, rounds_of, runs_of
 
@@ -220,7 +220,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Results:
     root = tmp_path_factory.mktemp("answers")
     make_sweep(root / "a", (10, 20), (0.1, 0.01))
     make_sweep(root / "b", (10,), (0.1, 0.01), form=TOPK, failed=[(10, 0.01)])
-    return load(root / "a", root / "b")
+    return load_results(root / "a", root / "b")
 
 
 def test_failed_runs_and_several_tasks(both: Results) -> None:
@@ -288,7 +288,7 @@ def test_the_report_compares_methods_within_a_budget(
 
 def test_a_page_without_a_finished_run_has_no_answer(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,), failed=[(1, 1), (10, 0.1)])
-    assert "Best within" not in Page(write(tmp_path).read_text(encoding="utf-8")).text
+    assert "Best within" not in Page(write_page(tmp_path).read_text(encoding="utf-8")).text
 
 
 def test_the_page_opens_with_how_the_best_cell_ends() -> None:
@@ -302,10 +302,10 @@ def test_the_page_opens_with_how_the_best_cell_ends() -> None:
         for seed, metric in enumerate((0.94, 0.96))
     ]
     worse = make_cell(10, 0.01, 0.5, up_wire_bits=1.0, down_wire_bits=100.0)
-    told = answer(runs_of([*dense, *cells, worse]))
+    told = comparison_sentence(runs_of([*dense, *cells, worse]))
     assert told == (
         "sbc({p}) with n = 10, p = 0.1, the best of 2 compressed cells, ends at accuracy 0.9500, "
         "2.00 points below dense (mean of 2 seeds), with 1/100 of its uplink and 1/18.2 of all "
         "bits."
     )
-    assert answer(runs_of(dense)) == answer(runs_of([worse])) == ""
+    assert comparison_sentence(runs_of(dense)) == comparison_sentence(runs_of([worse])) == ""

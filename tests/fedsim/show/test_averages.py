@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.show import figures
 from fedsim.show.averages import over_seeds
 from fedsim.show.export import table
@@ -14,7 +14,7 @@ from fedsim.show.heat import cell_texts, heat
 from fedsim.show.planes import plane
 from fedsim.show.plot import matrix
 from fedsim.show.plot.paper import drawn
-from fedsim.show.report import write
+from fedsim.show.report import write_page
 from tests.support.sweepmaker import make_cell as cell
 from tests.support.sweepmaker import make_run, make_sweep, runs_of
 
@@ -68,20 +68,20 @@ def test_matrices_have_the_deviation() -> None:
 @pytest.mark.slow
 def test_the_pages_curves_have_bands_and_its_points_bars(tmp_path: Path) -> None:
     make_sweep(tmp_path / "two", (10,), (0.1,), seeds=(0, 1))
-    results = load(tmp_path / "two")
-    axes = drawn(figures.curves(results.rounds), style="page")
+    results = load_results(tmp_path / "two")
+    axes = drawn(figures.curves_chart(results.rounds), style="page")
     assert len(axes.lines) == len(axes.collections) == 2
     for line, band in zip(axes.lines, axes.collections, strict=True):
         corners = band.get_paths()[0].vertices
         for x, y in zip(*line.get_data(), strict=True):
             ends = corners[corners[:, 0] == x][:, 1]
             assert (ends.min() + ends.max()) / 2 == pytest.approx(y) and ends.min() < ends.max()
-    axes = drawn(figures.pareto(results.runs), style="page")
+    axes = drawn(figures.pareto_chart(results.runs), style="page")
     assert [marks.has_yerr for marks in axes.containers] == [True, True]
     make_run(tmp_path / "one")
-    single = drawn(figures.curves(load(tmp_path / "one").rounds), style="page")
+    single = drawn(figures.curves_chart(load_results(tmp_path / "one").rounds), style="page")
     assert len(single.lines) == 1 and not single.collections
-    write(tmp_path / "two")
+    write_page(tmp_path / "two")
     assert r"$\pm$" in (tmp_path / "two" / "summary.tex").read_text(encoding="utf-8")
 
 

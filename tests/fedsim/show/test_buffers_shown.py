@@ -7,9 +7,9 @@ import pytest
 
 from fedsim import SweepConfig, Task, sweep
 from fedsim.ground import units
-from fedsim.results.load import load
-from fedsim.show.report import write
-from fedsim.show.report.messages import split
+from fedsim.results.load import load_results
+from fedsim.show.report import write_page
+from fedsim.show.report.messages import message_parts
 from tests.support.models import normed
 from tests.support.page import Page
 from tests.support.runs import make_task
@@ -27,8 +27,8 @@ def test_the_bars_sum_to_wire_with_buffers(
         task=task, method="sbc", temporal=[2], gradient=[0.2], iterations=4, buffers=buffers
     )
     sweep(config, tmp_path)
-    runs = load(tmp_path).runs
-    made = split(runs)
+    runs = load_results(tmp_path).runs
+    made = message_parts(runs)
     assert made is not None
     bars = {bar.name: bar for bar in made.marks}
     assert list(bars) == ["header", "position", "value", "side", "buffers"]
@@ -44,5 +44,5 @@ def test_the_bars_sum_to_wire_with_buffers(
     share = 100 * last["up_buffer_bits"] / last["up_wire_bits"]
     said = f"buffers: {shown[0]} of {shown[1]}, {share:.1f} %"
     assert bars["buffers"].texts[-1].endswith(said)
-    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_page(tmp_path).read_text(encoding="utf-8"))
     assert "Buffers: BatchNorm's statistics" in page.text

@@ -9,12 +9,12 @@ import pytest
 
 from fedsim.commands.cli import main
 from fedsim.ground import units
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.results.schema import COLUMNS, frame, read_summary
 from fedsim.show.answer import best_table
 from fedsim.show.columns import framing_told, table_caption
 from fedsim.show.export import paper_table
-from fedsim.show.report import write
+from fedsim.show.report import write_page
 from tests.support.sweepmaker import make_cell, runs_of
 
 KEPT = Path("tests/kept/0.1.0").resolve()
@@ -48,7 +48,7 @@ def test_every_caption_s_bits_are_those_of_its_column(tmp_path: Path) -> None:
     """The terminal's, the page's, a paper's and the best run's, of a run that was trained."""
     flags = ["--method", "sbc(0.01)", "--iterations", "4", "--temporal", "2"]
     assert main(["run", *flags, "--out", str(tmp_path / "run")]) == 0
-    results = load(tmp_path / "run")
+    results = load_results(tmp_path / "run")
     (run,) = results.runs.to_dict("records")
     clients = pd.read_parquet(tmp_path / "run/clients.parquet")
     each = clients.groupby("client")[["up_wire_bits", "up_message_bits"]].sum().mean()
@@ -57,7 +57,7 @@ def test_every_caption_s_bits_are_those_of_its_column(tmp_path: Path) -> None:
     longer = each["up_message_bits"] / each["up_wire_bits"]
     ratio = units.ratio(run["ratio_wire"] / longer)
     framed = f"{units.ratio(longer)} as long: ratios up are {ratio}"
-    write(tmp_path / "run")
+    write_page(tmp_path / "run")
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
     texts = {
         "terminal": table_caption(results.runs, ["up_wire_bits"]), "page": page,
@@ -79,4 +79,4 @@ def test_the_ratio_both_ways_is_in_every_summary() -> None:
     both /= cell["up_wire_bits"] + cell["down_wire_bits"]
     assert cell["ratio_both"] == pytest.approx(both, rel=1e-12)
     assert frame([cell])["ratio_both"].item() == cell["ratio_both"]
-    assert load(KEPT / "sweep").runs["ratio_both"].notna().all()
+    assert load_results(KEPT / "sweep").runs["ratio_both"].notna().all()

@@ -125,6 +125,6 @@ def ends(runs: pd.DataFrame) -> dict[float, tuple[float, float]]:
     """The ends of the interval of each mark of the front, by its metric."""
     return {
         round(float(one.y[0]), 2): (float(one.low[0]), float(one.high[0]))
-        for one in figures.pareto(runs).marks
+        for one in figures.pareto_chart(runs).marks
         if one.kind == "points" and one.low is not None and one.high is not None
     }

@@ -15,7 +15,7 @@ from fedsim.commands.theory import _cell
 from fedsim.measure.coders import measure_coders
 from fedsim.measure.methods import measure
 from fedsim.measure.plan import choose_coders
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.show.layout import Column, folded, print_whole, terminal_table
 from fedsim.show.tables import summary_texts
 from tests.support.commands import Typed, typed
@@ -49,7 +49,7 @@ def test_the_summary(tmp_path: Path, width: int, typed: Typed, monkeypatch: pyte
     folders = [str(tmp_path / name) for name in "ab"]
     said = typed("report", *folders, "--out", str(tmp_path / "c")).out
     lines = lines_of(said.split("Report:")[0], width)
-    headings, rows = summary_texts(load(*folders).runs)
+    headings, rows = summary_texts(load_results(*folders).runs)
     always = {"accuracy", "vs dense\npoints", "up", "ratio\nup", "ratio\nboth"}
     places = [place for place, heading in enumerate(headings) if heading in always]
     assert len(places) == 5

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim.results.load import Results, load
+from fedsim.results.load import Results, load_results
 from fedsim.show import figures
 from fedsim.show.chart import Axis, Chart, Marks
 from fedsim.show.plot import paper
@@ -19,14 +19,15 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Results:
     root = tmp_path_factory.mktemp("both")
     make_sweep(root / "a", (1, 10), (0.1, 0.01), seeds=(0, 1))
     make_sweep(root / "b", (1, 10), (0.1, 0.01), form=TOPK, seeds=(0, 1))
-    return load(root / "a", root / "b")
+    return load_results(root / "a", root / "b")
 
 
 @pytest.mark.parametrize("name", ["curves", "budget", "pareto"])
 def test_a_drawing_has_the_points_and_names_of_its_chart(both: Results, name: str) -> None:
     chart = {
-        "curves": lambda: figures.curves(both.rounds, "up_bits"),
-        "budget": lambda: figures.budget(both.rounds), "pareto": lambda: figures.pareto(both.runs),
+        "curves": lambda: figures.curves_chart(both.rounds, "up_bits"),
+        "budget": lambda: figures.budget_chart(both.rounds),
+        "pareto": lambda: figures.pareto_chart(both.runs),
     }[name]()  # fmt: skip
     axes = paper.drawn(chart)
     there = [marks for marks in chart.marks if len(marks.x)]

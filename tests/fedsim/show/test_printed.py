@@ -15,11 +15,11 @@ from matplotlib.text import Text
 from fedsim import Clients, RunConfig, plot
 from fedsim.federation import ClientData
 from fedsim.ground.errors import UsageError
-from fedsim.results.load import Results, load
+from fedsim.results.load import Results, load_results
 from fedsim.show import figures
 from fedsim.show.chart import Axis, Chart, Marks
 from fedsim.show.heat import Shades, heat
-from fedsim.show.plot.labels import spread
+from fedsim.show.plot.labels import spread_labels
 from fedsim.show.plot.matrices import heatmap
 from fedsim.show.plot.paper import drawn
 from fedsim.show.style import METHODS, Look, readable
@@ -32,7 +32,7 @@ from tests.support.sweepmaker import make_cell as cell
 def one(tmp_path_factory: pytest.TempPathFactory) -> Results:
     root = tmp_path_factory.mktemp("one")
     make_sweep(root, (1, 10), (0.1, 0.01, 0.001), seeds=(0, 1))
-    return load(root)
+    return load_results(root)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Results:
     root = tmp_path_factory.mktemp("both")
     make_sweep(root / "a", (1, 10), (0.1, 0.01))
     make_sweep(root / "b", (1, 10), (0.1, 0.01), form=TOPK)
-    return load(root / "a", root / "b")
+    return load_results(root / "a", root / "b")
 
 
 def bandwidths(results: Results, **more: Any) -> Axes:
@@ -119,7 +119,7 @@ def test_axes_show_and_are_saved_with_their_figure(one: Results, tmp_path: Any) 
 @pytest.mark.slow
 def test_ten_lines_have_their_names_beside_them(one: Results) -> None:
     axes = plot.curves(one.rounds)
-    names = {marks.name for marks in figures.curves(one.rounds).marks}
+    names = {marks.name for marks in figures.curves_chart(one.rounds).marks}
     assert len(names) == 7 and {text.get_text() for text in axes.texts} == names
     assert not axes.figure.legends
     axes.figure.canvas.draw()
@@ -154,9 +154,9 @@ def test_names_that_would_cover_lines_stand_in_a_legend() -> None:
 
 def test_names_are_spread_as_little_as_can_be() -> None:
     heights = np.array([0.0, 1.0, 2.0, 50.0, 51.0])
-    apart = spread(heights, 10.0)
+    apart = spread_labels(heights, 10.0)
     assert apart.tolist() == [-9, 1, 11, 45.5, 55.5]
-    assert spread(np.array([3.0]), 10.0).tolist() == [3]
+    assert spread_labels(np.array([3.0]), 10.0).tolist() == [3]
 
 
 def test_ratios_below_one_are_ratios_too() -> None:

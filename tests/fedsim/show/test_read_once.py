@@ -15,13 +15,13 @@ def test_each_table_of_five_cells_is_read_once(
 ) -> None:
     make_sweep(tmp_path, (1, 10), (0.1, 0.01))
     read: list[str] = []
-    content = schema.read_bytes
+    content = schema.read_file
 
     def counted(file: Path, most: int | None = None) -> bytes:
         read.extend([str(file)] * (file.suffix == ".parquet"))
         return content(file, most)
 
-    monkeypatch.setattr(schema, "read_bytes", counted)
+    monkeypatch.setattr(schema, "read_file", counted)
     assert main(["report", str(tmp_path)]) == 0
     cells = [*(tmp_path / "cells").iterdir()]
     there = [str(cell / name) for cell in cells for name in ("rounds.parquet", "layers.parquet")]

@@ -13,7 +13,7 @@ from fedsim.runs.sweep import run_cells
 from fedsim.show import figures
 from fedsim.show.curves import curve_lines, pareto_points
 from fedsim.show.planes import method_text, plane
-from fedsim.show.report.messages import split
+from fedsim.show.report.messages import message_parts
 from fedsim.show.style import CellKey, looks
 from fedsim.show.tables import add_difference
 from tests.support.sweepmaker import make_cell, make_run, runs_of
@@ -52,9 +52,9 @@ def test_curves_and_points_keep_them_apart(results: Results) -> None:
 
 def test_every_figure_draws_them(results: Results) -> None:
     fedsim.plot.matrix(results.runs)
-    bars = split(results.runs)
+    bars = message_parts(results.runs)
     assert bars is not None
-    for chart in (figures.curves(results.rounds), figures.pareto(results.runs), bars):
+    for chart in (figures.curves_chart(results.rounds), figures.pareto_chart(results.runs), bars):
         assert "n = 1, p = 1 (float32)" in {marks.name for marks in chart.marks} | {*chart.y.rows}
 
 

@@ -10,20 +10,20 @@ import pytest
 from matplotlib.text import Text
 
 from fedsim.ground.errors import UsageError
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.show import figures
 from fedsim.show.heat import cell_texts, heat
 from fedsim.show.plot.matrices import heatmap
 from fedsim.show.plot.paper import drawn
-from fedsim.show.report import write
-from fedsim.show.report.messages import split
+from fedsim.show.report import write_page
+from fedsim.show.report.messages import message_parts
 from tests.support.page import Page
 from tests.support.sweepmaker import make_run, make_sweep
 
 
 def report(folder: Path, **options: Any) -> Page:
     make_sweep(folder, **options)
-    return Page(write(folder).read_text(encoding="utf-8"))
+    return Page(write_page(folder).read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_every_figure_is_drawn_with_what_it_says_at_the_pointer(full: tuple[Path
 
 def test_a_page_of_two_cells_is_small_enough_to_send(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.01,))
-    page = write(tmp_path)
+    page = write_page(tmp_path)
     assert page.stat().st_size < 150_000
 
 
@@ -86,7 +86,7 @@ def test_headings_and_links_fit_together(full: tuple[Path, Page]) -> None:
 
 def test_the_page_tells_the_numbers(full: tuple[Path, Page]) -> None:
     folder, page = full
-    runs = load(folder).runs
+    runs = load_results(folder).runs
     for _, run in runs[runs["status"] == "done"].iterrows():
         assert f"{run['metric']:.4f}" in page.text
     assert "×22069" in page.text and "Mbit" in page.text
@@ -111,8 +111,8 @@ def test_the_other_files_are_there(full: tuple[Path, Page]) -> None:
 @pytest.mark.slow
 def test_the_same_results_give_the_same_page(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,))
-    first = write(tmp_path).read_bytes()
-    assert write(tmp_path).read_bytes() == first
+    first = write_page(tmp_path).read_bytes()
+    assert write_page(tmp_path).read_bytes() == first
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
         if failed:
             (folder / "error.txt").write_text(evil)
     (tmp_path / "cells" / "d<i>").mkdir()
-    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_page(tmp_path).read_text(encoding="utf-8"))
     assert not {"img", "b", "i", "script"} & {tag for tag, _ in page.tags}
     assert evil in page.text and "c2<b>" in page.text and "d<i>" in page.text
     assert page.text.count(f"acc{evil} 0.9") > 5  # at the pointer
@@ -136,7 +136,7 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
 
 def test_the_heatmap_holds_the_planes_numbers(tmp_path: Path) -> None:
     make_sweep(tmp_path, seeds=(0, 1), failed=[(100, 0.001)], missing=[(10, 0.1)])
-    runs = load(tmp_path).runs
+    runs = load_results(tmp_path).runs
     shown = heat(runs, "ratio_content")
     (grid,) = shown.panels.values()
     axes = heatmap(shown, style="page")
@@ -162,14 +162,14 @@ def test_the_heatmap_holds_the_planes_numbers(tmp_path: Path) -> None:
 
 def test_perplexity_turns_the_colours(tmp_path: Path) -> None:
     make_sweep(tmp_path, (1, 10), (1, 0.1), perplexity=True)
-    runs = load(tmp_path).runs
+    runs = load_results(tmp_path).runs
     assert heat(runs).shades.turned and not heat(runs, "ratio_content").shades.turned
-    assert figures.pareto(runs).y.title == "perplexity"
+    assert figures.pareto_chart(runs).y.title == "perplexity"
 
 
 def test_the_bars_split_a_message_into_its_parts(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.01,))
-    chart = split(load(tmp_path).runs)
+    chart = message_parts(load_results(tmp_path).runs)
     assert chart is not None
     bars = {bar.name: bar for bar in chart.marks}
     assert list(bars) == ["header", "position", "value", "side"]
@@ -187,7 +187,7 @@ def test_the_bars_split_a_message_into_its_parts(tmp_path: Path) -> None:
 def test_a_controller_s_reports_are_a_part_of_the_bits(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.01,))
     make_run(tmp_path / "cells" / "told", 20, 0.01, up_report_bits=203.0)
-    chart = split(load(tmp_path).runs)
+    chart = message_parts(load_results(tmp_path).runs)
     assert chart is not None
     bars = {bar.name: bar for bar in chart.marks}
     assert list(bars) == ["header", "position", "value", "side", "reports"]
@@ -195,22 +195,22 @@ def test_a_controller_s_reports_are_a_part_of_the_bits(tmp_path: Path) -> None:
     reports = np.subtract(bars["reports"].x, bars["reports"].start)
     np.testing.assert_allclose(reports, [0, 0, 100 * 203 / (10 * 797 + 203)])
     assert bars["reports"].x[2] == pytest.approx(100)
-    page = Page(write(tmp_path).read_text(encoding="utf-8")).text
+    page = Page(write_page(tmp_path).read_text(encoding="utf-8")).text
     assert "Reports: what a controller asked of clients" in page and "Buffers: " not in page
 
 
 def test_a_report_of_a_single_run_and_of_failures_only(tmp_path: Path) -> None:
     make_run(tmp_path / "one")
-    page = Page(write(tmp_path / "one").read_text(encoding="utf-8"))
+    page = Page(write_page(tmp_path / "one").read_text(encoding="utf-8"))
     assert "There is no dense reference" in page.text and "partition iid" in page.text
     make_run(tmp_path / "bad" / "cells" / "a", failed=True)
-    page = Page(write(tmp_path / "bad").read_text(encoding="utf-8"))
+    page = Page(write_page(tmp_path / "bad").read_text(encoding="utf-8"))
     assert "RunFailed" in page.text and "chart-metric" not in str(page.tags)
 
 
 def test_a_reference_that_failed_is_not_missing(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,), failed=[(1, 1)])
-    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_page(tmp_path).read_text(encoding="utf-8"))
     assert "The dense reference (raw, n = 1) failed" in page.text
     assert "There is no dense reference" not in page.text
 
@@ -224,7 +224,7 @@ def test_what_trained_the_models_comes_first_with_whose_default_it_is(tmp_path: 
     make_run(tmp_path / "cells" / "fast", 10, 0.1, seed=1, settings=trained | {"lr": 0.5})
     file = tmp_path / "cells" / "fast" / "config.toml"
     file.write_text(f"{file.read_text()}\ntraining.lr = 0.5\nmachine.timeout = 600.0")
-    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_page(tmp_path).read_text(encoding="utf-8"))
     assert (
         "What trained the models optimizer SGD (the task's default) "
         "lr 0.02 (the task's default) ; 0.5 lr_steps [[5, 0.1]] (the task's default) clients 4 "
@@ -237,7 +237,7 @@ def test_settings_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,))
     (tmp_path / "cells" / "n10-p0.1-s0" / "config.toml").write_text("= broken")
     (tmp_path / "cells" / "n1-p1-s0" / "environment.json").unlink()
-    page = Page(write(tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_page(tmp_path).read_text(encoding="utf-8"))
     assert "config.toml cannot be read in: n10-p0.1-s0." in page.text
     assert "environment.json cannot be read in: n1-p1-s0." in page.text
 
@@ -246,5 +246,5 @@ def test_a_damaged_sweep_writes_nothing(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.1,))
     (tmp_path / "cells" / "n1-p1-s0" / "summary.json").write_text("{")
     with pytest.raises(UsageError, match="n1-p1-s0"):
-        write(tmp_path)
+        write_page(tmp_path)
     assert not (tmp_path / "report.html").exists() and not list(tmp_path.glob("*.png"))

@@ -9,13 +9,13 @@ from matplotlib.colors import to_hex
 
 from fedsim import plot
 from fedsim.ground.errors import UsageError
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.show import figures
 from fedsim.show.heat import heat
 from fedsim.show.plot.inline import chart_svg
 from fedsim.show.plot.matrices import heatmap
 from fedsim.show.plot.paper import drawn
-from fedsim.show.report import write
+from fedsim.show.report import write_page
 from fedsim.show.report.messages import layers
 from fedsim.show.report.page import page
 from tests.support.commands import Typed, typed  # noqa: F401
@@ -33,7 +33,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 def test_one_page_of_two_folders(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    shown = Page(write(*folders, out=tmp_path / "new" / "both").read_text(encoding="utf-8"))
+    shown = Page(write_page(*folders, out=tmp_path / "new" / "both").read_text(encoding="utf-8"))
     headings = [attributes.get("id") for tag, attributes in shown.tags if tag == "h2"]
     assert headings == [
         "terms", "budget", "front", "iterations", "bits", "metric", "ratio", "summary", "split",
@@ -52,17 +52,17 @@ def test_methods_of_a_page_are_compared_within_a_budget(tmp_path: Path) -> None:
     """Two messages of `sbc` have 8884 bits, of `gradient_dropping` 1594: then comes a score."""
     make_run(tmp_path / "a", 10, 0.1)
     make_run(tmp_path / "b", 10, 0.01, form=TOPK)
-    shown = Page(page(load(tmp_path / "a", tmp_path / "b"), budget=2e3))
+    shown = Page(page(load_results(tmp_path / "a", tmp_path / "b"), budget=2e3))
     assert ("main", {"class": "several"}) in shown.tags
     assert "sbc none none: the method had no evaluation within the budget." in shown.text
 
 
 def test_several_folders_need_a_place(folders: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--out"):
-        write(*folders)
+        write_page(*folders)
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
-        write(*folders, out=tmp_path / "file")
+        write_page(*folders, out=tmp_path / "file")
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_the_command(folders: tuple[Path, Path], typed: Typed) -> None:  # noqa:
 
 
 def test_colours_of_all_planes_are_of_one_scale(folders: tuple[Path, Path]) -> None:
-    runs = load(*folders).runs
+    runs = load_results(*folders).runs
     shown = runs[(runs["gradient"] < 1) & (runs["status"] == "done")]
     for value in ("metric", "ratio_content"):
         plane = heat(runs, value)
@@ -92,20 +92,20 @@ def test_colours_of_all_planes_are_of_one_scale(folders: tuple[Path, Path]) -> N
 
 
 def test_a_method_has_one_entry_in_a_legend(folders: tuple[Path, Path]) -> None:
-    results = load(*folders)
-    lines = figures.curves(results.rounds, "up_bits")
-    for chart in (lines, figures.pareto(results.runs)):
+    results = load_results(*folders)
+    lines = figures.curves_chart(results.rounds, "up_bits")
+    for chart in (lines, figures.pareto_chart(results.runs)):
         entries = [marks.name for marks in chart.marks if marks.name not in ("", "front")]
         assert entries[:3] == ["dense", "gradient_dropping", "sbc"]
         told = ["n = 1", "n = 10"] if chart is lines else []
         assert entries[3:] == [*told, "paler: smaller p (0.1, 0.01)"]
-    steps = figures.budget(results.rounds)
+    steps = figures.budget_chart(results.rounds)
     assert [marks.name for marks in steps.marks] == ["dense", "gradient_dropping", "sbc"]
     assert "n = 10, p = 0.01\nfrom" in "".join(steps.marks[1].texts)
 
 
 def test_layers_tell_the_share_of_each_tensor(folders: tuple[Path, Path]) -> None:
-    table = load(*folders).layers
+    table = load_results(*folders).layers
     chart = layers(table)
     assert chart is not None
     assert sum("sbc" in marks.texts[0] for marks in chart.marks if marks.texts) == 3  # one failed
@@ -120,7 +120,7 @@ def test_layers_tell_the_share_of_each_tensor(folders: tuple[Path, Path]) -> Non
 
 
 def test_marks_of_equal_shares_do_not_cover_each_other(folders: tuple[Path, Path]) -> None:
-    chart = layers(load(*folders).layers)
+    chart = layers(load_results(*folders).layers)
     assert chart is not None
     spots = [(x, y) for marks in chart.marks for x, y in zip(marks.x, marks.y, strict=True)]
     assert len(spots) == 2 * 7 and len(set(spots)) == len(spots)
@@ -131,7 +131,7 @@ def test_marks_of_equal_shares_do_not_cover_each_other(folders: tuple[Path, Path
 
 
 def test_a_strip_above_the_budgets_tells_the_best(folders: tuple[Path, Path]) -> None:
-    chart = figures.budget(load(*folders).rounds)
+    chart = figures.budget_chart(load_results(*folders).rounds)
     strip = chart.strip
     assert strip is not None and strip.name == "best" and strip.spans
     assert all(one[1] <= after[0] for one, after in pairwise(strip.spans))
@@ -146,10 +146,10 @@ def test_a_strip_above_the_budgets_tells_the_best(folders: tuple[Path, Path]) ->
 def test_panels_of_one_cell_are_left_out(tmp_path: Path) -> None:
     make_sweep(tmp_path / "a", (10, 20), (0.1, 0.01))
     make_sweep(tmp_path / "b", (10,), (0.02,), form="topk({p}) | float32 | golomb", baseline=False)
-    shown = Page(write(tmp_path / "a", tmp_path / "b", out=tmp_path / "c").read_text("utf-8"))
+    shown = Page(write_page(tmp_path / "a", tmp_path / "b", out=tmp_path / "c").read_text("utf-8"))
     ids = {attributes.get("id") for _, attributes in shown.tags}
     assert "chart-metric" in ids and "chart-metric-2" not in ids
     assert "Left out, with one cell each: topk({p}) | float32 | golomb." in shown.text
-    runs = load(tmp_path / "a", tmp_path / "b").runs
+    runs = load_results(tmp_path / "a", tmp_path / "b").runs
     assert len([axes for axes in plot.matrix(runs).figure.axes if axes.texts]) == 1
     assert plot.matrix(runs, method="topk({p}) | float32 | golomb").texts

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from fedsim.ground.errors import UsageError
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.show import figures
 from fedsim.show.curves import curve_lines, front, pareto_points
 from fedsim.show.plot import curves, pareto
@@ -40,8 +40,8 @@ def test_curves_are_means_over_seeds_in_rounds_that_were_evaluated() -> None:
 
 
 def test_a_caption_of_curves_tells_how_the_delay_is_measured() -> None:
-    assert " tell n." in figures.curves(ROUNDS).caption
-    assert " tell E." in figures.curves(ROUNDS.assign(local_epochs=5)).caption
+    assert " tell n." in figures.curves_chart(ROUNDS).caption
+    assert " tell E." in figures.curves_chart(ROUNDS.assign(local_epochs=5)).caption
 
 
 def test_bits_add_up_per_client_over_all_rounds() -> None:
@@ -59,7 +59,7 @@ def test_bits_add_up_per_client_over_all_rounds() -> None:
 
 def test_a_sweeps_curves_end_at_its_summary(tmp_path: Path) -> None:
     make_sweep(tmp_path, (1, 10), (1, 0.1), seeds=(0, 1))
-    results = load(tmp_path)
+    results = load_results(tmp_path)
     for line in curve_lines(results.rounds, "up_bits", "metric"):
         runs = results.runs[(results.runs["temporal"] == line.cell[0])]
         runs = runs[runs["gradient"] == line.cell[1]]

@@ -10,7 +10,7 @@ import fedsim
 from fedsim import plot
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
-from fedsim.results.load import Results, load
+from fedsim.results.load import Results, load_results
 from fedsim.show.budgets import budgets, leaders
 from fedsim.show.curves import curve_lines, pareto_points
 from fedsim.show.export import table
@@ -24,7 +24,7 @@ def two_sweeps(root: Path, **options: object) -> Results:
     """A sweep of sbc and one of gradient dropping, each with its dense reference."""
     make_sweep(root / "a", (1, 10), (0.1, 0.01), **options)
     make_sweep(root / "b", (1, 10), (0.1, 0.01), form=TOPK, **options)
-    return load(root / "a", root / "b")
+    return load_results(root / "a", root / "b")
 
 
 @pytest.fixture(scope="module")

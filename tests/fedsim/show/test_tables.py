@@ -10,10 +10,10 @@ from rich.console import Console
 
 from fedsim.ground import units
 from fedsim.ground.errors import UsageError
-from fedsim.results.load import load
+from fedsim.results.load import load_results
 from fedsim.show.export import table
 from fedsim.show.layout import folded
-from fedsim.show.report import write
+from fedsim.show.report import write_page
 from fedsim.show.tables import summary_table, summary_texts
 from tests.support.sweepmaker import ITERATIONS, PARAMETERS, TOPK, make_run, make_sweep, runs_of
 from tests.support.sweepmaker import make_cell as cell
@@ -128,7 +128,7 @@ def test_a_table_has_the_columns_that_are_asked_for() -> None:
 def test_iterations_are_those_done(tmp_path: Path) -> None:
     """A run that stopped at its bits has fewer than it was set, which labels and settings tell."""
     make_run(tmp_path / "a", 10, 0.01, iterations=150)
-    runs = load(tmp_path / "a").runs
+    runs = load_results(tmp_path / "a").runs
     assert summary_texts(runs, ["iterations"])[0] == ["iterations\ndone"]
     lines = table(runs, columns=["iterations"]).splitlines()
     assert (lines[0], lines[-1]) == ("| iterations done |", "| 150 |")
@@ -153,7 +153,7 @@ def test_text_is_no_markup_and_the_method_shows_p_as_a_variable() -> None:
 
 def test_a_table_for_a_paper(tmp_path: Path) -> None:
     make_sweep(tmp_path, (10,), (0.01, 0.001))
-    runs = load(tmp_path).runs
+    runs = load_results(tmp_path).runs
     lines = table(runs).splitlines()
     assert lines[0] == (
         "| method | n | p | p/n | accuracy | vs dense (points) | up (kbit) | up content (kbit) | "
@@ -175,13 +175,13 @@ def test_a_table_for_a_paper(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_table_that_is_pasted_into_a_paper(tmp_path: Path) -> None:
     make_sweep(tmp_path, (1, 10), (0.1, 0.01), seeds=(0, 1), failed=[(10, 0.1)])
-    write(tmp_path)
+    write_page(tmp_path)
     text = (tmp_path / "summary.tex").read_text(encoding="utf-8")
     begin, end = text.index(r"\toprule"), text.index(r"\bottomrule")
     rows = [row.split(" & ") for row in text[begin:end].splitlines() if " & " in row]
     assert [len(row) for row in rows] == [7] * 5  # headings, dense, three cells: one failed
     bold = [row for row in rows if r"\textbf{" in " ".join(row)]
-    runs = load(tmp_path).runs
+    runs = load_results(tmp_path).runs
     means = runs[~runs["dense"]].groupby(["temporal", "gradient"])["metric"].mean()
     n, p = means.idxmax()
     assert [row[1:3] for row in bold] == [[str(n), f"{p:g}"]]
@@ -191,20 +191,20 @@ def test_the_table_that_is_pasted_into_a_paper(tmp_path: Path) -> None:
     assert text.splitlines()[:3] == [*first] and text.endswith("\\end{table}\n")
     assert r"\label{tab:digits-sbc}" in text and "Bold: the best compressed cell." in text
     assert "200 local iterations of 4 clients, mean" in text
-    write(tmp_path, columns=["label", "metric", "seconds"])
+    write_page(tmp_path, columns=["label", "metric", "seconds"])
     chosen = (tmp_path / "summary.tex").read_text(encoding="utf-8")
     assert r"method & accuracy & seconds \\" in chosen
 
 
 def test_a_table_leaves_out_what_all_rows_share(tmp_path: Path) -> None:
     make_sweep(tmp_path / "a", (10,), (0.1,), seeds=(0, 1), baseline=False, failed=[(1, 1)])
-    head = table(load(tmp_path / "a").runs).splitlines()[0].split(" | ")
+    head = table(load_results(tmp_path / "a").runs).splitlines()[0].split(" | ")
     assert not {"seed", "task", "status", "vs dense (points)"} & {*head}
     make_sweep(tmp_path / "b", (10,), (0.1, 0.01), failed=[(10, 0.1)])
-    head = table(load(tmp_path / "b").runs).splitlines()[0]
+    head = table(load_results(tmp_path / "b").runs).splitlines()[0]
     assert "status" in head and "seed" not in head
     make_run(tmp_path / "c", failed=True)
-    assert "| failed |" in table(load(tmp_path / "c").runs)
+    assert "| failed |" in table(load_results(tmp_path / "c").runs)
 
 
 def test_markdown(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_run_that_a_folder_holds_twice_is_no_seed(tmp_path: Path) -> None:
     """It counts once, under the name that comes first."""
     make_sweep(tmp_path, (10,), (0.1,), seeds=(0, 1))
     make_run(tmp_path / "cells" / "again", 10, 0.1)
-    runs = load(tmp_path).runs
+    runs = load_results(tmp_path).runs
     assert [*zip(runs["temporal"], runs["seed"], strict=True)] == [(1, 0), (1, 1), (10, 0), (10, 1)]
 
 

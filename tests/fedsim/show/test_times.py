@@ -8,9 +8,9 @@ import pytest
 
 from fedsim import load
 from fedsim.network import parse
-from fedsim.network.pricing import CLIENT_COLUMNS, SECONDS
+from fedsim.network.pricing import PRICED_COLUMNS, SECONDS
 from fedsim.show import times
-from fedsim.show.times import over_bandwidths, priced, to_target
+from fedsim.show.times import priced, times_over_bandwidths, to_target
 from tests.support.commands import Typed, typed
 from tests.support.sweepmaker import CLIENTS, TOPK, make_run, make_sweep
 
@@ -28,7 +28,7 @@ def clients_of(folder: Path, down: int) -> None:
             for number, bits in zip(rounds["round"], rounds["up_wire_bits"], strict=True)
             for client in range(CLIENTS)
         ]
-        table = pd.DataFrame(rows, columns=CLIENT_COLUMNS)
+        table = pd.DataFrame(rows, columns=PRICED_COLUMNS)
         table.to_parquet(file.parent / "clients.parquet", index=False)
 
 
@@ -47,7 +47,7 @@ def test_over_bandwidths_as_network_after_network(folders: tuple[Path, Path]) ->
     """What is computed for all rates at once is what each network gives, with a shared link too."""
     results, rates = load(*folders), (1e4, 1e6, 1e8)
     for more in ("", ", server_up=50kbit"):
-        lines = over_bandwidths(results, parse(f"compute=10ms{more}"), 0.9, rates)
+        lines = times_over_bandwidths(results, parse(f"compute=10ms{more}"), 0.9, rates)
         for place, rate in enumerate(rates):
             rounds = priced(results, parse(f"up={rate:g}bit, down={rate:g}bit, compute=10ms{more}"))
             wanted = to_target(rounds, 0.9).set_index(times.CELL)["target_seconds"]
@@ -79,13 +79,13 @@ def test_a_failed_seed_did_not_come_to_the_target(tmp_path: Path, typed: Typed) 
     table = to_target(priced(results, network), 0.9, results.runs)
     assert table[["gradient", "seeds", "reached"]].to_numpy().tolist() == [[1, 2, 2], [0.1, 3, 2]]
     assert table["target_seconds"].isna().tolist() == [False, True]
-    assert over_bandwidths(results, network, 0.9, [1e3]).cells["gradient"].tolist() == [1]
+    assert times_over_bandwidths(results, network, 0.9, [1e3]).cells["gradient"].tolist() == [1]
     said = typed("price", tmp_path, "--network", "4g", "--target", "0.9")
     assert "2 of 3" in said.out and "not reached" in said.out
     make_run(tmp_path / "cells" / "again", 10, 0.1, 2)
     clients_of(tmp_path, 0)
     again = load(tmp_path)
-    assert len(over_bandwidths(again, network, 0.9, [1e3]).cells) == 2
+    assert len(times_over_bandwidths(again, network, 0.9, [1e3]).cells) == 2
 
 
 def with_clock(folder: Path, network: str, seconds: float, download: float = 0.0) -> None:

@@ -13,13 +13,13 @@ from rich.console import Console
 from fedsim import UsageError
 from fedsim.commands import price
 from fedsim.network import parse
-from fedsim.network.pricing import CLIENT_COLUMNS
+from fedsim.network.pricing import PRICED_COLUMNS
 from fedsim.results.load import Results
 from fedsim.show.curves import Series
 from fedsim.show.figures import rank
 from fedsim.show.report.times import sentence
 from fedsim.show.style import CellKey
-from fedsim.show.times import Bandwidths, over_bandwidths, priced, to_target
+from fedsim.show.times import Bandwidths, priced, times_over_bandwidths, to_target
 from tests.support.sweepmaker import rounds_of
 
 
@@ -137,7 +137,7 @@ def made(tmp_path: Path, bits: dict[str, tuple[int, list[float]]], **given: Any)
         folders[name] = tmp_path / name
         folders[name].mkdir()
         lines = [(number, 0, 60, up, 0, 0) for number in range(1, count + 1)]
-        table = pd.DataFrame(lines, columns=CLIENT_COLUMNS)
+        table = pd.DataFrame(lines, columns=PRICED_COLUMNS)
         table.to_parquet(folders[name] / "clients.parquet", index=False)
     runs = pd.DataFrame(rows).set_index("run")
     return Results(
@@ -156,18 +156,18 @@ def test_over_bandwidths_by_hand(tmp_path: Path) -> None:
         "a0": (100, [0.9, 0.9]), "a1": (100, [0.5, 0.95]), "b0": (50, [0.1, 0.9]),
         "c0": (1, [0.99]), "c1": (1, [0.1]),
     })  # fmt: skip
-    lines = over_bandwidths(results, parse("compute=1s"), 0.9, (10.0, 100.0))
+    lines = times_over_bandwidths(results, parse("compute=1s"), 0.9, (10.0, 100.0))
     assert lines.cells["label"].tolist() == ["a", "b"] and lines.rates.tolist() == [10, 100]
     assert lines.seconds.tolist() == [[18, 4.5], [14, 5]]
     with pytest.raises(UsageError, match="--target is 0.99: no cell reaches it with every seed"):
-        over_bandwidths(results, parse("compute=1s"), 0.99, (10.0,))
+        times_over_bandwidths(results, parse("compute=1s"), 0.99, (10.0,))
 
 
 def test_over_bandwidths_where_less_is_better(tmp_path: Path) -> None:
     """Down to 5: reached in round 2 at 4; 102 bits a round at 100 bit/s."""
     results = made(tmp_path, {"a0": (100, [9.0, 4.0])})
     results.runs["higher_is_better"] = False
-    lines = over_bandwidths(results, parse("compute=0s"), 5.0, (100.0,))
+    lines = times_over_bandwidths(results, parse("compute=0s"), 5.0, (100.0,))
     assert lines.seconds.tolist() == [[2.0]]
 
 
@@ -191,4 +191,4 @@ def test_what_time_decided_has_no_price(tmp_path: Path, setting: dict[str, str])
     with pytest.raises(UsageError, match=told):
         priced(results, parse("4g"))
     with pytest.raises(UsageError, match=told):
-        over_bandwidths(results, parse("4g"), 0.1)
+        times_over_bandwidths(results, parse("4g"), 0.1)

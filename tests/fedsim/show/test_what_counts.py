@@ -19,7 +19,7 @@ from fedsim.show.curves import curve_lines, pareto_points
 from fedsim.show.export import paper_table, table
 from fedsim.show.heat import heat
 from fedsim.show.plot import paper
-from fedsim.show.report.page import answer
+from fedsim.show.report.page import comparison_sentence
 from fedsim.show.tables import add_difference, value_text
 from fedsim.show.times import to_target
 from tests.support.sweepmaker import TOPK, make_run, rounds_frame, rounds_of, runs_of
@@ -121,7 +121,10 @@ def test_a_difference_counts_the_seeds_that_have_a_reference() -> None:
     assert averaged.loc[10, "difference"] == pytest.approx(-0.05)
     assert averaged.loc[10, ["seeds", "difference_seeds"]].tolist() == [3, 1]
     assert table(runs, columns=["temporal", "difference"]).splitlines()[2] == "| 10 | -5.00 (1) |"
-    assert "5.00 points below dense (mean of 3 seeds, 1 of them with a reference)" in answer(runs)
+    assert (
+        "5.00 points below dense (mean of 3 seeds, 1 of them with a reference)"
+        in comparison_sentence(runs)
+    )
     ((_, row),) = [own for own in averaged.iterrows() if own[0] == 10]
     assert value_text("difference", {**row, "temporal": 10}) == "-5.00 (1)"
 
@@ -137,13 +140,13 @@ def fewer() -> pd.DataFrame:
 
 def test_a_cell_of_fewer_seeds_says_so_where_it_is_the_best() -> None:
     runs = fewer()
-    assert ", 2.00 points above dense (1 of 3 seeds), with" in answer(runs)
+    assert ", 2.00 points above dense (1 of 3 seeds), with" in comparison_sentence(runs)
     text = paper_table(runs, ["temporal", "metric"])
     assert r"5 & \textbf{0.9700 (1 of 3)} \\" in text and r"(3) \\" in text
-    chart = figures.pareto(runs)
+    chart = figures.pareto_chart(runs)
     hollow = [any(marks.hollow) for marks in chart.marks if marks.kind == "points" and len(marks.x)]
     assert hollow == [False, True, False] and chart.marks[-1].name == "hollow: fewer seeds"
-    whole = figures.pareto(runs[runs["temporal"] != 5])
+    whole = figures.pareto_chart(runs[runs["temporal"] != 5])
     assert not any(marks.hollow for marks in whole.marks)
     assert "hollow: fewer seeds" in paper.drawn(chart).get_legend_handles_labels()[1]
 

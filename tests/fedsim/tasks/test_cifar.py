@@ -16,7 +16,7 @@ from fedsim.ground.errors import DataError
 from fedsim.tasks import get_task
 from fedsim.tasks.data import cifar
 from fedsim.tasks.data.images import CropAndFlip, Pixels, crop_and_flip
-from fedsim.tasks.pack_cifar import main, pack, read_source
+from fedsim.tasks.pack_cifar import pack, pack_command, read_source
 from tests.support.images import arrays
 from tests.support.realdata import folder_with
 from tests.support.runs import assert_same
@@ -92,7 +92,7 @@ def test_any_form_packs_to_the_same(
     made = arrays()
     strips(tmp_path, made) if form == "strips" else batches(tmp_path, made, monkeypatch)
     out = tmp_path / "packed.npz"
-    assert main([str(tmp_path), str(out)]) == 0
+    assert pack_command([str(tmp_path), str(out)]) == 0
     said = capsys.readouterr().out
     assert "40 training and 12 test images" in said
     assert ("3 images not exact" in said) == (form == "strips")
@@ -162,12 +162,12 @@ def test_missing_files_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     np.savez(tmp_path / "cifar10.npz", train_x=np.zeros(3))
     with pytest.raises(DataError, match="train_y"):
         cifar.load_cifar(tmp_path)
-    assert main([str(tmp_path), str(tmp_path / "out.npz")]) == 2
+    assert pack_command([str(tmp_path), str(tmp_path / "out.npz")]) == 2
 
 
 def test_arguments_of_the_command_have_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["--help"])
+        pack_command(["--help"])
     assert len(re.findall("^  (source|path)  +[a-z]", capsys.readouterr().out, re.M)) == 2
 
 
@@ -222,7 +222,7 @@ def test_runs_are_the_same_on_any_number_of_workers(folder: Path, tmp_path: Path
 def test_resnets_learn_on_real_images(name: str, tmp_path: Path) -> None:
     """The strips of ../shared, packed as docs/tasks.md says."""
     packed = tmp_path / "cifar10.npz"
-    assert main([str(folder_with("cifar10") / "cifar10"), str(packed)]) == 0
+    assert pack_command([str(folder_with("cifar10") / "cifar10"), str(packed)]) == 0
     task, data = get_task(name), cifar.load_cifar(tmp_path)
     assert (len(data.train_x), len(data.test_x)) == (50_000, 10_000)
     assert torch.bincount(data.train_y).tolist() == [5_000] * 10

@@ -252,7 +252,7 @@ def seeded() -> None:
 def test_a_trial_draws_from_no_generator(make_task: Any) -> None:
     config = RunConfig(task=make_task(build=Drawing), temporal=3)
     seeded()
-    precheck.check(config)
+    precheck.check_trainable(config)
     drawn = random.random(), np.random.random(), float(torch.rand(()))
     seeded()
     assert drawn == (random.random(), np.random.random(), float(torch.rand(())))
@@ -267,7 +267,7 @@ def test_a_trial_changes_no_number(
     config = RunConfig(task=task, method="sbc(0.5)", temporal=3)
     seeded()
     run(config, tmp_path / "tried")
-    monkeypatch.setattr(precheck, "check", lambda config: None)
+    monkeypatch.setattr(precheck, "check_trainable", lambda config: None)
     monkeypatch.setattr(draws, "_DRAWING", set())  # its steps are seen drawing anew, as before
     seeded()
     run(config, tmp_path / "untried")
@@ -295,7 +295,7 @@ def test_a_reported_tensor_is_a_number(make_task: Any, tmp_path: Path) -> None:
 
 def test_fedsims_own_tasks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precheck, "_passes", None)
-    precheck.check(RunConfig(task="digits"))
+    precheck.check_trainable(RunConfig(task="digits"))
 
 
 def test_other_data_are_tried_too(make_task: Any, tmp_path: Path) -> None:
@@ -309,12 +309,12 @@ def test_other_data_are_tried_too(make_task: Any, tmp_path: Path) -> None:
         return Data(x[:48], Y[:48], x[48:], Y[48:], "made up")
 
     config = RunConfig.of(task=make_task(load=load), data=str(tmp_path / "a"), method="raw")
-    precheck.check(config)
+    precheck.check_trainable(config)
     with pytest.raises(UsageError, match="of build's model, fails on a batch"):
-        precheck.check(config.but(data=str(tmp_path / "b")))
+        precheck.check_trainable(config.but(data=str(tmp_path / "b")))
     (tmp_path / "a" / "width").write_text("5 ")
     with pytest.raises(UsageError, match="of build's model, fails on a batch"):
-        precheck.check(config)
+        precheck.check_trainable(config)
 
 
 def test_another_device_is_tried_too(make_task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,5 +326,5 @@ def test_another_device_is_tried_too(make_task: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(precheck.memories, "check", lambda config: None)
     monkeypatch.setattr(precheck.stackable, "check", lambda config: None)
     for device in ("cpu", "meta", "cpu"):
-        precheck.check(config.but(device=device))
+        precheck.check_trainable(config.but(device=device))
     assert tried == ["cpu", "meta"]

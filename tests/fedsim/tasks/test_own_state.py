@@ -238,7 +238,7 @@ def test_it_is_tried_with_the_runs_own_strategy(strategy: str, make_task: Any) -
     fields = {"load": get_task("digits").load, "optimizer": partial(SGD, lr=0.1)}
     task = make_task(build=counting, clients=4, **fields)
     with pytest.raises(UsageError, match="hook '_forward_hooks' changes with the clients"):
-        precheck.check(small(task=task, **settings))
+        precheck.check_trainable(small(task=task, **settings))
 
 
 # ---- what goes through
@@ -316,7 +316,7 @@ def test_a_client_of_one_is_refused_too(make_task: Any) -> None:
 
 
 def test_digits_pass_the_trial_that_fedsims_own_tasks_are_spared() -> None:
-    isolation.check(small())
+    isolation.check_isolation(small())
 
 
 # ---- loss and metric share outputs and targets

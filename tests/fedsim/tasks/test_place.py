@@ -55,7 +55,7 @@ def test_sweeps_cells_and_the_search_s_winner_name_the_place(folder: Path) -> No
     written = grids.sweep_to_toml(SweepConfig(base, [1, 10], [0.1]))
     assert 'task = "spirals.py:spirals"' in written
     cells = [Cell("a", base), Cell("b", RunConfig(method="raw"))]
-    path = cellfile.write(cells, folder / "cells")
+    path = cellfile.write_cells(cells, folder / "cells")
     assert path is not None and "defined in Python" not in path.read_text()
     assert cellfile.cells_from_toml(path, trust_code=True) == cells
     search(base, folder / "found", budget="100kbit", methods="sbc", trials=2, seeds=1)

@@ -12,7 +12,7 @@ from torch import nn
 
 from fedsim import Data, DataError, Evaluation, RunConfig
 from fedsim.federation.clientdata import ClientData
-from fedsim.federation.evaluation import evaluate, spread
+from fedsim.federation.evaluation import evaluate, evenly_spread
 from fedsim.federation.trainer import Trainer
 from fedsim.tasks import chars, get_task, words
 from fedsim.tasks.models import text
@@ -113,8 +113,8 @@ def test_perplexity_is_that_of_all_symbols(make_task: Any) -> None:
 
 
 def test_fewer_held_out_samples_are_spread(make_task: Any) -> None:
-    assert spread(10, 3).tolist() == [0, 3, 6]
-    assert spread(10, 99).tolist() == list(range(10))
+    assert evenly_spread(10, 3).tolist() == [0, 3, 6]
+    assert evenly_spread(10, 99).tolist() == list(range(10))
     seen: list[int] = []
     task = make_task(metric=lambda outputs, targets: seen.append(len(targets)) or torch.tensor(0.0))
     config = RunConfig(task=task, evaluation=Evaluation(test_samples=5))

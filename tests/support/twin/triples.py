@@ -164,7 +164,7 @@ def triple(number: int, folder: Path) -> dict[str, Any]:
         if any(drawn.settings.get(k) != v for k, v in wanted.items() if k not in ("method",)):
             continue  # another feature went over it
         try:
-            precheck.check(RunConfig.of(**drawn.settings))
+            precheck.check_trainable(RunConfig.of(**drawn.settings))
         except UsageError:
             continue
         return drawn.settings

@@ -10,8 +10,8 @@ from compressors.base import nominal_count
 from compressors.kernels import select
 from compressors.kernels.gpu import select as kernels
 from compressors.kernels.gpu.language import launch
-from compressors.kernels.gpu.layout import BLOCK
-from compressors.kernels.gpu.select import largest
+from compressors.kernels.gpu.layout import PROGRAM_BLOCK
+from compressors.kernels.gpu.select import largest_of_segments
 from tests.support.cases import cases
 from tests.support.gpu import joined, looked_at, needs_triton
 
@@ -26,10 +26,14 @@ def normal(n: int) -> np.ndarray:
 
 INPUTS = {
     "nothing, one entry and few": [normal(0), normal(1), normal(2), normal(3), normal(0)],
-    "around a block's edge": [normal(BLOCK - 1), normal(BLOCK), normal(BLOCK + 1)],
+    "around a block's edge": [
+        normal(PROGRAM_BLOCK - 1),
+        normal(PROGRAM_BLOCK),
+        normal(PROGRAM_BLOCK + 1),
+    ],
     "zeros, of both signs": [np.zeros(9), -np.zeros(5), np.append(np.zeros(40), [-1, 2])],
-    "all equal": [np.full(BLOCK + 3, 2.5), np.full(7, -1.0)],
-    "ties over blocks": [RNG.integers(-2, 3, 2 * BLOCK + 5)],
+    "all equal": [np.full(PROGRAM_BLOCK + 3, 2.5), np.full(7, -1.0)],
+    "ties over blocks": [RNG.integers(-2, 3, 2 * PROGRAM_BLOCK + 5)],
     "subnormals": [RNG.integers(-9, 10, 300) * TINY, np.array([TINY, -TINY, 0, 2 * TINY])],
     "keys that differ in their last bits alone": [
         (1 + RNG.integers(0, 2000, 3000) * 2.0**-23) * RNG.choice([-1, 1], 3000)
@@ -46,13 +50,13 @@ def agree(parts: list[np.ndarray], p: float | list[int], sides: int) -> None:
     else:
         k = np.array([nominal_count(p, part.size) if part.size else 0 for part in parts])
     flat, layout = joined(parts)
-    found = largest(flat, layout, k, sides)
+    found = largest_of_segments(flat, layout, k, sides)
     positions, counts = found.positions.cpu().numpy(), found.counts.cpu().numpy()
     sums, base = found.sums.cpu().numpy(), np.cumsum(k) - k
     for s, x in enumerate(parts):
         for side in range(sides):
             start = side * found.room + base[s]
-            expected = select.largest(x, k[s], side if sides == 1 else side + 1)
+            expected = select.select_largest(x, k[s], side if sides == 1 else side + 1)
             assert positions[start : start + counts[s, side]].tolist() == expected.tolist()
             exact = np.abs(x[expected].astype(np.float64)).sum()
             assert sums[s, side] == pytest.approx(exact, rel=1e-12)
@@ -146,6 +150,6 @@ def test_how_many_reach_the_samples_key(place: np.ndarray, enough: bool) -> None
     x, k = large_at(place), 20
     flat, layout = joined([x])
     with patch.object(kernels, "launch", watched):
-        largest(flat, layout, np.array([k]), 1)
+        largest_of_segments(flat, layout, np.array([k]), 1)
     assert (k <= kept["first"][0] < x.size) == enough
     assert kept["last"].sum() == (kept["first"][0] if enough else x.size)

@@ -6,7 +6,7 @@ import torch
 
 from compressors.bits import BitWriter
 from compressors.kernels import rice
-from compressors.kernels.gpu.stream import CODES, Rice, put_fields, put_plane, stream, to_bytes
+from compressors.kernels.gpu.stream import CODES, Rice, put_fields_gpu, put_plane, stream, to_bytes
 from tests.support.gpu import DEVICE, needs_triton, there
 
 pytestmark = needs_triton
@@ -22,16 +22,16 @@ def written_rice(positions: list[np.ndarray], low: list[int], offset: int) -> tu
     out = BitWriter()
     out.uint(1, offset)
     for indices, b in zip(positions, low, strict=True):
-        room = int(rice.count_bits(indices, b))
+        room = int(rice.count_rice_bits(indices, b))
         out.reserve(room)
-        out.position = rice.encode(indices, b, out.words, out.position)
+        out.position = rice.encode_rice(indices, b, out.words, out.position)
     most = tuple(indices.size for indices in positions)
     chosen, origins, found, widths = there(
         np.concatenate(positions), np.cumsum((0, *most[:-1])), most, low
     )
     code = Rice(chosen, origins, found, widths, most)
     words = stream(out.position, DEVICE)
-    put_fields(words, *there([0], [1], [offset]))
+    put_fields_gpu(words, *there([0], [1], [offset]))
     code.write(words, torch.cumsum(code.bits, 0) - code.bits + offset)
     return to_bytes(words.cpu().numpy(), out.position), out.to_bytes()
 
@@ -53,7 +53,7 @@ def test_fewer_positions_than_there_is_room_for() -> None:
     chosen, origins, found, low = there([4, 9, -7, -7, 2, -7], [0, 4], [2, 1], [2, 1])
     code = Rice(chosen, origins, found, low, (4, 2))
     assert code.bits.tolist() == [
-        int(rice.count_bits(np.array([4, 9]), 2)), int(rice.count_bits(np.array([2]), 1))
+        int(rice.count_rice_bits(np.array([4, 9]), 2)), int(rice.count_rice_bits(np.array([2]), 1))
     ]  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def test_fields_of_no_bit_to_sixty_four() -> None:
         out.uint(value, width)
     words = stream(out.position, DEVICE)
     signed = np.array(values, np.uint64).view(np.int64)
-    put_fields(words, *there(np.cumsum(widths) - widths, signed, widths))
+    put_fields_gpu(words, *there(np.cumsum(widths) - widths, signed, widths))
     assert to_bytes(words.cpu().numpy(), out.position) == out.to_bytes()
 
 
@@ -85,7 +85,7 @@ def test_planes_of_symbols(width: int, low: int, dtype: torch.dtype) -> None:
         begins.append(out.position)
         out.uints(part, width, low)
     words = stream(out.position, DEVICE)
-    put_fields(words, *there([0], [1], [3]))
+    put_fields_gpu(words, *there([0], [1], [3]))
     whole = np.concatenate(parts).view(kind.replace("u", "u" if wide == 8 else "i"))
     codes = torch.from_numpy(whole).to(DEVICE)
     origins, found, starts = there(np.cumsum((0, *sizes[:-1])), sizes, begins)
