@@ -1,4 +1,4 @@
-"""What a caller hands over, looked at once where it comes in: an error is a line that names it."""
+"""Checks of what a caller and a user's own part hand over: an error is a line that names it."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass

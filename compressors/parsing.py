@@ -1,4 +1,4 @@
-"""Makes what a text or JSON describes: a row's class with its settings, a pipeline of parts."""
+"""Texts and JSON to compressors: the grammar, and a row's class with its settings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Published methods that no text of parts says: a setting names their parts, or is computed with.
+"""Published methods: those that no text of parts says, and rows of newer ones.
 
 All others are equations in the rows of ``compressors.catalogue``.
 """

@@ -1,4 +1,4 @@
-"""A user's own code: any exception of it becomes an error, whose text any file can hold."""
+"""A user's own code: its files and their contents, and its exceptions as errors."""
 
 import ast
 import os

@@ -1,8 +1,8 @@
-"""An optimizer's memory as a flat mapping of names to tensors, so that it can travel and wait.
+"""Optimizers of torch: their memory as tensors by name, and faster steps with the same bits.
 
-It has everything in the ``state_dict`` except the parameters and the learning rate, which the run
-sets: a parameter's state under ``kind/parameter``, and changes in a group of parameters under
-``group#0/key``. A Python number becomes a tensor without dimensions, which its key marks.
+The memory has everything in the ``state_dict`` except the parameters and the learning rate, which
+the run sets: a parameter's state under ``kind/parameter``, and changes in a group of parameters
+under ``group#0/key``. A Python number becomes a tensor without dimensions, which its key marks.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Symbols, and positions, of equal width."""
+"""Symbols, and positions, of equal width; and the check that positions rise."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

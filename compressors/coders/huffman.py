@@ -1,4 +1,4 @@
-"""Huffman codes of symbols, and of gaps between positions by classes."""
+"""Huffman codes of symbols, of gaps between positions by classes, and of the bytes of indices."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Which parts of a compressor have a memory, or a server, of their own."""
+"""Which parts of a compressor have a memory, or a server, of their own, and whose a memory is."""
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass

@@ -1,4 +1,4 @@
-"""A random rotation before another codec, undone by the receiver."""
+"""A random rotation or a cosine transform before another codec, undone by the receiver."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""A random choice of entries before another codec, which sees them alone."""
+"""A random choice of entries before another codec; and the code of how many travel, and which."""
 
 from dataclasses import dataclass
 from typing import ClassVar

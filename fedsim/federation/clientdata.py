@@ -1,4 +1,4 @@
-"""The data of a run and who holds which part of it."""
+"""The data of a run, who holds which part of it, and the parts that are kept for validation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Exchanges in flight between server and client, with their messages, as a checkpoint has them."""
+"""Exchanges in flight between server and client: messages, their bits, and both in a checkpoint."""
 
 import math
 from base64 import b64decode

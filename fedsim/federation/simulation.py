@@ -1,4 +1,4 @@
-"""A run's simulated time: who is asked, who drops out, when a round is over, and its seconds.
+"""A run's simulated time: who is asked, who drops out, when a round is over; and its grid.
 
 Which client is late follows from the lengths of the messages and from the settings alone, so that
 every engine has the same rounds.

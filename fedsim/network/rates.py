@@ -1,4 +1,4 @@
-"""A link's rate over time: constant, or steps that a trace gives, again and again."""
+"""A link's rate over time: constant, or the steps of a trace from a CSV file, repeated."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""A network as it is written: the links of the clients, the server's link, and compute times."""
+"""A network as it is written: links of clients and server, compute times; and presets by name."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""The bytes of a message with Flower's framing, computed without serializing anything.
+"""The bytes of messages with Flower's framing, by client, computed without serializing anything.
 
 Flower 1.41 cuts a message into objects (the message, its RecordDict, each record, each array and
 each chunk of 5 MiB), names them by their SHA-256 in a tree, sends a descriptor with the tree, and

@@ -1,4 +1,4 @@
-"""The messages of a round by client, and clients that are still at work on an earlier message."""
+"""The messages of a round by client, and policies for updates that come after their round."""
 
 from dataclasses import dataclass
 

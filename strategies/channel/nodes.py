@@ -1,4 +1,7 @@
-"""The nodes of clients: Flower's node ids are random, and a restarted node has a new one."""
+"""The nodes of clients, by their answers or by a table of keys, and a grid of a cohort's nodes.
+
+Flower's node ids are random, and a restarted node has a new one.
+"""
 
 import json
 import logging

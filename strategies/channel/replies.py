@@ -1,4 +1,4 @@
-"""Reading of clients' replies: an update, a request for the model, or an error."""
+"""Clients' replies: an update, a request for the model, or an error; and rounds with too few."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""An update and its residual as one vector, looked at for NaN and infinity on the way."""
+"""An update and its residual as one vector, checked for NaN on the way; zeros where it was sent."""
 
 from collections.abc import Sequence
 
