@@ -18,7 +18,7 @@ from fedsim import TASKS, Data, RunConfig, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Batches, build_model
 from fedsim.tasks.lenet import MNIST_LENET5, LeNet5, load_mnist
-from strategies.optimizers import SGD, Adam
+from strategies.client_optimizers import SGD, Adam
 
 OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
     "sgd": partial(SGD, lr=0.01), "adam": partial(Adam, lr=0.001),

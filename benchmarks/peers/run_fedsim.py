@@ -16,7 +16,7 @@ from fedsim import TASKS, Data, RunConfig, run
 from fedsim.tasks.lenet import MNIST_LENET5, LeNet5
 
 try:
-    from strategies.optimizers import SGD
+    from strategies.client_optimizers import SGD
 except ImportError:  # the code of an older commit
     from torch.optim import SGD
 

@@ -16,7 +16,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from strategies.optimizers import SGD
+from strategies.client_optimizers import SGD
 
 Contents = dict[str, Any]
 """By the words for a place, such as ``model: attribute 'calls'``: what is there."""

@@ -13,12 +13,13 @@ from torch import Tensor, optim
 
 from compressors import State
 from fedsim.federation.trainer import Trainer, make_optimizer
-from strategies import TrainJob, optimizers
-from strategies.optimizers import load_optimizer_state, optimizer_state
+from strategies import TrainJob, client_optimizers
+from strategies.client_optimizers import load_optimizer_state, optimizer_state
 
 ENTRY_BY_ENTRY = (
     optim.SGD, optim.Adam, optim.AdamW, optim.Adagrad, optim.RMSprop, optim.Adadelta, optim.Adamax,
-    optim.NAdam, optim.RAdam, optimizers.SGD, optimizers.Adam, optimizers.AdamW,
+    optim.NAdam, optim.RAdam,
+    client_optimizers.SGD, client_optimizers.Adam, client_optimizers.AdamW,
 )  # fmt: skip
 """The optimizers that can be stacked. A class of a user's own, made of one of them, is another."""
 

@@ -21,7 +21,7 @@ from fedsim.ground.files import ram
 from fedsim.ground.units import memory
 from fedsim.settings.config import RunConfig
 from fedsim.settings.fields import EXACT
-from strategies.optimizers import optimizer_state, settings_of
+from strategies.client_optimizers import optimizer_state, settings_of
 
 _MOST_TENSORS = 6
 """More than a client keeps of the model's size: beyond it nothing is looked at closer."""

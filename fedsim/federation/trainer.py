@@ -35,8 +35,8 @@ from fedsim.tasks.models.dropout import dropouts, own_masks, reseed
 from fedsim.tasks.pytrees import Tree, forward, to_device
 from strategies import GradientHook, TrainResult
 from strategies.channel.relay import Means
+from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from strategies.generators import seeded
-from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 
 _HOST = torch.device("cpu")
 

@@ -11,7 +11,7 @@ from fedsim.tasks.base import Task, correct, cross_entropy
 from fedsim.tasks.data.cifar import load_cifar
 from fedsim.tasks.models import cifar as models
 from fedsim.tasks.tasklist import about
-from strategies.optimizers import SGD
+from strategies.client_optimizers import SGD
 
 # The settings of He et al. 2016, which papers that train these networks leave unsaid.
 CIFAR_RESNET20 = Task(

@@ -16,7 +16,7 @@ from fedsim.ground.errors import DataError
 from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data.memo import read_once
 from fedsim.tasks.tasklist import about
-from strategies.optimizers import SGD
+from strategies.client_optimizers import SGD
 
 HELD_OUT = 360  # of 1797 samples, 20 %
 _ORDER = Path(__file__).with_name("digits_order.json")

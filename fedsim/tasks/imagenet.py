@@ -20,7 +20,7 @@ from fedsim.tasks.data.images import normalised
 from fedsim.tasks.data.memo import read_once
 from fedsim.tasks.optional import torchvision
 from fedsim.tasks.tasklist import about
-from strategies.optimizers import SGD
+from strategies.client_optimizers import SGD
 
 SIZE, SHORT = 224, 256  # pixels: the model's input, and the short side of the image it is cut from
 CLASSES = 1000

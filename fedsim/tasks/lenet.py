@@ -15,7 +15,7 @@ from fedsim.tasks.base import Data, Task, correct, cross_entropy
 from fedsim.tasks.data import idx
 from fedsim.tasks.data.memo import read_once
 from fedsim.tasks.tasklist import about
-from strategies.optimizers import Adam
+from strategies.client_optimizers import Adam
 
 # Mean and standard deviation of the training pixels divided by 255: the values in common use.
 _SCALE = {"MNIST": (0.1307, 0.3081), "FashionMNIST": (0.2860, 0.3530)}

@@ -22,7 +22,7 @@ from fedsim.tasks.data import recommend
 from fedsim.tasks.data.memo import read_once
 from fedsim.tasks.models.dropout import Dropout
 from fedsim.tasks.tasklist import about
-from strategies.optimizers import Adam
+from strategies.client_optimizers import Adam
 
 NCF_FACTORS = 64
 LAYERS = (256, 256, 128, 64)

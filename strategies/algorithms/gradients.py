@@ -14,8 +14,8 @@ from strategies.algorithms.base import RoundInfo
 from strategies.algorithms.dsgd import DSGD
 from strategies.algorithms.requirements import Requirement, one_batch, server_momentum
 from strategies.channel.traffic import Uplink
+from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from strategies.generators import seeded
-from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
 
 Make = Callable[[list[Parameter]], Optimizer]
 

@@ -132,7 +132,7 @@ FACTORIES = {
     "randn", "randint", "randperm", "as_tensor", "asarray", "scalar_tensor", "empty_strided",
 }  # fmt: skip
 FLOATS = FACTORIES - {"tensor", "arange", "randint", "randperm", "as_tensor", "asarray"}
-AS_TORCH = {"strategies/optimizers.py"}
+AS_TORCH = {"strategies/client_optimizers.py"}
 """torch's own optimizers with a quicker step: their tensors are where torch's would be."""
 
 

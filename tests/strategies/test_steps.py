@@ -12,8 +12,8 @@ from torch import Tensor, optim
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from strategies import optimizers
-from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
+from strategies import client_optimizers
+from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from tests.support.markdown import ROOT
 
 KINDS = ("SGD", "Adam", "AdamW")
@@ -46,7 +46,7 @@ def made(kind: str, shapes: list[tuple[int, ...]], draw: Random) -> tuple[Any, A
     theirs = [Parameter(p.detach().clone()) for p in own]
     half, other, all_of = len(own) // 2, {"lr": 0.07}, settings(kind, draw)
     pair = []
-    for module, parts in ((optimizers, own), (optim, theirs)):
+    for module, parts in ((client_optimizers, own), (optim, theirs)):
         groups = [{"params": parts[:half]}, {"params": parts[half:], **other}]
         pair.append(getattr(module, kind)(groups, **all_of))
     return tuple(pair)
@@ -100,7 +100,7 @@ def test_a_step_is_torchs_bit_for_bit(kind: str, seed: int) -> None:
 @pytest.mark.parametrize(("kind", "way"), [*product(KINDS, WAYS), ("SGD", "sparse")])
 def test_other_ways_are_torchs(kind: str, way: str) -> None:
     pair = []
-    for module in (optimizers, optim):
+    for module in (client_optimizers, optim):
         w = Parameter(torch.linspace(-1, 1, 12).view(4, 3))
         own = {way: True} if way in ("foreach", "differentiable") else {}
         lr: Any = torch.tensor(0.1) if way == "tensor" else 0.1
@@ -120,17 +120,18 @@ def test_other_ways_are_torchs(kind: str, way: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_are_made_as_torchs(kind: str) -> None:
     own, theirs = (
-        getattr(module, kind)([Parameter(torch.ones(2))], lr=0.25) for module in (optimizers, optim)
+        getattr(module, kind)([Parameter(torch.ones(2))], lr=0.25)
+        for module in (client_optimizers, optim)
     )
     assert isinstance(own, getattr(optim, kind)) and repr(own) == repr(theirs)
     with pytest.raises(ValueError, match="Invalid learning rate: -1"):
-        getattr(optimizers, kind)([Parameter(torch.ones(2))], lr=-1)
+        getattr(client_optimizers, kind)([Parameter(torch.ones(2))], lr=-1)
 
 
 def test_hooks_are_called_once() -> None:
     w = Parameter(torch.ones(2))
     w.grad = torch.ones(2)
-    optimizer, calls = optimizers.SGD([w], lr=0.1), []
+    optimizer, calls = client_optimizers.SGD([w], lr=0.1), []
     optimizer.register_step_post_hook(lambda *_: calls.append(1))
     optimizer.step()
     assert calls == [1]
@@ -141,7 +142,7 @@ def test_hooks_are_called_once() -> None:
 def test_torchs_compiler_is_not_imported(kind: str) -> None:
     child = f"""
 import sys, torch
-from strategies.optimizers import {kind} as Kind
+from strategies.client_optimizers import {kind} as Kind
 w = torch.nn.Parameter(torch.ones(2))
 optimizer = Kind([w], lr=0.1)
 for _ in range(2):

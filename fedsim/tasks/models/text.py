@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from fedsim.tasks.base import Task
 from fedsim.tasks.models.dropout import Dropout
-from strategies.optimizers import SGD
+from strategies.client_optimizers import SGD
 
 WINDOW = 35
 """Symbols a window (the tutorial's `num_steps`)."""

@@ -12,7 +12,7 @@ from torch.optim import SGD, Optimizer
 from fedsim import RunConfig, UsageError, run
 from fedsim.federation.clientdata import ClientData
 from fedsim.federation.trainer import Batches, build_model
-from strategies.optimizers import load_optimizer_state, optimizer_state, settings_of
+from strategies.client_optimizers import load_optimizer_state, optimizer_state, settings_of
 from tests.support.interrupting import Stopped, stop_after
 from tests.support.runs import assert_same, distance, make_task, payloads, steps
 

@@ -25,7 +25,7 @@ from fedsim.federation.stackedsteps import ENTRY_BY_ENTRY
 from fedsim.federation.stacks import Result, Stack, stack_of
 from fedsim.federation.trainer import Trainer
 from strategies import TrainJob, TrainResult
-from strategies import optimizers as own
+from strategies import client_optimizers as own
 from tests.support.models import normed
 from tests.support.runs import make_task
 
